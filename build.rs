@@ -1,0 +1,26 @@
+//! Compiles `proto/` without a system protoc and writes the descriptor set that reflection serves.
+
+use std::path::PathBuf;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // compile_fds emits no rerun lines of its own.
+    println!("cargo:rerun-if-changed=proto");
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler
+        .include_source_info(true) // comments, so that `grpcurl describe` explains
+        .include_imports(true)
+        .open_files([
+            "bellwether/v1/report_service.proto",
+            "bellwether/v1/application_service.proto",
+            "grpc/health/v1/health.proto",
+        ])?;
+    std::fs::write(
+        out.join("descriptor.bin"),
+        compiler.encode_file_descriptor_set(),
+    )?;
+    tonic_prost_build::configure()
+        .bytes(".bellwether.v1")
+        .compile_fds(compiler.file_descriptor_set())?;
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! The `bellwether` binary.
+
+fn main() {}
