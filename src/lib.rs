@@ -22,4 +22,7 @@
 //! | 5 | `app` | composes |
 //! | 6 | `cli`, `bench` | are used |
 
+pub mod domain;
 pub mod proto;
+
+pub mod store;

@@ -1,0 +1,308 @@
+//! All that is known of one application.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::derive::Summary;
+use super::index::Index;
+use super::name::{AppName, PartName, UnitName};
+use super::policy::Config;
+use super::rank::{Origin, Rank};
+use super::request::RequestLog;
+use super::revision::Revision;
+use super::status::{Freshness, Kind, Level, Status, StatusKey};
+use super::time::Timestamp;
+
+/// What is known of the application as a whole. One record, written with each commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Commits so far.
+    pub revision: Revision,
+    /// When it was first reported.
+    pub create_time: Timestamp,
+    /// When it last changed.
+    pub update_time: Timestamp,
+    /// Its configuration.
+    pub config: Config,
+    /// What its leader says of it as a whole.
+    pub application_status: Option<ApplicationStatus>,
+    /// Grows by one at each change of leader.
+    pub lease_epoch: u64,
+    /// The status derived, so that lists need nothing else.
+    pub summary: Summary,
+    /// The earliest moment at which time alone may change something.
+    pub next_due: Option<Timestamp>,
+    /// Number of the next event in its history.
+    pub next_event: u64,
+    /// Nothing but the revision is left of it.
+    pub deleted: bool,
+}
+
+impl Head {
+    /// An application of which nothing is known yet, that goes on counting from `revision`.
+    pub fn empty(revision: Revision) -> Head {
+        Head {
+            revision,
+            create_time: Timestamp::default(),
+            update_time: Timestamp::default(),
+            config: Config::default(),
+            application_status: None,
+            lease_epoch: 0,
+            summary: Summary::default(),
+            next_due: None,
+            next_event: 0,
+            deleted: true,
+        }
+    }
+
+    /// The leading unit, if somebody leads.
+    pub fn leader(&self) -> Option<&UnitName> {
+        let outside = self.config.external_leader.as_ref();
+        outside.filter(|unit| !unit.is_application())
+    }
+}
+
+/// How a status of the whole application takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// One more contribution, of unit `""`.
+    Contribute,
+    /// Wins outright.
+    Override,
+}
+
+/// What the leader says of the application as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationStatus {
+    /// How it takes part.
+    pub mode: Mode,
+    /// How well it is.
+    pub level: Level,
+    /// One line for a person.
+    pub message: Box<str>,
+    /// Machine-readable cause.
+    pub reason: Box<str>,
+    /// What a person must do.
+    pub action: Box<str>,
+    /// When the level began.
+    pub since: Timestamp,
+    /// When it ends by itself.
+    pub expire_time: Option<Timestamp>,
+}
+
+/// What is known of a unit beside its statuses.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Unit {
+    /// Its newest incarnation; 0 if it never gave one.
+    pub incarnation: u64,
+    /// When it was last heard; in the store only as of the last other change.
+    pub last_seen: Timestamp,
+    /// Statuses kept.
+    pub status_count: u32,
+    /// Of these, with a ttl.
+    pub ttl_count: u32,
+    /// Of these, past it.
+    pub stale_count: u32,
+    /// Since when there is one past its ttl.
+    pub stale_since: Option<Timestamp>,
+    /// When it is lost if it says nothing until then.
+    pub silence_ends: Option<Timestamp>,
+    /// Since when it is lost.
+    pub lost_since: Option<Timestamp>,
+}
+
+impl Unit {
+    /// How much of what it last said can still be believed.
+    pub fn freshness(&self) -> Freshness {
+        match (self.lost_since, self.stale_count) {
+            (Some(_), _) => Freshness::Lost,
+            (None, 0) => Freshness::Fresh,
+            (None, _) => Freshness::Stale,
+        }
+    }
+}
+
+/// What time alone may change, and when to look.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// A status may go stale.
+    Status(Arc<StatusKey>),
+    /// A unit may be lost.
+    Unit(UnitName),
+    /// The leader's status may end.
+    ApplicationStatus,
+}
+
+/// All that is known of one application, with the index that makes it cheap to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppState {
+    /// Which application.
+    pub name: AppName,
+    pub(super) head: Head,
+    pub(super) units: BTreeMap<UnitName, Unit>,
+    pub(super) statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    pub(super) requests: RequestLog,
+    pub(super) index: Index,
+    /// May name what is no longer due: a repeat moves the status, not its entry here.
+    pub(super) due: BTreeSet<(Timestamp, Due)>,
+}
+
+impl AppState {
+    /// An application of which nothing is known yet, that goes on counting from `revision`.
+    pub fn empty(name: AppName, revision: Revision) -> AppState {
+        AppState {
+            name,
+            head: Head::empty(revision),
+            units: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            requests: RequestLog::default(),
+            index: Index::default(),
+            due: BTreeSet::new(),
+        }
+    }
+
+    /// What is known of it as a whole.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Whether it is there: reported or configured, and not deleted since.
+    pub fn exists(&self) -> bool {
+        !self.head.deleted
+    }
+
+    /// One unit.
+    pub fn unit(&self, name: &UnitName) -> Option<&Unit> {
+        self.units.get(name)
+    }
+
+    /// The units after `after`, in natural order.
+    pub fn units_after(
+        &self,
+        after: Option<&UnitName>,
+    ) -> impl Iterator<Item = (&UnitName, &Unit)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let start = after.map_or(Unbounded, Excluded);
+        self.units.range((start, Unbounded))
+    }
+
+    /// One status.
+    pub fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
+        self.statuses.get(key)
+    }
+
+    /// The statuses from `first` on, by unit, component, key and kind.
+    pub fn statuses_from(
+        &self,
+        first: &StatusKey,
+    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
+        self.statuses.range::<StatusKey, _>(first..)
+    }
+
+    /// The statuses of one unit, or of one of its components.
+    pub fn statuses_of(
+        &self,
+        unit: &UnitName,
+        component: Option<&PartName>,
+    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
+        let first = StatusKey {
+            component: component.cloned().unwrap_or_default(),
+            ..StatusKey::first_of(unit)
+        };
+        let end = (unit.clone(), component.cloned());
+        self.statuses
+            .range::<StatusKey, _>(&first..)
+            .take_while(move |(key, _)| {
+                key.unit == end.0 && end.1.as_ref().is_none_or(|c| key.component == *c)
+            })
+    }
+
+    /// Every contribution, the strongest first.
+    pub fn ranked(&self) -> impl Iterator<Item = &Rank> {
+        self.index.ranked()
+    }
+
+    /// The strongest contribution of one unit.
+    pub fn strongest_of(&self, unit: &UnitName) -> Option<&Rank> {
+        self.index.of_unit(unit).next()
+    }
+
+    /// How many statuses are kept.
+    pub fn status_count(&self) -> usize {
+        self.statuses.len()
+    }
+
+    /// The earliest moment at which time alone may change something.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.due.first().map(|(at, _)| *at)
+    }
+}
+
+/// Where the ranks of an application come from: its head, with what is kept of each unit.
+pub(super) fn status_rank(
+    head: &Head,
+    unit: Option<&Unit>,
+    key: &Arc<StatusKey>,
+    status: &Status,
+) -> Option<Rank> {
+    let lost = unit.is_some_and(|u| u.lost_since.is_some());
+    let level = status.report.level;
+    // What a lost unit last said is no longer believed, except what ends the matter.
+    if lost && !matches!(level, Level::Error | Level::Terminated) {
+        return None;
+    }
+    Some(Rank {
+        precedence: status.report.precedence,
+        severity: head.config.policy.severity(level),
+        priority: status.report.priority,
+        leads: head.leader() == Some(&key.unit),
+        key: key.clone(),
+        since: status.since,
+        origin: Origin::Reported(key.kind),
+        level,
+        asks: !status.report.action.is_empty(),
+    })
+}
+
+/// What a lost unit contributes beside its statuses.
+pub(super) fn lost_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
+    let since = unit.lost_since?;
+    let level = head.config.lost_units.level()?;
+    Some(Rank {
+        precedence: 0,
+        severity: head.config.policy.severity(level),
+        priority: 0,
+        leads: head.leader() == Some(name),
+        key: Arc::new(StatusKey::first_of(name)),
+        since,
+        origin: Origin::Lost,
+        level,
+        asks: false,
+    })
+}
+
+/// What the leader's status contributes with mode contribute.
+pub(super) fn application_rank(head: &Head) -> Option<Rank> {
+    let status = head.application_status.as_ref()?;
+    if status.mode == Mode::Override {
+        return None;
+    }
+    Some(Rank {
+        precedence: 0,
+        severity: head.config.policy.severity(status.level),
+        priority: 0,
+        leads: false,
+        key: Arc::new(StatusKey {
+            unit: UnitName::application(),
+            component: PartName::default(),
+            key: PartName::default(),
+            kind: Kind::Push,
+        }),
+        since: status.since,
+        origin: Origin::Leader,
+        level: status.level,
+        asks: !status.action.is_empty(),
+    })
+}

@@ -1,0 +1,446 @@
+//! The write: a command becomes part of a draft, whole or not at all.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::app::{AppState, ApplicationStatus, Head, Unit};
+use super::command::{Claim, Command, NewApplicationStatus, NewStatus, Rejected, Request, Speaker};
+use super::draft::Draft;
+use super::name::{PartName, UnitName};
+use super::policy::ConfigPatch;
+use super::request::{Outcome, Remembered};
+use super::status::{Freshness, Kind, Status, StatusKey};
+use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
+
+/// Applies a request to a draft. The outcome's revision holds once the draft is committed. A repeated request id is
+/// answered as the first time, and applied once.
+pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Rejected> {
+    if let Some(answer) = request.id.as_ref().and_then(|id| draft.remembered(id)) {
+        return Ok(answer.outcome);
+    }
+    let effect = match &request.command {
+        Command::Report(speaker, kind, new) => draft.report(speaker, *kind, new),
+        Command::Replace(speaker, component, set) => {
+            draft.replace(speaker, component.as_ref(), set)
+        }
+        Command::Clear {
+            speaker,
+            component,
+            key,
+            kind,
+        } => draft.clear(speaker, component.as_ref(), key.as_ref(), *kind),
+        Command::Configure(patch) => Ok(draft.configure(patch)),
+        Command::SetApplicationStatus(claim, new) => draft.set_application_status(claim, new),
+        Command::ClearApplicationStatus(claim) => draft.clear_application_status(claim),
+        Command::RemoveUnit(name) => draft.remove_unit(name),
+    }?;
+    let outcome = Outcome {
+        revision: draft.revision(),
+        changed: effect.changed,
+        removed: effect.removed,
+    };
+    if let Some(id) = &request.id {
+        draft.remember(id.clone(), outcome);
+    }
+    Ok(outcome)
+}
+
+/// Removes an application: a transition of its own, never part of a draft. Its revision stays, so that one of the
+/// same name goes on counting, and so does the answer.
+pub fn delete(
+    state: &AppState,
+    id: Option<&Arc<str>>,
+    now: super::time::Timestamp,
+) -> Result<(Transition, Outcome), Rejected> {
+    if !state.exists() {
+        return Err(Rejected::ApplicationNotFound);
+    }
+    let old = state.head();
+    let revision = old.revision.next();
+    let outcome = Outcome {
+        revision,
+        changed: true,
+        removed: state.status_count() as u32,
+    };
+    let event = StatusEvent {
+        time: now,
+        revision,
+        subject: None,
+        from: Some(old.summary.level),
+        to: None,
+        message: "".into(),
+        reason: "".into(),
+        freshness: Freshness::Fresh,
+        cause: Cause::Deleted,
+    };
+    let head = Head {
+        revision,
+        update_time: now,
+        next_event: old.next_event + 1,
+        ..Head::empty(revision)
+    };
+    let remembered = Some(Remembered { time: now, outcome });
+    let transition = Transition {
+        app: state.name.clone(),
+        base: old.revision,
+        head,
+        writes: id
+            .map(|id| Write::Request(id.clone(), remembered))
+            .into_iter()
+            .collect(),
+        events: vec![event],
+        heard: Heard::default(),
+        time: now,
+    };
+    Ok((transition, outcome))
+}
+
+/// What a command did.
+#[derive(Default)]
+struct Effect {
+    changed: bool,
+    removed: u32,
+}
+
+impl Draft<'_> {
+    fn report(
+        &mut self,
+        speaker: &Speaker,
+        kind: Kind,
+        new: &NewStatus,
+    ) -> Result<Effect, Rejected> {
+        self.may_speak(speaker)?;
+        self.has_room(
+            &speaker.unit,
+            kind,
+            std::slice::from_ref(new),
+            &BTreeSet::new(),
+        )?;
+        let mut changed = self.hear_unit(speaker);
+        changed |= self.set(speaker, kind, new);
+        Ok(Effect {
+            changed,
+            removed: 0,
+        })
+    }
+
+    fn replace(
+        &mut self,
+        speaker: &Speaker,
+        component: Option<&PartName>,
+        set: &[NewStatus],
+    ) -> Result<Effect, Rejected> {
+        self.may_speak(speaker)?;
+        let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
+        let mut gone = self.keys_of(&speaker.unit, component);
+        gone.retain(|key| key.kind == Kind::Pull && !kept.contains(&(&key.component, &key.key)));
+        self.has_room(&speaker.unit, Kind::Pull, set, &gone)?;
+        let mut changed = self.hear_unit(speaker);
+        let removed = self.remove_all(gone.into_iter(), Cause::Replaced);
+        for new in set {
+            changed |= self.set(speaker, Kind::Pull, new);
+        }
+        Ok(Effect {
+            changed: changed || 0 < removed,
+            removed,
+        })
+    }
+
+    fn clear(
+        &mut self,
+        speaker: &Speaker,
+        component: Option<&PartName>,
+        key: Option<&PartName>,
+        kind: Option<Kind>,
+    ) -> Result<Effect, Rejected> {
+        self.unit_exists(&speaker.unit)?;
+        self.may_speak(speaker)?;
+        let mut changed = self.hear_unit(speaker);
+        let matching = self
+            .keys_of(&speaker.unit, component)
+            .into_iter()
+            .filter(|found| {
+                key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)
+            });
+        let removed = self.remove_all(matching, Cause::Cleared);
+        changed |= 0 < removed;
+        Ok(Effect { changed, removed })
+    }
+
+    fn remove_unit(&mut self, name: &UnitName) -> Result<Effect, Rejected> {
+        self.unit_exists(name)?;
+        let keys = self.keys_of(name, None);
+        let removed = keys.len() as u32;
+        let level = self.base.strongest_of(name).map(|rank| rank.level);
+        for key in keys {
+            self.put_status(key, None);
+        }
+        self.put_unit(name.clone(), None);
+        self.log(StatusEvent {
+            subject: Some(Subject::unit(name)),
+            from: level,
+            ..self.event(Cause::UnitRemoved)
+        });
+        Ok(Effect {
+            changed: true,
+            removed,
+        })
+    }
+
+    // === the parts of a report ===
+
+    fn unit_exists(&self, name: &UnitName) -> Result<(), Rejected> {
+        if self.head.deleted && !self.is_changed() {
+            return Err(Rejected::ApplicationNotFound);
+        }
+        match self.unit(name) {
+            Some(_) => Ok(()),
+            None => Err(Rejected::UnitNotFound { unit: name.clone() }),
+        }
+    }
+
+    fn may_speak(&self, speaker: &Speaker) -> Result<(), Rejected> {
+        let current = self.unit(&speaker.unit).map_or(0, |u| u.incarnation);
+        match speaker.incarnation {
+            Some(given) if given < current => Err(Rejected::StaleIncarnation {
+                unit: speaker.unit.clone(),
+                given,
+                current,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the statuses fit beside what is there and does not leave. Counts what would be new.
+    fn has_room(
+        &self,
+        unit: &UnitName,
+        kind: Kind,
+        set: &[NewStatus],
+        leaving: &BTreeSet<Arc<StatusKey>>,
+    ) -> Result<(), Rejected> {
+        let known = self.unit(unit);
+        if known.is_none() {
+            let what = || "units of the application".to_string();
+            within(
+                "units_max",
+                self.limits.units_max,
+                self.unit_count() + 1,
+                what,
+            )?;
+        }
+        let is_new = |new: &&NewStatus| self.status(&new.key_of(unit, kind)).is_none();
+        let added: Vec<&NewStatus> = set.iter().filter(is_new).collect();
+        if added.is_empty() {
+            return Ok(());
+        }
+        let kept = known.map_or(0, |u| u.status_count as usize) - leaving.len();
+        let what = || format!("statuses of unit {unit}");
+        let max = self.limits.statuses_per_unit_max;
+        within("statuses_per_unit_max", max, kept + added.len(), what)?;
+        let components: BTreeSet<&PartName> = added.iter().map(|new| &new.component).collect();
+        for component in components {
+            let keys = self.keys_of(unit, Some(component));
+            let kept = keys.difference(leaving).count();
+            let more = added
+                .iter()
+                .filter(|new| new.component == *component)
+                .count();
+            let what = || format!("statuses of component {component:?} of unit {unit}");
+            let max = self.limits.keys_per_component_max;
+            within("keys_per_component_max", max, kept + more, what)?;
+        }
+        Ok(())
+    }
+
+    /// The unit spoke: it exists, and it is not lost. Says whether that is news.
+    fn hear_unit(&mut self, speaker: &Speaker) -> bool {
+        let name = &speaker.unit;
+        self.hear(name);
+        let known = self.unit(name);
+        let incarnation = speaker.incarnation.unwrap_or_default();
+        let heard = Unit {
+            incarnation: incarnation.max(known.map_or(0, |u| u.incarnation)),
+            lost_since: None,
+            silence_ends: None,
+            ..known.cloned().unwrap_or_default()
+        };
+        if known == Some(&heard) {
+            return false;
+        }
+        let returned = known.is_some_and(|u| u.lost_since.is_some());
+        self.put_unit(
+            name.clone(),
+            Some(Unit {
+                last_seen: self.now,
+                ..heard
+            }),
+        );
+        if returned {
+            self.log(StatusEvent {
+                subject: Some(Subject::unit(name)),
+                ..self.event(Cause::UnitReturned)
+            });
+        }
+        true
+    }
+
+    /// Sets one status. A repeat only moves the deadline. Says whether anything that is shown changed.
+    fn set(&mut self, speaker: &Speaker, kind: Kind, new: &NewStatus) -> bool {
+        let key = new.key_of(&speaker.unit, kind);
+        let mut report = new.report.clone();
+        report.ttl = report.ttl.or(self.head.config.default_ttl);
+        let expire_time = report.ttl.map(|ttl| self.now.after(ttl));
+        let old = self.status(&key).cloned();
+        let incarnation = speaker.incarnation.unwrap_or_default();
+        let is_repeat =
+            |s: &Arc<Status>| s.report == report && !s.stale && s.incarnation == incarnation;
+        if let Some(old) = old.as_ref().filter(|old| is_repeat(old)) {
+            if let Some(until) = expire_time {
+                self.refresh(&Arc::new(key), old, until);
+            }
+            return false;
+        }
+        // The level began when the reporter saw it, unless that is said to lie in the future.
+        let observed = new.observe_time.filter(|at| *at <= self.now);
+        let same_level = old.as_ref().filter(|old| old.report.level == report.level);
+        let status = Status {
+            since: same_level.map_or(observed.unwrap_or(self.now), |old| old.since),
+            observe_time: same_level.map_or(new.observe_time, |old| old.observe_time),
+            report,
+            update_time: self.now,
+            expire_time,
+            incarnation,
+            stale: false,
+            expire_time_written: expire_time,
+        };
+        self.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
+        self.put_status(Arc::new(key), Some(Arc::new(status)));
+        true
+    }
+
+    fn remove_all(&mut self, keys: impl Iterator<Item = Arc<StatusKey>>, cause: Cause) -> u32 {
+        let mut removed = 0;
+        for key in keys {
+            let old = self.status(&key).cloned();
+            self.log_status(&key, old.as_deref(), None, cause);
+            self.put_status(key, None);
+            removed += 1;
+        }
+        removed
+    }
+
+    // === what concerns the application as a whole ===
+
+    fn configure(&mut self, patch: &ConfigPatch) -> Effect {
+        let config = self.head.config.patched(patch);
+        let changed = config != self.head.config || self.head.deleted && !self.is_changed();
+        if changed {
+            let old = self.head.leader().cloned();
+            let reranks = config.policy != self.head.config.policy
+                || config.lost_units != self.head.config.lost_units;
+            self.head.config = config;
+            let reranks = reranks || old.as_ref() != self.head.leader();
+            self.head_changed(reranks);
+            self.log(self.event(Cause::Configured));
+        }
+        Effect {
+            changed,
+            removed: 0,
+        }
+    }
+
+    fn may_lead(&self, claim: &Claim) -> Result<(), Rejected> {
+        let leads = match &self.head.config.external_leader {
+            Some(unit) => *unit == claim.unit && claim.lease_epoch == 0,
+            None => false,
+        };
+        if leads {
+            return Ok(());
+        }
+        Err(Rejected::NotLeader {
+            unit: claim.unit.clone(),
+            leader: self.head.leader().cloned(),
+            lease_epoch: self.head.lease_epoch,
+        })
+    }
+
+    fn set_application_status(
+        &mut self,
+        claim: &Claim,
+        new: &NewApplicationStatus,
+    ) -> Result<Effect, Rejected> {
+        self.may_lead(claim)?;
+        let observed = new.observe_time.filter(|at| *at <= self.now);
+        let old = self.head.application_status.as_ref();
+        let same_level = old.filter(|old| old.level == new.level);
+        let status = ApplicationStatus {
+            mode: new.mode,
+            level: new.level,
+            message: new.message.clone(),
+            reason: new.reason.clone(),
+            action: new.action.clone(),
+            since: same_level.map_or(observed.unwrap_or(self.now), |old| old.since),
+            expire_time: new.ttl.map(|ttl| self.now.after(ttl)),
+        };
+        if old == Some(&status) {
+            return Ok(Effect::default());
+        }
+        let event = StatusEvent {
+            subject: Some(Subject::unit(&UnitName::application())),
+            from: old.map(|old| old.level),
+            to: Some(status.level),
+            message: status.message.clone(),
+            reason: status.reason.clone(),
+            ..self.event(Cause::LeaderSet)
+        };
+        self.head.application_status = Some(status);
+        self.head_changed(false);
+        self.log(event);
+        Ok(Effect {
+            changed: true,
+            removed: 0,
+        })
+    }
+
+    fn clear_application_status(&mut self, claim: &Claim) -> Result<Effect, Rejected> {
+        self.may_lead(claim)?;
+        let Some(old) = self.head.application_status.take() else {
+            return Ok(Effect::default());
+        };
+        self.head_changed(false);
+        self.log(StatusEvent {
+            subject: Some(Subject::unit(&UnitName::application())),
+            from: Some(old.level),
+            ..self.event(Cause::LeaderCleared)
+        });
+        Ok(Effect {
+            changed: true,
+            removed: 1,
+        })
+    }
+}
+
+fn within(
+    limit: &'static str,
+    max: usize,
+    count: usize,
+    what: impl Fn() -> String,
+) -> Result<(), Rejected> {
+    if count <= max {
+        return Ok(());
+    }
+    let what = what();
+    Err(Rejected::LimitExceeded { limit, what, max })
+}
+
+impl NewStatus {
+    fn key_of(&self, unit: &UnitName, kind: Kind) -> StatusKey {
+        StatusKey {
+            unit: unit.clone(),
+            component: self.component.clone(),
+            key: self.key.clone(),
+            kind,
+        }
+    }
+}

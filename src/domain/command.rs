@@ -1,0 +1,157 @@
+//! What can be asked of an application, and why it can be refused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::app::Mode;
+use super::name::{PartName, UnitName};
+use super::policy::ConfigPatch;
+use super::status::{Kind, Level, Report};
+use super::time::Timestamp;
+
+/// A command with the id under which its answer is remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Same id: same answer, applied once.
+    pub id: Option<Arc<str>>,
+    /// What to do.
+    pub command: Command,
+}
+
+/// One status as it is reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewStatus {
+    /// Part of the unit.
+    pub component: PartName,
+    /// Which of several.
+    pub key: PartName,
+    /// What is said.
+    pub report: Report,
+    /// When it was seen, by the reporter's clock.
+    pub observe_time: Option<Timestamp>,
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Speaker {
+    /// The unit.
+    pub unit: UnitName,
+    /// Its incarnation, if it says.
+    pub incarnation: Option<u64>,
+}
+
+/// The leader, as it names itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The unit; `""` where leadership is decided outside and nobody leads.
+    pub unit: UnitName,
+    /// Epoch of its lease.
+    pub lease_epoch: u64,
+}
+
+/// What can be asked of an application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Set one status.
+    Report(Speaker, Kind, NewStatus),
+    /// Replace the pull set of a unit, or of one of its components. Each (component, key) stands once.
+    Replace(Speaker, Option<PartName>, Vec<NewStatus>),
+    /// Remove the statuses that match; `None` matches all.
+    Clear {
+        /// Who speaks.
+        speaker: Speaker,
+        /// Of which component.
+        component: Option<PartName>,
+        /// With which key.
+        key: Option<PartName>,
+        /// Of which kind.
+        kind: Option<Kind>,
+    },
+    /// Change the configuration.
+    Configure(ConfigPatch),
+    /// Set the status of the application as a whole.
+    SetApplicationStatus(Claim, NewApplicationStatus),
+    /// Withdraw it.
+    ClearApplicationStatus(Claim),
+    /// Remove a unit with its statuses.
+    RemoveUnit(UnitName),
+}
+
+/// What the leader says of the application as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewApplicationStatus {
+    /// How it takes part.
+    pub mode: Mode,
+    /// How well it is.
+    pub level: Level,
+    /// One line for a person.
+    pub message: Box<str>,
+    /// Machine-readable cause.
+    pub reason: Box<str>,
+    /// What a person must do.
+    pub action: Box<str>,
+    /// How long it stands.
+    pub ttl: Option<Duration>,
+    /// When it was seen, by the leader's clock.
+    pub observe_time: Option<Timestamp>,
+}
+
+/// Why a command was refused. Nothing of it was applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// Nothing of that name was reported.
+    #[error("application is not known")]
+    ApplicationNotFound,
+    /// The application has no such unit.
+    #[error("unit {unit} is not known")]
+    UnitNotFound {
+        /// The unit asked for.
+        unit: UnitName,
+    },
+    /// A newer incarnation of the unit has spoken.
+    #[error(
+        "unit {unit} has been replaced: incarnation {given} is older than {current}; \
+         stop reporting, or start again as a new incarnation"
+    )]
+    StaleIncarnation {
+        /// The unit.
+        unit: UnitName,
+        /// Who spoke.
+        given: u64,
+        /// Who may speak.
+        current: u64,
+    },
+    /// A bound would be passed.
+    #[error("{what} would be more than {max}; remove some first, or raise the limit {limit}")]
+    LimitExceeded {
+        /// Name of the limit.
+        limit: &'static str,
+        /// What there would be too many of.
+        what: String,
+        /// The bound.
+        max: usize,
+    },
+    /// The speaker does not lead.
+    #[error("{}", not_leader(unit, leader.as_ref(), *lease_epoch))]
+    NotLeader {
+        /// Who spoke.
+        unit: UnitName,
+        /// Who leads.
+        leader: Option<UnitName>,
+        /// Epoch of that lease.
+        lease_epoch: u64,
+    },
+}
+
+fn not_leader(unit: &UnitName, leader: Option<&UnitName>, lease_epoch: u64) -> String {
+    let speaker = match unit.as_str() {
+        "" => "a speaker without a unit".to_string(),
+        unit => format!("unit {unit}"),
+    };
+    match leader {
+        Some(leader) => {
+            format!("{speaker} does not lead: {leader} does, with lease epoch {lease_epoch}")
+        }
+        None => format!("{speaker} does not lead, and nobody does"),
+    }
+}

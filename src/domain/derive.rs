@@ -1,0 +1,337 @@
+//! The status of an application from its contributions: who wins, by which rule, and what it beat.
+
+use serde::{Deserialize, Serialize};
+
+use super::app::{AppState, ApplicationStatus, Head, Mode};
+use super::name::{PartName, UnitName};
+use super::policy::Policy;
+use super::rank::{Criterion, Origin, Rank, compare};
+use super::status::{Freshness, LEVELS, Level, Status};
+use super::time::Timestamp;
+
+/// The derived status of an application, kept with its head so that lists and watchers need nothing else.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Level of the winner; unknown if nothing contributes.
+    pub level: Level,
+    /// Its message.
+    pub message: Box<str>,
+    /// Its reason.
+    pub reason: Box<str>,
+    /// What a person must do.
+    pub action: Box<str>,
+    /// Since when the application has this level.
+    pub since: Timestamp,
+    /// Who won.
+    pub winner: Option<Winner>,
+    /// What decided.
+    pub rule: Rule,
+    /// Counts over units and contributions.
+    pub totals: Totals,
+}
+
+/// Who won.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Winner {
+    /// The unit; `""` for the leader's own status.
+    pub unit: UnitName,
+    /// The component.
+    pub component: PartName,
+    /// The key.
+    pub key: PartName,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// What decided.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
+    /// Nothing contributes.
+    #[default]
+    Nothing,
+    /// The leader's status overrides.
+    Override,
+    /// There is only one contribution.
+    Only,
+    /// It beat the next strongest by this.
+    Beat {
+        /// What decided.
+        by: Criterion,
+        /// The winner's side of it.
+        winner: Side,
+        /// The other's.
+        other: Side,
+    },
+}
+
+/// What the words of a rule need to know of one contribution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    level: Level,
+    priority: i32,
+    precedence: i32,
+    unit: UnitName,
+    component: PartName,
+    key: PartName,
+}
+
+impl Side {
+    fn of(rank: &Rank) -> Side {
+        Side {
+            level: rank.level,
+            priority: rank.priority,
+            precedence: rank.precedence,
+            unit: rank.key.unit.clone(),
+            component: rank.key.component.clone(),
+            key: rank.key.key.clone(),
+        }
+    }
+}
+
+/// Counts over the units and contributions of an application. By level: in the order of the wire.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Units.
+    pub units: u32,
+    /// Units by their own level.
+    pub units_by_level: [u32; LEVELS],
+    /// Units with a status past its ttl.
+    pub stale_units: u32,
+    /// Units lost.
+    pub lost_units: u32,
+    /// Contributions by level.
+    pub contributions: [u32; LEVELS],
+    /// Contributions that ask a person to act.
+    pub asking: u32,
+}
+
+impl Totals {
+    /// Contributions that are waiting, maintenance, blocked or error.
+    pub fn unwell(&self) -> u32 {
+        let levels = Level::ALL.iter().filter(|l| l.is_unwell());
+        levels.map(|l| self.contributions[*l as usize]).sum()
+    }
+}
+
+impl Rule {
+    /// The rule that put `winner` before `other`, the strongest that it beat.
+    pub fn between(winner: &Rank, other: Option<&Rank>) -> Rule {
+        let Some(other) = other else {
+            return Rule::Only;
+        };
+        let by = compare(winner, other).1.unwrap_or(Criterion::Kind);
+        Rule::Beat {
+            by,
+            winner: Side::of(winner),
+            other: Side::of(other),
+        }
+    }
+
+    /// The rule in words.
+    pub fn words(&self, policy: &Policy) -> String {
+        match self {
+            Rule::Nothing => "nothing contributes".to_string(),
+            Rule::Override => "set by the leader with mode override".to_string(),
+            Rule::Only => "the only contribution".to_string(),
+            Rule::Beat { by, winner, other } => decided(*by, winner, other, policy),
+        }
+    }
+}
+
+fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> String {
+    let name = |unit: &UnitName| match unit.as_str() {
+        "" => "the application itself".to_string(),
+        unit => unit.to_string(),
+    };
+    let part = |text: &PartName| match text.as_str() {
+        "" => "none".to_string(),
+        text => text.to_string(),
+    };
+    match by {
+        Criterion::Precedence => format!(
+            "highest precedence: {} over {}, whatever the level",
+            winner.precedence, other.precedence
+        ),
+        Criterion::Level => format!(
+            "highest level under policy {}: {} over {}",
+            policy.name(),
+            winner.level.word(),
+            other.level.word()
+        ),
+        Criterion::Priority => format!(
+            "same level; higher priority: {} over {}",
+            winner.priority, other.priority
+        ),
+        Criterion::Leader => {
+            "same level and priority; the leader's unit before the others".to_string()
+        }
+        Criterion::Unit => format!(
+            "same level and priority; first in the order of units: {} before {}",
+            name(&winner.unit),
+            name(&other.unit)
+        ),
+        Criterion::Component => format!(
+            "same level, priority and unit; first component by name: {} before {}",
+            part(&winner.component),
+            part(&other.component)
+        ),
+        Criterion::Key => format!(
+            "same level, priority, unit and component; first key by name: {} before {}",
+            part(&winner.key),
+            part(&other.key)
+        ),
+        Criterion::Since => "same in all else; the older level first".to_string(),
+        Criterion::Kind => "same in all else; pull before push".to_string(),
+    }
+}
+
+/// Why `other` lost against `winner`, in words.
+pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
+    match compare(winner, other).1 {
+        Some(Criterion::Precedence) => "lower precedence",
+        Some(Criterion::Level) => "lower level",
+        Some(Criterion::Priority) => "lower priority",
+        Some(Criterion::Leader) => "not the leader's unit",
+        Some(Criterion::Unit) => "later unit",
+        Some(Criterion::Component) => "later component",
+        Some(Criterion::Key) => "later key",
+        Some(Criterion::Since) => "newer",
+        Some(Criterion::Kind) | None => "push after pull",
+    }
+    .to_string()
+}
+
+/// What a contribution says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// One line for a person.
+    pub message: Box<str>,
+    /// Machine-readable cause.
+    pub reason: Box<str>,
+    /// What a person must do.
+    pub action: Box<str>,
+}
+
+/// What a contribution says, whatever its origin. `status` finds what was reported.
+pub(super) fn words(head: &Head, rank: &Rank, status: Option<&Status>) -> Words {
+    let nothing = || Words {
+        message: "".into(),
+        reason: "".into(),
+        action: "".into(),
+    };
+    match rank.origin {
+        Origin::Lost => Words {
+            message: format!(
+                "unit {} lost: silent since its last ttl passed",
+                rank.key.unit
+            )
+            .into(),
+            reason: "UnitLost".into(),
+            action: "".into(),
+        },
+        Origin::Leader => head
+            .application_status
+            .as_ref()
+            .map_or_else(nothing, |s| Words {
+                message: s.message.clone(),
+                reason: s.reason.clone(),
+                action: s.action.clone(),
+            }),
+        Origin::Reported(_) => status.map_or_else(nothing, |s| Words {
+            message: s.report.message.clone(),
+            reason: s.report.reason.clone(),
+            action: s.report.action.clone(),
+        }),
+    }
+}
+
+/// The leader's status, if it wins outright.
+pub fn override_status(head: &Head) -> Option<&ApplicationStatus> {
+    let status = head.application_status.as_ref()?;
+    (status.mode == Mode::Override).then_some(status)
+}
+
+/// One contribution, for those who ask why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contribution {
+    /// What decides about it.
+    pub rank: Rank,
+    /// What it says.
+    pub words: Words,
+    /// What was looked at.
+    pub check: Box<str>,
+    /// How much it can still be believed.
+    pub freshness: Freshness,
+    /// Why it lost against the winner; empty for the winner.
+    pub beaten_by: String,
+}
+
+/// Why the application is as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Derived {
+    /// Who won; `None` if nothing contributes, or if the leader's status overrides.
+    pub winner: Option<Contribution>,
+    /// What it beat, the strongest first, as many as were asked for.
+    pub others: Vec<Contribution>,
+    /// How many there are, listed or not.
+    pub others_count: usize,
+    /// Statuses that are kept but do not contribute.
+    pub silent_count: usize,
+}
+
+/// The winner and the first `others_max` of what it beat, in order. Costs what it returns.
+pub fn derive(state: &AppState, others_max: usize) -> Derived {
+    let overrides = override_status(&state.head).is_some();
+    let mut ranked = state.ranked();
+    let winner = if overrides { None } else { ranked.next() };
+    let others = ranked.take(others_max).map(|rank| {
+        let why = winner.map_or_else(
+            || "overridden by the leader".to_string(),
+            |w| beaten_by(w, rank),
+        );
+        contribution(state, rank, why)
+    });
+    let count: u32 = state.head.summary.totals.contributions.iter().sum();
+    let reported = state.ranked_reported_count(count);
+    Derived {
+        winner: winner.map(|rank| contribution(state, rank, String::new())),
+        others: others.collect(),
+        others_count: count as usize - usize::from(winner.is_some()),
+        silent_count: state.status_count().saturating_sub(reported),
+    }
+}
+
+fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contribution {
+    let status = match rank.origin {
+        Origin::Reported(_) => state.status(&rank.key).map(|s| &**s),
+        Origin::Leader | Origin::Lost => None,
+    };
+    Contribution {
+        words: words(&state.head, rank, status),
+        check: status.map_or_else(|| "".into(), |s| s.report.check.clone()),
+        freshness: match (rank.origin, status) {
+            (Origin::Lost, _) => Freshness::Lost,
+            (_, Some(status)) if status.stale => Freshness::Stale,
+            _ => Freshness::Fresh,
+        },
+        rank: rank.clone(),
+        beaten_by,
+    }
+}
+
+impl AppState {
+    /// How many of `count` contributions are reported statuses, not derived ones.
+    fn ranked_reported_count(&self, count: u32) -> usize {
+        let lost = match self.head.config.lost_units.level() {
+            Some(_) => self.head.summary.totals.lost_units,
+            None => 0,
+        };
+        let contributes = |s: &ApplicationStatus| s.mode == Mode::Contribute;
+        let leader = self
+            .head
+            .application_status
+            .as_ref()
+            .is_some_and(contributes);
+        (count - lost - u32::from(leader)) as usize
+    }
+}

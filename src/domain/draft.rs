@@ -1,0 +1,535 @@
+//! A change in the making: what is known, overlaid with what a batch of commands changes. Nothing is touched until
+//! the transition it ends in is committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::app::{AppState, Head, Unit, application_rank, lost_rank, status_rank};
+use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
+use super::limits::Limits;
+use super::message::same_text;
+use super::name::{PartName, UnitName};
+use super::rank::{Origin, Rank};
+use super::request::{Outcome, Remembered};
+use super::revision::Revision;
+use super::status::{Freshness, Level, Status, StatusKey};
+use super::time::Timestamp;
+use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
+
+/// See the module.
+pub struct Draft<'a> {
+    pub(super) base: &'a AppState,
+    pub(super) limits: &'a Limits,
+    pub(super) now: Timestamp,
+    pub(super) head: Head,
+    statuses: BTreeMap<Arc<StatusKey>, Option<Arc<Status>>>,
+    units: BTreeMap<UnitName, Option<Unit>>,
+    requests: BTreeMap<Arc<str>, Option<Remembered>>,
+    events: Vec<StatusEvent>,
+    heard: Heard,
+    /// Something that is shown changed, so the revision moves.
+    changed: bool,
+    /// Policy or leader changed: every rank may have.
+    reranks: bool,
+}
+
+impl<'a> Draft<'a> {
+    /// Starts from what is known, at `now` of the store's clock.
+    pub fn new(base: &'a AppState, limits: &'a Limits, now: Timestamp) -> Draft<'a> {
+        Draft {
+            base,
+            limits,
+            now,
+            head: base.head.clone(),
+            statuses: BTreeMap::new(),
+            units: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            events: Vec::new(),
+            heard: Heard::default(),
+            changed: false,
+            reranks: false,
+        }
+    }
+
+    /// The revision that this draft will have if it changes anything that is shown.
+    pub(super) fn revision(&self) -> Revision {
+        match self.changed {
+            true => self.base.head.revision.next(),
+            false => self.base.head.revision,
+        }
+    }
+
+    /// Whether anything that is shown changed so far.
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Whether nothing has been drafted yet.
+    pub fn is_untouched(&self) -> bool {
+        !self.changed && self.requests.is_empty() && self.heard == Heard::default()
+    }
+
+    pub(super) fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
+        match self.statuses.get(key) {
+            Some(status) => status.as_ref(),
+            None => self.base.statuses.get(key),
+        }
+    }
+
+    pub(super) fn unit(&self, name: &UnitName) -> Option<&Unit> {
+        match self.units.get(name) {
+            Some(unit) => unit.as_ref(),
+            None => self.base.units.get(name),
+        }
+    }
+
+    pub(super) fn unit_count(&self) -> usize {
+        let was = |name: &UnitName| self.base.units.contains_key(name);
+        let added = self.units.iter().filter(|(n, u)| u.is_some() && !was(n));
+        let gone = self.units.iter().filter(|(n, u)| u.is_none() && was(n));
+        self.base.units.len() + added.count() - gone.count()
+    }
+
+    /// The statuses of a unit, or of one of its components, as they are after the draft.
+    pub(super) fn keys_of(
+        &self,
+        unit: &UnitName,
+        component: Option<&PartName>,
+    ) -> BTreeSet<Arc<StatusKey>> {
+        let first = StatusKey::first_of(unit);
+        let belongs = |key: &StatusKey| component.is_none_or(|c| key.component == *c);
+        let kept = self.base.statuses_of(unit, component).map(|(k, _)| k);
+        let drafted = self.statuses.range::<StatusKey, _>(&first..);
+        let drafted = drafted
+            .take_while(|(key, _)| key.unit == *unit)
+            .map(|(k, _)| k);
+        let keys = kept.chain(drafted.filter(|key| belongs(key)));
+        keys.filter(|key| self.status(key).is_some())
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
+        self.units.insert(name, unit);
+        self.changed = true;
+    }
+
+    /// Puts or removes a status and keeps the counts of its unit, which must exist.
+    pub(super) fn put_status(&mut self, key: Arc<StatusKey>, status: Option<Arc<Status>>) {
+        let mut unit = self.unit(&key.unit).cloned().unwrap_or_default();
+        if let Some(old) = self.status(&key) {
+            unit.status_count -= 1;
+            unit.ttl_count -= u32::from(old.expire_time.is_some());
+            unit.stale_count -= u32::from(old.stale);
+        }
+        if let Some(new) = &status {
+            unit.status_count += 1;
+            unit.ttl_count += u32::from(new.expire_time.is_some());
+            unit.stale_count += u32::from(new.stale);
+        }
+        unit.stale_since = match unit.stale_count {
+            0 => None,
+            _ => unit.stale_since.or(Some(self.now)),
+        };
+        self.put_unit(key.unit.clone(), Some(unit));
+        self.statuses.insert(key, status);
+    }
+
+    /// Moves the deadline of a repeated status; written only if the store's is older than a third of the ttl.
+    pub(super) fn refresh(&mut self, key: &Arc<StatusKey>, status: &Arc<Status>, until: Timestamp) {
+        let written = status.expire_time_written.unwrap_or_default();
+        let ttl = status.report.ttl.unwrap_or_default();
+        if until.since(written) < ttl / 3 {
+            self.heard.deadlines.push((key.clone(), until));
+            return;
+        }
+        let renewed = Status {
+            expire_time: Some(until),
+            expire_time_written: Some(until),
+            ..(**status).clone()
+        };
+        self.statuses.insert(key.clone(), Some(Arc::new(renewed)));
+    }
+
+    pub(super) fn hear(&mut self, unit: &UnitName) {
+        if self.heard.units.last() != Some(unit) {
+            self.heard.units.push(unit.clone());
+        }
+    }
+
+    /// Marks that something of the head changed; `reranks` if the order of contributions may have.
+    pub(super) fn head_changed(&mut self, reranks: bool) {
+        self.changed = true;
+        self.reranks |= reranks;
+    }
+
+    pub(super) fn remembered(&self, id: &str) -> Option<Remembered> {
+        match self.requests.get(id) {
+            Some(answer) => *answer,
+            None => self.base.requests.get(id).copied(),
+        }
+    }
+
+    /// Remembers an answer and forgets those that are too old or too many.
+    pub(super) fn remember(&mut self, id: Arc<str>, outcome: Outcome) {
+        let time = self.now;
+        self.requests.insert(id, Some(Remembered { time, outcome }));
+        let too_many = (self.base.requests.len() + self.requests.len())
+            .saturating_sub(self.limits.request_ids_max);
+        let old = |at: Timestamp| super::limits::REQUEST_TTL <= time.since(at);
+        let oldest = self.base.requests.oldest_first().enumerate();
+        let forgotten = oldest.take_while(|(n, (at, _))| *n < too_many || old(*at));
+        for (_, (_, id)) in forgotten {
+            self.requests.entry(id.clone()).or_insert(None);
+        }
+    }
+
+    /// Adds a line of history for what a status was and is, unless they say the same.
+    pub(super) fn log_status(
+        &mut self,
+        key: &StatusKey,
+        old: Option<&Status>,
+        new: Option<&Status>,
+        cause: Cause,
+    ) {
+        if let (Some(old), Some(new)) = (old, new) {
+            let same = old.report.level == new.report.level
+                && old.stale == new.stale
+                && old.report.reason == new.report.reason
+                && same_text(&old.report.message, &new.report.message);
+            if same {
+                return;
+            }
+        }
+        let text = |f: fn(&Status) -> &str| new.map_or("", f).into();
+        self.log(StatusEvent {
+            subject: Some(Subject::status(key)),
+            from: old.map(|s| s.report.level),
+            to: new.map(|s| s.report.level),
+            message: text(|s| &s.report.message),
+            reason: text(|s| &s.report.reason),
+            freshness: match new {
+                Some(new) if new.stale => Freshness::Stale,
+                _ => Freshness::Fresh,
+            },
+            ..self.event(cause)
+        });
+    }
+
+    /// A line of history with nothing but when and why.
+    pub(super) fn event(&self, cause: Cause) -> StatusEvent {
+        StatusEvent {
+            time: self.now,
+            revision: self.base.head.revision.next(),
+            subject: None,
+            from: None,
+            to: None,
+            message: "".into(),
+            reason: "".into(),
+            freshness: Freshness::Fresh,
+            cause,
+        }
+    }
+
+    pub(super) fn log(&mut self, event: StatusEvent) {
+        self.events.push(event);
+    }
+
+    /// Ends the draft: derives the status anew and says what changed.
+    pub fn finish(mut self) -> Transition {
+        if self.changed {
+            self.head.deleted = false;
+            self.head.revision = self.base.head.revision.next();
+            self.head.update_time = self.now;
+            if self.base.head.deleted {
+                self.head.create_time = self.now;
+            }
+            let old = std::mem::take(&mut self.head.summary);
+            self.head.summary = self.summary(&old);
+            self.log_summary(&old);
+        }
+        self.head.next_event += self.events.len() as u64;
+        self.head.next_due = self.next_due();
+        let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
+        let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
+        let requests = self.requests.into_iter().map(|(i, r)| Write::Request(i, r));
+        Transition {
+            app: self.base.name.clone(),
+            base: self.base.head.revision,
+            head: self.head,
+            writes: units.chain(statuses).chain(requests).collect(),
+            events: self.events,
+            heard: self.heard,
+            time: self.now,
+        }
+    }
+
+    fn log_summary(&mut self, old: &Summary) {
+        let new = &self.head.summary;
+        if new.level == old.level && same_text(&new.message, &old.message) {
+            return;
+        }
+        let event = StatusEvent {
+            from: old.winner.as_ref().map(|_| old.level),
+            to: Some(new.level),
+            message: new.message.clone(),
+            reason: new.reason.clone(),
+            ..self.event(Cause::Derived)
+        };
+        self.log(event);
+    }
+
+    /// The earliest deadline after the draft. One that a repeat has moved is looked at once more than needed.
+    fn next_due(&self) -> Option<Timestamp> {
+        let statuses = self.statuses.values().flatten().filter(|s| !s.stale);
+        let units = self.units.values().flatten();
+        let kept = self.base.due.iter().find(|(_, due)| self.is_still_due(due));
+        statuses
+            .filter_map(|s| s.expire_time)
+            .chain(units.filter_map(|u| u.silence_ends))
+            .chain(
+                self.head
+                    .application_status
+                    .as_ref()
+                    .and_then(|s| s.expire_time),
+            )
+            .chain(kept.map(|(at, _)| *at))
+            .min()
+    }
+
+    fn is_still_due(&self, due: &super::app::Due) -> bool {
+        use super::app::Due;
+        match due {
+            Due::Status(key) => !self.statuses.contains_key(key),
+            Due::Unit(name) => !self.units.contains_key(name),
+            Due::ApplicationStatus => false,
+        }
+    }
+}
+
+// === deriving the status after the draft ===
+
+/// The ranks of one unit before and after a draft: of all its statuses if the unit as a whole was touched, of the
+/// drafted ones if not.
+struct Reranked {
+    unit: UnitName,
+    keys: BTreeSet<Arc<StatusKey>>,
+    /// The contribution that is no status: of the lost unit, or of the leader.
+    whole: bool,
+    after: BTreeSet<Rank>,
+}
+
+impl Draft<'_> {
+    fn summary(&self, old: &Summary) -> Summary {
+        let reranked: Vec<Reranked> = self
+            .touched()
+            .into_iter()
+            .map(|unit| self.rerank(unit))
+            .collect();
+        let mut totals = old.totals.clone();
+        for unit in &reranked {
+            self.count(&mut totals, unit);
+        }
+        let (winner, second) = self.strongest_two(&reranked);
+        if let Some(status) = override_status(&self.head) {
+            let since = match old.level == status.level && old.winner.is_some() {
+                true => old.since,
+                false => status.since,
+            };
+            return Summary {
+                level: status.level,
+                message: status.message.clone(),
+                reason: status.reason.clone(),
+                action: status.action.clone(),
+                since,
+                winner: Some(Winner::application()),
+                rule: Rule::Override,
+                totals,
+            };
+        }
+        let Some(winner) = winner else {
+            let since = match old.level == Level::Unknown && !self.base.head.deleted {
+                true => old.since,
+                false => self.now,
+            };
+            return Summary {
+                since,
+                totals,
+                ..Summary::default()
+            };
+        };
+        let says = words(&self.head, &winner, self.status(&winner.key).map(|s| &**s));
+        Summary {
+            level: winner.level,
+            message: says.message,
+            reason: says.reason,
+            action: says.action,
+            since: self.level_began(old, &winner),
+            rule: Rule::between(&winner, second.as_ref()),
+            winner: Some(Winner::of(&winner)),
+            totals,
+        }
+    }
+
+    /// The level of the application began when it moved; if the winner itself moved it, when the winner says.
+    fn level_began(&self, old: &Summary, winner: &Rank) -> Timestamp {
+        if old.level == winner.level && old.winner.is_some() {
+            return old.since;
+        }
+        let before = self.base.status(&winner.key).map(|s| s.report.level);
+        match winner.origin {
+            Origin::Reported(_) if before == Some(winner.level) => self.now,
+            _ => winner.since,
+        }
+    }
+
+    fn touched(&self) -> BTreeSet<UnitName> {
+        let mut touched: BTreeSet<UnitName> = self.units.keys().cloned().collect();
+        touched.extend(self.statuses.keys().map(|key| key.unit.clone()));
+        touched.insert(UnitName::application());
+        if self.reranks {
+            touched.extend(self.base.units.keys().cloned());
+        }
+        touched
+    }
+
+    fn rerank(&self, unit: UnitName) -> Reranked {
+        let was_lost = self
+            .base
+            .units
+            .get(&unit)
+            .is_some_and(|u| u.lost_since.is_some());
+        let is_lost = self.unit(&unit).is_some_and(|u| u.lost_since.is_some());
+        let whole = self.reranks || was_lost || is_lost || unit.is_application();
+        let first = StatusKey::first_of(&unit);
+        let drafted = self.statuses.range::<StatusKey, _>(&first..);
+        let drafted = drafted
+            .take_while(|(key, _)| key.unit == unit)
+            .map(|(k, _)| k.clone());
+        let mut keys: BTreeSet<Arc<StatusKey>> = drafted.collect();
+        if whole {
+            keys.extend(self.base.statuses_of(&unit, None).map(|(k, _)| k.clone()));
+        }
+        let now = self.unit(&unit);
+        let ranks = keys.iter().filter_map(|key| {
+            let status = self.status(key)?;
+            status_rank(&self.head, now, key, status)
+        });
+        let mut after: BTreeSet<Rank> = ranks.collect();
+        after.extend(now.and_then(|u| lost_rank(&self.head, &unit, u)));
+        if unit.is_application() {
+            after.extend(application_rank(&self.head));
+        }
+        Reranked {
+            unit,
+            keys,
+            whole,
+            after,
+        }
+    }
+
+    /// The ranks of a unit that the draft does not touch, the strongest first.
+    fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
+        let ranks = self.base.index.of_unit(&unit.unit);
+        ranks.filter(|rank| match rank.origin {
+            Origin::Reported(_) => !unit.keys.contains(&rank.key),
+            Origin::Lost | Origin::Leader => !unit.whole,
+        })
+    }
+
+    fn count(&self, totals: &mut Totals, unit: &Reranked) {
+        let before = self.base.index.of_unit(&unit.unit);
+        let gone = before.filter(|rank| match rank.origin {
+            Origin::Reported(_) => unit.keys.contains(&rank.key),
+            Origin::Lost | Origin::Leader => unit.whole,
+        });
+        // Without the whole unit touched, only the drafted keys are looked up, not every rank of the unit.
+        if unit.whole {
+            gone.for_each(|rank| totals.remove(rank));
+        } else {
+            let old = unit.keys.iter().filter_map(|key| self.base.rank_of(key));
+            old.for_each(|rank| totals.remove(&rank));
+        }
+        unit.after.iter().for_each(|rank| totals.add(rank));
+        if unit.unit.is_application() {
+            return;
+        }
+        if let Some(old) = self.base.units.get(&unit.unit) {
+            let strongest = self.base.strongest_of(&unit.unit);
+            totals.count_unit(old, strongest, |n| *n -= 1);
+        }
+        if let Some(new) = self.unit(&unit.unit) {
+            let strongest = unit
+                .after
+                .first()
+                .into_iter()
+                .chain(self.untouched(unit).next());
+            totals.count_unit(new, strongest.min(), |n| *n += 1);
+        }
+    }
+
+    /// The strongest contribution after the draft, and the one after it.
+    fn strongest_two(&self, reranked: &[Reranked]) -> (Option<Rank>, Option<Rank>) {
+        let mut candidates: Vec<&Rank> = Vec::new();
+        for unit in reranked {
+            candidates.extend(unit.after.iter().take(2));
+            candidates.extend(self.untouched(unit).take(2));
+        }
+        let is_touched = |rank: &Rank| {
+            let unit = &rank.key.unit;
+            reranked.binary_search_by(|r| r.unit.cmp(unit)).is_ok()
+        };
+        let strongest = self.base.index.strongest();
+        let others: Vec<&Rank> = strongest.filter(|r| !is_touched(r)).take(2).collect();
+        if let Some(first) = others.first() {
+            candidates.extend(self.base.index.of_unit(&first.key.unit).take(2));
+        }
+        candidates.extend(others.get(1));
+        candidates.sort();
+        let mut candidates = candidates.into_iter().cloned();
+        (candidates.next(), candidates.next())
+    }
+}
+
+impl Winner {
+    /// The leader's own status.
+    pub fn application() -> Winner {
+        Winner {
+            unit: UnitName::application(),
+            component: PartName::default(),
+            key: PartName::default(),
+            origin: Origin::Leader,
+        }
+    }
+
+    fn of(rank: &Rank) -> Winner {
+        Winner {
+            unit: rank.key.unit.clone(),
+            component: rank.key.component.clone(),
+            key: rank.key.key.clone(),
+            origin: rank.origin,
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, rank: &Rank) {
+        self.contributions[rank.level as usize] += 1;
+        self.asking += u32::from(rank.asks);
+    }
+
+    fn remove(&mut self, rank: &Rank) {
+        self.contributions[rank.level as usize] -= 1;
+        self.asking -= u32::from(rank.asks);
+    }
+
+    fn count_unit(&mut self, unit: &Unit, strongest: Option<&Rank>, step: fn(&mut u32)) {
+        step(&mut self.units);
+        step(&mut self.units_by_level[strongest.map_or(Level::Unknown, |r| r.level) as usize]);
+        match unit.freshness() {
+            Freshness::Fresh => {}
+            Freshness::Stale => step(&mut self.stale_units),
+            Freshness::Lost => step(&mut self.lost_units),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What time alone changes: a ttl passes, a silent unit is lost, the leader's status ends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::app::{Due, Unit};
+use super::draft::Draft;
+use super::limits::EXPIRED_PER_COMMIT_MAX;
+use super::name::UnitName;
+use super::status::{Freshness, Status};
+use super::transition::{Cause, StatusEvent, Subject};
+
+/// Drafts everything that is due by now, at most [`EXPIRED_PER_COMMIT_MAX`] records at once.
+pub fn expire(draft: &mut Draft<'_>) {
+    let now = draft.now;
+    let due = draft.base.due.iter().take_while(|(at, _)| *at <= now);
+    let due: Vec<Due> = due
+        .take(EXPIRED_PER_COMMIT_MAX)
+        .map(|(_, d)| d.clone())
+        .collect();
+    let mut quiet: BTreeSet<UnitName> = BTreeSet::new();
+    for due in due {
+        match due {
+            Due::Status(key) => {
+                let status = draft.status(&key).cloned();
+                let passed = |s: &Arc<Status>| !s.stale && s.expire_time.is_some_and(|t| t <= now);
+                let Some(status) = status.filter(passed) else {
+                    continue;
+                };
+                let stale = Status {
+                    stale: true,
+                    update_time: now,
+                    ..(*status).clone()
+                };
+                draft.log_status(&key, Some(&status), Some(&stale), Cause::Expired);
+                draft.put_status(key.clone(), Some(Arc::new(stale)));
+                quiet.insert(key.unit.clone());
+            }
+            Due::Unit(name) => {
+                let unit = draft.unit(&name);
+                if unit.is_some_and(|u| u.silence_ends.is_some_and(|t| t <= now)) {
+                    draft.lose_unit(&name);
+                }
+            }
+            Due::ApplicationStatus => draft.expire_application_status(),
+        }
+    }
+    for name in quiet {
+        draft.begin_silence(name);
+    }
+}
+
+impl Draft<'_> {
+    /// A unit whose every ttl has passed has until `lost_after` to speak.
+    fn begin_silence(&mut self, name: UnitName) {
+        let Some(unit) = self.unit(&name).cloned() else {
+            return;
+        };
+        if unit.stale_count == unit.ttl_count && unit.lost_since.is_none() {
+            let silence_ends = Some(self.now.after(self.head.config.lost_after));
+            self.put_unit(
+                name,
+                Some(Unit {
+                    silence_ends,
+                    ..unit
+                }),
+            );
+        }
+    }
+
+    /// A unit is lost from now on, whether or not it ever reported.
+    pub fn lose_unit(&mut self, name: &UnitName) {
+        let mut unit = self.unit(name).cloned().unwrap_or_default();
+        if unit.lost_since.is_some() {
+            return;
+        }
+        unit.lost_since = Some(self.now);
+        unit.silence_ends = None;
+        self.put_unit(name.clone(), Some(unit));
+        self.log(StatusEvent {
+            subject: Some(Subject::unit(name)),
+            freshness: Freshness::Lost,
+            ..self.event(Cause::UnitLost)
+        });
+    }
+
+    fn expire_application_status(&mut self) {
+        let now = self.now;
+        let passed = |s: &super::app::ApplicationStatus| s.expire_time.is_some_and(|t| t <= now);
+        if let Some(old) = self.head.application_status.take_if(|s| passed(s)) {
+            self.head_changed(false);
+            self.log(StatusEvent {
+                subject: Some(Subject::unit(&UnitName::application())),
+                from: Some(old.level),
+                ..self.event(Cause::Expired)
+            });
+        }
+    }
+}

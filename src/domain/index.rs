@@ -1,0 +1,93 @@
+//! The contributions of an application in order of strength, kept so that a report costs O(log n).
+
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use super::name::UnitName;
+use super::rank::Rank;
+
+/// Contributions by unit, and the strongest of each unit in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Index {
+    units: BTreeMap<UnitName, BTreeSet<Rank>>,
+    strongest: BTreeSet<Rank>,
+}
+
+impl Index {
+    /// Adds a contribution.
+    pub fn insert(&mut self, rank: Rank) {
+        let ranks = self.units.entry(rank.key.unit.clone()).or_default();
+        match ranks.first() {
+            Some(first) if *first < rank => {}
+            Some(first) => {
+                self.strongest.remove(first);
+                self.strongest.insert(rank.clone());
+            }
+            None => {
+                self.strongest.insert(rank.clone());
+            }
+        }
+        ranks.insert(rank);
+    }
+
+    /// Takes a contribution out.
+    pub fn remove(&mut self, rank: &Rank) {
+        let Some(ranks) = self.units.get_mut(&rank.key.unit) else {
+            return;
+        };
+        ranks.remove(rank);
+        if self.strongest.remove(rank)
+            && let Some(next) = ranks.first()
+        {
+            self.strongest.insert(next.clone());
+        }
+        if ranks.is_empty() {
+            self.units.remove(&rank.key.unit);
+        }
+    }
+
+    /// The contributions of one unit, the strongest first.
+    pub fn of_unit(&self, unit: &UnitName) -> impl Iterator<Item = &Rank> {
+        self.units.get(unit).into_iter().flatten()
+    }
+
+    /// The strongest contribution of each unit, in order.
+    pub fn strongest(&self) -> impl Iterator<Item = &Rank> {
+        self.strongest.iter()
+    }
+
+    /// Every contribution, the strongest first. Costs what is taken, not what there is: a unit's second is looked at
+    /// only when its first was taken.
+    pub fn ranked(&self) -> Ranked<'_> {
+        Ranked {
+            firsts: self.strongest.iter().peekable(),
+            followers: BinaryHeap::new(),
+            index: self,
+        }
+    }
+}
+
+/// See [`Index::ranked`].
+pub struct Ranked<'a> {
+    firsts: std::iter::Peekable<std::collections::btree_set::Iter<'a, Rank>>,
+    followers: BinaryHeap<std::cmp::Reverse<&'a Rank>>,
+    index: &'a Index,
+}
+
+impl<'a> Iterator for Ranked<'a> {
+    type Item = &'a Rank;
+
+    fn next(&mut self) -> Option<&'a Rank> {
+        let follower = self.followers.peek().map(|r| r.0);
+        let next = match (self.firsts.peek(), follower) {
+            (Some(first), Some(follower)) if follower < *first => self.followers.pop()?.0,
+            (None, Some(_)) => self.followers.pop()?.0,
+            _ => self.firsts.next()?,
+        };
+        let ranks = self.index.units.get(&next.key.unit)?;
+        let after = (std::ops::Bound::Excluded(next), std::ops::Bound::Unbounded);
+        if let Some(follower) = ranks.range::<Rank, _>(after).next() {
+            self.followers.push(std::cmp::Reverse(follower));
+        }
+        Some(next)
+    }
+}

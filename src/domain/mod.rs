@@ -1,0 +1,35 @@
+//! The core: what is known of an application, what changes it, and what follows.
+//!
+//! The promise: no clock, no randomness, no IO, no async, no hash order. Time is an argument. The same state and the
+//! same commands give the same transitions on every replica, and replaying a transition gives the same state.
+//!
+//! - The write: [`apply`](apply::apply) a command to a [`Draft`](draft::Draft), or let time
+//!   [`expire`](expire::expire) what is due.
+//! - A draft ends in a [`Transition`](transition::Transition); once it is committed,
+//!   [`AppState::replay`](app::AppState::replay) makes it part of what is known.
+//! - The read: [`derive`](derive::derive) says who wins and why; [`rank::compare`] is the rule.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+pub mod name;
+pub mod revision;
+pub mod time;
+
+pub mod limits;
+pub mod message;
+pub mod policy;
+pub mod status;
+
+pub mod command;
+pub mod request;
+pub mod transition;
+
+pub mod app;
+pub mod index;
+pub mod rank;
+
+pub mod apply;
+pub mod draft;
+pub mod expire;
+pub mod replay;
+
+pub mod derive;

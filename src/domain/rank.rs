@@ -1,0 +1,115 @@
+//! Who wins: the one place where two contributions are compared.
+//!
+//! The first of these that differs decides: precedence (higher), severity of the level under the policy, priority
+//! (higher), the leader's unit, unit in natural order, component, key, older since. The order in which statuses were
+//! reported never does.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::status::{Kind, Level, StatusKey};
+use super::time::Timestamp;
+
+/// Where a contribution comes from. The order decides between two that are equal in all else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Origin {
+    /// Set by the leader for the whole application.
+    Leader,
+    /// The unit is lost.
+    Lost,
+    /// Reported by the unit.
+    Reported(Kind),
+}
+
+/// Which comparison decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Criterion {
+    /// Higher precedence.
+    Precedence,
+    /// Worse level under the policy.
+    Level,
+    /// Higher priority.
+    Priority,
+    /// The leader's unit first.
+    Leader,
+    /// Natural order of units.
+    Unit,
+    /// Order of components.
+    Component,
+    /// Order of keys.
+    Key,
+    /// Older since.
+    Since,
+    /// Pull before push.
+    Kind,
+}
+
+/// What decides about one contribution. Less is stronger.
+#[derive(Debug, Clone)]
+pub struct Rank {
+    /// Beats the level.
+    pub precedence: i32,
+    /// Place of the level under the policy, 0 the worst.
+    pub severity: u8,
+    /// Within one level.
+    pub priority: i32,
+    /// Whether its unit leads.
+    pub leads: bool,
+    /// Unit, component and key.
+    pub key: Arc<StatusKey>,
+    /// When the level began.
+    pub since: Timestamp,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The level; follows from `severity`, so it is not compared.
+    pub level: Level,
+    /// Whether it asks a person to act; not compared.
+    pub asks: bool,
+}
+
+/// Compares two contributions; less is stronger. Says what decided, `None` if they are the same.
+pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
+    let (this, that) = (&*a.key, &*b.key);
+    let steps: [(Criterion, &dyn Fn() -> Ordering); 9] = [
+        (Criterion::Precedence, &|| b.precedence.cmp(&a.precedence)),
+        (Criterion::Level, &|| a.severity.cmp(&b.severity)),
+        (Criterion::Priority, &|| b.priority.cmp(&a.priority)),
+        (Criterion::Leader, &|| b.leads.cmp(&a.leads)),
+        (Criterion::Unit, &|| this.unit.cmp(&that.unit)),
+        (Criterion::Component, &|| {
+            this.component.cmp(&that.component)
+        }),
+        (Criterion::Key, &|| this.key.cmp(&that.key)),
+        (Criterion::Since, &|| a.since.cmp(&b.since)),
+        (Criterion::Kind, &|| a.origin.cmp(&b.origin)),
+    ];
+    for (criterion, step) in steps {
+        let ordering = step();
+        if ordering.is_ne() {
+            return (ordering, Some(criterion));
+        }
+    }
+    (Ordering::Equal, None)
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Rank) -> Ordering {
+        compare(self, other).0
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Rank) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Rank {
+    fn eq(&self, other: &Rank) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Rank {}

@@ -1,0 +1,291 @@
+//! From one revision to the next: a committed transition becomes part of what is known.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::app::{AppState, Due, Head, Unit, application_rank, lost_rank, status_rank};
+use super::name::{AppName, UnitName};
+use super::rank::{Origin, Rank};
+use super::request::Remembered;
+use super::status::{Status, StatusKey};
+use super::time::Timestamp;
+use super::transition::{Transition, Write};
+
+/// What a store has of one application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Records {
+    /// The head.
+    pub head: Head,
+    /// The units.
+    pub units: Vec<(UnitName, Unit)>,
+    /// The statuses.
+    pub statuses: Vec<(StatusKey, Status)>,
+    /// The answers remembered.
+    pub requests: Vec<(Arc<str>, Remembered)>,
+}
+
+impl AppState {
+    /// Builds the state from what a store has of it.
+    pub fn load(name: AppName, records: Records) -> AppState {
+        let mut state = AppState::empty(name, records.head.revision);
+        state.head = records.head;
+        state.units = records.units.into_iter().collect();
+        for (key, mut status) in records.statuses {
+            status.expire_time_written = status.expire_time;
+            state.statuses.insert(Arc::new(key), Arc::new(status));
+        }
+        for (id, remembered) in records.requests {
+            state.requests.insert(id, remembered);
+        }
+        state.rebuild();
+        state
+    }
+
+    /// Moves every deadline that lies before `until` by as much as its owner is given to speak: one ttl, or
+    /// `lost_after`. For a server that was away: our outage is nobody's failure.
+    pub fn grant_grace(&mut self, from: Timestamp) {
+        for status in self.statuses.values_mut().filter(|s| !s.stale) {
+            let ttl = status.report.ttl.or(self.head.config.default_ttl);
+            let (Some(expire), Some(ttl)) = (status.expire_time, ttl) else {
+                continue;
+            };
+            if expire < from.after(ttl) {
+                Arc::make_mut(status).expire_time = Some(from.after(ttl));
+            }
+        }
+        let earliest = from.after(self.head.config.lost_after);
+        for unit in self.units.values_mut() {
+            unit.silence_ends = unit.silence_ends.map(|at| at.max(earliest));
+        }
+        self.due.clear();
+        self.collect_due();
+    }
+
+    /// Makes a committed transition part of what is known.
+    pub fn replay(&mut self, transition: &Transition) {
+        if transition.is_deletion() {
+            *self = AppState::empty(self.name.clone(), transition.head.revision);
+            self.head = transition.head.clone();
+            self.write_requests(transition);
+            return;
+        }
+        let reranks = self.head.config.policy != transition.head.config.policy
+            || self.head.config.lost_units != transition.head.config.lost_units
+            || self.head.leader() != transition.head.leader();
+        if reranks {
+            self.head = transition.head.clone();
+            self.write(transition);
+            self.rebuild();
+        } else {
+            self.replay_ranks(transition);
+        }
+        self.write_requests(transition);
+        for unit in &transition.heard.units {
+            if let Some(unit) = self.units.get_mut(unit) {
+                unit.last_seen = unit.last_seen.max(transition.time);
+            }
+        }
+        for (key, until) in &transition.heard.deadlines {
+            if let Some(status) = self.statuses.get_mut(key) {
+                Arc::make_mut(status).expire_time = Some(*until);
+            }
+        }
+        self.settle_due(transition.time);
+    }
+
+    /// Writes the records and moves only the ranks that they touch.
+    fn replay_ranks(&mut self, transition: &Transition) {
+        let whole = self.lost_before_or_after(transition);
+        for unit in &whole {
+            let ranks: Vec<Rank> = self.index.of_unit(unit).cloned().collect();
+            ranks.iter().for_each(|rank| self.index.remove(rank));
+        }
+        let is_single = |key: &StatusKey| !whole.contains(&key.unit);
+        let keys = transition.writes.iter().filter_map(|write| match write {
+            Write::Status(key, _) if is_single(key) => Some(key),
+            _ => None,
+        });
+        for key in keys.clone() {
+            if let Some(rank) = self.rank_of(key) {
+                self.index.remove(&rank);
+            }
+        }
+        if let Some(rank) = application_rank(&self.head) {
+            self.index.remove(&rank);
+        }
+        self.head = transition.head.clone();
+        self.write(transition);
+        for key in keys {
+            if let Some(rank) = self.rank_of(key) {
+                self.index.insert(rank);
+            }
+        }
+        for unit in &whole {
+            self.index_unit(unit);
+        }
+        if let Some(rank) = application_rank(&self.head) {
+            self.index.insert(rank);
+        }
+    }
+
+    fn lost_before_or_after(&self, transition: &Transition) -> BTreeSet<UnitName> {
+        let lost = transition.writes.iter().filter_map(|write| match write {
+            Write::Unit(name, unit) => {
+                let is = unit.as_ref().is_some_and(|u| u.lost_since.is_some());
+                let was = self.units.get(name).is_some_and(|u| u.lost_since.is_some());
+                (is || was).then(|| name.clone())
+            }
+            _ => None,
+        });
+        lost.collect()
+    }
+
+    fn write(&mut self, transition: &Transition) {
+        for write in &transition.writes {
+            match write {
+                Write::Unit(name, Some(unit)) => {
+                    if let Some(at) = unit.silence_ends {
+                        self.due.insert((at, Due::Unit(name.clone())));
+                    }
+                    self.units.insert(name.clone(), unit.clone());
+                }
+                Write::Unit(name, None) => {
+                    self.units.remove(name);
+                }
+                Write::Status(key, Some(status)) => {
+                    self.forget_deadline(key);
+                    if let Some(at) = status.expire_time.filter(|_| !status.stale) {
+                        self.due.insert((at, Due::Status(key.clone())));
+                    }
+                    self.statuses.insert(key.clone(), status.clone());
+                }
+                Write::Status(key, None) => {
+                    self.forget_deadline(key);
+                    self.statuses.remove(key);
+                }
+                Write::Request(..) => {}
+            }
+        }
+        if let Some(at) = self
+            .head
+            .application_status
+            .as_ref()
+            .and_then(|s| s.expire_time)
+        {
+            self.due.insert((at, Due::ApplicationStatus));
+        }
+    }
+
+    /// Best effort: if a repeat has moved the deadline, the entry stays and is dropped when it comes up.
+    fn forget_deadline(&mut self, key: &Arc<StatusKey>) {
+        let at = self.statuses.get(key).and_then(|s| s.expire_time);
+        if let Some(at) = at {
+            self.due.remove(&(at, Due::Status(key.clone())));
+        }
+    }
+
+    fn write_requests(&mut self, transition: &Transition) {
+        for write in &transition.writes {
+            match write {
+                Write::Request(id, Some(answer)) => self.requests.insert(id.clone(), *answer),
+                Write::Request(id, None) => self.requests.remove(id),
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks at every deadline that has come up: drops what no longer stands, moves what a repeat has moved.
+    fn settle_due(&mut self, now: Timestamp) {
+        let mut moved = Vec::new();
+        while let Some((at, due)) = self.due.first().cloned() {
+            if now < at {
+                break;
+            }
+            let stands = self.deadline(&due);
+            if stands.is_some_and(|stands| stands <= now) {
+                // Still to be judged, by the next expire.
+                break;
+            }
+            self.due.pop_first();
+            moved.extend(stands.map(|at| (at, due)));
+        }
+        self.due.extend(moved);
+    }
+
+    /// When this is due as things stand now, if it still is.
+    pub(super) fn deadline(&self, due: &Due) -> Option<Timestamp> {
+        match due {
+            Due::Status(key) => {
+                let status = self.statuses.get(key).filter(|s| !s.stale)?;
+                status.expire_time
+            }
+            Due::Unit(name) => self.units.get(name)?.silence_ends,
+            Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
+        }
+    }
+
+    /// What decides about a status, if it contributes.
+    pub(super) fn rank_of(&self, key: &Arc<StatusKey>) -> Option<Rank> {
+        let status = self.statuses.get(key)?;
+        status_rank(&self.head, self.units.get(&key.unit), key, status)
+    }
+
+    fn index_unit(&mut self, name: &UnitName) {
+        let keys: Vec<_> = self
+            .statuses_of(name, None)
+            .map(|(k, _)| k.clone())
+            .collect();
+        for key in keys {
+            if let Some(rank) = self.rank_of(&key) {
+                self.index.insert(rank);
+            }
+        }
+        let unit = self.units.get(name);
+        if let Some(rank) = unit.and_then(|unit| lost_rank(&self.head, name, unit)) {
+            self.index.insert(rank);
+        }
+    }
+
+    /// Builds the index and the deadlines anew from the records.
+    fn rebuild(&mut self) {
+        self.index = super::index::Index::default();
+        let units: Vec<UnitName> = self.units.keys().cloned().collect();
+        units.iter().for_each(|unit| self.index_unit(unit));
+        if let Some(rank) = application_rank(&self.head) {
+            self.index.insert(rank);
+        }
+        self.due.clear();
+        self.collect_due();
+    }
+
+    fn collect_due(&mut self) {
+        let statuses = self.statuses.iter().filter(|(_, s)| !s.stale);
+        let statuses =
+            statuses.filter_map(|(key, s)| Some((s.expire_time?, Due::Status(key.clone()))));
+        let units = self.units.iter();
+        let units = units.filter_map(|(n, u)| Some((u.silence_ends?, Due::Unit(n.clone()))));
+        let application = self
+            .head
+            .application_status
+            .as_ref()
+            .and_then(|s| s.expire_time);
+        self.due = statuses
+            .chain(units)
+            .chain(application.map(|at| (at, Due::ApplicationStatus)))
+            .collect();
+    }
+
+    /// Every contribution from the records alone, without the index: what the index must agree with.
+    pub fn contributions_from_scratch(&self) -> BTreeSet<Rank> {
+        let mut scratch = self.clone();
+        scratch.rebuild();
+        scratch.ranked().cloned().collect()
+    }
+}
+
+impl Rank {
+    /// Whether this comes from a reported status.
+    pub fn is_reported(&self) -> bool {
+        matches!(self.origin, Origin::Reported(_))
+    }
+}

@@ -1,0 +1,155 @@
+//! What one commit changes: record writes, history, and what to tell others. Replaying it gives the same state.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::app::{Head, Unit};
+use super::name::{AppName, PartName, UnitName};
+use super::request::Remembered;
+use super::revision::Revision;
+use super::status::{Freshness, Kind, Level, Status, StatusKey};
+use super::time::Timestamp;
+
+/// A change of one application from one revision to the next, or at one revision if nobody needs to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// Which application.
+    pub app: AppName,
+    /// The revision it was decided on; the store refuses it at any other.
+    pub base: Revision,
+    /// The head after it; `head.revision` is `base` if nothing that is shown changed.
+    pub head: Head,
+    /// Records to write or remove.
+    pub writes: Vec<Write>,
+    /// What to add to the history.
+    pub events: Vec<StatusEvent>,
+    /// Deadlines that a repeat moved, and who was heard: kept in memory only.
+    pub heard: Heard,
+    /// When it was decided, by the store's clock.
+    pub time: Timestamp,
+}
+
+impl Transition {
+    /// Whether there is anything for the store to do.
+    pub fn is_durable(&self) -> bool {
+        self.moves_revision() || !self.writes.is_empty()
+    }
+
+    /// Whether anything that is shown changed.
+    pub fn moves_revision(&self) -> bool {
+        self.head.revision != self.base
+    }
+
+    /// Whether it removes the application.
+    pub fn is_deletion(&self) -> bool {
+        self.head.deleted
+    }
+}
+
+/// One record written or, with `None`, removed. A deletion of the application removes all records first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// A unit.
+    Unit(UnitName, Option<Unit>),
+    /// A status.
+    Status(Arc<StatusKey>, Option<Arc<Status>>),
+    /// A remembered answer.
+    Request(Arc<str>, Option<Remembered>),
+}
+
+/// What a report changes without a trace in the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Units that spoke.
+    pub units: Vec<UnitName>,
+    /// Statuses that were repeated, with their new deadline.
+    pub deadlines: Vec<(Arc<StatusKey>, Timestamp)>,
+}
+
+/// Why something moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// A report said so.
+    Reported,
+    /// A new pull set did not have it.
+    Replaced,
+    /// It was cleared.
+    Cleared,
+    /// Its ttl passed.
+    Expired,
+    /// Its unit was silent for too long.
+    UnitLost,
+    /// Its unit spoke again.
+    UnitReturned,
+    /// Its unit was removed.
+    UnitRemoved,
+    /// The configuration changed.
+    Configured,
+    /// The leader set it.
+    LeaderSet,
+    /// The leader withdrew it.
+    LeaderCleared,
+    /// The application was deleted.
+    Deleted,
+    /// It follows from the rest.
+    Derived,
+}
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The unit; `""` for what the leader set.
+    pub unit: UnitName,
+    /// The component.
+    pub component: PartName,
+    /// The key.
+    pub key: PartName,
+    /// The kind; `None` for the unit as a whole and for what the leader set.
+    pub kind: Option<Kind>,
+}
+
+impl Subject {
+    /// A unit as a whole, or with `""` what the leader set.
+    pub fn unit(unit: &UnitName) -> Subject {
+        Subject {
+            unit: unit.clone(),
+            component: PartName::default(),
+            key: PartName::default(),
+            kind: None,
+        }
+    }
+
+    /// A status.
+    pub fn status(key: &StatusKey) -> Subject {
+        Subject {
+            unit: key.unit.clone(),
+            component: key.component.clone(),
+            key: key.key.clone(),
+            kind: Some(key.kind),
+        }
+    }
+}
+
+/// One line of history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusEvent {
+    /// When.
+    pub time: Timestamp,
+    /// With which revision.
+    pub revision: Revision,
+    /// What moved; `None` for the status of the application.
+    pub subject: Option<Subject>,
+    /// Level before, if there was one.
+    pub from: Option<Level>,
+    /// Level after, if there is one.
+    pub to: Option<Level>,
+    /// Message after.
+    pub message: Box<str>,
+    /// Reason after.
+    pub reason: Box<str>,
+    /// Freshness after.
+    pub freshness: Freshness,
+    /// Why it moved.
+    pub cause: Cause,
+}

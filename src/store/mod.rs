@@ -1,0 +1,142 @@
+//! What is remembered: one trait, one contract, one conformance suite that every backend passes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::app::Head;
+use crate::domain::name::AppName;
+use crate::domain::replay::Records;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{StatusEvent, Transition};
+
+pub mod error;
+
+pub use error::{CommitError, OpenError, ReadError};
+
+/// Keeps applications, their history, and the order in which they last changed.
+///
+/// The contract:
+///
+/// - **Compare and swap.** [`commit`](Store::commit) applies a transition only if the application is at the revision
+///   it was decided on; otherwise nothing is written and the answer is [`CommitError::Conflict`]. All of a transition
+///   is applied or nothing. When `commit` returns `Ok`, the transition survives whatever the store promises to
+///   survive (a crash of the process and of the machine for the embedded store; nothing for memory).
+/// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been applied. The caller
+///   reads again before it decides anew.
+/// - **Order.** Each commit that moves a revision gets the next [`Position`] of the store. Followers are told of it
+///   in that order, before `commit` returns. A transition that moves no revision gets none and is told to nobody.
+/// - **Deletion.** A deleted application leaves a tombstone with its revision and position. Tombstones are forgotten,
+///   the oldest first, when there are too many; revisions go on from above the highest one forgotten, so none is
+///   ever used twice.
+/// - **History.** Events are numbered from `head.next_event` downwards without gaps, bounded in number and age, and
+///   outlive the application.
+/// - **Time.** [`now`](Store::now) never goes back, also across restarts.
+#[async_trait::async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// The time by the store's clock.
+    fn now(&self) -> Timestamp;
+
+    /// The history that positions belong to.
+    fn epoch(&self) -> Epoch;
+
+    /// Everything known of an application. One that is not known is an empty head (`deleted`) with the revision to
+    /// go on from.
+    async fn load(&self, app: &AppName) -> Result<Records, ReadError>;
+
+    /// Makes a transition part of what is remembered.
+    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
+
+    /// Tells the follower of each application and tombstone there is, in order of position, and from then on of
+    /// each change. Nothing is left out in between.
+    fn follow(&self, follower: Arc<dyn Follower>);
+
+    /// The history of an application before the event numbered `before` (from the end without it), newest first.
+    async fn events(
+        &self,
+        app: &AppName,
+        before: Option<u64>,
+        count_max: usize,
+    ) -> Result<Vec<NumberedEvent>, ReadError>;
+
+    /// Whether commits are expected to succeed now; a sentence if not.
+    fn health(&self) -> Result<(), String>;
+
+    /// Finishes what was begun and lets go of what is held. Later commits are `Unavailable`.
+    async fn close(&self);
+}
+
+/// A line of history with its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberedEvent {
+    /// Counts the events of the application.
+    pub number: u64,
+    /// The event.
+    pub event: StatusEvent,
+}
+
+/// Is told of changes, on the store's own thread: must be quick and must not call the store.
+pub trait Follower: Send + Sync {
+    /// An application changed, or is a tombstone (`head.deleted`).
+    fn changed(&self, change: &Change);
+
+    /// Tombstones up to here have been forgotten: who stands before this cannot be told what was deleted.
+    fn forgotten(&self, up_to: Position);
+}
+
+/// The newest state of an application that changed.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Which application.
+    pub app: AppName,
+    /// Where this stands in the order of changes.
+    pub position: Position,
+    /// What is known of it now.
+    pub head: Arc<Head>,
+}
+
+/// A place in the order in which applications changed. Starts at 1; 0 is before everything.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Position(pub u64);
+
+/// Names a history of positions: random when the store was made, counted up when it may have lost writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Of the store.
+    pub store_id: u64,
+    /// How often it may have lost acknowledged writes.
+    pub losses: u32,
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{}", self.store_id, self.losses)
+    }
+}
+
+/// How much history is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// Events of one application.
+    pub events_max: u64,
+    /// Age of an event.
+    pub event_age_max: Duration,
+    /// Tombstones of deleted applications.
+    pub tombstones_max: usize,
+}
+
+impl Default for Retention {
+    /// A thousand transitions or a week of each application: enough to see what happened over a weekend. Ten thousand
+    /// tombstones: a watcher may be away while that many applications are deleted.
+    fn default() -> Retention {
+        Retention {
+            events_max: 1000,
+            event_age_max: Duration::from_secs(7 * 24 * 3600),
+            tombstones_max: 10_000,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Every case of `tests/vectors/` through the pure core. The runner takes whatever the files hold.
+
+use std::path::Path;
+
+use bellwether::domain::app::{AppState, Mode};
+use bellwether::domain::apply::apply;
+use bellwether::domain::command::{
+    Claim, Command, NewApplicationStatus, NewStatus, Request, Speaker,
+};
+use bellwether::domain::draft::Draft;
+use bellwether::domain::limits::Limits;
+use bellwether::domain::name::{AppName, PartName, UnitName};
+use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::time::Timestamp;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    id: String,
+    #[allow(dead_code)]
+    source: String,
+    policy: String,
+    leader: Option<String>,
+    lost_units: Option<String>,
+    r#override: Option<Override>,
+    statuses: Vec<Given>,
+    #[serde(default)]
+    lost: Vec<String>,
+    expect: Expect,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Override {
+    mode: String,
+    level: String,
+    message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    unit: String,
+    component: String,
+    #[serde(default)]
+    key: String,
+    kind: String,
+    level: String,
+    message: String,
+    #[serde(default)]
+    priority: i32,
+    #[serde(default)]
+    precedence: i32,
+    since: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expect {
+    level: String,
+    message: Option<String>,
+    message_prefix: Option<String>,
+    unit: Option<String>,
+    component: Option<String>,
+}
+
+/// Later than any `since` of a case.
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+fn level(word: &str) -> Level {
+    let found = Level::ALL.into_iter().find(|l| l.word() == word);
+    found.unwrap_or_else(|| panic!("no level {word}"))
+}
+
+fn commands(case: &Case) -> Vec<Command> {
+    let mut commands = vec![Command::Configure(ConfigPatch {
+        policy: Some(match case.policy.as_str() {
+            "juju" => Policy::Juju,
+            "openstack" => Policy::OpenStack,
+            "strict" => Policy::Strict,
+            other => panic!("{}: no policy {other}", case.id),
+        }),
+        lost_units: case.lost_units.as_deref().map(|word| match word {
+            "ignore" => LostUnits::Ignore,
+            "waiting" => LostUnits::Waiting,
+            "blocked" => LostUnits::Blocked,
+            other => panic!("{}: no lost_units {other}", case.id),
+        }),
+        external_leader: Some(Some(match &case.leader {
+            Some(unit) => UnitName::new(unit).unwrap(),
+            None => UnitName::application(),
+        })),
+        ..ConfigPatch::default()
+    })];
+    if let Some(given) = &case.r#override {
+        let claim = Claim {
+            unit: case
+                .leader
+                .as_ref()
+                .map_or_else(UnitName::application, |unit| UnitName::new(unit).unwrap()),
+            lease_epoch: 0,
+        };
+        commands.push(Command::SetApplicationStatus(
+            claim,
+            NewApplicationStatus {
+                mode: match given.mode.as_str() {
+                    "override" => Mode::Override,
+                    "contribute" => Mode::Contribute,
+                    other => panic!("{}: no mode {other}", case.id),
+                },
+                level: level(&given.level),
+                message: given.message.as_str().into(),
+                reason: "".into(),
+                action: "".into(),
+                ttl: None,
+                observe_time: None,
+            },
+        ));
+    }
+    commands.extend(case.statuses.iter().map(|given| {
+        Command::Report(
+            Speaker {
+                unit: UnitName::new(&given.unit).unwrap(),
+                incarnation: None,
+            },
+            match given.kind.as_str() {
+                "pull" => Kind::Pull,
+                "push" => Kind::Push,
+                other => panic!("{}: no kind {other}", case.id),
+            },
+            NewStatus {
+                component: PartName::new(&given.component).unwrap(),
+                key: PartName::new(&given.key).unwrap(),
+                report: Report {
+                    level: level(&given.level),
+                    message: given.message.as_str().into(),
+                    priority: given.priority,
+                    precedence: given.precedence,
+                    ..Report::default()
+                },
+                observe_time: given.since.map(Timestamp),
+            },
+        )
+    }));
+    commands
+}
+
+/// Runs a case; `one_commit` puts all of it into one draft, otherwise each command is a commit of its own.
+fn run(case: &Case, one_commit: bool) -> AppState {
+    let limits = Limits::default();
+    let mut state = AppState::empty(AppName::new("", "app").unwrap(), Revision(0));
+    let mut commands = commands(case);
+    let lost: Vec<UnitName> = case
+        .lost
+        .iter()
+        .map(|u| UnitName::new(u).unwrap())
+        .collect();
+    let batches = match one_commit {
+        true => vec![std::mem::take(&mut commands)],
+        false => commands.into_iter().map(|c| vec![c]).collect(),
+    };
+    let last = batches.len() - 1;
+    for (n, batch) in batches.into_iter().enumerate() {
+        let mut draft = Draft::new(&state, &limits, NOW);
+        for command in batch {
+            apply(&mut draft, &Request { id: None, command }).unwrap();
+        }
+        if n == last {
+            lost.iter().for_each(|unit| draft.lose_unit(unit));
+        }
+        let transition = draft.finish();
+        state.replay(&transition);
+    }
+    state
+}
+
+fn check(case: &Case, state: &AppState) {
+    let got = &state.head().summary;
+    let id = &case.id;
+    assert_eq!(got.level.word(), case.expect.level, "{id}: level");
+    if let Some(message) = &case.expect.message {
+        assert_eq!(&*got.message, message, "{id}: message");
+    }
+    if let Some(prefix) = &case.expect.message_prefix {
+        assert!(got.message.starts_with(prefix), "{id}: {:?}", got.message);
+    }
+    let winner = got.winner.as_ref();
+    if let Some(unit) = &case.expect.unit {
+        assert_eq!(
+            winner.map(|w| w.unit.as_str()),
+            Some(unit.as_str()),
+            "{id}: unit"
+        );
+    }
+    if let Some(component) = &case.expect.component {
+        let won = winner.map(|w| w.component.as_str());
+        assert_eq!(won, Some(component.as_str()), "{id}: component");
+    }
+}
+
+#[test]
+fn aggregation() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/aggregation.yaml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let cases: Vec<Case> = serde_yaml_ng::from_str(&text).unwrap();
+    assert!(!cases.is_empty());
+    for case in &cases {
+        check(case, &run(case, true));
+        check(case, &run(case, false));
+    }
+    println!("{} aggregation cases hold", cases.len());
+}
