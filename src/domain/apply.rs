@@ -51,7 +51,10 @@ pub fn delete(
     state: &AppState,
     id: Option<&Arc<str>>,
     now: super::time::Timestamp,
-) -> Result<(Transition, Outcome), Rejected> {
+) -> Result<(Option<Transition>, Outcome), Rejected> {
+    if let Some(answer) = id.and_then(|id| state.requests.get(id)) {
+        return Ok((None, answer.outcome));
+    }
     if !state.exists() {
         return Err(Rejected::ApplicationNotFound);
     }
@@ -92,7 +95,7 @@ pub fn delete(
         heard: Heard::default(),
         time: now,
     };
-    Ok((transition, outcome))
+    Ok((Some(transition), outcome))
 }
 
 /// What a command did.

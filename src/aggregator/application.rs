@@ -1,0 +1,318 @@
+//! The task of one application: batch, apply, commit, answer.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::domain::app::AppState;
+use crate::domain::apply::{apply, delete};
+use crate::domain::command::{Rejected, Request};
+use crate::domain::draft::Draft;
+use crate::domain::expire::expire;
+use crate::domain::name::AppName;
+use crate::domain::request::Outcome;
+use crate::domain::revision::Revision;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Transition;
+use crate::store::CommitError;
+
+use super::{Error, Inner};
+
+/// Between two tries of time alone at a store that is away: it is asked by reports often enough.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Idle time of a task whose application does not exist: long enough to be created by a burst of reports.
+const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
+
+/// What is asked of an application.
+pub(super) enum Ask {
+    /// Apply a command, together with others.
+    Apply(Request),
+    /// Remove it, in a commit of its own.
+    Delete(Option<Arc<str>>),
+}
+
+/// Something asked, and where the answer goes.
+pub(super) struct Work {
+    pub(super) ask: Ask,
+    pub(super) answer: oneshot::Sender<Result<Outcome, Error>>,
+}
+
+/// How others reach the task.
+#[derive(Clone)]
+pub(super) struct Handle {
+    pub(super) mailbox: mpsc::Sender<Work>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// Whether both reach the same task.
+    pub(super) fn is(&self, other: &Handle) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+}
+
+/// What is committed, for readers.
+pub(super) struct Shared {
+    /// Written only by the task, after a commit.
+    state: RwLock<AppState>,
+    progress: watch::Sender<Progress>,
+}
+
+/// How far the state is.
+#[derive(Clone)]
+enum Progress {
+    Loading,
+    Failed(Error),
+    At(Revision),
+}
+
+impl Shared {
+    /// Waits until the state is there.
+    pub(super) async fn loaded(&self) -> Result<(), Error> {
+        let mut progress = self.progress.subscribe();
+        let done = progress.wait_for(|p| !matches!(p, Progress::Loading)).await;
+        match done.as_deref() {
+            Ok(Progress::Failed(error)) => Err(error.clone()),
+            Ok(_) => Ok(()),
+            Err(_closed) => Err(Error::Draining),
+        }
+    }
+
+    /// Waits until the state is at least this new.
+    pub(super) async fn reached(&self, revision: Revision) {
+        let mut progress = self.progress.subscribe();
+        let there = |p: &Progress| matches!(p, Progress::At(at) if revision <= *at);
+        // The sender lives as long as `self`.
+        let _ = progress.wait_for(there).await;
+    }
+
+    /// What is committed. Must not be held across an await.
+    pub(super) fn state(&self) -> RwLockReadGuard<'_, AppState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, AppState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task.
+pub(super) struct Application {
+    name: AppName,
+    inner: Arc<Inner>,
+    mailbox: mpsc::Receiver<Work>,
+    shared: Arc<Shared>,
+    /// The store may be ahead of us: read again before deciding anything.
+    behind: bool,
+    /// How long to let the store be after it failed us, before time alone asks it again.
+    pause: Duration,
+}
+
+impl Application {
+    pub(super) fn new(name: AppName, inner: &Arc<Inner>) -> (Application, Handle) {
+        let (sender, mailbox) = mpsc::channel(inner.options.mailbox_max);
+        let shared = Arc::new(Shared {
+            state: RwLock::new(AppState::empty(name.clone(), Revision::default())),
+            progress: watch::Sender::new(Progress::Loading),
+        });
+        let handle = Handle {
+            mailbox: sender,
+            shared: shared.clone(),
+        };
+        let inner = inner.clone();
+        let task = Application {
+            name,
+            inner,
+            mailbox,
+            shared,
+            behind: false,
+            pause: Duration::ZERO,
+        };
+        (task, handle)
+    }
+
+    /// Serves until nobody needs the application any more.
+    pub(super) async fn run(mut self) {
+        if let Err(error) = self.load().await {
+            self.shared
+                .progress
+                .send_replace(Progress::Failed(error.clone()));
+            self.retire();
+            while let Some(work) = self.mailbox.recv().await {
+                let _ = work.answer.send(Err(error.clone()));
+            }
+            return;
+        }
+        let mut batch = Vec::new();
+        loop {
+            let batch_max = self.inner.options.batch_max;
+            let (next_due, exists) = {
+                let state = self.shared.state();
+                (state.next_due(), state.exists())
+            };
+            let due = sleep_until(next_due, self.inner.store.now(), self.pause);
+            let idle = match exists {
+                true => self.inner.options.idle_after,
+                // Somebody asked for what is not there.
+                false => UNKNOWN_IDLE_AFTER,
+            };
+            tokio::select! {
+                count = self.mailbox.recv_many(&mut batch, batch_max) => match count {
+                    0 => return,
+                    _ => self.serve(&mut batch).await,
+                },
+                () = due => self.serve(&mut batch).await,
+                () = tokio::time::sleep(idle), if next_due.is_none() => {
+                    // Deadlines that only memory knows are never let go of.
+                    self.retire();
+                }
+            }
+        }
+    }
+
+    /// Nobody finds this task any more; those who did before are still served, then the mailbox closes.
+    fn retire(&mut self) {
+        let mut active = super::lock(&self.inner.active);
+        if active
+            .get(&self.name)
+            .is_some_and(|h| Arc::ptr_eq(&h.shared, &self.shared))
+        {
+            active.remove(&self.name);
+        }
+        drop(active);
+        self.mailbox.close();
+    }
+
+    async fn load(&mut self) -> Result<(), Error> {
+        let records = self.inner.store.load(&self.name).await?;
+        let mut state = AppState::load(self.name.clone(), records);
+        state.grant_grace(self.inner.started);
+        self.behind = false;
+        let revision = state.head().revision;
+        *self.shared.state_mut() = state;
+        self.shared.progress.send_replace(Progress::At(revision));
+        Ok(())
+    }
+
+    /// Answers a batch. A deletion is a commit of its own, in its place among the others.
+    async fn serve(&mut self, batch: &mut Vec<Work>) {
+        let mut batch = std::mem::take(batch).into_iter().peekable();
+        loop {
+            let mut together: Vec<(Request, oneshot::Sender<Result<Outcome, Error>>)> = Vec::new();
+            let mut deletion = None;
+            for work in batch.by_ref() {
+                match work.ask {
+                    Ask::Apply(request) => together.push((request, work.answer)),
+                    Ask::Delete(id) => {
+                        deletion = Some((id, work.answer));
+                        break;
+                    }
+                }
+            }
+            let (requests, answers): (Vec<_>, Vec<_>) = together.into_iter().unzip();
+            let outcomes = self.commit(|state, inner, now| decide(state, inner, now, &requests));
+            let outcomes = outcomes.await;
+            for (answer, outcome) in answers.into_iter().zip(spread(outcomes, requests.len())) {
+                // Whoever asked may have gone; the commit stands.
+                let _ = answer.send(outcome);
+            }
+            if let Some((id, answer)) = deletion {
+                let outcome = self.commit(|state, _, now| decide_deletion(state, now, id.as_ref()));
+                let outcome = spread(outcome.await, 1).pop();
+                let _ = answer.send(outcome.unwrap_or(Err(Error::Draining)));
+            }
+            if batch.peek().is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Decides, commits what was decided, and decides anew whenever somebody else was faster.
+    async fn commit<D>(&mut self, decide: D) -> Result<Vec<Result<Outcome, Rejected>>, Error>
+    where
+        D: Fn(&AppState, &Inner, Timestamp) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>),
+    {
+        let attempts_max = self.inner.options.commit_attempts_max;
+        let mut attempts = 1;
+        loop {
+            if self.behind {
+                self.pause = STORE_PAUSE;
+                self.load().await?;
+            }
+            let now = self.inner.store.now();
+            let (transition, outcomes) = decide(&self.shared.state(), &self.inner, now);
+            let Some(transition) = transition.map(Arc::new) else {
+                return Ok(outcomes);
+            };
+            if transition.is_durable() {
+                match self.inner.store.commit(transition.clone()).await {
+                    Ok(()) => self.pause = Duration::ZERO,
+                    Err(error) => {
+                        self.behind = true;
+                        self.pause = STORE_PAUSE;
+                        let lost_race = matches!(error, CommitError::Conflict { .. });
+                        if lost_race && attempts < attempts_max {
+                            attempts += 1;
+                            continue;
+                        }
+                        return Err(Error::of_commit(error, attempts));
+                    }
+                }
+            }
+            self.shared.state_mut().replay(&transition);
+            let revision = transition.head.revision;
+            self.shared.progress.send_replace(Progress::At(revision));
+            return Ok(outcomes);
+        }
+    }
+}
+
+/// What time has changed, then the requests, as one transition.
+fn decide(
+    state: &AppState,
+    inner: &Inner,
+    now: Timestamp,
+    requests: &[Request],
+) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
+    let mut draft = Draft::new(state, &inner.options.limits, now);
+    expire(&mut draft);
+    let outcomes = requests
+        .iter()
+        .map(|request| apply(&mut draft, request))
+        .collect();
+    (Some(draft.finish()), outcomes)
+}
+
+fn decide_deletion(
+    state: &AppState,
+    now: Timestamp,
+    id: Option<&Arc<str>>,
+) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
+    match delete(state, id, now) {
+        Ok((transition, outcome)) => (transition, vec![Ok(outcome)]),
+        Err(rejected) => (None, vec![Err(rejected)]),
+    }
+}
+
+/// The answer to each: its own, or the failure that all of them share.
+fn spread(
+    outcomes: Result<Vec<Result<Outcome, Rejected>>, Error>,
+    count: usize,
+) -> Vec<Result<Outcome, Error>> {
+    match outcomes {
+        Ok(outcomes) => outcomes
+            .into_iter()
+            .map(|o| o.map_err(Error::Rejected))
+            .collect(),
+        Err(error) => vec![Err(error); count],
+    }
+}
+
+async fn sleep_until(at: Option<Timestamp>, now: Timestamp, pause: Duration) {
+    match at {
+        Some(at) => tokio::time::sleep(at.since(now).max(pause)).await,
+        None => std::future::pending().await,
+    }
+}

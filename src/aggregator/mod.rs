@@ -1,0 +1,204 @@
+//! Decides: each active application has one task, which owns what is known of it here. The task drains its mailbox,
+//! applies the whole batch, commits once, then answers all. While one commit is in flight the next batch gathers.
+//! Nothing is acknowledged before it is committed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::domain::app::AppState;
+use crate::domain::command::{Rejected, Request};
+use crate::domain::limits::Limits;
+use crate::domain::name::AppName;
+use crate::domain::request::Outcome;
+use crate::domain::revision::Revision;
+use crate::domain::time::Timestamp;
+use crate::store::Store;
+
+mod application;
+pub mod error;
+mod sweep;
+
+pub use error::Error;
+
+use application::{Application, Ask, Handle, Work};
+use sweep::Schedule;
+
+/// Bounds and times of the aggregator.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Bounds within one application.
+    pub limits: Limits,
+    /// Applications at once.
+    pub applications_max: usize,
+    /// Commands that wait for one application.
+    pub mailbox_max: usize,
+    /// Commands committed together.
+    pub batch_max: usize,
+    /// How long a command waits for room in the mailbox before it is refused.
+    pub mailbox_wait: Duration,
+    /// How often a batch is decided anew after losing a race.
+    pub commit_attempts_max: usize,
+    /// Silence after which an application's state is released from memory.
+    pub idle_after: Duration,
+}
+
+impl Default for Options {
+    /// The mailbox holds two batches: one gathers while one commits. A second of waiting is longer than any healthy
+    /// commit, and shorter than the deadline of a patient caller.
+    fn default() -> Options {
+        Options {
+            limits: Limits::default(),
+            applications_max: 100_000,
+            mailbox_max: 2048,
+            batch_max: 1024,
+            mailbox_wait: Duration::from_secs(1),
+            commit_attempts_max: 16,
+            idle_after: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Takes commands and answers reads. Cheap to clone.
+#[derive(Clone)]
+pub struct Aggregator {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    store: Arc<dyn Store>,
+    options: Options,
+    active: Mutex<BTreeMap<AppName, Handle>>,
+    schedule: Arc<Schedule>,
+    draining: CancellationToken,
+    tasks: TaskTracker,
+    /// When this process began to judge: what was due before is given a grace.
+    started: Timestamp,
+}
+
+impl Aggregator {
+    /// Starts over a store. Must be called within a runtime.
+    pub fn start(store: Arc<dyn Store>, options: Options) -> Aggregator {
+        let schedule = Arc::new(Schedule::default());
+        store.follow(schedule.clone());
+        let inner = Arc::new(Inner {
+            started: store.now(),
+            store,
+            options,
+            active: Mutex::default(),
+            schedule,
+            draining: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        inner.tasks.spawn(sweep::run(inner.clone()));
+        Aggregator { inner }
+    }
+
+    /// Applies a command. Once it answers `Ok`, the command is committed.
+    pub async fn apply(&self, app: &AppName, request: Request) -> Result<Outcome, Error> {
+        self.ask(app, Ask::Apply(request)).await
+    }
+
+    /// Removes an application with everything but its history.
+    pub async fn delete(&self, app: &AppName, id: Option<Arc<str>>) -> Result<Outcome, Error> {
+        self.ask(app, Ask::Delete(id)).await
+    }
+
+    /// Reads what is committed, at `min_revision` or later; waits for that as long as the caller does.
+    pub async fn read<T>(
+        &self,
+        app: &AppName,
+        min_revision: Revision,
+        read: impl FnOnce(&AppState) -> T,
+    ) -> Result<T, Error> {
+        let handle = self.inner.activate(app)?;
+        handle.shared.loaded().await?;
+        handle.shared.reached(min_revision).await;
+        let state = handle.shared.state();
+        match state.exists() {
+            true => Ok(read(&state)),
+            false => Err(Error::Rejected(Rejected::ApplicationNotFound)),
+        }
+    }
+
+    /// Refuses new commands, lets those that were taken finish, and stops.
+    pub async fn drain(&self) {
+        self.inner.draining.cancel();
+        lock(&self.inner.active).clear();
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
+    async fn ask(&self, app: &AppName, ask: Ask) -> Result<Outcome, Error> {
+        let permit = loop {
+            let handle = self.inner.activate(app)?;
+            let wait = self.inner.options.mailbox_wait;
+            let room = handle.mailbox.clone().reserve_owned();
+            match tokio::time::timeout(wait, room).await {
+                Ok(Ok(permit)) => break permit,
+                // It retired between our look and our word: it will be started anew.
+                Ok(Err(_closed)) => self.inner.forget(app, &handle),
+                Err(_elapsed) => {
+                    return Err(Error::Overloaded {
+                        mailbox_max: self.inner.options.mailbox_max,
+                        retry_after: wait,
+                    });
+                }
+            }
+        };
+        let (answer, answered) = oneshot::channel();
+        permit.send(Work { ask, answer });
+        match answered.await {
+            Ok(answer) => answer,
+            // The task ended without an answer: only a drain or a bug does that.
+            Err(_) => Err(Error::Draining),
+        }
+    }
+}
+
+impl Inner {
+    /// The task of an application, started if there is none.
+    fn activate(self: &Arc<Inner>, app: &AppName) -> Result<Handle, Error> {
+        if self.draining.is_cancelled() {
+            return Err(Error::Draining);
+        }
+        let mut active = lock(&self.active);
+        if let Some(handle) = active.get(app) {
+            return Ok(handle.clone());
+        }
+        let max = self.options.applications_max;
+        if !self.schedule.knows(app) && max <= self.schedule.len().max(active.len()) {
+            let what = "applications of this server".to_string();
+            let limit = "applications_max";
+            return Err(Error::Rejected(Rejected::LimitExceeded {
+                limit,
+                what,
+                max,
+            }));
+        }
+        let (application, handle) = Application::new(app.clone(), self);
+        self.tasks.spawn(application.run());
+        active.insert(app.clone(), handle.clone());
+        Ok(handle)
+    }
+
+    /// Takes a task that has ended out of the map, if it is still the one.
+    fn forget(&self, app: &AppName, handle: &Handle) {
+        let mut active = lock(&self.active);
+        if active.get(app).is_some_and(|h| h.is(handle)) {
+            active.remove(app);
+        }
+    }
+}
+
+/// A poisoned lock only means that a reader panicked: every change under it is a single step.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! The aggregator over the memory store, with the clock paused.
