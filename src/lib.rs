@@ -23,3 +23,4 @@
 //! | 6 | `cli`, `bench` | are used |
 
 pub mod proto;
+pub mod telemetry;
