@@ -23,4 +23,5 @@
 //! | 6 | `cli`, `bench` | are used |
 
 pub mod proto;
+pub mod service;
 pub mod telemetry;

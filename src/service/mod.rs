@@ -1,0 +1,3 @@
+//! Speaks gRPC and HTTP.
+
+pub mod observe;
