@@ -1,3 +1,4 @@
 //! Speaks gRPC and HTTP.
 
 pub mod observe;
+pub mod ops;
