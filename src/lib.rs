@@ -24,7 +24,10 @@
 
 pub mod domain;
 pub mod proto;
+pub mod telemetry;
 
 pub mod store;
 
 pub mod aggregator;
+
+pub mod service;
