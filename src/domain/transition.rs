@@ -41,6 +41,11 @@ impl Transition {
         self.head.revision != self.base
     }
 
+    /// Number of its first event; the others follow it.
+    pub fn first_event(&self) -> u64 {
+        self.head.next_event - self.events.len() as u64
+    }
+
     /// Whether it removes the application.
     pub fn is_deletion(&self) -> bool {
         self.head.deleted
