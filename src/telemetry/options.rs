@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use super::error::Error;
 
-/// The exporters tell each of their steps at `info`; only their trouble is for everyone.
-const LOG_FILTER: &str = "info,opentelemetry=warn";
+/// The exporters tell each step at `info` and each attempt at `warn`; what got lost is an `error`.
+const LOG_FILTER: &str = "info,opentelemetry=error";
 
 /// How to set up the telemetry of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -64,6 +64,7 @@ async fn child() {
         !is_disabled,
         "{text}"
     );
+    println!("{text}");
     assert!(matches!(
         init(Options::from_env("1.2.3")),
         Err(Error::Installed(_))
@@ -103,6 +104,14 @@ fn assert_success(output: &Output, shutdown: &str) -> String {
 fn without_a_collector_there_are_json_lines_on_stderr() {
     let output = run_child(Duration::from_secs(10), &[]);
     let stderr = assert_success(&output, "delivered");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let target = stdout
+        .lines()
+        .find(|line| line.starts_with("target_info{"))
+        .expect("no target");
+    for label in [r#"service_name="bellwether""#, r#"service_version="1.2.3""#] {
+        assert!(target.contains(label), "{target}");
+    }
     let lines: Vec<serde_json::Value> = stderr
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
@@ -158,7 +167,11 @@ async fn a_collector_gets_all_signals_and_nothing_about_itself() {
     let (address, received) = mk_collector().await;
     let endpoint = format!("http://{address}");
     let run = move || {
-        let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+            ("OTEL_SERVICE_NAME", "renamed"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "service.name=hidden,site=here"),
+        ];
         run_child(Duration::from_secs(30), &variables)
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();
@@ -170,7 +183,8 @@ async fn a_collector_gets_all_signals_and_nothing_about_itself() {
 
     let told = received.try_iter().collect::<Vec<_>>().join("\n");
     for word in [
-        "\"bellwether\"",
+        "\"renamed\"",
+        "\"here\"",
         "\"1.2.3\"",
         "\"outer\"",
         "it happened",
@@ -178,7 +192,12 @@ async fn a_collector_gets_all_signals_and_nothing_about_itself() {
     ] {
         assert!(told.contains(word), "no {word} in {told}");
     }
-    for word in ["h2::client", "\"inner\"", "it is told to the collector"] {
+    for word in [
+        "\"hidden\"",
+        "h2::client",
+        "\"inner\"",
+        "it is told to the collector",
+    ] {
         assert!(!told.contains(word), "{word} in {told}");
     }
 }

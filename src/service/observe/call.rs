@@ -119,7 +119,11 @@ impl Call {
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let text = text.unwrap_or("of an unknown type");
         self.span.in_scope(|| {
-            tracing::error!(rpc.method = %self.method.name, panic = text, "handler panicked");
+            tracing::error!(
+                rpc.method = self.method.name.as_str(),
+                panic = text,
+                "handler panicked"
+            );
         });
         Status::internal("the server failed at this call; its log says where")
     }
@@ -151,19 +155,26 @@ impl Call {
     }
 
     fn log(&self, code: &str, server_error: bool, status: Option<&Status>, elapsed: Duration) {
+        // Also on the line itself: a collector gets lines without their spans, and the span of a
+        // stream has ended long before.
         let method = self.method.name.as_str();
         let elapsed_seconds = elapsed.as_secs_f64();
         if server_error {
-            let error = status.map(Status::message).unwrap_or_default();
+            let error = status.map(Status::message).filter(|text| !text.is_empty());
             tracing::warn!(
                 rpc.method = method,
-                code,
+                rpc.response.status_code = code,
                 error,
                 elapsed_seconds,
                 "call failed"
             );
         } else {
-            tracing::debug!(rpc.method = method, code, elapsed_seconds, "call finished");
+            tracing::debug!(
+                rpc.method = method,
+                rpc.response.status_code = code,
+                elapsed_seconds,
+                "call finished"
+            );
         }
     }
 

@@ -36,7 +36,9 @@ use method::Methods;
 
 /// Observes the calls of a tonic server: `Server::builder().layer(ObserveLayer::new(&metrics))`.
 ///
-/// It belongs outside of every other layer, so that what they refuse is seen too.
+/// Add it before every other layer: the first is the outermost, so that what the others refuse is
+/// seen too. Only what tonic refuses by itself (`load_shed`, `concurrency_limit_per_connection`) is
+/// further out.
 #[derive(Clone, Debug)]
 pub struct ObserveLayer {
     methods: Arc<Methods>,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
-use opentelemetry::trace::{SpanKind, TracerProvider};
+use opentelemetry::trace::{SpanKind, TraceContextExt, TracerProvider};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Channel, Server};
 use tonic::{Code, Request, Response, Status};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::layer::SubscriberExt;
 
 use super::{Deadline, ObserveLayer};
@@ -323,4 +324,16 @@ async fn parent_of_span() {
         .iter()
         .find(|one| one.key.as_str() == "rpc.response.status_code");
     assert_eq!(code.expect("no code").value.as_str(), "INTERNAL");
+
+    // The other way round: what a client of ours sends names its span.
+    let mut headers = http::HeaderMap::new();
+    let client = tracing::info_span!("client");
+    client.in_scope(|| crate::telemetry::inject(&mut headers));
+    let sent = crate::telemetry::extract(&headers);
+    let sent = sent.span().span_context().clone();
+    assert!(sent.is_valid() && sent.is_remote());
+    assert_eq!(
+        sent.span_id(),
+        client.context().span().span_context().span_id()
+    );
 }
