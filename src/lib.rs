@@ -30,4 +30,4 @@ pub mod store;
 
 pub mod aggregator;
 
-pub mod service;
+// pub mod service;

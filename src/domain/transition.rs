@@ -46,9 +46,9 @@ impl Transition {
         self.head.next_event - self.events.len() as u64
     }
 
-    /// Whether it removes the application.
+    /// Whether it removes the application; what leaves a deleted one as it is does not.
     pub fn is_deletion(&self) -> bool {
-        self.head.deleted
+        self.head.deleted && self.moves_revision()
     }
 }
 

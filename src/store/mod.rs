@@ -19,6 +19,7 @@ pub mod memory;
 mod heads;
 
 pub use error::{CommitError, OpenError, ReadError};
+pub use memory::MemoryStore;
 
 /// Keeps applications, their history, and the order in which they last changed.
 ///
