@@ -65,6 +65,16 @@ impl Heads {
         }
     }
 
+    /// Whether the application is at revision `base`; else where it is.
+    pub(super) fn compare(&self, app: &AppName, base: Revision) -> Result<(), Revision> {
+        let known = self.by_app.get(app);
+        let current = known.map_or(self.marks.revision_floor, |(_, head)| head.revision);
+        match current == base {
+            true => Ok(()),
+            false => Err(current),
+        }
+    }
+
     /// Puts the head in place if the application is at revision `base`; else says where it is. `None` if there
     /// is nothing to keep: the application is not known, and does not become so.
     pub(super) fn swap(
@@ -74,13 +84,9 @@ impl Heads {
         head: Arc<Head>,
         tombstones_max: usize,
     ) -> Result<Option<Step>, Revision> {
-        let known = self.by_app.get(app);
-        let current = known.map_or(self.marks.revision_floor, |(_, head)| head.revision);
-        if current != base {
-            return Err(current);
-        }
+        self.compare(app, base)?;
         let is_told = head.revision != base;
-        let position = match known {
+        let position = match self.by_app.get(app) {
             _ if is_told => Position(self.marks.last.0 + 1),
             Some((position, _)) => *position,
             None => return Ok(None),

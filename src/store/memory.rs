@@ -102,14 +102,16 @@ impl Store for MemoryStore {
                 retry_after: Duration::from_secs(1),
             });
         }
-        let head = Arc::new(transition.head.clone());
         let (app, base) = (&transition.app, transition.base);
-        let tombstones_max = self.retention.tombstones_max;
-        let step = kept
-            .heads
-            .swap(app, base, head, tombstones_max)
-            .map_err(|current| CommitError::Conflict { current })?;
-        let Some(step) = step else {
+        let stepped = match transition.is_durable() {
+            true => {
+                let head = Arc::new(transition.head.clone());
+                let tombstones_max = self.retention.tombstones_max;
+                kept.heads.swap(app, base, head, tombstones_max)
+            }
+            false => kept.heads.compare(app, base).map(|()| None),
+        };
+        let Some(step) = stepped.map_err(|current| CommitError::Conflict { current })? else {
             return Ok(());
         };
         let records = kept.apps.entry(app.clone()).or_default();

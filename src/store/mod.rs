@@ -13,10 +13,13 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::{StatusEvent, Transition};
 
 pub mod clock;
+pub mod embedded;
 pub mod error;
 pub mod memory;
 
+mod codec;
 mod heads;
+mod key;
 
 pub use error::{CommitError, OpenError, ReadError};
 pub use memory::MemoryStore;
