@@ -272,13 +272,7 @@ impl Draft<'_> {
             return false;
         }
         let returned = known.is_some_and(|u| u.lost_since.is_some());
-        self.put_unit(
-            name.clone(),
-            Some(Unit {
-                last_seen: self.now,
-                ..heard
-            }),
-        );
+        self.put_unit(name.clone(), Some(heard));
         if returned {
             self.log(StatusEvent {
                 subject: Some(Subject::unit(name)),

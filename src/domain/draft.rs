@@ -248,6 +248,7 @@ impl<'a> Draft<'a> {
             self.head.summary = self.summary(&old);
             self.log_summary(&old);
         }
+        self.settle_heard();
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
@@ -261,6 +262,19 @@ impl<'a> Draft<'a> {
             events: self.events,
             heard: self.heard,
             time: self.now,
+        }
+    }
+
+    /// What is written anyway need not be heard: the record has the last word on its deadline, and says when its
+    /// unit was last seen.
+    fn settle_heard(&mut self) {
+        let statuses = &self.statuses;
+        let is_written = |key: &Arc<StatusKey>| statuses.contains_key(key);
+        self.heard.deadlines.retain(|(key, _)| !is_written(key));
+        for name in &self.heard.units {
+            if let Some(Some(unit)) = self.units.get_mut(name) {
+                unit.last_seen = self.now;
+            }
         }
     }
 
