@@ -262,16 +262,21 @@ impl Draft<'_> {
         self.hear(name);
         let known = self.unit(name);
         let incarnation = speaker.incarnation.unwrap_or_default();
+        let before = known.cloned().unwrap_or_default();
         let heard = Unit {
-            incarnation: incarnation.max(known.map_or(0, |u| u.incarnation)),
+            incarnation: incarnation.max(before.incarnation),
             lost_since: None,
-            silence_ends: None,
-            ..known.cloned().unwrap_or_default()
+            // To speak of something else is a sign of life, and the silence begins anew.
+            silence_ends: before.is_overdue().then(|| self.silence_from_now()),
+            ..before.clone()
         };
-        if known == Some(&heard) {
+        let returned = before.lost_since.is_some();
+        if known.is_some() && !returned && heard.incarnation == before.incarnation {
+            if heard != before {
+                self.put_unit_quietly(name.clone(), heard);
+            }
             return false;
         }
-        let returned = known.is_some_and(|u| u.lost_since.is_some());
         self.put_unit(name.clone(), Some(heard));
         if returned {
             self.log(StatusEvent {

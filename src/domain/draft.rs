@@ -114,6 +114,16 @@ impl<'a> Draft<'a> {
         self.changed = true;
     }
 
+    /// Writes what nobody is shown: the revision stays.
+    pub(super) fn put_unit_quietly(&mut self, name: UnitName, unit: Unit) {
+        self.units.insert(name, Some(unit));
+    }
+
+    /// When a unit is lost that says nothing from now on.
+    pub(super) fn silence_from_now(&self) -> Timestamp {
+        self.now.after(self.head.config.lost_after)
+    }
+
     /// Puts or removes a status and keeps the counts of its unit, which must exist.
     pub(super) fn put_status(&mut self, key: Arc<StatusKey>, status: Option<Arc<Status>>) {
         let mut unit = self.unit(&key.unit).cloned().unwrap_or_default();
@@ -130,6 +140,10 @@ impl<'a> Draft<'a> {
         unit.stale_since = match unit.stale_count {
             0 => None,
             _ => unit.stale_since.or(Some(self.now)),
+        };
+        unit.silence_ends = match unit.is_overdue() && unit.lost_since.is_none() {
+            true => unit.silence_ends.or(Some(self.silence_from_now())),
+            false => None,
         };
         self.put_unit(key.unit.clone(), Some(unit));
         self.statuses.insert(key, status);
