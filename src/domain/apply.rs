@@ -52,7 +52,7 @@ pub fn delete(
     id: Option<&Arc<str>>,
     now: super::time::Timestamp,
 ) -> Result<(Option<Transition>, Outcome), Rejected> {
-    if let Some(answer) = id.and_then(|id| state.requests.get(id)) {
+    if let Some(answer) = id.and_then(|id| state.requests.answer(id, now)) {
         return Ok((None, answer.outcome));
     }
     if !state.exists() {

@@ -10,7 +10,7 @@ use super::limits::Limits;
 use super::message::same_text;
 use super::name::{PartName, UnitName};
 use super::rank::{Origin, Rank};
-use super::request::{Outcome, Remembered};
+use super::request::{self, Outcome, Remembered};
 use super::revision::Revision;
 use super::status::{Freshness, Level, Status, StatusKey};
 use super::time::Timestamp;
@@ -24,7 +24,7 @@ pub struct Draft<'a> {
     pub(super) head: Head,
     statuses: BTreeMap<Arc<StatusKey>, Option<Arc<Status>>>,
     units: BTreeMap<UnitName, Option<Unit>>,
-    requests: BTreeMap<Arc<str>, Option<Remembered>>,
+    requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
     heard: Heard,
     /// Something that is shown changed, so the revision moves.
@@ -179,23 +179,32 @@ impl<'a> Draft<'a> {
 
     pub(super) fn remembered(&self, id: &str) -> Option<Remembered> {
         match self.requests.get(id) {
-            Some(answer) => *answer,
-            None => self.base.requests.get(id).copied(),
+            Some(answer) => Some(*answer),
+            None => self.base.requests.answer(id, self.now).copied(),
         }
     }
 
-    /// Remembers an answer and forgets those that are too old or too many.
     pub(super) fn remember(&mut self, id: Arc<str>, outcome: Outcome) {
         let time = self.now;
-        self.requests.insert(id, Some(Remembered { time, outcome }));
-        let too_many = (self.base.requests.len() + self.requests.len())
-            .saturating_sub(self.limits.request_ids_max);
-        let old = |at: Timestamp| super::limits::REQUEST_TTL <= time.since(at);
-        let oldest = self.base.requests.oldest_first().enumerate();
-        let forgotten = oldest.take_while(|(n, (at, _))| *n < too_many || old(*at));
-        for (_, (_, id)) in forgotten {
-            self.requests.entry(id.clone()).or_insert(None);
-        }
+        self.requests.insert(id, Remembered { time, outcome });
+    }
+
+    /// Forgets the answers that are too old, or too many beside the new ones. Once at the end: a draft that is about
+    /// to make room for its last answer must still know its first.
+    fn forget_requests(&self) -> Vec<Arc<str>> {
+        let known = &self.base.requests;
+        let is_new = |id: &&Arc<str>| known.get(id).is_none();
+        let new = self.requests.keys().filter(is_new).count();
+        let too_many = match new {
+            0 => 0,
+            new => (known.len() + new).saturating_sub(self.limits.request_ids_max),
+        };
+        let oldest = known.oldest_first().enumerate();
+        let forgotten = oldest.take_while(|(n, (at, _))| {
+            *n < too_many || new != 0 && request::is_too_old(*at, self.now)
+        });
+        let ids = forgotten.map(|(_, (_, id))| id.clone());
+        ids.filter(|id| !self.requests.contains_key(id)).collect()
     }
 
     /// Adds a line of history for what a status was and is, unless they say the same.
@@ -265,14 +274,21 @@ impl<'a> Draft<'a> {
         self.settle_heard();
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
+        let forgotten = self.forget_requests();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
-        let requests = self.requests.into_iter().map(|(i, r)| Write::Request(i, r));
+        let new = self.requests.into_iter();
+        let requests = new.map(|(id, answer)| Write::Request(id, Some(answer)));
+        let forgotten = forgotten.into_iter().map(|id| Write::Request(id, None));
         Transition {
             app: self.base.name.clone(),
             base: self.base.head.revision,
             head: self.head,
-            writes: units.chain(statuses).chain(requests).collect(),
+            writes: units
+                .chain(statuses)
+                .chain(requests)
+                .chain(forgotten)
+                .collect(),
             events: self.events,
             heard: self.heard,
             time: self.now,
