@@ -41,9 +41,9 @@ impl Transition {
         self.head.revision != self.base
     }
 
-    /// Whether it removes the application.
+    /// Whether it removes the application. One that is gone already can be asked in vain, which changes nothing.
     pub fn is_deletion(&self) -> bool {
-        self.head.deleted
+        self.head.deleted && self.moves_revision()
     }
 }
 
