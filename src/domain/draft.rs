@@ -314,7 +314,7 @@ impl<'a> Draft<'a> {
             return;
         }
         let event = StatusEvent {
-            from: old.winner.as_ref().map(|_| old.level),
+            from: (!self.base.head.deleted).then_some(old.level),
             to: Some(new.level),
             message: new.message.clone(),
             reason: new.reason.clone(),
@@ -376,10 +376,12 @@ impl Draft<'_> {
         }
         let (winner, second) = self.strongest_two(&reranked);
         if let Some(status) = override_status(&self.head) {
-            let since = match old.level == status.level && old.winner.is_some() {
-                true => old.since,
-                false => status.since,
-            };
+            let since = self.level_began(
+                old,
+                status.level,
+                status.since,
+                self.leader_said(status.level),
+            );
             return Summary {
                 level: status.level,
                 message: status.message.clone(),
@@ -392,10 +394,7 @@ impl Draft<'_> {
             };
         }
         let Some(winner) = winner else {
-            let since = match old.level == Level::Unknown && !self.base.head.deleted {
-                true => old.since,
-                false => self.now,
-            };
+            let since = self.level_began(old, Level::Unknown, self.now, false);
             return Summary {
                 since,
                 totals,
@@ -408,23 +407,48 @@ impl Draft<'_> {
             message: says.message,
             reason: says.reason,
             action: says.action,
-            since: self.level_began(old, &winner),
+            since: self.level_began(old, winner.level, winner.since, self.was_said(&winner)),
             rule: Rule::between(&winner, second.as_ref()),
             winner: Some(Winner::of(&winner)),
             totals,
         }
     }
 
-    /// The level of the application began when it moved; if the winner itself moved it, when the winner says.
-    fn level_began(&self, old: &Summary, winner: &Rank) -> Timestamp {
-        if old.level == winner.level && old.winner.is_some() {
-            return old.since;
+    /// The level of the application began when it moved. If what decides is itself news, it began when that says;
+    /// if it was said before and only now decides, it begins now.
+    fn level_began(
+        &self,
+        old: &Summary,
+        level: Level,
+        since: Timestamp,
+        was_said: bool,
+    ) -> Timestamp {
+        match old.level == level && !self.base.head.deleted {
+            true => old.since,
+            false if was_said => self.now,
+            false => since,
         }
-        let before = self.base.status(&winner.key).map(|s| s.report.level);
+    }
+
+    /// Whether what this contribution says was known before the draft.
+    fn was_said(&self, winner: &Rank) -> bool {
+        let key = &winner.key;
         match winner.origin {
-            Origin::Reported(_) if before == Some(winner.level) => self.now,
-            _ => winner.since,
+            Origin::Reported(_) => {
+                let before = self.base.status(key);
+                before.is_some_and(|s| s.report.level == winner.level)
+            }
+            Origin::Lost => {
+                let before = self.base.unit(&key.unit);
+                before.is_some_and(|u| u.lost_since.is_some())
+            }
+            Origin::Leader => self.leader_said(winner.level),
         }
+    }
+
+    fn leader_said(&self, level: Level) -> bool {
+        let before = self.base.head.application_status.as_ref();
+        before.is_some_and(|s| s.level == level)
     }
 
     fn touched(&self) -> BTreeSet<UnitName> {
