@@ -24,6 +24,8 @@ pub struct Draft<'a> {
     pub(super) head: Head,
     statuses: BTreeMap<Arc<StatusKey>, Option<Arc<Status>>>,
     units: BTreeMap<UnitName, Option<Unit>>,
+    /// Units after the draft, kept so that a batch of new ones does not count them over and over.
+    unit_count: usize,
     requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
     heard: Heard,
@@ -43,6 +45,7 @@ impl<'a> Draft<'a> {
             head: base.head.clone(),
             statuses: BTreeMap::new(),
             units: BTreeMap::new(),
+            unit_count: base.units.len(),
             requests: BTreeMap::new(),
             events: Vec::new(),
             heard: Heard::default(),
@@ -84,10 +87,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn unit_count(&self) -> usize {
-        let was = |name: &UnitName| self.base.units.contains_key(name);
-        let added = self.units.iter().filter(|(n, u)| u.is_some() && !was(n));
-        let gone = self.units.iter().filter(|(n, u)| u.is_none() && was(n));
-        self.base.units.len() + added.count() - gone.count()
+        self.unit_count
     }
 
     /// The statuses of a unit, or of one of its components, as they are after the draft.
@@ -110,6 +110,8 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
+        self.unit_count += usize::from(unit.is_some());
+        self.unit_count -= usize::from(self.unit(&name).is_some());
         self.units.insert(name, unit);
         self.changed = true;
     }
