@@ -174,7 +174,7 @@ impl Draft<'_> {
         self.unit_exists(name)?;
         let keys = self.keys_of(name, None);
         let removed = keys.len() as u32;
-        let level = self.base.strongest_of(name).map(|rank| rank.level);
+        let level = self.strongest_of(name).map(|rank| rank.level);
         for key in keys {
             self.put_status(key, None);
         }

@@ -498,6 +498,14 @@ impl Draft<'_> {
         }
     }
 
+    /// The strongest contribution of one unit after the draft.
+    pub(super) fn strongest_of(&self, unit: &UnitName) -> Option<Rank> {
+        let reranked = self.rerank(unit.clone());
+        let drafted = reranked.after.first();
+        let strongest = drafted.into_iter().chain(self.untouched(&reranked).next());
+        strongest.min().cloned()
+    }
+
     /// The ranks of a unit that the draft does not touch, the strongest first.
     fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
         let ranks = self.base.index.of_unit(&unit.unit);
