@@ -396,9 +396,20 @@ impl Draft<'_> {
             reason: status.reason.clone(),
             ..self.event(Cause::LeaderSet)
         };
+        // Said again with a new end: that must be kept, but it is no history.
+        let is_repeat = old.is_some_and(|old| {
+            let expire_time = status.expire_time;
+            status
+                == ApplicationStatus {
+                    expire_time,
+                    ..old.clone()
+                }
+        });
         self.head.application_status = Some(status);
         self.head_changed(false);
-        self.log(event);
+        if !is_repeat {
+            self.log(event);
+        }
         Ok(Effect {
             changed: true,
             removed: 0,
