@@ -52,7 +52,7 @@ pub fn delete(
     id: Option<&Arc<str>>,
     now: super::time::Timestamp,
 ) -> Result<(Option<Transition>, Outcome), Rejected> {
-    if let Some(answer) = id.and_then(|id| state.requests.get(id)) {
+    if let Some(answer) = id.and_then(|id| state.requests.answer(id, now)) {
         return Ok((None, answer.outcome));
     }
     if !state.exists() {
@@ -174,7 +174,7 @@ impl Draft<'_> {
         self.unit_exists(name)?;
         let keys = self.keys_of(name, None);
         let removed = keys.len() as u32;
-        let level = self.base.strongest_of(name).map(|rank| rank.level);
+        let level = self.strongest_of(name).map(|rank| rank.level);
         for key in keys {
             self.put_status(key, None);
         }
@@ -262,23 +262,22 @@ impl Draft<'_> {
         self.hear(name);
         let known = self.unit(name);
         let incarnation = speaker.incarnation.unwrap_or_default();
+        let before = known.cloned().unwrap_or_default();
         let heard = Unit {
-            incarnation: incarnation.max(known.map_or(0, |u| u.incarnation)),
+            incarnation: incarnation.max(before.incarnation),
             lost_since: None,
-            silence_ends: None,
-            ..known.cloned().unwrap_or_default()
+            // To speak of something else is a sign of life, and the silence begins anew.
+            silence_ends: before.is_overdue().then(|| self.silence_from_now()),
+            ..before.clone()
         };
-        if known == Some(&heard) {
+        let returned = before.lost_since.is_some();
+        if known.is_some() && !returned && heard.incarnation == before.incarnation {
+            if heard != before {
+                self.put_unit_quietly(name.clone(), heard);
+            }
             return false;
         }
-        let returned = known.is_some_and(|u| u.lost_since.is_some());
-        self.put_unit(
-            name.clone(),
-            Some(Unit {
-                last_seen: self.now,
-                ..heard
-            }),
-        );
+        self.put_unit(name.clone(), Some(heard));
         if returned {
             self.log(StatusEvent {
                 subject: Some(Subject::unit(name)),
@@ -397,9 +396,20 @@ impl Draft<'_> {
             reason: status.reason.clone(),
             ..self.event(Cause::LeaderSet)
         };
+        // Said again with a new end: that must be kept, but it is no history.
+        let is_repeat = old.is_some_and(|old| {
+            let expire_time = status.expire_time;
+            status
+                == ApplicationStatus {
+                    expire_time,
+                    ..old.clone()
+                }
+        });
         self.head.application_status = Some(status);
         self.head_changed(false);
-        self.log(event);
+        if !is_repeat {
+            self.log(event);
+        }
         Ok(Effect {
             changed: true,
             removed: 0,

@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::app::{AppState, Head, Unit, application_rank, lost_rank, status_rank};
-use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
+use super::app::{AppState, Head, Unit};
+use super::derive::Summary;
 use super::limits::Limits;
 use super::message::same_text;
 use super::name::{PartName, UnitName};
-use super::rank::{Origin, Rank};
-use super::request::{Outcome, Remembered};
+use super::request::{self, Outcome, Remembered};
 use super::revision::Revision;
-use super::status::{Freshness, Level, Status, StatusKey};
+use super::status::{Freshness, Status, StatusKey};
 use super::time::Timestamp;
 use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
 
@@ -22,15 +21,17 @@ pub struct Draft<'a> {
     pub(super) limits: &'a Limits,
     pub(super) now: Timestamp,
     pub(super) head: Head,
-    statuses: BTreeMap<Arc<StatusKey>, Option<Arc<Status>>>,
-    units: BTreeMap<UnitName, Option<Unit>>,
-    requests: BTreeMap<Arc<str>, Option<Remembered>>,
+    pub(super) statuses: BTreeMap<Arc<StatusKey>, Option<Arc<Status>>>,
+    pub(super) units: BTreeMap<UnitName, Option<Unit>>,
+    /// Units after the draft, kept so that a batch of new ones does not count them over and over.
+    unit_count: usize,
+    requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
     heard: Heard,
     /// Something that is shown changed, so the revision moves.
     changed: bool,
     /// Policy or leader changed: every rank may have.
-    reranks: bool,
+    pub(super) reranks: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -43,6 +44,7 @@ impl<'a> Draft<'a> {
             head: base.head.clone(),
             statuses: BTreeMap::new(),
             units: BTreeMap::new(),
+            unit_count: base.units.len(),
             requests: BTreeMap::new(),
             events: Vec::new(),
             heard: Heard::default(),
@@ -84,10 +86,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn unit_count(&self) -> usize {
-        let was = |name: &UnitName| self.base.units.contains_key(name);
-        let added = self.units.iter().filter(|(n, u)| u.is_some() && !was(n));
-        let gone = self.units.iter().filter(|(n, u)| u.is_none() && was(n));
-        self.base.units.len() + added.count() - gone.count()
+        self.unit_count
     }
 
     /// The statuses of a unit, or of one of its components, as they are after the draft.
@@ -110,8 +109,20 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
+        self.unit_count += usize::from(unit.is_some());
+        self.unit_count -= usize::from(self.unit(&name).is_some());
         self.units.insert(name, unit);
         self.changed = true;
+    }
+
+    /// Writes what nobody is shown: the revision stays.
+    pub(super) fn put_unit_quietly(&mut self, name: UnitName, unit: Unit) {
+        self.units.insert(name, Some(unit));
+    }
+
+    /// When a unit is lost that says nothing from now on.
+    pub(super) fn silence_from_now(&self) -> Timestamp {
+        self.now.after(self.head.config.lost_after)
     }
 
     /// Puts or removes a status and keeps the counts of its unit, which must exist.
@@ -130,6 +141,10 @@ impl<'a> Draft<'a> {
         unit.stale_since = match unit.stale_count {
             0 => None,
             _ => unit.stale_since.or(Some(self.now)),
+        };
+        unit.silence_ends = match unit.is_overdue() && unit.lost_since.is_none() {
+            true => unit.silence_ends.or(Some(self.silence_from_now())),
+            false => None,
         };
         self.put_unit(key.unit.clone(), Some(unit));
         self.statuses.insert(key, status);
@@ -165,23 +180,32 @@ impl<'a> Draft<'a> {
 
     pub(super) fn remembered(&self, id: &str) -> Option<Remembered> {
         match self.requests.get(id) {
-            Some(answer) => *answer,
-            None => self.base.requests.get(id).copied(),
+            Some(answer) => Some(*answer),
+            None => self.base.requests.answer(id, self.now).copied(),
         }
     }
 
-    /// Remembers an answer and forgets those that are too old or too many.
     pub(super) fn remember(&mut self, id: Arc<str>, outcome: Outcome) {
         let time = self.now;
-        self.requests.insert(id, Some(Remembered { time, outcome }));
-        let too_many = (self.base.requests.len() + self.requests.len())
-            .saturating_sub(self.limits.request_ids_max);
-        let old = |at: Timestamp| super::limits::REQUEST_TTL <= time.since(at);
-        let oldest = self.base.requests.oldest_first().enumerate();
-        let forgotten = oldest.take_while(|(n, (at, _))| *n < too_many || old(*at));
-        for (_, (_, id)) in forgotten {
-            self.requests.entry(id.clone()).or_insert(None);
-        }
+        self.requests.insert(id, Remembered { time, outcome });
+    }
+
+    /// Forgets the answers that are too old, or too many beside the new ones. Once at the end: a draft that is about
+    /// to make room for its last answer must still know its first.
+    fn forget_requests(&self) -> Vec<Arc<str>> {
+        let known = &self.base.requests;
+        let is_new = |id: &&Arc<str>| known.get(id).is_none();
+        let new = self.requests.keys().filter(is_new).count();
+        let too_many = match new {
+            0 => 0,
+            new => (known.len() + new).saturating_sub(self.limits.request_ids_max),
+        };
+        let oldest = known.oldest_first().enumerate();
+        let forgotten = oldest.take_while(|(n, (at, _))| {
+            *n < too_many || new != 0 && request::is_too_old(*at, self.now)
+        });
+        let ids = forgotten.map(|(_, (_, id))| id.clone());
+        ids.filter(|id| !self.requests.contains_key(id)).collect()
     }
 
     /// Adds a line of history for what a status was and is, unless they say the same.
@@ -248,19 +272,40 @@ impl<'a> Draft<'a> {
             self.head.summary = self.summary(&old);
             self.log_summary(&old);
         }
+        self.settle_heard();
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
+        let forgotten = self.forget_requests();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
-        let requests = self.requests.into_iter().map(|(i, r)| Write::Request(i, r));
+        let new = self.requests.into_iter();
+        let requests = new.map(|(id, answer)| Write::Request(id, Some(answer)));
+        let forgotten = forgotten.into_iter().map(|id| Write::Request(id, None));
         Transition {
             app: self.base.name.clone(),
             base: self.base.head.revision,
             head: self.head,
-            writes: units.chain(statuses).chain(requests).collect(),
+            writes: units
+                .chain(statuses)
+                .chain(requests)
+                .chain(forgotten)
+                .collect(),
             events: self.events,
             heard: self.heard,
             time: self.now,
+        }
+    }
+
+    /// What is written anyway need not be heard: the record has the last word on its deadline, and says when its
+    /// unit was last seen.
+    fn settle_heard(&mut self) {
+        let statuses = &self.statuses;
+        let is_written = |key: &Arc<StatusKey>| statuses.contains_key(key);
+        self.heard.deadlines.retain(|(key, _)| !is_written(key));
+        for name in &self.heard.units {
+            if let Some(Some(unit)) = self.units.get_mut(name) {
+                unit.last_seen = self.now;
+            }
         }
     }
 
@@ -270,7 +315,7 @@ impl<'a> Draft<'a> {
             return;
         }
         let event = StatusEvent {
-            from: old.winner.as_ref().map(|_| old.level),
+            from: (!self.base.head.deleted).then_some(old.level),
             to: Some(new.level),
             message: new.message.clone(),
             reason: new.reason.clone(),
@@ -303,233 +348,6 @@ impl<'a> Draft<'a> {
             Due::Status(key) => !self.statuses.contains_key(key),
             Due::Unit(name) => !self.units.contains_key(name),
             Due::ApplicationStatus => false,
-        }
-    }
-}
-
-// === deriving the status after the draft ===
-
-/// The ranks of one unit before and after a draft: of all its statuses if the unit as a whole was touched, of the
-/// drafted ones if not.
-struct Reranked {
-    unit: UnitName,
-    keys: BTreeSet<Arc<StatusKey>>,
-    /// The contribution that is no status: of the lost unit, or of the leader.
-    whole: bool,
-    after: BTreeSet<Rank>,
-}
-
-impl Draft<'_> {
-    fn summary(&self, old: &Summary) -> Summary {
-        let reranked: Vec<Reranked> = self
-            .touched()
-            .into_iter()
-            .map(|unit| self.rerank(unit))
-            .collect();
-        let mut totals = old.totals.clone();
-        for unit in &reranked {
-            self.count(&mut totals, unit);
-        }
-        let (winner, second) = self.strongest_two(&reranked);
-        if let Some(status) = override_status(&self.head) {
-            let since = match old.level == status.level && old.winner.is_some() {
-                true => old.since,
-                false => status.since,
-            };
-            return Summary {
-                level: status.level,
-                message: status.message.clone(),
-                reason: status.reason.clone(),
-                action: status.action.clone(),
-                since,
-                winner: Some(Winner::application()),
-                rule: Rule::Override,
-                totals,
-            };
-        }
-        let Some(winner) = winner else {
-            let since = match old.level == Level::Unknown && !self.base.head.deleted {
-                true => old.since,
-                false => self.now,
-            };
-            return Summary {
-                since,
-                totals,
-                ..Summary::default()
-            };
-        };
-        let says = words(&self.head, &winner, self.status(&winner.key).map(|s| &**s));
-        Summary {
-            level: winner.level,
-            message: says.message,
-            reason: says.reason,
-            action: says.action,
-            since: self.level_began(old, &winner),
-            rule: Rule::between(&winner, second.as_ref()),
-            winner: Some(Winner::of(&winner)),
-            totals,
-        }
-    }
-
-    /// The level of the application began when it moved; if the winner itself moved it, when the winner says.
-    fn level_began(&self, old: &Summary, winner: &Rank) -> Timestamp {
-        if old.level == winner.level && old.winner.is_some() {
-            return old.since;
-        }
-        let before = self.base.status(&winner.key).map(|s| s.report.level);
-        match winner.origin {
-            Origin::Reported(_) if before == Some(winner.level) => self.now,
-            _ => winner.since,
-        }
-    }
-
-    fn touched(&self) -> BTreeSet<UnitName> {
-        let mut touched: BTreeSet<UnitName> = self.units.keys().cloned().collect();
-        touched.extend(self.statuses.keys().map(|key| key.unit.clone()));
-        touched.insert(UnitName::application());
-        if self.reranks {
-            touched.extend(self.base.units.keys().cloned());
-        }
-        touched
-    }
-
-    fn rerank(&self, unit: UnitName) -> Reranked {
-        let was_lost = self
-            .base
-            .units
-            .get(&unit)
-            .is_some_and(|u| u.lost_since.is_some());
-        let is_lost = self.unit(&unit).is_some_and(|u| u.lost_since.is_some());
-        let whole = self.reranks || was_lost || is_lost || unit.is_application();
-        let first = StatusKey::first_of(&unit);
-        let drafted = self.statuses.range::<StatusKey, _>(&first..);
-        let drafted = drafted
-            .take_while(|(key, _)| key.unit == unit)
-            .map(|(k, _)| k.clone());
-        let mut keys: BTreeSet<Arc<StatusKey>> = drafted.collect();
-        if whole {
-            keys.extend(self.base.statuses_of(&unit, None).map(|(k, _)| k.clone()));
-        }
-        let now = self.unit(&unit);
-        let ranks = keys.iter().filter_map(|key| {
-            let status = self.status(key)?;
-            status_rank(&self.head, now, key, status)
-        });
-        let mut after: BTreeSet<Rank> = ranks.collect();
-        after.extend(now.and_then(|u| lost_rank(&self.head, &unit, u)));
-        if unit.is_application() {
-            after.extend(application_rank(&self.head));
-        }
-        Reranked {
-            unit,
-            keys,
-            whole,
-            after,
-        }
-    }
-
-    /// The ranks of a unit that the draft does not touch, the strongest first.
-    fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
-        let ranks = self.base.index.of_unit(&unit.unit);
-        ranks.filter(|rank| match rank.origin {
-            Origin::Reported(_) => !unit.keys.contains(&rank.key),
-            Origin::Lost | Origin::Leader => !unit.whole,
-        })
-    }
-
-    fn count(&self, totals: &mut Totals, unit: &Reranked) {
-        let before = self.base.index.of_unit(&unit.unit);
-        let gone = before.filter(|rank| match rank.origin {
-            Origin::Reported(_) => unit.keys.contains(&rank.key),
-            Origin::Lost | Origin::Leader => unit.whole,
-        });
-        // Without the whole unit touched, only the drafted keys are looked up, not every rank of the unit.
-        if unit.whole {
-            gone.for_each(|rank| totals.remove(rank));
-        } else {
-            let old = unit.keys.iter().filter_map(|key| self.base.rank_of(key));
-            old.for_each(|rank| totals.remove(&rank));
-        }
-        unit.after.iter().for_each(|rank| totals.add(rank));
-        if unit.unit.is_application() {
-            return;
-        }
-        if let Some(old) = self.base.units.get(&unit.unit) {
-            let strongest = self.base.strongest_of(&unit.unit);
-            totals.count_unit(old, strongest, |n| *n -= 1);
-        }
-        if let Some(new) = self.unit(&unit.unit) {
-            let strongest = unit
-                .after
-                .first()
-                .into_iter()
-                .chain(self.untouched(unit).next());
-            totals.count_unit(new, strongest.min(), |n| *n += 1);
-        }
-    }
-
-    /// The strongest contribution after the draft, and the one after it.
-    fn strongest_two(&self, reranked: &[Reranked]) -> (Option<Rank>, Option<Rank>) {
-        let mut candidates: Vec<&Rank> = Vec::new();
-        for unit in reranked {
-            candidates.extend(unit.after.iter().take(2));
-            candidates.extend(self.untouched(unit).take(2));
-        }
-        let is_touched = |rank: &Rank| {
-            let unit = &rank.key.unit;
-            reranked.binary_search_by(|r| r.unit.cmp(unit)).is_ok()
-        };
-        let strongest = self.base.index.strongest();
-        let others: Vec<&Rank> = strongest.filter(|r| !is_touched(r)).take(2).collect();
-        if let Some(first) = others.first() {
-            candidates.extend(self.base.index.of_unit(&first.key.unit).take(2));
-        }
-        candidates.extend(others.get(1));
-        candidates.sort();
-        let mut candidates = candidates.into_iter().cloned();
-        (candidates.next(), candidates.next())
-    }
-}
-
-impl Winner {
-    /// The leader's own status.
-    pub fn application() -> Winner {
-        Winner {
-            unit: UnitName::application(),
-            component: PartName::default(),
-            key: PartName::default(),
-            origin: Origin::Leader,
-        }
-    }
-
-    fn of(rank: &Rank) -> Winner {
-        Winner {
-            unit: rank.key.unit.clone(),
-            component: rank.key.component.clone(),
-            key: rank.key.key.clone(),
-            origin: rank.origin,
-        }
-    }
-}
-
-impl Totals {
-    fn add(&mut self, rank: &Rank) {
-        self.contributions[rank.level as usize] += 1;
-        self.asking += u32::from(rank.asks);
-    }
-
-    fn remove(&mut self, rank: &Rank) {
-        self.contributions[rank.level as usize] -= 1;
-        self.asking -= u32::from(rank.asks);
-    }
-
-    fn count_unit(&mut self, unit: &Unit, strongest: Option<&Rank>, step: fn(&mut u32)) {
-        step(&mut self.units);
-        step(&mut self.units_by_level[strongest.map_or(Level::Unknown, |r| r.level) as usize]);
-        match unit.freshness() {
-            Freshness::Fresh => {}
-            Freshness::Stale => step(&mut self.stale_units),
-            Freshness::Lost => step(&mut self.lost_units),
         }
     }
 }

@@ -1,9 +1,8 @@
 //! What time alone changes: a ttl passes, a silent unit is lost, the leader's status ends.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::app::{Due, Unit};
+use super::app::Due;
 use super::draft::Draft;
 use super::limits::EXPIRED_PER_COMMIT_MAX;
 use super::name::UnitName;
@@ -18,7 +17,6 @@ pub fn expire(draft: &mut Draft<'_>) {
         .take(EXPIRED_PER_COMMIT_MAX)
         .map(|(_, d)| d.clone())
         .collect();
-    let mut quiet: BTreeSet<UnitName> = BTreeSet::new();
     for due in due {
         match due {
             Due::Status(key) => {
@@ -33,8 +31,7 @@ pub fn expire(draft: &mut Draft<'_>) {
                     ..(*status).clone()
                 };
                 draft.log_status(&key, Some(&status), Some(&stale), Cause::Expired);
-                draft.put_status(key.clone(), Some(Arc::new(stale)));
-                quiet.insert(key.unit.clone());
+                draft.put_status(key, Some(Arc::new(stale)));
             }
             Due::Unit(name) => {
                 let unit = draft.unit(&name);
@@ -45,29 +42,9 @@ pub fn expire(draft: &mut Draft<'_>) {
             Due::ApplicationStatus => draft.expire_application_status(),
         }
     }
-    for name in quiet {
-        draft.begin_silence(name);
-    }
 }
 
 impl Draft<'_> {
-    /// A unit whose every ttl has passed has until `lost_after` to speak.
-    fn begin_silence(&mut self, name: UnitName) {
-        let Some(unit) = self.unit(&name).cloned() else {
-            return;
-        };
-        if unit.stale_count == unit.ttl_count && unit.lost_since.is_none() {
-            let silence_ends = Some(self.now.after(self.head.config.lost_after));
-            self.put_unit(
-                name,
-                Some(Unit {
-                    silence_ends,
-                    ..unit
-                }),
-            );
-        }
-    }
-
     /// A unit is lost from now on, whether or not it ever reported.
     pub fn lose_unit(&mut self, name: &UnitName) {
         let mut unit = self.unit(name).cloned().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! The status line: when two texts say the same.
 
-/// Whether two texts differ at most in ports, ids and counters: in runs of digits, and of hex digits of eight or
-/// more. A retry that counts up says nothing new, so it makes no history.
+/// Whether two texts differ at most in ports, ids and counters: in numbers, whatever unit follows (`10s`), and in
+/// hex words as ids have them. A number at the end of a word is part of a name (`ipv6`, `s3`) and does matter. A
+/// retry that counts up says nothing new, so it makes no history.
 pub fn same_text(a: &str, b: &str) -> bool {
     a == b || words(a).eq(words(b))
 }
@@ -17,13 +18,19 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
             |c| !c.is_ascii_alphanumeric()
         };
         let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let end = match is_id(&rest[..end]) || digits == 0 {
+            true => end,
+            false => digits,
+        };
         let (word, tail) = rest.split_at(end);
         rest = tail;
         Some(if is_id(word) { "#" } else { word })
     })
 }
 
-/// A number, or eight and more hex digits with a digit among them (a part of a UUID, a commit, a container).
+/// A number, or hex digits with a digit among them: eight and more (a commit, a container), or four (the middle of a
+/// UUID).
 fn is_id(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     0 < digits
@@ -58,6 +65,9 @@ mod tests {
             ),
             ("at 9fceb02d0ae5", "at 1a410efbd13e", true),
             ("waiting for db", "waiting for api", false),
+            ("retry in 9s, 512MiB left", "retry in 10s, 8MiB left", true),
+            ("retry in 9s", "retry in 9h", false),
+            ("no ipv4", "no ipv6", false),
             ("step 1", "step one", false),
             ("", "x", false),
             ("beef", "cafe", false),

@@ -31,5 +31,6 @@ pub mod apply;
 pub mod draft;
 pub mod expire;
 pub mod replay;
+pub mod summary;
 
 pub mod derive;

@@ -41,8 +41,8 @@ impl AppState {
         state
     }
 
-    /// Moves every deadline that lies before `until` by as much as its owner is given to speak: one ttl, or
-    /// `lost_after`. For a server that was away: our outage is nobody's failure.
+    /// Gives everybody time to speak from `from` on, when the server is back: one ttl to a status, `lost_after` to a
+    /// silent unit. Our outage is nobody's failure. What the leader set ends when it said: nothing is asked of it.
     pub fn grant_grace(&mut self, from: Timestamp) {
         for status in self.statuses.values_mut().filter(|s| !s.stale) {
             let ttl = status.report.ttl.or(self.head.config.default_ttl);

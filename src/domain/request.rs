@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::REQUEST_TTL;
 use super::revision::Revision;
 use super::time::Timestamp;
 
@@ -35,8 +36,18 @@ pub struct RequestLog {
     by_time: BTreeSet<(Timestamp, Arc<str>)>,
 }
 
+/// Whether an answer given at `at` no longer stands: whether it is still kept must not decide.
+pub(super) fn is_too_old(at: Timestamp, now: Timestamp) -> bool {
+    REQUEST_TTL <= now.since(at)
+}
+
 impl RequestLog {
-    /// The answer given for this id.
+    /// The answer that stands for this id at `now`.
+    pub fn answer(&self, id: &str, now: Timestamp) -> Option<&Remembered> {
+        self.get(id).filter(|answer| !is_too_old(answer.time, now))
+    }
+
+    /// The answer kept for this id, however old.
     pub fn get(&self, id: &str) -> Option<&Remembered> {
         self.answers.get(id)
     }

@@ -172,11 +172,10 @@ pub fn advice(report: &Report) -> Vec<String> {
             report.level.word()
         ));
     }
-    let camel = |c: char| c.is_ascii_alphanumeric();
-    if !report.reason.is_empty()
-        && !(report.reason.starts_with(|c: char| c.is_ascii_uppercase())
-            && report.reason.chars().all(camel))
-    {
+    let mut letters = report.reason.chars();
+    let is_camel = letters.next().is_none_or(|c| c.is_ascii_uppercase())
+        && letters.all(|c| c.is_ascii_alphanumeric());
+    if !is_camel {
         advice.push(format!(
             "`reason` is for programs: write {:?} in CamelCase",
             report.reason

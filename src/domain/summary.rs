@@ -1,0 +1,271 @@
+//! The status of an application after a draft, from the contributions that the draft touches and the index of the
+//! rest: what an incremental change costs is decided here.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::app::{Unit, application_rank, lost_rank, status_rank};
+use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
+use super::draft::Draft;
+use super::name::{PartName, UnitName};
+use super::rank::{Origin, Rank};
+use super::status::{Freshness, Level, StatusKey};
+use super::time::Timestamp;
+
+/// The ranks of one unit before and after a draft: of all its statuses if the unit as a whole was touched, of the
+/// drafted ones if not.
+struct Reranked {
+    unit: UnitName,
+    keys: BTreeSet<Arc<StatusKey>>,
+    /// The contribution that is no status: of the lost unit, or of the leader.
+    whole: bool,
+    after: BTreeSet<Rank>,
+}
+
+impl Draft<'_> {
+    /// The status derived anew, given the one before the draft.
+    pub(super) fn summary(&self, old: &Summary) -> Summary {
+        let reranked: Vec<Reranked> = self
+            .touched()
+            .into_iter()
+            .map(|unit| self.rerank(unit))
+            .collect();
+        let mut totals = old.totals.clone();
+        for unit in &reranked {
+            self.count(&mut totals, unit);
+        }
+        let (winner, second) = self.strongest_two(&reranked);
+        if let Some(status) = override_status(&self.head) {
+            let since = self.level_began(
+                old,
+                status.level,
+                status.since,
+                self.leader_said(status.level),
+            );
+            return Summary {
+                level: status.level,
+                message: status.message.clone(),
+                reason: status.reason.clone(),
+                action: status.action.clone(),
+                since,
+                winner: Some(Winner::application()),
+                rule: Rule::Override,
+                totals,
+            };
+        }
+        let Some(winner) = winner else {
+            let since = self.level_began(old, Level::Unknown, self.now, false);
+            return Summary {
+                since,
+                totals,
+                ..Summary::default()
+            };
+        };
+        let says = words(&self.head, &winner, self.status(&winner.key).map(|s| &**s));
+        Summary {
+            level: winner.level,
+            message: says.message,
+            reason: says.reason,
+            action: says.action,
+            since: self.level_began(old, winner.level, winner.since, self.was_said(&winner)),
+            rule: Rule::between(&winner, second.as_ref()),
+            winner: Some(Winner::of(&winner)),
+            totals,
+        }
+    }
+
+    /// The level of the application began when it moved. If what decides is itself news, it began when that says;
+    /// if it was said before and only now decides, it begins now.
+    fn level_began(
+        &self,
+        old: &Summary,
+        level: Level,
+        since: Timestamp,
+        was_said: bool,
+    ) -> Timestamp {
+        match old.level == level && !self.base.head.deleted {
+            true => old.since,
+            false if was_said => self.now,
+            false => since,
+        }
+    }
+
+    /// Whether what this contribution says was known before the draft.
+    fn was_said(&self, winner: &Rank) -> bool {
+        let key = &winner.key;
+        match winner.origin {
+            Origin::Reported(_) => {
+                let before = self.base.status(key);
+                before.is_some_and(|s| s.report.level == winner.level)
+            }
+            Origin::Lost => {
+                let before = self.base.unit(&key.unit);
+                before.is_some_and(|u| u.lost_since.is_some())
+            }
+            Origin::Leader => self.leader_said(winner.level),
+        }
+    }
+
+    fn leader_said(&self, level: Level) -> bool {
+        let before = self.base.head.application_status.as_ref();
+        before.is_some_and(|s| s.level == level)
+    }
+
+    fn touched(&self) -> BTreeSet<UnitName> {
+        let mut touched: BTreeSet<UnitName> = self.units.keys().cloned().collect();
+        touched.extend(self.statuses.keys().map(|key| key.unit.clone()));
+        touched.insert(UnitName::application());
+        if self.reranks {
+            touched.extend(self.base.units.keys().cloned());
+        }
+        touched
+    }
+
+    fn rerank(&self, unit: UnitName) -> Reranked {
+        let was_lost = self
+            .base
+            .units
+            .get(&unit)
+            .is_some_and(|u| u.lost_since.is_some());
+        let is_lost = self.unit(&unit).is_some_and(|u| u.lost_since.is_some());
+        let whole = self.reranks || was_lost || is_lost || unit.is_application();
+        let first = StatusKey::first_of(&unit);
+        let drafted = self.statuses.range::<StatusKey, _>(&first..);
+        let drafted = drafted
+            .take_while(|(key, _)| key.unit == unit)
+            .map(|(k, _)| k.clone());
+        let mut keys: BTreeSet<Arc<StatusKey>> = drafted.collect();
+        if whole {
+            keys.extend(self.base.statuses_of(&unit, None).map(|(k, _)| k.clone()));
+        }
+        let now = self.unit(&unit);
+        let ranks = keys.iter().filter_map(|key| {
+            let status = self.status(key)?;
+            status_rank(&self.head, now, key, status)
+        });
+        let mut after: BTreeSet<Rank> = ranks.collect();
+        after.extend(now.and_then(|u| lost_rank(&self.head, &unit, u)));
+        if unit.is_application() {
+            after.extend(application_rank(&self.head));
+        }
+        Reranked {
+            unit,
+            keys,
+            whole,
+            after,
+        }
+    }
+
+    /// The strongest contribution of one unit after the draft.
+    pub(super) fn strongest_of(&self, unit: &UnitName) -> Option<Rank> {
+        let reranked = self.rerank(unit.clone());
+        let drafted = reranked.after.first();
+        let strongest = drafted.into_iter().chain(self.untouched(&reranked).next());
+        strongest.min().cloned()
+    }
+
+    /// The ranks of a unit that the draft does not touch, the strongest first.
+    fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
+        let ranks = self.base.index.of_unit(&unit.unit);
+        ranks.filter(|rank| match rank.origin {
+            Origin::Reported(_) => !unit.keys.contains(&rank.key),
+            Origin::Lost | Origin::Leader => !unit.whole,
+        })
+    }
+
+    fn count(&self, totals: &mut Totals, unit: &Reranked) {
+        let before = self.base.index.of_unit(&unit.unit);
+        let gone = before.filter(|rank| match rank.origin {
+            Origin::Reported(_) => unit.keys.contains(&rank.key),
+            Origin::Lost | Origin::Leader => unit.whole,
+        });
+        // Without the whole unit touched, only the drafted keys are looked up, not every rank of the unit.
+        if unit.whole {
+            gone.for_each(|rank| totals.remove(rank));
+        } else {
+            let old = unit.keys.iter().filter_map(|key| self.base.rank_of(key));
+            old.for_each(|rank| totals.remove(&rank));
+        }
+        unit.after.iter().for_each(|rank| totals.add(rank));
+        if unit.unit.is_application() {
+            return;
+        }
+        if let Some(old) = self.base.units.get(&unit.unit) {
+            let strongest = self.base.strongest_of(&unit.unit);
+            totals.count_unit(old, strongest, |n| *n -= 1);
+        }
+        if let Some(new) = self.unit(&unit.unit) {
+            let strongest = unit
+                .after
+                .first()
+                .into_iter()
+                .chain(self.untouched(unit).next());
+            totals.count_unit(new, strongest.min(), |n| *n += 1);
+        }
+    }
+
+    /// The strongest contribution after the draft, and the one after it.
+    fn strongest_two(&self, reranked: &[Reranked]) -> (Option<Rank>, Option<Rank>) {
+        let mut candidates: Vec<&Rank> = Vec::new();
+        for unit in reranked {
+            candidates.extend(unit.after.iter().take(2));
+            candidates.extend(self.untouched(unit).take(2));
+        }
+        let is_touched = |rank: &Rank| {
+            let unit = &rank.key.unit;
+            reranked.binary_search_by(|r| r.unit.cmp(unit)).is_ok()
+        };
+        let strongest = self.base.index.strongest();
+        let others: Vec<&Rank> = strongest.filter(|r| !is_touched(r)).take(2).collect();
+        if let Some(first) = others.first() {
+            candidates.extend(self.base.index.of_unit(&first.key.unit).take(2));
+        }
+        candidates.extend(others.get(1));
+        candidates.sort();
+        let mut candidates = candidates.into_iter().cloned();
+        (candidates.next(), candidates.next())
+    }
+}
+
+impl Winner {
+    /// The leader's own status.
+    pub fn application() -> Winner {
+        Winner {
+            unit: UnitName::application(),
+            component: PartName::default(),
+            key: PartName::default(),
+            origin: Origin::Leader,
+        }
+    }
+
+    fn of(rank: &Rank) -> Winner {
+        Winner {
+            unit: rank.key.unit.clone(),
+            component: rank.key.component.clone(),
+            key: rank.key.key.clone(),
+            origin: rank.origin,
+        }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, rank: &Rank) {
+        self.contributions[rank.level as usize] += 1;
+        self.asking += u32::from(rank.asks);
+    }
+
+    fn remove(&mut self, rank: &Rank) {
+        self.contributions[rank.level as usize] -= 1;
+        self.asking -= u32::from(rank.asks);
+    }
+
+    fn count_unit(&mut self, unit: &Unit, strongest: Option<&Rank>, step: fn(&mut u32)) {
+        step(&mut self.units);
+        step(&mut self.units_by_level[strongest.map_or(Level::Unknown, |r| r.level) as usize]);
+        match unit.freshness() {
+            Freshness::Fresh => {}
+            Freshness::Stale => step(&mut self.stale_units),
+            Freshness::Lost => step(&mut self.lost_units),
+        }
+    }
+}
