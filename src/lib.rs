@@ -22,4 +22,5 @@
 //! | 5 | `app` | composes |
 //! | 6 | `cli`, `bench` | are used |
 
+pub mod client;
 pub mod proto;
