@@ -22,5 +22,6 @@
 //! | 5 | `app` | composes |
 //! | 6 | `cli`, `bench` | are used |
 
+pub mod cli;
 pub mod client;
 pub mod proto;
