@@ -26,8 +26,16 @@ pub mod domain;
 pub mod proto;
 pub mod telemetry;
 
+pub mod client;
 pub mod store;
 
 pub mod aggregator;
+pub mod watch;
 
-// pub mod service;
+pub mod service;
+
+pub mod config;
+
+pub mod app;
+
+pub mod cli;
