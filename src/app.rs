@@ -13,9 +13,10 @@ use crate::aggregator::Aggregator;
 use crate::config::{Config, StoreChoice};
 use crate::service::ops::{Ops, Readiness};
 use crate::service::{self, Parts, listen};
-use crate::store::{EmbeddedStore, MemoryStore, OpenError, Store, embedded};
+use crate::store::embedded::{self, EmbeddedStore};
+use crate::store::{MemoryStore, OpenError, Store};
 use crate::telemetry::{FleetCounts, Metrics, Prometheus};
-use crate::watch::Hub;
+use crate::watch::{Hub, Limits};
 
 /// A server that is listening, not yet serving.
 pub struct App {
@@ -68,29 +69,46 @@ impl App {
         metrics: Metrics,
         prometheus: Prometheus,
     ) -> Result<App, Error> {
-        let grpc = listen::bind(config.grpc_listen).await.map_err(Error::Listen)?;
-        let ops = listen::bind(config.ops_listen).await.map_err(Error::Listen)?;
+        let grpc = listen::bind(config.grpc_listen)
+            .await
+            .map_err(Error::Listen)?;
+        let ops = listen::bind(config.ops_listen)
+            .await
+            .map_err(Error::Listen)?;
         let retention = config.retention.clone();
         let store: Arc<dyn Store> = match &config.store {
             StoreChoice::Memory => Arc::new(MemoryStore::new(retention)),
             StoreChoice::Embedded(dir) => {
-                Arc::new(EmbeddedStore::open(dir, embedded::Options { retention })?)
+                let options = embedded::Options {
+                    retention,
+                    ..embedded::Options::default()
+                };
+                Arc::new(EmbeddedStore::open(dir, options)?)
             }
         };
-        let hub = Arc::new(Hub::new(store.epoch(), store.now()));
+        let hub = Arc::new(Hub::new(store.epoch(), Limits::default()).with_time(store.now()));
         store.follow(hub.clone());
         let aggregator =
             Aggregator::start(store.clone(), config.aggregator.clone(), metrics.clone());
         let fleet = hub.clone();
         metrics.observe_fleet(move || {
-            let counts = fleet.counts();
+            let counts = fleet.fleet();
             FleetCounts {
                 applications: counts.applications,
                 units: counts.units,
                 statuses: counts.contributions,
             }
         });
-        Ok(App { config, grpc, ops, store, aggregator, hub, metrics, prometheus })
+        Ok(App {
+            config,
+            grpc,
+            ops,
+            store,
+            aggregator,
+            hub,
+            metrics,
+            prometheus,
+        })
     }
 
     /// Where it can be reached.
@@ -108,7 +126,10 @@ impl App {
         let stopped = CancellationToken::new();
         let ops = tokio::spawn(serve_ops(
             self.ops,
-            Ops { prometheus: self.prometheus, ready: readiness(&self.store, &draining) },
+            Ops {
+                prometheus: self.prometheus,
+                ready: readiness(&self.store, &draining),
+            },
             stopped.clone(),
         ));
         let parts = Parts {
@@ -175,13 +196,17 @@ fn readiness(
             true => Err("stopping".to_string()),
             false => Ok(()),
         };
-        Readiness::default().with("store", store.health()).with("serving", serving)
+        Readiness::default()
+            .with("store", store.health())
+            .with("serving", serving)
     })
 }
 
 async fn serve_ops(listener: TcpListener, ops: Ops, stopped: CancellationToken) {
     let until = stopped.cancelled_owned();
-    let served = axum::serve(listener, ops.router()).with_graceful_shutdown(until).await;
+    let served = axum::serve(listener, ops.router())
+        .with_graceful_shutdown(until)
+        .await;
     if let Err(error) = served {
         tracing::error!(%error, "serve the ops port");
     }

@@ -16,6 +16,7 @@ mod natural;
 mod remove;
 mod render;
 mod report;
+mod serve;
 mod span;
 mod status;
 mod target;
@@ -77,6 +78,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Args),
+    #[command(flatten)]
+    Client(ClientCommand),
+}
+
+/// The commands that ask a server.
+#[derive(Subcommand)]
+enum ClientCommand {
     Status(status::Args),
     Why(why::Args),
     Report(report::Args),
@@ -95,16 +104,16 @@ enum Command {
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     anstream::ColorChoice::write_global(cli.color.into());
-    let ended = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| {
-            let result = runtime.block_on(until_interrupted(cli));
-            // A read of stdin cannot be cancelled; it must not hold up the end.
-            runtime.shutdown_background();
-            result
-        });
+    let context = Context {
+        server: cli.server,
+        namespace: cli.namespace.filter(|name| !name.is_empty()),
+        output: cli.output,
+    };
+    let ended = match cli.command {
+        // It ends in its own way, and on a runtime of its own.
+        Command::Serve(args) => serve::run(args),
+        Command::Client(command) => run_client(command, &context),
+    };
     match ended {
         Ok(exit) => exit.into(),
         Err(error) if Exit::is_broken_pipe(&error) => Exit::Ok.into(),
@@ -115,32 +124,40 @@ pub fn run() -> ExitCode {
     }
 }
 
-async fn until_interrupted(cli: Cli) -> anyhow::Result<Exit> {
+fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| {
+            let result = runtime.block_on(until_interrupted(command, context));
+            // A read of stdin cannot be cancelled; it must not hold up the end.
+            runtime.shutdown_background();
+            result
+        })
+}
+
+async fn until_interrupted(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
     tokio::select! {
-        result = dispatch(cli) => result,
+        result = dispatch(command, context) => result,
         _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
     }
 }
 
-async fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
-    let context = Context {
-        server: cli.server,
-        namespace: cli.namespace.filter(|name| !name.is_empty()),
-        output: cli.output,
-    };
-    match cli.command {
-        Command::Status(args) => status::run(args, &context).await,
-        Command::Why(args) => why::run(args, &context).await,
-        Command::Report(args) => report::run(args, &context).await,
-        Command::Clear(args) => clear::run(args, &context).await,
-        Command::Watch(args) => watch::run(args, &context).await,
-        Command::Wait(args) => wait::run(args, &context).await,
-        Command::Log(args) => log::run(args, &context).await,
-        Command::Remove(args) => remove::run(args, &context).await,
-        Command::Delete(args) => delete::run(args, &context).await,
-        Command::Configure(args) => configure::run(args, &context).await,
-        Command::Import(import) => juju::run(import, &context).await,
-        Command::Completion(args) => completion::run::<Cli>(&args),
+async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
+    match command {
+        ClientCommand::Status(args) => status::run(args, context).await,
+        ClientCommand::Why(args) => why::run(args, context).await,
+        ClientCommand::Report(args) => report::run(args, context).await,
+        ClientCommand::Clear(args) => clear::run(args, context).await,
+        ClientCommand::Watch(args) => watch::run(args, context).await,
+        ClientCommand::Wait(args) => wait::run(args, context).await,
+        ClientCommand::Log(args) => log::run(args, context).await,
+        ClientCommand::Remove(args) => remove::run(args, context).await,
+        ClientCommand::Delete(args) => delete::run(args, context).await,
+        ClientCommand::Configure(args) => configure::run(args, context).await,
+        ClientCommand::Import(import) => juju::run(import, context).await,
+        ClientCommand::Completion(args) => completion::run::<Cli>(&args),
     }
 }
 

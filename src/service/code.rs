@@ -18,6 +18,9 @@ pub const DOMAIN: &str = "bellwether";
 /// How long a client that met a drain or lost a race waits before it tries again.
 const RETRY_SOON: Duration = Duration::from_millis(200);
 
+/// How long a client waits for others to close their streams.
+pub(super) const RETRY_LATER: Duration = Duration::from_secs(5);
+
 /// Every reason that goes over the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
@@ -138,7 +141,9 @@ impl Problem {
 
     /// A request of which these fields are wrong. The first one names the reason.
     pub fn of_fields(violations: Vec<Violation>) -> Problem {
-        let reason = violations.first().map_or(Reason::InvalidValue, |v| v.reason);
+        let reason = violations
+            .first()
+            .map_or(Reason::InvalidValue, |v| v.reason);
         let say = |v: &Violation| format!("{} {}", v.field, v.description);
         let message: Vec<String> = violations.iter().map(say).collect();
         Problem {
@@ -153,12 +158,13 @@ impl Problem {
         let text = error.to_string();
         let problem = match error {
             Error::Rejected(rejected) => return Problem::of_rejected(app, &rejected),
-            Error::Overloaded { mailbox_max, retry_after } => {
-                Problem::new(Reason::RateLimited, text)
-                    .with("limit", "mailbox_max")
-                    .with("max", mailbox_max)
-                    .retry_after(retry_after)
-            }
+            Error::Overloaded {
+                mailbox_max,
+                retry_after,
+            } => Problem::new(Reason::RateLimited, text)
+                .with("limit", "mailbox_max")
+                .with("max", mailbox_max)
+                .retry_after(retry_after),
             Error::Contention { attempts } => Problem::new(
                 Reason::Contention,
                 format!("{text}; nothing was applied, try again"),
@@ -190,20 +196,24 @@ impl Problem {
             )
             .about(app)
             .with("unit", unit),
-            Rejected::StaleIncarnation { unit, given, current } => {
-                Problem::new(Reason::StaleIncarnation, text)
-                    .about(app)
-                    .with("unit", unit)
-                    .with("given", given)
-                    .with("current", current)
-            }
-            Rejected::LimitExceeded { limit, max, .. } => {
-                Problem::new(Reason::LimitExceeded, text)
-                    .about(app)
-                    .with("limit", limit)
-                    .with("max", max)
-            }
-            Rejected::NotLeader { unit, leader, lease_epoch } => {
+            Rejected::StaleIncarnation {
+                unit,
+                given,
+                current,
+            } => Problem::new(Reason::StaleIncarnation, text)
+                .about(app)
+                .with("unit", unit)
+                .with("given", given)
+                .with("current", current),
+            Rejected::LimitExceeded { limit, max, .. } => Problem::new(Reason::LimitExceeded, text)
+                .about(app)
+                .with("limit", limit)
+                .with("max", max),
+            Rejected::NotLeader {
+                unit,
+                leader,
+                lease_epoch,
+            } => {
                 let leader = leader.as_ref().map_or("", |l| l.as_str());
                 Problem::new(Reason::NotLeader, text)
                     .about(app)
@@ -217,7 +227,8 @@ impl Problem {
 
     /// There is no such application.
     pub fn application_not_found(app: &AppName) -> Problem {
-        let text = format!("nothing has been reported about {app}; ListApplications says what there is");
+        let text =
+            format!("nothing has been reported about {app}; ListApplications says what there is");
         Problem::new(Reason::ApplicationNotFound, text).about(app)
     }
 
@@ -238,7 +249,8 @@ impl Problem {
     }
 
     fn about(self, app: &AppName) -> Problem {
-        self.with("namespace", app.namespace()).with("application", app.application())
+        self.with("namespace", app.namespace())
+            .with("application", app.application())
     }
 }
 
@@ -259,18 +271,25 @@ impl From<ReadError> for Problem {
 impl From<WatchError> for Problem {
     fn from(error: WatchError) -> Problem {
         let text = error.to_string();
-        let field = |text: String| {
-            Problem::of_fields(vec![Violation {
-                field: "resume_token".to_string(),
-                reason: Reason::InvalidValue,
-                description: text,
-            }])
-        };
         match error {
-            WatchError::Malformed | WatchError::OtherFilters => field(text),
-            WatchError::OtherStore | WatchError::OtherEpoch | WatchError::Expired => {
+            WatchError::Malformed | WatchError::OtherFilters => {
+                Problem::of_fields(vec![Violation {
+                    field: "resume_token".to_string(),
+                    reason: Reason::InvalidValue,
+                    description: text.trim_start_matches("resume_token ").to_string(),
+                }])
+            }
+            WatchError::OtherStore | WatchError::OtherEpoch | WatchError::Expired(_) => {
                 Problem::new(Reason::ResumeTokenExpired, text)
             }
+            WatchError::TooManyWatchers { max } => Problem::new(Reason::TooManyStreams, text)
+                .with("limit", "watchers_max")
+                .with("max", max)
+                .retry_after(RETRY_LATER),
+            WatchError::TooManyFilters { max } => Problem::new(Reason::TooManyStreams, text)
+                .with("limit", "indexed_max")
+                .with("max", max)
+                .retry_after(RETRY_LATER),
         }
     }
 }
@@ -278,8 +297,11 @@ impl From<WatchError> for Problem {
 impl From<Problem> for tonic::Status {
     fn from(problem: Problem) -> tonic::Status {
         let (code, reason) = problem.reason.wire();
-        let metadata: std::collections::HashMap<String, String> =
-            problem.metadata.iter().map(|(k, v)| ((*k).to_string(), v.clone())).collect();
+        let metadata: std::collections::HashMap<String, String> = problem
+            .metadata
+            .iter()
+            .map(|(k, v)| ((*k).to_string(), v.clone()))
+            .collect();
         let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
         for violation in &problem.violations {
             details.add_bad_request_violation(&violation.field, &violation.description);
@@ -294,11 +316,7 @@ impl From<Problem> for tonic::Status {
                 details.add_quota_failure_violation(subject, &problem.message);
             }
             Reason::NotLeader => {
-                details.add_precondition_failure_violation(
-                    reason,
-                    "leadership",
-                    &problem.message,
-                );
+                details.add_precondition_failure_violation(reason, "leadership", &problem.message);
             }
             _ => {}
         }

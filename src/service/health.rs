@@ -17,7 +17,7 @@ use crate::proto::health::{
 };
 use crate::service::code::Problem;
 use crate::service::watch::{Place, Watches};
-use crate::watch::{Filter, Hub, Item, Scope, Start, Watcher};
+use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
 
 /// Applications that `List` answers at most; its specification allows to refuse more.
 const LIST_MAX: usize = 10_000;
@@ -34,7 +34,11 @@ pub struct Healths {
 impl Healths {
     /// Serves the health of what the hub follows; of the server, until it drains.
     pub fn new(hub: Arc<Hub>, watches: Watches, draining: CancellationToken) -> Healths {
-        Healths { hub, watches, draining }
+        Healths {
+            hub,
+            watches,
+            draining,
+        }
     }
 
     fn server(&self) -> ServingStatus {
@@ -54,7 +58,9 @@ fn serving(head: &Head) -> ServingStatus {
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {
-    HealthCheckResponse { status: status as i32 }
+    HealthCheckResponse {
+        status: status as i32,
+    }
 }
 
 /// The application that a service name means, if it can mean one.
@@ -93,8 +99,9 @@ impl Health for Healths {
                 "there are more than {LIST_MAX} applications; ask for them one by one"
             )));
         }
-        let applications =
-            entries.iter().map(|e| (e.app.to_string(), response(serving(&e.head))));
+        let applications = entries
+            .iter()
+            .map(|e| (e.app.to_string(), response(serving(&e.head))));
         let server = (String::new(), response(self.server()));
         let statuses: HashMap<_, _> = applications.chain([server]).collect();
         Ok(Response::new(HealthListResponse { statuses }))
@@ -110,12 +117,7 @@ impl Health for Healths {
             _ if service.is_empty() => Follow::Server,
             None => Follow::Nothing,
             Some(app) => {
-                let filter = Filter {
-                    scope: Scope::Applications(BTreeSet::from([app])),
-                    min_level: None,
-                    levels: BTreeSet::new(),
-                    stable_for: None,
-                };
+                let filter = Filter::of(Scope::Applications(BTreeSet::from([app])));
                 let watcher = self.hub.watch(filter, Start::Snapshot);
                 let watcher = watcher.map_err(Problem::from)?;
                 Follow::Application(Box::new(watcher))
@@ -164,12 +166,14 @@ impl Reader {
                 biased;
                 () = draining.cancelled() => {
                     if !is_server || self.told == Some(ServingStatus::NotServing) {
-                        self.ended = true;
-                        return Some(Err(Problem::draining().into()));
+                        return self.end(Problem::draining());
                     }
                     ServingStatus::NotServing
                 }
-                status = self.step() => status,
+                status = self.step() => match status {
+                    Ok(status) => status,
+                    Err(expired) => return self.end(WatchError::from(expired).into()),
+                },
             };
             if self.told != Some(status) {
                 self.told = Some(status);
@@ -179,23 +183,29 @@ impl Reader {
         None
     }
 
-    async fn step(&mut self) -> ServingStatus {
-        match &mut self.follow {
-            Follow::Server | Follow::Nothing if self.told.is_some() => {
-                std::future::pending().await
-            }
+    fn end(&mut self, problem: Problem) -> Option<Result<HealthCheckResponse, Status>> {
+        self.ended = true;
+        Some(Err(problem.into()))
+    }
+
+    async fn step(&mut self) -> Result<ServingStatus, Expired> {
+        Ok(match &mut self.follow {
+            Follow::Server | Follow::Nothing if self.told.is_some() => std::future::pending().await,
             Follow::Server => ServingStatus::Serving,
             Follow::Nothing => ServingStatus::ServiceUnknown,
             Follow::Application(watcher) => loop {
-                match watcher.next().await {
-                    Item::Upserted { entry, .. } => return serving(&entry.head),
-                    Item::Removed { .. } => return ServingStatus::ServiceUnknown,
-                    Item::SnapshotComplete { application_count: 0, .. } => {
-                        return ServingStatus::ServiceUnknown;
+                match watcher.next().await?.event {
+                    Event::Upserted(entry) => break serving(&entry.head),
+                    Event::Removed(_)
+                    | Event::SnapshotComplete {
+                        application_count: 0,
+                        ..
+                    } => {
+                        break ServingStatus::ServiceUnknown;
                     }
-                    Item::SnapshotComplete { .. } | Item::Bookmark { .. } => {}
+                    Event::SnapshotComplete { .. } | Event::Bookmark { .. } => {}
                 }
             },
-        }
+        })
     }
 }

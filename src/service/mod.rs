@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tonic::transport::server::Router;
+use tower::layer::util::{Identity, Stack};
 
 use crate::aggregator::Aggregator;
 use crate::proto;
@@ -81,8 +82,14 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 const PENDING_RESETS_MAX: usize = 1000;
 
 /// Every gRPC service behind the observing layer.
-pub fn routes(parts: Parts, options: &Options) -> Router<impl_layer::Stack> {
-    let Parts { aggregator, hub, store, metrics, draining } = parts;
+pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
+    let Parts {
+        aggregator,
+        hub,
+        store,
+        metrics,
+        draining,
+    } = parts;
     let watches = watch::Watches::new(
         hub.clone(),
         aggregator.clone(),
@@ -93,7 +100,8 @@ pub fn routes(parts: Parts, options: &Options) -> Router<impl_layer::Stack> {
     let bytes_max = options.request_bytes_max;
     let reports = ReportServiceServer::new(report::Reports::new(aggregator.clone()))
         .max_decoding_message_size(bytes_max);
-    let applications = application::Applications::new(aggregator, hub.clone(), store, watches.clone());
+    let applications =
+        application::Applications::new(aggregator, hub.clone(), store, watches.clone());
     let applications =
         ApplicationServiceServer::new(applications).max_decoding_message_size(bytes_max);
     let health = HealthServer::new(health::Healths::new(hub, watches, draining));
@@ -104,7 +112,9 @@ pub fn routes(parts: Parts, options: &Options) -> Router<impl_layer::Stack> {
     };
     let reflection = options.reflection.then(|| {
         let v1 = reflect().build_v1().expect("our own descriptors decode");
-        let v1alpha = reflect().build_v1alpha().expect("our own descriptors decode");
+        let v1alpha = reflect()
+            .build_v1alpha()
+            .expect("our own descriptors decode");
         (v1, v1alpha)
     });
     let (v1, v1alpha) = reflection.unzip();

@@ -15,12 +15,12 @@ use crate::domain::limits::PAGE_SIZE_MAX;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::proto::v1;
-use crate::proto::v1::watch_applications_response::Event;
-use crate::service::code::{Problem, Reason};
+use crate::proto::v1::watch_applications_response as wire;
+use crate::service::code::{Problem, RETRY_LATER, Reason};
 use crate::service::convert;
 use crate::service::observe::Deadline;
 use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
-use crate::watch::{Filter, Hub, Item, Start, Watcher};
+use crate::watch::{Event, Filter, Hub, Item, Start, Token, WatchError, Watcher};
 
 /// What a watch call answers.
 pub type WatchStream =
@@ -51,7 +51,14 @@ impl Watches {
         metrics: Metrics,
     ) -> Watches {
         let open = Arc::new(Semaphore::new(open_max));
-        Watches { hub, aggregator, open, open_max, draining, metrics }
+        Watches {
+            hub,
+            aggregator,
+            open,
+            open_max,
+            draining,
+            metrics,
+        }
     }
 
     /// A place among the open streams; given back when it is dropped.
@@ -60,7 +67,10 @@ impl Watches {
             return Err(Problem::draining());
         }
         match self.open.clone().try_acquire_owned() {
-            Ok(permit) => Ok(Place { _permit: permit, _counted: self.metrics.watch_stream() }),
+            Ok(permit) => Ok(Place {
+                _permit: permit,
+                _counted: self.metrics.watch_stream(),
+            }),
             Err(_) => {
                 let max = self.open_max;
                 let text = format!(
@@ -68,7 +78,7 @@ impl Watches {
                 );
                 let problem = Problem::new(Reason::TooManyStreams, text);
                 let problem = problem.with("limit", "watch_streams_max").with("max", max);
-                Err(problem.retry_after(Duration::from_secs(5)))
+                Err(problem.retry_after(RETRY_LATER))
             }
         }
     }
@@ -84,7 +94,7 @@ impl Watches {
         let place = self.place()?;
         let start = match resume_token {
             "" => Start::Snapshot,
-            token => Start::Resume(token.to_string()),
+            token => Start::Resume(Token::decode(token)?),
         };
         let reader = Reader {
             watcher: self.hub.watch(filter, start)?,
@@ -97,12 +107,14 @@ impl Watches {
             ended: false,
             _place: place,
         };
-        Ok(Box::pin(futures_util::stream::unfold(reader, |mut reader| async {
-            let next = reader.next().await?;
-            Some((next, reader))
-        })))
+        Ok(Box::pin(futures_util::stream::unfold(
+            reader,
+            |mut reader| async {
+                let next = reader.next().await?;
+                Some((next, reader))
+            },
+        )))
     }
-
 }
 
 /// A place among the open streams.
@@ -147,7 +159,10 @@ impl Reader {
             () = passed => {
                 self.end(Status::deadline_exceeded("the deadline of this watch has passed"))
             }
-            item = self.watcher.next() => Some(Ok(self.response(item).await)),
+            item = self.watcher.next() => match item {
+                Ok(item) => Some(Ok(self.response(item).await)),
+                Err(expired) => self.end(Problem::from(WatchError::from(expired)).into()),
+            },
         }
     }
 
@@ -157,31 +172,37 @@ impl Reader {
     }
 
     async fn response(&mut self, item: Item) -> v1::WatchApplicationsResponse {
-        let coalesced = item.coalesced();
-        self.metrics.watch_coalesced(coalesced);
+        self.metrics.watch_coalesced(item.coalesced);
         let mut response = v1::WatchApplicationsResponse {
             store_epoch: self.epoch.clone(),
-            coalesced_count: i32::try_from(coalesced).unwrap_or(i32::MAX),
+            coalesced_count: i32::try_from(item.coalesced).unwrap_or(i32::MAX),
             ..v1::WatchApplicationsResponse::default()
         };
-        response.event = Some(match item {
-            Item::Upserted { entry, .. } => {
+        response.event = Some(match item.event {
+            Event::Upserted(entry) => {
                 response.units = self.units(&entry.app, entry.head.revision).await;
-                Event::Upserted(convert::application(&entry.app, &entry.head))
+                wire::Event::Upserted(convert::application(&entry.app, &entry.head))
             }
-            Item::Removed { app, .. } => Event::Removed(v1::ApplicationRemoved {
+            Event::Removed(app) => wire::Event::Removed(v1::ApplicationRemoved {
                 namespace: app.namespace().to_string(),
                 name: app.application().to_string(),
             }),
-            Item::SnapshotComplete { application_count, token, .. } => {
+            Event::SnapshotComplete {
+                application_count,
+                token,
+            } => {
                 response.resume_token = token;
-                Event::SnapshotComplete(v1::SnapshotComplete {
+                wire::Event::SnapshotComplete(v1::SnapshotComplete {
                     application_count: application_count as i32,
                 })
             }
-            Item::Bookmark { digest, application_count, token, .. } => {
+            Event::Bookmark {
+                digest,
+                application_count,
+                token,
+            } => {
                 response.resume_token = token;
-                Event::Bookmark(v1::Bookmark {
+                wire::Event::Bookmark(v1::Bookmark {
                     digest: format!("{digest:016x}"),
                     application_count: application_count as i32,
                 })
@@ -197,18 +218,24 @@ impl Reader {
         };
         let units = |state: &AppState| {
             let units = state.units_after(None).take(PAGE_SIZE_MAX);
-            units.map(|(name, unit)| convert::unit(state, name, unit)).collect()
+            units
+                .map(|(name, unit)| convert::unit(state, name, unit))
+                .collect()
         };
-        aggregator.read(app, revision, units).await.unwrap_or_default()
+        aggregator
+            .read(app, revision, units)
+            .await
+            .unwrap_or_default()
     }
 
     fn drain(&self) -> v1::WatchApplicationsResponse {
         v1::WatchApplicationsResponse {
-            event: Some(Event::Drain(v1::Drain {
+            event: Some(wire::Event::Drain(v1::Drain {
                 reconnect_after: prost_types::Duration::try_from(RECONNECT_AFTER).ok(),
             })),
             store_epoch: self.epoch.clone(),
-            resume_token: self.watcher.token(),
+            // Before the end of the snapshot there is nothing to go on from.
+            resume_token: self.watcher.token().unwrap_or_default(),
             ..v1::WatchApplicationsResponse::default()
         }
     }

@@ -36,7 +36,11 @@ impl Fields {
 
     fn note(&mut self, field: &str, reason: Reason, description: impl Into<String>) {
         let field = format!("{}{field}", self.within);
-        self.violations.push(Violation { field, reason, description: description.into() });
+        self.violations.push(Violation {
+            field,
+            reason,
+            description: description.into(),
+        });
     }
 
     fn name<T>(&mut self, field: &str, read: Result<T, NameError>) -> Option<T> {
@@ -178,12 +182,18 @@ impl Fields {
             return Some(None);
         };
         let seconds = u64::try_from(given.seconds).ok();
-        let nanos = u64::try_from(given.nanos).ok().filter(|n| *n < 1_000_000_000);
+        let nanos = u64::try_from(given.nanos)
+            .ok()
+            .filter(|n| *n < 1_000_000_000);
         // The year 9999, as google.protobuf.Timestamp says.
         match seconds.filter(|s| *s < 253_402_300_800).zip(nanos) {
             Some((seconds, nanos)) => Some(Some(Timestamp(seconds * 1000 + nanos / 1_000_000))),
             None => {
-                self.note(field, Reason::InvalidValue, "is not between the years 1970 and 9999");
+                self.note(
+                    field,
+                    Reason::InvalidValue,
+                    "is not between the years 1970 and 9999",
+                );
                 None
             }
         }
@@ -208,7 +218,12 @@ impl Fields {
             self.note("labels", Reason::InvalidValue, text);
             return None;
         }
-        Some(labels.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect())
+        Some(
+            labels
+                .iter()
+                .map(|(k, v)| (k.as_str().into(), v.as_str().into()))
+                .collect(),
+        )
     }
 }
 
@@ -226,8 +241,10 @@ fn from_level(level: v1::Level) -> Level {
 
 /// Levels of a filter.
 pub fn levels(fields: &mut Fields, levels: &[i32]) -> Option<BTreeSet<Level>> {
-    let read: Vec<Option<Level>> =
-        levels.iter().map(|level| fields.level("levels", *level)).collect();
+    let read: Vec<Option<Level>> = levels
+        .iter()
+        .map(|level| fields.level("levels", *level))
+        .collect();
     read.into_iter().collect()
 }
 
@@ -238,7 +255,11 @@ pub fn new_status(
     status: Option<&v1::StatusReport>,
 ) -> Option<(Option<Kind>, NewStatus)> {
     let Some(given) = status else {
-        fields.note(within.trim_end_matches('.'), Reason::MissingField, "is required");
+        fields.note(
+            within.trim_end_matches('.'),
+            Reason::MissingField,
+            "is required",
+        );
         return None;
     };
     let outer = std::mem::replace(&mut fields.within, within.to_string());
@@ -295,7 +316,11 @@ pub fn report(fields: &mut Fields, request: &v1::ReportStatusRequest) -> Option<
     let speaker = speaker(fields, &request.unit, request.incarnation);
     let status = new_status(fields, "status.", request.status.as_ref());
     let (kind, status) = status?;
-    Some(Command::Report(speaker?, kind.unwrap_or(Kind::Push), status))
+    Some(Command::Report(
+        speaker?,
+        kind.unwrap_or(Kind::Push),
+        status,
+    ))
 }
 
 /// `ReplaceStatuses`.
@@ -397,8 +422,13 @@ pub fn application_status(
 }
 
 /// The fields of a configuration that can be named in a mask.
-const CONFIG_FIELDS: [&str; 5] =
-    ["policy", "lost_units", "ttls", "serving_levels", "external_leader"];
+const CONFIG_FIELDS: [&str; 5] = [
+    "policy",
+    "lost_units",
+    "ttls",
+    "serving_levels",
+    "external_leader",
+];
 
 /// `ConfigureApplication`: a field that is named and absent goes back to its default.
 pub fn config_patch(
@@ -409,26 +439,41 @@ pub fn config_patch(
     let present = [
         ("policy", config.policy.is_some()),
         ("lost_units", config.lost_units != 0),
-        ("ttls.default_ttl", config.ttls.is_some_and(|t| t.default_ttl.is_some())),
-        ("ttls.lost_after", config.ttls.is_some_and(|t| t.lost_after.is_some())),
+        (
+            "ttls.default_ttl",
+            config.ttls.is_some_and(|t| t.default_ttl.is_some()),
+        ),
+        (
+            "ttls.lost_after",
+            config.ttls.is_some_and(|t| t.lost_after.is_some()),
+        ),
         ("serving_levels", !config.serving_levels.is_empty()),
         ("external_leader", config.external_leader.is_some()),
     ];
     let paths: Vec<&str> = match mask {
         Some(mask) => mask.paths.iter().map(String::as_str).collect(),
-        None => present.iter().filter(|(_, present)| *present).map(|(path, _)| *path).collect(),
+        None => present
+            .iter()
+            .filter(|(_, present)| *present)
+            .map(|(path, _)| *path)
+            .collect(),
     };
     let known = |path: &str| {
         path == "*" || CONFIG_FIELDS.contains(&path) || present.iter().any(|(p, _)| *p == path)
     };
     if let Some(path) = paths.iter().find(|path| !known(path)) {
-        let text = format!("names {path:?}; known are {}, and *", CONFIG_FIELDS.join(", "));
+        let text = format!(
+            "names {path:?}; known are {}, and *",
+            CONFIG_FIELDS.join(", ")
+        );
         fields.note("update_mask", Reason::InvalidValue, text);
         return None;
     }
     let named = |path: &str| {
         let parent = path.split('.').next().unwrap_or(path);
-        paths.iter().any(|p| *p == "*" || *p == path || *p == parent)
+        paths
+            .iter()
+            .any(|p| *p == "*" || *p == path || *p == parent)
     };
     let outer = std::mem::replace(&mut fields.within, "config.".to_string());
     let patch = config_fields(fields, config, named);
@@ -453,21 +498,31 @@ fn config_fields(
         Ok(v1::LostUnits::Waiting) => Some(LostUnits::Waiting),
         Ok(v1::LostUnits::Blocked) => Some(LostUnits::Blocked),
         Err(_) => {
-            fields.note("lost_units", Reason::InvalidValue, "is none of the enum LostUnits");
+            fields.note(
+                "lost_units",
+                Reason::InvalidValue,
+                "is none of the enum LostUnits",
+            );
             None
         }
     };
     let no_ttl = |ttl: &prost_types::Duration| ttl.seconds == 0 && ttl.nanos == 0;
     let given = ttls.default_ttl.as_ref().filter(|ttl| !no_ttl(ttl));
     let default_ttl = fields.duration("ttls.default_ttl", given, TTL_MIN, TTL_MAX);
-    let lost_after =
-        fields.duration("ttls.lost_after", ttls.lost_after.as_ref(), TTL_MIN, TTL_MAX);
+    let lost_after = fields.duration(
+        "ttls.lost_after",
+        ttls.lost_after.as_ref(),
+        TTL_MIN,
+        TTL_MAX,
+    );
     let serving_levels = match config.serving_levels.as_slice() {
         [] => Some(default.serving_levels),
         given => levels(fields, given).map(|levels| levels.into_iter().collect()),
     };
     let external_leader = match &config.external_leader {
-        Some(leader) => fields.unit_or_application("external_leader.unit", &leader.unit).map(Some),
+        Some(leader) => fields
+            .unit_or_application("external_leader.unit", &leader.unit)
+            .map(Some),
         None => Some(None),
     };
     Some(ConfigPatch {
@@ -494,8 +549,11 @@ fn policy(fields: &mut Fields, given: &v1::Policy) -> Option<Policy> {
             return None;
         }
     }
-    let order: Option<Vec<Level>> =
-        given.order.iter().map(|level| fields.level("policy.order", *level)).collect();
+    let order: Option<Vec<Level>> = given
+        .order
+        .iter()
+        .map(|level| fields.level("policy.order", *level))
+        .collect();
     let order = order?;
     let distinct: BTreeSet<Level> = order.iter().copied().collect();
     match <[Level; LEVELS]>::try_from(order) {

@@ -5,8 +5,7 @@ mod output;
 mod page;
 
 pub use input::{
-    Fields, application_status, claim, clear, config_patch, filter, levels, new_status, replace,
-    report,
+    Fields, application_status, claim, clear, config_patch, filter, levels, replace, report,
 };
 pub use output::{
     application, config, contribution, event, override_contribution, record, rule, unit,
