@@ -111,6 +111,7 @@ fn ending(command: &str) -> String {
             && [" --watch", " --every"]
                 .iter()
                 .any(|flag| command.contains(flag));
+    let command = command.split(" # ").next().unwrap_or(command).trim_end();
     match follows {
         true => format!("timeout {FOLLOW_SECONDS} {command} || [ $? = 124 ]"),
         false => command.to_string(),
@@ -251,7 +252,7 @@ fn a_command_cannot_hide_from_the_test() {
 fn what_never_ends_is_followed_for_a_while() {
     assert_eq!(ending("bellwether status"), "bellwether status");
     assert_eq!(
-        ending("bellwether watch web"),
+        ending("bellwether watch web   # until Ctrl-C"),
         "timeout 3 bellwether watch web || [ $? = 124 ]"
     );
     assert!(ending("bellwether import juju --every 30s -- juju status").starts_with("timeout"));
