@@ -256,7 +256,8 @@ fn domain_is_pure(file: &Source) -> Vec<String> {
         if let Some(used) = item.strip_prefix("use ") {
             let name = word_at(used);
             std_import = name == "std";
-            if !DOMAIN_CRATES.contains(&name) {
+            let is_type = name.starts_with(char::is_uppercase);
+            if !is_type && !DOMAIN_CRATES.contains(&name) {
                 errors.push(format!("{path}:{number}: not for the domain: {name}"));
             }
         }
@@ -460,6 +461,7 @@ const FAULTS: &[(Rule, &str, &str, &str)] = &[
     (domain_is_pure, "src/domain.rs", "use std::HashMap;", ":1: not for the domain: std::HashMap"),
     (domain_is_pure, "src/domain.rs", "use std::{\n    fs,\n};", ":2: not for the domain: std::fs"),
     (domain_is_pure, "src/domain.rs", "std::env::args();", ":1: not for the domain: std::env"),
+    (domain_is_pure, "src/domain.rs", "    use Level::*;", ""),
     (domain_is_pure, "src/domain.rs", "use std::sync::Arc;\nuse serde::Serialize;", ""),
     (domain_is_pure, "src/store/a.rs", "async fn a() {}", ""),
     (no_panics, "src/cli/a.rs", "a.unwrap();", ":1: unwrap outside tests"),
