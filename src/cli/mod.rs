@@ -228,7 +228,7 @@ mod tests {
     fn in_log_the_short_n_counts() {
         let cli = parse("bellwether -n prod log web -n 5").expect("parses");
         assert_eq!(cli.namespace.as_deref(), Some("prod"));
-        let Command::Log(args) = cli.command else {
+        let Command::Client(ClientCommand::Log(args)) = cli.command else {
             panic!("not log");
         };
         assert_eq!(args.limit, 5);
