@@ -11,6 +11,8 @@ mod digest;
 mod error;
 mod link;
 mod page;
+#[cfg(test)]
+mod scripted;
 mod watch;
 
 pub use connection::Client;
