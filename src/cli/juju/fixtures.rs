@@ -75,6 +75,8 @@ fn status(report: &StatusReport) -> String {
     } else {
         format!("[{}]", report.key)
     };
+    let is_aside = report.component != "workload";
+    assert_eq!(report.priority, if is_aside { -1 } else { 0 });
     let at = report.observe_time.map_or(0, |t| t.seconds);
     format!(
         "\n  {}{key} {} {} {} @{at}",

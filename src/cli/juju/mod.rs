@@ -1,7 +1,8 @@
 //! `bellwether import juju`: reports what `juju status --format json` says.
 //!
 //! ```text
-//!  source --text--> document --(checked)--> plan <-- what the server has      import --calls--> server
+//!  source --text--> document --checked--> plan --steps--> import --calls--> server
+//!                                          ^------ what it has now ----------'
 //! ```
 //!
 //! Everything is read and checked before the first call, so a document that is wrong anywhere
