@@ -11,9 +11,10 @@ mod digest;
 mod error;
 mod link;
 mod page;
-#[cfg(test)]
-mod scripted;
 mod watch;
+
+#[cfg(test)]
+mod tests;
 
 pub use connection::Client;
 pub use error::Error;

@@ -118,12 +118,7 @@ impl Watch {
             self.request.resume_token = message.resume_token;
         }
         match message.event {
-            Some(WireEvent::Upserted(application)) => {
-                if self.copy.upsert(&application) {
-                    let event = Event::Upserted(Box::new(application), message.units);
-                    self.told.push_back(event);
-                }
-            }
+            Some(WireEvent::Upserted(application)) => self.upsert(application, message.units),
             Some(WireEvent::Removed(removed)) => self.remove(removed.namespace, removed.name),
             Some(WireEvent::SnapshotComplete(_)) => {
                 for (namespace, name) in self.copy.end_snapshot() {
@@ -148,6 +143,13 @@ impl Watch {
                 self.disconnect(asked);
             }
             None => {}
+        }
+    }
+
+    fn upsert(&mut self, application: Application, units: Vec<Unit>) {
+        if self.copy.upsert(&application) {
+            let event = Event::Upserted(Box::new(application), units);
+            self.told.push_back(event);
         }
     }
 
