@@ -13,6 +13,7 @@ mod juju;
 mod level;
 mod log;
 mod natural;
+mod outage;
 mod remove;
 mod render;
 mod report;
@@ -187,7 +188,8 @@ mod tests {
             "bellwether report web-7f9c --application web --level active --priority -3",
             "bellwether clear web/0 --component database",
             "bellwether -n prod watch web db",
-            "bellwether wait --for=active web --timeout 10m --stable-for 5s --fail-on error,blocked",
+            "bellwether wait --for=active web --timeout 10m --stable-for 5s",
+            "bellwether wait web --fail-on error,blocked",
             "bellwether wait web db --any",
             "bellwether log web/0 -n 20 --since 2h",
             "bellwether -n prod log web --limit 5",
