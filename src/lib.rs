@@ -26,3 +26,5 @@ pub mod domain;
 pub mod proto;
 
 pub mod store;
+
+pub mod watch;
