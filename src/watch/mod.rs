@@ -14,6 +14,7 @@
 //! waiting. The first watcher of a filter holds the hub's for as long as it takes to index what is
 //! in scope.
 
+mod bell;
 mod digest;
 mod entry;
 mod error;
@@ -217,7 +218,7 @@ impl Hub {
         self.epoch
     }
 
-    /// Follows what a filter shows.
+    /// Follows what a filter shows. Within a runtime.
     pub fn watch(self: &Arc<Self>, filter: Filter, start: Start) -> Result<Watcher, WatchError> {
         if let Start::Resume(token) = &start {
             token.verify(self.epoch, filter.fingerprint())?;
@@ -289,14 +290,9 @@ impl Follower for Hub {
         let entry = Arc::new(Entry::after(before, change, self.clock, now));
         state.put(&entry);
         let concerned = state.groups.concerned(&entry.app);
-        let moved: Vec<Arc<Group>> = concerned
-            .filter(|group| group.changed(&entry, now))
-            .cloned()
-            .collect();
+        concerned.for_each(|group| group.changed(&entry, now));
         self.position.store(change.position.0, Ordering::Release);
         state.waits.tell(&entry.app, change.head.revision);
-        drop(state);
-        moved.iter().for_each(|group| group.wake());
     }
 
     fn forgotten(&self, up_to: Position) {

@@ -82,7 +82,7 @@ enum Stage {
 impl Watcher {
     pub(super) fn new(seat: Seat, start: Start, position: Position, now: Instant) -> Watcher {
         let group = &seat.group;
-        let moved = group.wakes();
+        let moved = group.bell.listen();
         let (stage, (place, resume_at)) = match start {
             Start::Snapshot => {
                 let stage = Stage::Snapshot {
@@ -92,10 +92,7 @@ impl Watcher {
                 (stage, group.begin(position))
             }
             Start::Resume(token) => {
-                let (place, told) = group.resume(token.position);
-                if told {
-                    group.wake();
-                }
+                let place = group.resume(token.position);
                 (Stage::Following, (place, token.position))
             }
         };
