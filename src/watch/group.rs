@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::bell::Bell;
 use super::entry::Entry;
 use super::error::Expired;
 use super::filter::Filter;
@@ -22,7 +22,8 @@ pub(super) struct Group {
     /// Applications in scope when it was made.
     pub(super) indexed: usize,
     state: Mutex<State>,
-    moved: watch::Sender<()>,
+    /// Rung when there may be something to look at.
+    pub(super) bell: Bell,
 }
 
 #[derive(Debug)]
@@ -76,44 +77,20 @@ impl Group {
             filter,
             indexed: index.len(),
             state: Mutex::new(State { index, settling }),
-            moved: watch::Sender::new(()),
+            bell: Bell::new(),
         }
     }
 
-    /// Takes in a change that is in scope. Whether the watchers have something to look at.
-    #[must_use]
-    pub(super) fn changed(&self, entry: &Arc<Entry>, now: Instant) -> bool {
-        let mut state = self.locked();
-        state.index.advance(entry.position);
-        let settled = state.settle(&self.filter, now);
-        let (may_be_known, due) = match &state.settling {
-            Some(settling) => (settling.may_be_known(&entry.app), settling.next_due()),
-            None => (false, None),
-        };
-        let admitted = match &mut state.settling {
-            Some(settling) => settling.admit(entry, now),
-            None => true,
-        };
-        if admitted {
-            return state.tell(&self.filter, entry, may_be_known) || settled;
+    /// Takes in a change that is in scope.
+    pub(super) fn changed(&self, entry: &Arc<Entry>, now: Instant) {
+        if self.locked().changed(&self.filter, entry, now) {
+            self.bell.ring();
         }
-        // Their timers must be set anew if this is due before all the rest.
-        settled || state.next_due() < due || due.is_none()
     }
 
     /// The tombstone of an application in scope is forgotten.
     pub(super) fn forget(&self, app: &AppName) {
         self.locked().index.forget(app);
-    }
-
-    /// Wakes all watchers. Apart from what changes the index, so that nothing is locked meanwhile.
-    pub(super) fn wake(&self) {
-        self.moved.send_replace(());
-    }
-
-    /// Sees each [`wake`](Group::wake) from now on.
-    pub(super) fn wakes(&self) -> watch::Receiver<()> {
-        self.moved.subscribe()
     }
 
     /// The place after everything, and the position to go on from for who has been told all before
@@ -123,13 +100,14 @@ impl Group {
         (state.index.end(), state.resume_at(position))
     }
 
-    /// The place of a reader who goes on from a position. Whether the others have something to look
-    /// at.
-    pub(super) fn resume(&self, position: Position) -> (Place, bool) {
+    /// The place of a reader who goes on from a position.
+    pub(super) fn resume(&self, position: Position) -> Place {
         let mut state = self.locked();
         let held = state.settling.as_mut().map(|s| s.take_for(position));
-        let told = state.tell_held(&self.filter, held.unwrap_or_default());
-        (state.index.place_of(position), told)
+        if state.tell_held(&self.filter, held.unwrap_or_default()) {
+            self.bell.ring();
+        }
+        state.index.place_of(position)
     }
 
     /// The next members by name, for a snapshot that began at `begin`. None: that was all.
@@ -154,17 +132,14 @@ impl Group {
         now: Instant,
     ) -> Result<Found, Expired> {
         let mut state = self.locked();
-        let settled = state.settle(&self.filter, now);
+        if state.settle(&self.filter, now) {
+            self.bell.ring();
+        }
         let told: VecDeque<_> = state.index.after(after, count)?.collect();
-        let found = match told.is_empty() {
+        Ok(match told.is_empty() {
             true => Found::Current(state.standing(position)),
             false => Found::Told(told),
-        };
-        drop(state);
-        if settled {
-            self.wake();
-        }
-        Ok(found)
+        })
     }
 
     #[cfg(test)]
@@ -178,6 +153,25 @@ impl Group {
 }
 
 impl State {
+    /// Takes in a change. Whether the watchers have something to look at.
+    fn changed(&mut self, filter: &Filter, entry: &Arc<Entry>, now: Instant) -> bool {
+        self.index.advance(entry.position);
+        let settled = self.settle(filter, now);
+        let (may_be_known, due) = match &self.settling {
+            Some(settling) => (settling.may_be_known(&entry.app), settling.next_due()),
+            None => (false, None),
+        };
+        let admitted = match &mut self.settling {
+            Some(settling) => settling.admit(entry, now),
+            None => true,
+        };
+        if admitted {
+            return self.tell(filter, entry, may_be_known) || settled;
+        }
+        // Their timers must be set anew if this is due before all the rest.
+        settled || self.next_due() < due || due.is_none()
+    }
+
     /// Tells what has held long enough by now.
     fn settle(&mut self, filter: &Filter, now: Instant) -> bool {
         let held = self.settling.as_mut().map(|s| s.take_due(now));

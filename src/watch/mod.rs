@@ -1,18 +1,20 @@
 //! Following: the newest state of every application, for lists, counts and watchers.
 //!
 //! ```text
-//!  Store --Change--> Hub (by name) --in scope--> Group (one a filter): Index --read on--> Watcher (a cursor)
+//!  Store --Change--> Hub --if in scope--> Group --read on--> Watcher
+//!                    by name              one a filter       a cursor
+//!                                         with its index
 //! ```
 //!
 //! The hub is fed by the store alone, so another replica's commit comes by the same path as ours.
-//! In the [index](index) of a group each application stands once, at the place of its last change.
-//! Snapshot, changes, conflation, resume and slow readers are one mechanism: reading on from a
-//! place.
+//! In the index of a group each application stands once, at the place of its last change. Snapshot,
+//! changes, conflation, resume and slow readers are one mechanism: reading on from a place.
 //!
 //! Locks: the hub's, then a group's; held for one change, one batch or one page, never while
 //! waiting. The first watcher of a filter holds the hub's for as long as it takes to index what is
 //! in scope.
 
+mod bell;
 mod digest;
 mod entry;
 mod error;
@@ -74,9 +76,9 @@ pub struct Limits {
 
 impl Default for Limits {
     /// Two million entries of about 300 bytes: twenty filters over a fleet of 100,000, or any
-    /// number of small ones. 4 s, so that 5 s are kept with a second for the way. 256: enough
-    /// that the lock does not count, little enough that nobody waits for it, and all that a
-    /// slow reader keeps in memory.
+    /// number of small ones. 4 s, so that 5 s are kept with a second for the way. 256: enough that
+    /// the lock does not count, little enough that nobody waits for it, and all that a slow reader
+    /// keeps in memory.
     fn default() -> Limits {
         Limits {
             watchers_max: 100_000,
@@ -131,8 +133,7 @@ impl Hub {
     }
 
     /// Told the time by the store's clock, so that `stable_for` knows how old a level is that was
-    /// there before this process. Without it, such a level is as old as the hub's knowledge of
-    /// it.
+    /// there before this process. Without it, such a level is as old as the hub's knowledge of it.
     #[must_use]
     pub fn with_time(mut self, now: Timestamp) -> Hub {
         self.clock = StoreClock::reads(now, Instant::now());
@@ -217,7 +218,7 @@ impl Hub {
         self.epoch
     }
 
-    /// Follows what a filter shows.
+    /// Follows what a filter shows. Within a runtime.
     pub fn watch(self: &Arc<Self>, filter: Filter, start: Start) -> Result<Watcher, WatchError> {
         if let Start::Resume(token) = &start {
             token.verify(self.epoch, filter.fingerprint())?;
@@ -244,6 +245,8 @@ impl Hub {
         Ok(Watcher::new(Seat { hub, group }, start, position, now))
     }
 
+    /// Holds the hub for as long as it takes to index what is in scope: milliseconds for a fleet of
+    /// 10,000.
     fn new_group(&self, state: &State, filter: Filter, now: Instant) -> Result<Group, WatchError> {
         let scope = filter.scope.clone();
         let position = self.position();
@@ -287,14 +290,9 @@ impl Follower for Hub {
         let entry = Arc::new(Entry::after(before, change, self.clock, now));
         state.put(&entry);
         let concerned = state.groups.concerned(&entry.app);
-        let moved: Vec<Arc<Group>> = concerned
-            .filter(|group| group.changed(&entry, now))
-            .cloned()
-            .collect();
+        concerned.for_each(|group| group.changed(&entry, now));
         self.position.store(change.position.0, Ordering::Release);
         state.waits.tell(&entry.app, change.head.revision);
-        drop(state);
-        moved.iter().for_each(|group| group.wake());
     }
 
     fn forgotten(&self, up_to: Position) {

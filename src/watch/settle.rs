@@ -88,9 +88,9 @@ impl Settling {
     /// group has never told, and what began before that position.
     pub(super) fn take_for(&mut self, position: Position) -> Vec<Held> {
         let told = |app| self.settled.contains_key(app);
-        let held = self.held.iter();
-        let seen = held.filter(|(app, held)| held.first <= position || !told(*app));
-        let apps = seen.map(|(app, _)| app.clone()).collect();
+        let held = self.firsts.iter();
+        let seen = held.filter(|(first, app)| *first <= position || !told(app));
+        let apps = seen.map(|(_, app)| app.clone()).collect();
         self.take(apps)
     }
 

@@ -20,6 +20,11 @@ impl Waits {
             sender.send_replace(revision);
         }
     }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// One who waits. Leaves nothing behind when dropped.

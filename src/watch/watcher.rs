@@ -45,7 +45,7 @@ pub enum Event {
     },
     /// The reader is current as of now.
     Bookmark {
-        /// [`Digest`](super::digest::Digest) of what it has been told.
+        /// [`Digest`](super::Digest) of what it has been told.
         digest: u64,
         /// How many applications that are.
         application_count: usize,
@@ -58,7 +58,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Watcher {
     seat: Seat,
-    moved: watch::Receiver<()>,
+    pub(super) moved: watch::Receiver<()>,
     stage: Stage,
     /// The place of what was last handed out.
     place: Place,
@@ -82,7 +82,7 @@ enum Stage {
 impl Watcher {
     pub(super) fn new(seat: Seat, start: Start, position: Position, now: Instant) -> Watcher {
         let group = &seat.group;
-        let moved = group.wakes();
+        let moved = group.bell.listen();
         let (stage, (place, resume_at)) = match start {
             Start::Snapshot => {
                 let stage = Stage::Snapshot {
@@ -92,10 +92,7 @@ impl Watcher {
                 (stage, group.begin(position))
             }
             Start::Resume(token) => {
-                let (place, told) = group.resume(token.position);
-                if told {
-                    group.wake();
-                }
+                let place = group.resume(token.position);
                 (Stage::Following, (place, token.position))
             }
         };

@@ -113,6 +113,11 @@ async fn a_change_of_policy_alone_can_move_it_over_the_minimum() {
     assert_eq!(told(&mut watcher), "-web");
 }
 
+/// Gives the bells time to be heard.
+async fn rung() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn scopes_see_their_own_and_are_woken_by_nothing_else() {
     let mut feed = Feed::new();
@@ -128,10 +133,12 @@ async fn scopes_see_their_own_and_are_woken_by_nothing_else() {
     feed.set("test/web", Level::Active);
     feed.set("other", Level::Active);
     feed.set("product/db", Level::Active);
+    rung().await;
     for watcher in &mut watchers {
         assert!(!watcher.moved.has_changed().unwrap());
     }
     feed.set("web", Level::Active);
+    rung().await;
     assert!(!watchers[0].moved.has_changed().unwrap());
     assert!(watchers[1].moved.has_changed().unwrap());
     feed.set("prod/db", Level::Active);
@@ -172,15 +179,20 @@ async fn a_group_goes_with_its_last_watcher() {
     feed.set("web", Level::Active);
     let named = Filter::of(Scope::Applications([mk_app("web")].into()));
     let namespace = Filter::of(Scope::Namespace("default".into()));
-    let first = [all(), namespace.clone(), named.clone()].map(|f| feed.watch(&f));
-    let second = [all(), namespace, named].map(|f| feed.watch(&f));
+    let filters = [all(), namespace, named];
+    let first = filters.each_ref().map(|filter| feed.watch(filter));
+    let second = filters.each_ref().map(|filter| feed.watch(filter));
     assert_eq!((feed.hub.watcher_count(), feed.hub.group_count()), (6, 3));
-    let groups = first.each_ref().map(|w| Arc::downgrade(&w.seat.group));
+    let group = |filter| feed.hub.locked().groups.find(filter).unwrap();
+    let groups = filters.each_ref().map(|f| Arc::downgrade(&group(f)));
     drop(first);
     assert_eq!((feed.hub.watcher_count(), feed.hub.group_count()), (3, 3));
     drop(second);
     assert_eq!((feed.hub.watcher_count(), feed.hub.group_count()), (0, 0));
     assert!(groups.iter().all(|group| group.upgrade().is_none()));
+    rung().await;
+    let runtime = tokio::runtime::Handle::current();
+    assert_eq!(runtime.metrics().num_alive_tasks(), 0);
     let state = feed.hub.locked();
     assert_eq!(state.groups.concerned(&mk_app("web")).count(), 0);
     assert_eq!(state.groups.indexed(), 0);
@@ -243,7 +255,7 @@ async fn one_change_wakes_ten_thousand() {
             words(&watcher.next().await.unwrap())
         });
     }
-    tokio::task::yield_now().await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(feed.hub.group_count(), 1);
     feed.set("web", Level::Active);
     let began = Instant::now();
