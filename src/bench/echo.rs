@@ -41,6 +41,10 @@ async fn listen() -> anyhow::Result<()> {
         .await
         .context("listen for echoes")?;
     println!("{}", serde_json::json!({ "grpc": listener.local_addr()? }));
+    answer(listener).await
+}
+
+async fn answer(listener: TcpListener) -> anyhow::Result<()> {
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()
         .add_service(EchoServer)
@@ -108,5 +112,33 @@ impl Work for Echoes {
         };
         let _: Echo = wire::unary(channel, wire::ECHO, echo).await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use crate::bench::load::{self, Plan};
+
+    #[tokio::test]
+    async fn every_echo_of_a_load_is_answered() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(answer(listener));
+        let plan = Plan {
+            connections: 3,
+            in_flight: 4,
+            warm_up: Duration::from_millis(20),
+            window: Duration::from_millis(100),
+        };
+        let measured = load::run(Arc::new(Echoes::of(60)), url, plan, 0)
+            .await
+            .unwrap();
+        measured.check().unwrap();
+        assert!(measured.acknowledged > 0);
+        assert_eq!(measured.acknowledged, measured.latencies.len());
     }
 }

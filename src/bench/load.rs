@@ -60,6 +60,9 @@ const LATENCY_MICROS_MAX: u64 = 60_000_000;
 /// After the window, calls on their way may still end. More is a server that hangs.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
+/// A connection with as many failures ends its load: the run has failed, more tell nothing new.
+const FAILURES_MAX: u64 = 10_000;
+
 /// After a failure, so that a server that refuses everything is not asked in a tight loop.
 const FAILURE_DELAY: Duration = Duration::from_millis(10);
 
@@ -256,10 +259,14 @@ async fn drive<W: Work>(mut slot: Slot<W>) {
             }
             Ok(()) => {}
             Err(status) => {
-                slot.tally
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .fail(&status);
+                let failures = {
+                    let mut tally = slot.tally.lock().unwrap_or_else(PoisonError::into_inner);
+                    tally.fail(&status);
+                    tally.failures.values().sum::<u64>()
+                };
+                if failures >= FAILURES_MAX {
+                    return;
+                }
                 tokio::time::sleep(FAILURE_DELAY).await;
                 now = Instant::now();
             }
