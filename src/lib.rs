@@ -38,4 +38,5 @@ pub mod config;
 
 pub mod app;
 
+pub mod bench;
 pub mod cli;

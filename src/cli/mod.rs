@@ -30,6 +30,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::Subcommand;
 
+use crate::bench;
 use crate::cli::context::Color;
 use crate::cli::context::Context;
 use crate::cli::context::Output;
@@ -98,6 +99,7 @@ enum ClientCommand {
     Delete(delete::Args),
     Configure(configure::Args),
     Import(juju::Import),
+    Bench(bench::Args),
     Completion(completion::Args),
 }
 
@@ -158,6 +160,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Delete(args) => delete::run(args, context).await,
         ClientCommand::Configure(args) => configure::run(args, context).await,
         ClientCommand::Import(import) => juju::run(import, context).await,
+        ClientCommand::Bench(args) => bench::run(args).await.map(|()| Exit::Ok),
         ClientCommand::Completion(args) => completion::run::<Cli>(&args),
     }
 }

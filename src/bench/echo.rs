@@ -1,0 +1,144 @@
+//! A plain tonic unary echo: what this gRPC library does when nothing is decided or kept.
+
+use std::convert::Infallible;
+use std::future::{Future, Ready, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use anyhow::Context as _;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+use tonic::body::Body;
+use tonic::server::{Grpc, NamedService, UnaryService};
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+use tower::Service;
+
+use crate::bench::load::Work;
+use crate::bench::wire::{self, Echo};
+
+/// Serves until stdin ends, which it does with the process that started this one.
+pub async fn serve() -> anyhow::Result<()> {
+    // Stock tonic on a stock runtime, whatever runtime runs the command line.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let server = runtime.spawn(listen());
+    let (mut stdin, mut rest) = (tokio::io::stdin(), Vec::new());
+    let ended = tokio::select! {
+        read = stdin.read_to_end(&mut rest) => read.map(|_| ()).context("read stdin"),
+        served = server => served.context("serve echoes").flatten(),
+    };
+    // A runtime may not wait for its tasks within another one.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn listen() -> anyhow::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("listen for echoes")?;
+    println!("{}", serde_json::json!({ "grpc": listener.local_addr()? }));
+    answer(listener).await
+}
+
+async fn answer(listener: TcpListener) -> anyhow::Result<()> {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Server::builder()
+        .add_service(EchoServer)
+        .serve_with_incoming(incoming)
+        .await?;
+    Ok(())
+}
+
+#[derive(Clone)]
+struct EchoServer;
+
+impl NamedService for EchoServer {
+    const NAME: &'static str = wire::ECHO_SERVICE;
+}
+
+impl Service<http::Request<Body>> for EchoServer {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(async {
+            let mut grpc = Grpc::new(ProstCodec::<Echo, Echo>::default());
+            Ok(grpc.unary(EchoServer, request).await)
+        })
+    }
+}
+
+impl UnaryService<Echo> for EchoServer {
+    type Response = Echo;
+    type Future = Ready<Result<Response<Echo>, Status>>;
+
+    fn call(&mut self, request: Request<Echo>) -> Self::Future {
+        ready(Ok(Response::new(request.into_inner())))
+    }
+}
+
+/// Echoes of requests that are `request_bytes` long.
+pub struct Echoes {
+    payload: Vec<u8>,
+}
+
+impl Echoes {
+    /// Requests of this encoded length.
+    pub fn of(request_bytes: usize) -> Echoes {
+        use prost::Message;
+        let of = |len| Echo {
+            payload: vec![b'.'; len],
+        };
+        let len = wire::filling(request_bytes, |len| of(len).encoded_len());
+        Echoes {
+            payload: of(len).payload,
+        }
+    }
+}
+
+impl Work for Echoes {
+    async fn call(&self, channel: tonic::transport::Channel, _: u64) -> Result<(), Status> {
+        let echo = Echo {
+            payload: self.payload.clone(),
+        };
+        let _: Echo = wire::unary(channel, wire::ECHO, echo).await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use crate::bench::load::{self, Plan};
+
+    #[tokio::test]
+    async fn every_echo_of_a_load_is_answered() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(answer(listener));
+        let plan = Plan {
+            connections: 3,
+            in_flight: 4,
+            warm_up: Duration::from_millis(20),
+            window: Duration::from_millis(100),
+        };
+        let measured = load::run(Arc::new(Echoes::of(60)), url, plan, 0)
+            .await
+            .unwrap();
+        measured.check().unwrap();
+        assert!(measured.acknowledged > 0);
+        assert_eq!(measured.acknowledged, measured.latencies.len());
+    }
+}

@@ -1,0 +1,172 @@
+//! etcd, the store that a status would otherwise be put into: one member, its own defaults, fsync.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context;
+use prost::Message;
+use tokio::time::Instant;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::bench::load::Work;
+use crate::bench::process::{self, Process, START_DEADLINE};
+use crate::bench::wire::{self, PutRequest, PutResponse, StatusRequest, StatusResponse};
+
+/// Between two attempts to reach a member that is starting.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// A running member.
+pub struct Etcd {
+    /// Where clients reach it.
+    pub address: SocketAddr,
+    /// What it says it is: `3.4.23`.
+    pub version: String,
+    _process: Process,
+}
+
+/// Finds etcd on the PATH.
+pub fn find() -> anyhow::Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|dir| dir.join("etcd"))
+        .find(|file| file.is_file())
+        .context(
+            "etcd is not on the PATH; install it (Debian, Ubuntu: apt-get install etcd-server), or \
+         measure without it: --peer none",
+        )
+}
+
+impl Etcd {
+    /// Starts a member of its own cluster with its data under `parent`.
+    pub async fn start(binary: &Path, parent: &Path) -> anyhow::Result<Etcd> {
+        let directory = process::directory(parent)?;
+        let (address, peers) = free_addresses()?;
+        let (client_url, peer_url) = (format!("http://{address}"), format!("http://{peers}"));
+        let mut command = Command::new(binary);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            // The exception is no setting: without it, etcd does not start on some processors.
+            if name.starts_with("ETCD_") && name != "ETCD_UNSUPPORTED_ARCH" {
+                command.env_remove(name);
+            }
+        }
+        command.arg("--data-dir").arg(directory.path().join("data"));
+        command.args([
+            "--listen-client-urls",
+            &client_url,
+            "--advertise-client-urls",
+            &client_url,
+        ]);
+        command.args(["--listen-peer-urls", &peer_url]);
+        command.args(["--initial-advertise-peer-urls", &peer_url]);
+        command.args(["--initial-cluster", &format!("default={peer_url}")]);
+        let mut process = Process::start(command, directory)?;
+        let version = reached(&mut process, client_url)
+            .await
+            .context("start etcd")?;
+        Ok(Etcd {
+            address,
+            version,
+            _process: process,
+        })
+    }
+}
+
+/// Two addresses that are free now. etcd cannot say which port it got, so it must be told one.
+fn free_addresses() -> anyhow::Result<(SocketAddr, SocketAddr)> {
+    let bind = || TcpListener::bind("127.0.0.1:0").context("find a free port");
+    let (one, other) = (bind()?, bind()?);
+    Ok((one.local_addr()?, other.local_addr()?))
+}
+
+/// The version, as soon as it answers.
+async fn reached(process: &mut Process, url: String) -> anyhow::Result<String> {
+    let endpoint = Endpoint::from_shared(url)?.connect_timeout(START_DEADLINE);
+    let deadline = Instant::now() + START_DEADLINE;
+    loop {
+        process.check_running()?;
+        match version(&endpoint).await {
+            Ok(version) => return Ok(version),
+            Err(error) if Instant::now() > deadline => {
+                return Err(error.context(format!("it does not answer;{}", process.log())));
+            }
+            Err(_starting) => tokio::time::sleep(RETRY_DELAY).await,
+        }
+    }
+}
+
+async fn version(endpoint: &Endpoint) -> anyhow::Result<String> {
+    let call = async {
+        let channel = endpoint.connect().await?;
+        let status: StatusResponse = wire::unary(channel, wire::STATUS, StatusRequest {}).await?;
+        anyhow::Ok(status.version)
+    };
+    tokio::time::timeout(START_DEADLINE, call).await?
+}
+
+/// Puts of requests that are `request_bytes` long, over `keys` keys.
+pub struct Puts {
+    keys: u64,
+    value: Vec<u8>,
+}
+
+impl Puts {
+    /// Requests of this encoded length over this many keys.
+    pub fn of(request_bytes: usize, keys: u64) -> Puts {
+        let of = |len| PutRequest {
+            key: key(0),
+            value: vec![b'.'; len],
+        };
+        let len = wire::filling(request_bytes, |len| of(len).encoded_len());
+        Puts {
+            keys,
+            value: of(len).value,
+        }
+    }
+
+    /// The request number `sequence`: its value differs from the last one of its key.
+    pub fn request(&self, sequence: u64) -> PutRequest {
+        let mut value = self.value.clone();
+        let counter = sequence.to_be_bytes();
+        for (byte, count) in value.iter_mut().zip(counter) {
+            *byte = count;
+        }
+        PutRequest {
+            key: key(sequence % self.keys),
+            value,
+        }
+    }
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("/statuses/{number:06}").into_bytes()
+}
+
+impl Work for Puts {
+    async fn call(&self, channel: Channel, sequence: u64) -> Result<(), Status> {
+        let answer: PutResponse = wire::unary(channel, wire::PUT, self.request(sequence)).await?;
+        match answer.header {
+            Some(header) if header.revision > 0 => Ok(()),
+            _ => Err(Status::data_loss("a put was answered without a revision")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn puts_are_as_long_as_asked_and_all_different() {
+        let puts = Puts::of(80, 10);
+        let requests: Vec<PutRequest> = (0..100).map(|n| puts.request(n)).collect();
+        assert!(requests.iter().all(|put| put.encoded_len() == 80));
+        let keys: HashSet<_> = requests.iter().map(|put| &put.key).collect();
+        let values: HashSet<_> = requests.iter().map(|put| &put.value).collect();
+        assert_eq!((keys.len(), values.len()), (10, 100));
+    }
+}

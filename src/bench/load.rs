@@ -1,0 +1,336 @@
+//! Closed-loop load: each connection keeps a number of calls open, and sends the next when one
+//! ends.
+//!
+//! One single-threaded runtime per core, each with its share of the connections: a shared pool
+//! would measure its own queues, and the runtime of the caller may have one thread only.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
+use tokio::sync::{Barrier, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+/// What one side is asked to do, over and over.
+pub trait Work: Send + Sync + 'static {
+    /// Sends call number `sequence` and waits for its acknowledgement. No number comes twice.
+    fn call(
+        &self,
+        channel: Channel,
+        sequence: u64,
+    ) -> impl Future<Output = Result<(), Status>> + Send;
+}
+
+/// How much is sent, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Connections.
+    pub connections: usize,
+    /// Calls open at once on each connection.
+    pub in_flight: usize,
+    /// Time before the window, in which nothing is counted.
+    pub warm_up: Duration,
+    /// Time in which ended calls are counted.
+    pub window: Duration,
+}
+
+/// What a load saw.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Calls acknowledged within the window.
+    pub acknowledged: u64,
+    /// Length of the window.
+    pub window: Duration,
+    /// Microseconds that those calls took.
+    pub latencies: Histogram<u64>,
+    /// Failures by what was said, warm-up included.
+    pub failures: BTreeMap<String, u64>,
+}
+
+/// Longest latency that is told apart; beyond it a call counts as this long.
+const LATENCY_MICROS_MAX: u64 = 60_000_000;
+
+/// After the window, calls on their way may still end. More is a server that hangs.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A connection with as many failures ends its load: the run has failed, more tell nothing new.
+const FAILURES_MAX: u64 = 10_000;
+
+/// After a failure, so that a server that refuses everything is not asked in a tight loop.
+const FAILURE_DELAY: Duration = Duration::from_millis(10);
+
+impl Measured {
+    /// Nothing yet.
+    pub fn empty(window: Duration) -> anyhow::Result<Measured> {
+        Ok(Measured {
+            acknowledged: 0,
+            window,
+            latencies: Histogram::new_with_bounds(1, LATENCY_MICROS_MAX, 3)?,
+            failures: BTreeMap::new(),
+        })
+    }
+
+    /// Acknowledged calls per second.
+    pub fn per_second(&self) -> f64 {
+        self.acknowledged as f64 / self.window.as_secs_f64()
+    }
+
+    /// Counts one acknowledged call.
+    pub fn acknowledge(&mut self, latency: Duration) {
+        self.acknowledged += 1;
+        self.latencies.saturating_record(latency.as_micros() as u64);
+    }
+
+    /// Counts one failed call.
+    pub fn fail(&mut self, status: &Status) {
+        let what = format!("{:?}: {}", status.code(), status.message());
+        *self.failures.entry(what).or_default() += 1;
+    }
+
+    /// Adds what another worker saw in the same window.
+    pub fn merge(&mut self, other: &Measured) -> anyhow::Result<()> {
+        self.acknowledged += other.acknowledged;
+        self.latencies.add(&other.latencies)?;
+        for (failure, count) in &other.failures {
+            *self.failures.entry(failure.clone()).or_default() += count;
+        }
+        Ok(())
+    }
+
+    /// Fails if any call did, with what was said and how often.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let count: u64 = self.failures.values().sum();
+        if count == 0 {
+            return Ok(());
+        }
+        let said = self
+            .failures
+            .iter()
+            .map(|(what, count)| format!("\n  {count} x {what}"));
+        bail!("{count} calls failed:{}", said.collect::<String>());
+    }
+}
+
+/// Puts `plan` on the server at `url`. Calls are numbered from `first`. Dropping the future ends
+/// the load.
+pub async fn run<W: Work>(
+    work: Arc<W>,
+    url: String,
+    plan: Plan,
+    first: u64,
+) -> anyhow::Result<Measured> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(plan.connections);
+    let stop = CancellationToken::new();
+    let _stop_when_dropped = stop.clone().drop_guard();
+    let connected = Arc::new(Barrier::new(threads));
+    let endpoint = Endpoint::from_shared(url)?
+        .tcp_nodelay(true)
+        .connect_timeout(ANSWER_DEADLINE);
+    let mut answers = Vec::new();
+    for thread in 0..threads {
+        let share = Share {
+            work: work.clone(),
+            endpoint: endpoint.clone(),
+            plan: plan.clone(),
+            first,
+            connections: (thread..plan.connections).step_by(threads).collect(),
+            connected: connected.clone(),
+        };
+        answers.push(start(share, stop.clone())?);
+    }
+    let mut total = Measured::empty(plan.window)?;
+    // The first to fail ends all: the others may be waiting for it to connect.
+    let answers = answers
+        .into_iter()
+        .map(|answer| async { answer.await.context("load thread")? });
+    for measured in futures_util::future::try_join_all(answers).await? {
+        total.merge(&measured)?;
+    }
+    Ok(total)
+}
+
+/// The connections of one thread.
+struct Share<W> {
+    work: Arc<W>,
+    endpoint: Endpoint,
+    plan: Plan,
+    first: u64,
+    connections: Vec<usize>,
+    connected: Arc<Barrier>,
+}
+
+fn start<W: Work>(
+    share: Share<W>,
+    stop: CancellationToken,
+) -> anyhow::Result<oneshot::Receiver<anyhow::Result<Measured>>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (answer, answered) = oneshot::channel();
+    std::thread::Builder::new()
+        .name("load".to_string())
+        .spawn(move || {
+            let measured = runtime.block_on(async {
+                tokio::select! {
+                    measured = share.run() => measured,
+                    () = stop.cancelled() => bail!("stopped"),
+                }
+            });
+            // Nobody waits any more if the load was stopped.
+            let _ = answer.send(measured);
+        })?;
+    Ok(answered)
+}
+
+impl<W: Work> Share<W> {
+    async fn run(self) -> anyhow::Result<Measured> {
+        let mut channels = Vec::new();
+        for connection in &self.connections {
+            let channel = self.endpoint.connect().await.context("connect")?;
+            channels.push((*connection, channel));
+        }
+        self.connected.wait().await;
+        let opens = Instant::now() + self.plan.warm_up;
+        let closes = opens + self.plan.window;
+        let mut slots = JoinSet::new();
+        let mut tallies = Vec::new();
+        for (connection, channel) in channels {
+            // Only the slots of this connection, all of this thread, ever take this lock.
+            let tally = Arc::new(Mutex::new(Measured::empty(self.plan.window)?));
+            tallies.push(tally.clone());
+            for slot in 0..self.plan.in_flight {
+                slots.spawn(drive(Slot {
+                    work: self.work.clone(),
+                    channel: channel.clone(),
+                    next: self.first + (connection * self.plan.in_flight + slot) as u64,
+                    step: (self.plan.connections * self.plan.in_flight) as u64,
+                    opens,
+                    closes,
+                    tally: tally.clone(),
+                }));
+            }
+        }
+        tokio::time::timeout_at(closes + ANSWER_DEADLINE, slots.join_all())
+            .await
+            .with_context(|| {
+                format!(
+                    "calls are still open {} s after the end",
+                    ANSWER_DEADLINE.as_secs()
+                )
+            })?;
+        let mut total = Measured::empty(self.plan.window)?;
+        for tally in tallies {
+            total.merge(&tally.lock().unwrap_or_else(PoisonError::into_inner))?;
+        }
+        Ok(total)
+    }
+}
+
+/// One of the calls that a connection keeps open.
+struct Slot<W> {
+    work: Arc<W>,
+    channel: Channel,
+    next: u64,
+    step: u64,
+    opens: Instant,
+    closes: Instant,
+    tally: Arc<Mutex<Measured>>,
+}
+
+async fn drive<W: Work>(mut slot: Slot<W>) {
+    let mut now = Instant::now();
+    while now < slot.closes {
+        let sent = now;
+        let answer = slot.work.call(slot.channel.clone(), slot.next).await;
+        slot.next += slot.step;
+        now = Instant::now();
+        match answer {
+            Ok(()) if now >= slot.opens && now < slot.closes => {
+                let mut tally = slot.tally.lock().unwrap_or_else(PoisonError::into_inner);
+                tally.acknowledge(now - sent);
+            }
+            Ok(()) => {}
+            Err(status) => {
+                let failures = {
+                    let mut tally = slot.tally.lock().unwrap_or_else(PoisonError::into_inner);
+                    tally.fail(&status);
+                    tally.failures.values().sum::<u64>()
+                };
+                if failures >= FAILURES_MAX {
+                    return;
+                }
+                tokio::time::sleep(FAILURE_DELAY).await;
+                now = Instant::now();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_add_up() {
+        let mut total = Measured::empty(Duration::from_secs(2)).unwrap();
+        for millis in [1, 3] {
+            let mut worker = Measured::empty(Duration::from_secs(2)).unwrap();
+            for _ in 0..100 {
+                worker.acknowledge(Duration::from_millis(millis));
+            }
+            total.merge(&worker).unwrap();
+        }
+        assert_eq!(total.per_second(), 100.0);
+        assert!((999..=1001).contains(&total.latencies.value_at_quantile(0.5)));
+        assert!((2990..=3010).contains(&total.latencies.value_at_quantile(0.99)));
+        total.check().unwrap();
+    }
+
+    #[test]
+    fn failures_are_counted_and_said() {
+        let mut total = Measured::empty(Duration::from_secs(1)).unwrap();
+        let mut worker = total.clone();
+        worker.fail(&Status::unavailable("draining"));
+        worker.fail(&Status::unavailable("draining"));
+        total.merge(&worker).unwrap();
+        total.merge(&worker).unwrap();
+        let error = total.check().unwrap_err().to_string();
+        assert_eq!(error, "4 calls failed:\n  4 x Unavailable: draining");
+    }
+
+    struct Refused;
+
+    impl Work for Refused {
+        async fn call(&self, _: Channel, _: u64) -> Result<(), Status> {
+            Err(Status::unavailable("never sent"))
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_an_error_not_a_wait() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let plan = Plan {
+            connections: 3,
+            in_flight: 1,
+            warm_up: Duration::ZERO,
+            window: Duration::from_secs(60),
+        };
+        let load = run(Arc::new(Refused), format!("http://{free}"), plan, 0);
+        let error = tokio::time::timeout(Duration::from_secs(5), load)
+            .await
+            .unwrap()
+            .unwrap_err();
+        assert!(format!("{error:#}").contains("connect"), "{error:#}");
+    }
+}

@@ -1,0 +1,118 @@
+//! `bellwether bench`: ours beside what a user would pick instead, in turn, in one run.
+//!
+//! ```text
+//!  ingest --starts--> server, etcd, echo   (child processes, gone when dropped)
+//!     |
+//!     '--sides--> rounds --A B A B--> load   (closed loop, one thread per core)
+//!                    |
+//!                    '--> report::Row --> table | JSON
+//! ```
+//!
+//! A further row is a file like `ingest`: it says what a call is ([`load::Work`]), names the sides
+//! and their targets, and gets its rounds, statistics and printing from the rest.
+
+pub mod echo;
+pub mod etcd;
+pub mod ingest;
+pub mod load;
+pub mod machine;
+pub mod process;
+pub mod report;
+pub mod rounds;
+pub mod server;
+pub mod table;
+pub mod wire;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::bench::load::Plan;
+
+/// Measure this server beside a peer, on this machine, in one run
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to measure.
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+/// What can be measured.
+#[derive(Debug, clap::Subcommand)]
+pub enum BenchCommand {
+    /// Unary reports acknowledged per second, beside puts into etcd
+    Ingest(ingest::Ingest),
+    /// The plain tonic echo that other commands start as a peer
+    #[command(hide = true)]
+    EchoServer,
+}
+
+/// How much is sent, for how long and where data lies: the same for every side.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Load {
+    /// Length of one measurement
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// Load before each measurement that is not counted
+    #[arg(long, default_value_t = 1, value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=3600))]
+    pub warm_up: u64,
+    /// How often each side is measured, in turn
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Connections to each side
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub connections: u32,
+    /// Calls open at once on each connection
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub in_flight: u32,
+    /// Where the sides keep their data while measured; must be a real disk [default: /var/tmp]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Load {
+    /// The load of one measurement.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            connections: self.connections as usize,
+            in_flight: self.in_flight as usize,
+            warm_up: Duration::from_secs(self.warm_up),
+            window: Duration::from_secs(self.seconds),
+        }
+    }
+
+    /// Where data lies. `/tmp` is memory on many machines, where an fsync costs nothing and proves
+    /// nothing.
+    pub fn data_directory(&self) -> PathBuf {
+        let on_disk = PathBuf::from("/var/tmp");
+        match &self.dir {
+            Some(dir) => dir.clone(),
+            None if on_disk.is_dir() => on_disk,
+            None => std::env::temp_dir(),
+        }
+    }
+}
+
+/// Runs the command. Dropping the future ends the load and every process it started, so the caller
+/// may handle Ctrl-C; what would otherwise end this process without that is handled here.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let work = async {
+        match args.command {
+            BenchCommand::Ingest(ingest) => ingest::run(ingest).await,
+            BenchCommand::EchoServer => echo::serve().await,
+        }
+    };
+    tokio::select! {
+        result = work => result,
+        _ = terminate.recv() => bail!("ended by SIGTERM"),
+        _ = hang_up.recv() => bail!("ended by SIGHUP"),
+    }
+}

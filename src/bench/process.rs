@@ -1,0 +1,149 @@
+//! A process started for a measurement: killed, and its directory removed, when dropped.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::ChildStdout;
+
+/// How long a process may take until it serves. A cold etcd on a busy disk takes some seconds.
+pub const START_DEADLINE: Duration = Duration::from_secs(15);
+
+/// Lines of a log that an error quotes: the reason, not the history.
+const LOG_LINES_QUOTED: usize = 5;
+
+/// A running process with a directory of its own.
+pub struct Process {
+    name: String,
+    child: Child,
+    // Kept open for as long as the process runs: writing to a closed stdout would end it.
+    stdout: BufReader<ChildStdout>,
+    directory: TempDir,
+}
+
+impl Process {
+    /// Starts `command`. Its stderr goes to a file in `directory`; its stdin ends when this process
+    /// does.
+    pub fn start(mut command: Command, directory: TempDir) -> anyhow::Result<Process> {
+        let name = Path::new(command.get_program())
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let log = File::create(directory.path().join("log")).context("create a log file")?;
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log);
+        let mut child = command.spawn().with_context(|| format!("start {name}"))?;
+        let stdout = child
+            .stdout
+            .take()
+            .context("no stdout although it was asked for")?;
+        let stdout = BufReader::new(ChildStdout::from_std(stdout)?);
+        Ok(Process {
+            name,
+            child,
+            stdout,
+            directory,
+        })
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The next line on its stdout, within [`START_DEADLINE`].
+    pub async fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        match tokio::time::timeout(START_DEADLINE, self.stdout.read_line(&mut line)).await {
+            Ok(Ok(read)) if read > 0 => Ok(line),
+            Ok(_closed) => bail!(
+                "{} ended before it said where it is;{}",
+                self.name,
+                self.log()
+            ),
+            Err(_) => bail!(
+                "{} did not say where it is within {} s;{}",
+                self.name,
+                START_DEADLINE.as_secs(),
+                self.log()
+            ),
+        }
+    }
+
+    /// Fails with its last words if it has ended.
+    pub fn check_running(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("{} ended ({status});{}", self.name, self.log()),
+        }
+    }
+
+    /// The end of its log, to append to an error.
+    pub fn log(&self) -> String {
+        let log = std::fs::read(self.directory.path().join("log")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+        if lines.is_empty() {
+            return " it logged nothing".to_string();
+        }
+        let from = lines.len().saturating_sub(LOG_LINES_QUOTED);
+        format!(" it logged:\n  {}", lines[from..].join("\n  "))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Its data is thrown away, so it need not end in order. Waiting keeps it from writing into
+        // the directory while that is removed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A directory under `parent` that is removed when dropped.
+pub fn directory(parent: &Path) -> anyhow::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("bellwether-bench-")
+        .tempdir_in(parent)
+        .with_context(|| {
+            format!(
+                "create a directory in {}; give another with --dir",
+                parent.display()
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Process {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Process::start(command, directory(&std::env::temp_dir()).unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_process_says_a_line_and_is_gone_when_dropped() {
+        let mut process = shell("echo here; exec sleep 1000");
+        assert_eq!(process.line().await.unwrap(), "here\n");
+        process.check_running().unwrap();
+        let (directory, id) = (process.directory().to_path_buf(), process.child.id());
+        drop(process);
+        assert!(!directory.exists());
+        assert!(!Path::new(&format!("/proc/{id}")).exists());
+    }
+
+    #[tokio::test]
+    async fn last_words_are_quoted() {
+        let mut process = shell("echo the disk is on fire >&2; exit 3");
+        let error = process.line().await.unwrap_err().to_string();
+        assert!(error.contains("sh ended before"), "{error}");
+        assert!(error.contains("the disk is on fire"), "{error}");
+    }
+}

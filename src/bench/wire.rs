@@ -1,0 +1,112 @@
+//! The peers' messages, written by hand: two calls of etcd and an echo do not justify protos.
+
+use http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+
+/// `etcdserverpb.PutRequest`, without what we leave at its default.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PutRequest {
+    /// Name of the value.
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: Vec<u8>,
+    /// The value.
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: Vec<u8>,
+}
+
+/// `etcdserverpb.PutResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PutResponse {
+    /// Who answered, and at which revision.
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<ResponseHeader>,
+}
+
+/// `etcdserverpb.ResponseHeader`, without the raft's own.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ResponseHeader {
+    /// The store's revision after the call.
+    #[prost(int64, tag = "3")]
+    pub revision: i64,
+}
+
+/// `etcdserverpb.StatusRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StatusRequest {}
+
+/// `etcdserverpb.StatusResponse`, of which only the version matters here.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StatusResponse {
+    /// The version of etcd: `3.4.23`.
+    #[prost(string, tag = "2")]
+    pub version: String,
+}
+
+/// What the plain echo takes and gives back.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Echo {
+    /// Anything.
+    #[prost(bytes = "vec", tag = "1")]
+    pub payload: Vec<u8>,
+}
+
+/// Puts a value.
+pub const PUT: &str = "/etcdserverpb.KV/Put";
+/// Tells the version.
+pub const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+/// Name of the echo service.
+pub const ECHO_SERVICE: &str = "bellwether.bench.Echo";
+/// Its one call.
+pub const ECHO: &str = "/bellwether.bench.Echo/Echo";
+
+/// One unary call, through the same layers as a generated client.
+pub async fn unary<Q, A>(channel: Channel, path: &'static str, request: Q) -> Result<A, Status>
+where
+    Q: prost::Message + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let mut client = tonic::client::Grpc::new(channel);
+    client
+        .ready()
+        .await
+        .map_err(|error| Status::unavailable(error.to_string()))?;
+    let codec = ProstCodec::<Q, A>::default();
+    let path = PathAndQuery::from_static(path);
+    Ok(client
+        .unary(Request::new(request), path, codec)
+        .await?
+        .into_inner())
+}
+
+/// Bytes of filling that make a message as long as `bytes`, or the least that goes; `encoded_len`
+/// tells the length of the message for a filling.
+pub fn filling(bytes: usize, encoded_len: impl Fn(usize) -> usize) -> usize {
+    (0..=bytes)
+        .rev()
+        .find(|&filling| encoded_len(filling) <= bytes)
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message;
+
+    #[test]
+    fn filled_messages_are_as_long_as_asked() {
+        for bytes in [40, 100, 127, 128, 200, 20_000] {
+            let of = |len| PutRequest {
+                key: b"app-00/00".to_vec(),
+                value: vec![0; len],
+            };
+            let len = filling(bytes, |len| of(len).encoded_len());
+            // A length that takes one more byte itself can miss by that byte.
+            assert!(
+                (bytes - 1..=bytes).contains(&of(len).encoded_len()),
+                "{bytes}"
+            );
+        }
+    }
+}
