@@ -9,8 +9,8 @@
 //!  reader  <--answer- service <-- aggregator (statuses, why) and watch::Hub (lists)
 //! ```
 //!
-//! A module imports only from layers above its own in this table; modules of one layer do not know each other
-//! (`tests/tidy.rs` holds this).
+//! A module imports only from layers above its own in this table; modules of one layer do not know
+//! each other, except that `cli` starts `bench` (`tests/tidy.rs` holds this).
 //!
 //! | Layer | Modules | |
 //! |---|---|---|
@@ -24,7 +24,18 @@
 
 pub mod domain;
 pub mod proto;
+pub mod telemetry;
 
+pub mod client;
 pub mod store;
 
 pub mod aggregator;
+pub mod watch;
+
+pub mod service;
+
+pub mod config;
+
+pub mod app;
+
+pub mod cli;

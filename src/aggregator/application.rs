@@ -16,6 +16,7 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::CommitError;
+use crate::telemetry::{CommitResult, ReportResult};
 
 use super::{Error, Inner};
 
@@ -215,6 +216,7 @@ impl Application {
             let outcomes = self.commit(|state, inner, now| decide(state, inner, now, &requests));
             let outcomes = outcomes.await;
             for (answer, outcome) in answers.into_iter().zip(spread(outcomes, requests.len())) {
+                self.count(&outcome);
                 // Whoever asked may have gone; the commit stands.
                 let _ = answer.send(outcome);
             }
@@ -247,7 +249,8 @@ impl Application {
                 return Ok(outcomes);
             };
             if transition.is_durable() {
-                match self.inner.store.commit(transition.clone()).await {
+                let committed = self.inner.store.commit(transition.clone());
+                match self.measured(outcomes.len(), committed).await {
                     Ok(()) => self.pause = Duration::ZERO,
                     Err(error) => {
                         self.behind = true;
@@ -266,6 +269,32 @@ impl Application {
             self.shared.progress.send_replace(Progress::At(revision));
             return Ok(outcomes);
         }
+    }
+}
+
+impl Application {
+    async fn measured(
+        &self,
+        commands: usize,
+        committed: impl Future<Output = Result<(), CommitError>>,
+    ) -> Result<(), CommitError> {
+        let start = tokio::time::Instant::now();
+        let result = committed.await;
+        let word = match &result {
+            Ok(()) => CommitResult::Ok,
+            Err(CommitError::Conflict { .. }) => CommitResult::Conflict,
+            Err(CommitError::Unavailable { .. }) => CommitResult::Failed,
+        };
+        self.inner.metrics.commit(word, commands, start.elapsed());
+        result
+    }
+
+    fn count(&self, outcome: &Result<Outcome, Error>) {
+        self.inner.metrics.report(match outcome {
+            Ok(outcome) if outcome.changed => ReportResult::Changed,
+            Ok(_) => ReportResult::Repeated,
+            Err(_) => ReportResult::Rejected,
+        });
     }
 }
 

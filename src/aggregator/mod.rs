@@ -18,6 +18,7 @@ use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::Store;
+use crate::telemetry::Metrics;
 
 mod application;
 pub mod error;
@@ -72,6 +73,7 @@ pub struct Aggregator {
 pub(crate) struct Inner {
     store: Arc<dyn Store>,
     options: Options,
+    metrics: Metrics,
     active: Mutex<BTreeMap<AppName, Handle>>,
     schedule: Arc<Schedule>,
     draining: CancellationToken,
@@ -82,13 +84,14 @@ pub(crate) struct Inner {
 
 impl Aggregator {
     /// Starts over a store. Must be called within a runtime.
-    pub fn start(store: Arc<dyn Store>, options: Options) -> Aggregator {
+    pub fn start(store: Arc<dyn Store>, options: Options, metrics: Metrics) -> Aggregator {
         let schedule = Arc::new(Schedule::default());
         store.follow(schedule.clone());
         let inner = Arc::new(Inner {
             started: store.now(),
             store,
             options,
+            metrics,
             active: Mutex::default(),
             schedule,
             draining: CancellationToken::new(),

@@ -1,1 +1,333 @@
 //! The aggregator over the memory store, with the clock paused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::domain::command::{Command, NewStatus, Speaker};
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::replay::Records;
+use crate::domain::status::{Freshness, Kind, Level, Report};
+use crate::domain::transition::Transition;
+use crate::store::{
+    CommitError, Epoch, Follower, MemoryStore, NumberedEvent, ReadError, Retention,
+};
+
+fn mk_app(name: &str) -> AppName {
+    AppName::new("", name).unwrap()
+}
+
+fn mk_report(unit: &str, level: Level, message: &str, ttl: Option<u64>) -> Request {
+    let speaker = Speaker {
+        unit: UnitName::new(unit).unwrap(),
+        incarnation: None,
+    };
+    let report = Report {
+        level,
+        message: message.into(),
+        ttl: ttl.map(Duration::from_secs),
+        ..Report::default()
+    };
+    let status = NewStatus {
+        component: PartName::default(),
+        key: PartName::default(),
+        report,
+        observe_time: None,
+    };
+    Request {
+        id: None,
+        command: Command::Report(speaker, Kind::Push, status),
+    }
+}
+
+fn start(store: Arc<dyn Store>) -> Aggregator {
+    Aggregator::start(store, Options::default(), Metrics::disabled())
+}
+
+fn mk_memory() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(Retention::default()))
+}
+
+async fn level(aggregator: &Aggregator, app: &AppName) -> Level {
+    let read = aggregator
+        .read(app, Revision(0), |s| s.head().summary.level)
+        .await;
+    read.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_is_committed_before_it_is_acknowledged() {
+    let store = mk_memory();
+    let aggregator = start(store.clone());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Blocked, "add a relation", None);
+    let outcome = aggregator.apply(&app, report.clone()).await.unwrap();
+    assert_eq!((outcome.revision, outcome.changed), (Revision(1), true));
+    assert_eq!(store.load(&app).await.unwrap().head.revision, Revision(1));
+    let again = aggregator.apply(&app, report).await.unwrap();
+    assert_eq!((again.revision, again.changed), (Revision(1), false));
+    assert_eq!(level(&aggregator, &app).await, Level::Blocked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_that_wait_are_committed_together() {
+    let aggregator = start(mk_memory());
+    let app = mk_app("web");
+    let reports = (0..500).map(|n| {
+        let report = mk_report(&format!("web/{n}"), Level::Active, "", None);
+        let (aggregator, app) = (aggregator.clone(), app.clone());
+        tokio::spawn(async move { aggregator.apply(&app, report).await.unwrap() })
+    });
+    for report in reports.collect::<Vec<_>>() {
+        report.await.unwrap();
+    }
+    let head = aggregator
+        .read(&app, Revision(0), |s| s.head().clone())
+        .await
+        .unwrap();
+    assert_eq!(head.summary.totals.units, 500);
+    assert!(head.revision < Revision(100), "{} commits", head.revision);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_alone_makes_stale_then_lost() {
+    let aggregator = start(mk_memory());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Active, "up", Some(30));
+    aggregator.apply(&app, report.clone()).await.unwrap();
+    let freshness = async |revision| {
+        let unit = UnitName::new("web/0").unwrap();
+        let read = |s: &AppState| s.unit(&unit).unwrap().freshness();
+        aggregator.read(&app, revision, read).await.unwrap()
+    };
+    assert_eq!(freshness(Revision(1)).await, Freshness::Fresh);
+    // Reading at the next revision waits for it: the clock runs on by itself.
+    let before = tokio::time::Instant::now();
+    assert_eq!(freshness(Revision(2)).await, Freshness::Stale);
+    assert_eq!(before.elapsed().as_secs(), 30);
+    assert_eq!(level(&aggregator, &app).await, Level::Active);
+    assert_eq!(freshness(Revision(3)).await, Freshness::Lost);
+    assert_eq!(before.elapsed().as_secs(), 150);
+    assert_eq!(level(&aggregator, &app).await, Level::Waiting);
+    aggregator.apply(&app, report).await.unwrap();
+    assert_eq!(freshness(Revision(4)).await, Freshness::Fresh);
+    assert_eq!(level(&aggregator, &app).await, Level::Active);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_moves_the_deadline_and_nothing_else() {
+    let aggregator = start(mk_memory());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Active, "up", Some(30));
+    for _ in 0..20 {
+        let outcome = aggregator.apply(&app, report.clone()).await.unwrap();
+        assert_eq!(outcome.revision, Revision(1));
+        tokio::time::advance(Duration::from_secs(20)).await;
+    }
+    assert_eq!(level(&aggregator, &app).await, Level::Active);
+    let stale = aggregator.read(&app, Revision(2), |s| s.head().summary.totals.stale_units);
+    assert_eq!(stale.await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_gives_one_ttl_and_finds_what_nobody_asks_for() {
+    let store = mk_memory();
+    let app = mk_app("web");
+    let first = start(store.clone());
+    let report = mk_report("web/0", Level::Active, "up", Some(30));
+    first.apply(&app, report).await.unwrap();
+    first.drain().await;
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let restarted = tokio::time::Instant::now();
+    let second = start(store.clone());
+    // Nobody asks the aggregator: the sweep alone must find it.
+    loop {
+        let head = store.load(&app).await.unwrap().head;
+        if head.summary.totals.stale_units == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(
+            restarted.elapsed() < Duration::from_secs(60),
+            "never went stale"
+        );
+    }
+    assert!(Duration::from_secs(30) <= restarted.elapsed());
+    second.drain().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_keeps_its_place_and_the_count_goes_on() {
+    let aggregator = start(mk_memory());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Error, "down", None);
+    aggregator.apply(&app, report.clone()).await.unwrap();
+    let id: Option<Arc<str>> = Some("once".into());
+    let deleted = aggregator.delete(&app, id.clone()).await.unwrap();
+    assert_eq!(deleted.revision, Revision(2));
+    assert_eq!(aggregator.delete(&app, id).await.unwrap(), deleted);
+    let gone = aggregator.read(&app, Revision(0), |_| ()).await;
+    assert_eq!(gone, Err(Error::Rejected(Rejected::ApplicationNotFound)));
+    assert!(aggregator.delete(&app, None).await.is_err());
+    let again = aggregator.apply(&app, report).await.unwrap();
+    assert_eq!(again.revision, Revision(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_refuses_what_is_new() {
+    let aggregator = start(mk_memory());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Active, "", None);
+    aggregator.apply(&app, report.clone()).await.unwrap();
+    aggregator.drain().await;
+    assert_eq!(aggregator.apply(&app, report).await, Err(Error::Draining));
+}
+
+#[tokio::test(start_paused = true)]
+async fn applications_are_bounded() {
+    let options = Options {
+        applications_max: 2,
+        ..Options::default()
+    };
+    let aggregator = Aggregator::start(mk_memory(), options, Metrics::disabled());
+    let report = mk_report("u/0", Level::Active, "", None);
+    for name in ["a", "b"] {
+        aggregator
+            .apply(&mk_app(name), report.clone())
+            .await
+            .unwrap();
+    }
+    let refused = aggregator.apply(&mk_app("c"), report.clone()).await;
+    let limit = "applications_max";
+    assert!(matches!(
+        refused,
+        Err(Error::Rejected(Rejected::LimitExceeded { limit: l, max: 2, .. })) if l == limit
+    ));
+    assert!(aggregator.apply(&mk_app("a"), report).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_application_is_released_and_found_again() {
+    let aggregator = start(mk_memory());
+    let app = mk_app("web");
+    aggregator
+        .apply(&app, mk_report("web/0", Level::Blocked, "x", None))
+        .await
+        .unwrap();
+    let active = || lock(&aggregator.inner.active).len();
+    assert_eq!(active(), 1);
+    tokio::time::sleep(Options::default().idle_after * 2).await;
+    assert_eq!(active(), 0);
+    assert_eq!(level(&aggregator, &app).await, Level::Blocked);
+}
+
+/// A store that another writer races, and that goes away, as told.
+struct Troubled {
+    inner: Arc<MemoryStore>,
+    conflicts: Mutex<usize>,
+    away: Mutex<bool>,
+}
+
+#[async_trait::async_trait]
+impl Store for Troubled {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
+    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
+        if *lock(&self.away) {
+            return Err(ReadError::Unavailable {
+                reason: "away".into(),
+            });
+        }
+        self.inner.load(app).await
+    }
+    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        if *lock(&self.away) {
+            let retry_after = Duration::from_secs(1);
+            return Err(CommitError::Unavailable {
+                reason: "away".into(),
+                retry_after,
+            });
+        }
+        let races = {
+            let mut conflicts = lock(&self.conflicts);
+            let races = 0 < *conflicts;
+            *conflicts = conflicts.saturating_sub(1);
+            races
+        };
+        if races {
+            // Another replica commits first, through the same contract.
+            let other = start(self.inner.clone());
+            let message = format!("other {}", lock(&self.conflicts));
+            let report = mk_report("other/0", Level::Waiting, &message, None);
+            other.apply(&transition.app, report).await.unwrap();
+        }
+        self.inner.commit(transition).await
+    }
+    fn follow(&self, follower: Arc<dyn Follower>) {
+        self.inner.follow(follower);
+    }
+    async fn events(
+        &self,
+        app: &AppName,
+        before: Option<u64>,
+        count_max: usize,
+    ) -> Result<Vec<NumberedEvent>, ReadError> {
+        self.inner.events(app, before, count_max).await
+    }
+    fn health(&self) -> Result<(), String> {
+        Ok(())
+    }
+    async fn close(&self) {}
+}
+
+fn mk_troubled(conflicts: usize) -> Arc<Troubled> {
+    let (conflicts, away) = (Mutex::new(conflicts), Mutex::new(false));
+    Arc::new(Troubled {
+        inner: mk_memory(),
+        conflicts,
+        away,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_race_is_decided_anew() {
+    let store = mk_troubled(5);
+    let aggregator = start(store.clone());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Active, "up", None);
+    let outcome = aggregator.apply(&app, report).await.unwrap();
+    assert_eq!(outcome.revision, Revision(6), "after five of the other's");
+    let units = aggregator
+        .read(&app, Revision(0), |s| s.head().summary.totals.units)
+        .await;
+    assert_eq!(units.unwrap(), 2);
+    *lock(&store.conflicts) = 1000;
+    let refused = aggregator
+        .apply(&app, mk_report("web/0", Level::Error, "", None))
+        .await;
+    assert_eq!(refused, Err(Error::Contention { attempts: 16 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_is_away_reads_go_on_and_reports_are_refused() {
+    let store = mk_troubled(0);
+    let aggregator = start(store.clone());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Active, "up", Some(30));
+    aggregator.apply(&app, report.clone()).await.unwrap();
+    *lock(&store.away) = true;
+    let worse = mk_report("web/0", Level::Error, "down", Some(30));
+    let refused = aggregator.apply(&app, worse.clone()).await;
+    assert!(matches!(refused, Err(Error::Unavailable { .. })));
+    assert_eq!(level(&aggregator, &app).await, Level::Active);
+    // The ttl passes meanwhile; nothing spins, and the judgement comes once the store is back.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    *lock(&store.away) = false;
+    let stale = aggregator.read(&app, Revision(2), |s| s.head().summary.totals.stale_units);
+    assert_eq!(stale.await.unwrap(), 1);
+    assert!(aggregator.apply(&app, worse).await.unwrap().changed);
+}

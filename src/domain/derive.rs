@@ -301,6 +301,12 @@ pub fn derive(state: &AppState, others_max: usize) -> Derived {
     }
 }
 
+/// The strongest contribution of one unit: what its own level is.
+pub fn strongest_of(state: &AppState, unit: &UnitName) -> Option<Contribution> {
+    let rank = state.strongest_of(unit)?;
+    Some(contribution(state, rank, String::new()))
+}
+
 fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contribution {
     let status = match rank.origin {
         Origin::Reported(_) => state.status(&rank.key).map(|s| &**s),

@@ -41,7 +41,12 @@ impl Transition {
         self.head.revision != self.base
     }
 
-    /// Whether it removes the application. One that is gone already can be asked in vain, which changes nothing.
+    /// Number of its first event; the others follow it.
+    pub fn first_event(&self) -> u64 {
+        self.head.next_event - self.events.len() as u64
+    }
+
+    /// Whether it removes the application; what leaves a deleted one as it is does not.
     pub fn is_deletion(&self) -> bool {
         self.head.deleted && self.moves_revision()
     }

@@ -12,27 +12,38 @@ use crate::domain::replay::Records;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{StatusEvent, Transition};
 
+pub mod clock;
+pub mod embedded;
 pub mod error;
+pub mod memory;
+
+mod codec;
+mod heads;
+mod key;
 
 pub use error::{CommitError, OpenError, ReadError};
+pub use memory::MemoryStore;
 
 /// Keeps applications, their history, and the order in which they last changed.
 ///
 /// The contract:
 ///
-/// - **Compare and swap.** [`commit`](Store::commit) applies a transition only if the application is at the revision
-///   it was decided on; otherwise nothing is written and the answer is [`CommitError::Conflict`]. All of a transition
-///   is applied or nothing. When `commit` returns `Ok`, the transition survives whatever the store promises to
-///   survive (a crash of the process and of the machine for the embedded store; nothing for memory).
-/// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been applied. The caller
-///   reads again before it decides anew.
-/// - **Order.** Each commit that moves a revision gets the next [`Position`] of the store. Followers are told of it
-///   in that order, before `commit` returns. A transition that moves no revision gets none and is told to nobody.
-/// - **Deletion.** A deleted application leaves a tombstone with its revision and position. Tombstones are forgotten,
-///   the oldest first, when there are too many; revisions go on from above the highest one forgotten, so none is
-///   ever used twice.
-/// - **History.** Events are numbered from `head.next_event` downwards without gaps, bounded in number and age, and
-///   outlive the application.
+/// - **Compare and swap.** [`commit`](Store::commit) applies a transition only if the application is
+///   at the revision it was decided on; otherwise nothing is written and the answer is
+///   [`CommitError::Conflict`]. All of a transition is applied or nothing. When `commit` returns `Ok`,
+///   the transition survives whatever the store promises to survive (a crash of the process and of the
+///   machine for the embedded store; nothing for memory).
+/// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been applied.
+///   The caller reads again before it decides anew.
+/// - **Order.** Each commit that moves a revision gets the next [`Position`] of the store. Followers are
+///   told of it in that order, before `commit` returns. A transition that moves no revision gets none and
+///   is told to nobody; of an application that is not known, nothing of it is kept.
+/// - **Deletion.** A deleted application leaves a tombstone with its revision and position. Tombstones
+///   are forgotten, the oldest first, when there are too many, and their history with them; revisions go
+///   on from above the highest one forgotten, so none is ever used twice.
+/// - **History.** Events are numbered from `head.next_event` downwards without gaps, and outlive the
+///   unit and the application. Older ones than [`Retention`] says are never told, and are removed for
+///   good by the next commit of the application.
 /// - **Time.** [`now`](Store::now) never goes back, also across restarts.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -49,8 +60,9 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a transition part of what is remembered.
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
 
-    /// Tells the follower of each application and tombstone there is, in order of position, and from then on of
-    /// each change. Nothing is left out in between.
+    /// Tells the follower how far tombstones were forgotten (if any were), then of each application and
+    /// tombstone there is, in order of position, and from then on of each change. Nothing is left out in
+    /// between.
     fn follow(&self, follower: Arc<dyn Follower>);
 
     /// The history of an application before the event numbered `before` (from the end without it), newest first.
@@ -77,7 +89,7 @@ pub struct NumberedEvent {
     pub event: StatusEvent,
 }
 
-/// Is told of changes, on the store's own thread: must be quick and must not call the store.
+/// Is told of changes, one at a time: must be quick, and must not call the store, which waits for it.
 pub trait Follower: Send + Sync {
     /// An application changed, or is a tombstone (`head.deleted`).
     fn changed(&self, change: &Change);
@@ -129,6 +141,13 @@ pub struct Retention {
     pub tombstones_max: usize,
 }
 
+impl Retention {
+    /// Whether an event of `time` is still history at `now`.
+    pub fn is_kept(&self, time: Timestamp, now: Timestamp) -> bool {
+        now.since(time) <= self.event_age_max
+    }
+}
+
 impl Default for Retention {
     /// A thousand transitions or a week of each application: enough to see what happened over a weekend. Ten thousand
     /// tombstones: a watcher may be away while that many applications are deleted.
@@ -139,4 +158,9 @@ impl Default for Retention {
             tombstones_max: 10_000,
         }
     }
+}
+
+/// Tells two stores apart.
+fn random_store_id() -> u64 {
+    getrandom::u64().expect("the operating system has randomness")
 }

@@ -1,0 +1,43 @@
+# Aliases; the rules themselves are tests. `make run` and `make test` need nothing done before them.
+
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+CARGO ?= cargo
+ARGS ?=
+
+.PHONY: help run test check fix bench tools fmt-check clippy doc proto
+
+help: ## Say what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
+
+run: ## Build for release and serve with the embedded store in ./bellwether-data (ARGS="..." adds flags)
+	$(CARGO) run --locked --release -- serve $(ARGS)
+
+test: tools ## Install what the tests need, then run them all
+	$(CARGO) test --locked
+	@tools/say-missing
+
+check: tools fmt-check proto clippy test doc ## The gate: format, protos, lints, tests, documentation; writes nothing
+
+fix: ## Format, and apply what clippy knows how to fix
+	$(CARGO) fmt
+	$(CARGO) clippy --locked --all-targets --fix --allow-dirty --allow-staged
+
+bench: tools ## Reports a second on the embedded store, beside etcd in the same run (ARGS="..." adds flags)
+	$(CARGO) run --locked --release -- bench ingest $(ARGS)
+
+tools: ## Install what the tests need into .tools/, and two Debian packages
+	@tools/install
+
+fmt-check:
+	$(CARGO) fmt --check
+
+clippy:
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+
+# Since the first release the protos may only grow; before it there is nothing to compare with.
+proto: tools
+	tools/proto-check

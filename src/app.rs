@@ -1,0 +1,213 @@
+//! Composes the server: build, run, drain. Tests and other programs embed it as the binary does.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::aggregator::Aggregator;
+use crate::config::{Config, StoreChoice};
+use crate::service::ops::{Ops, Readiness};
+use crate::service::{self, Parts, listen};
+use crate::store::embedded::{self, EmbeddedStore};
+use crate::store::{MemoryStore, OpenError, Store};
+use crate::telemetry::{FleetCounts, Metrics, Prometheus};
+use crate::watch::{Hub, Limits};
+
+/// A server that is listening, not yet serving.
+pub struct App {
+    config: Config,
+    grpc: TcpListener,
+    ops: TcpListener,
+    store: Arc<dyn Store>,
+    aggregator: Aggregator,
+    hub: Arc<Hub>,
+    metrics: Metrics,
+    prometheus: Prometheus,
+}
+
+/// Where the server can be reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Addresses {
+    /// For gRPC.
+    pub grpc: SocketAddr,
+    /// For operators.
+    pub ops: SocketAddr,
+}
+
+/// How the server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drained {
+    /// Every call ended by itself.
+    Cleanly,
+    /// Some calls were cut off at the deadline.
+    CutOff,
+}
+
+/// Why the server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store does not open.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Listen(std::io::Error),
+    /// Serving failed.
+    #[error("serve gRPC: {0}")]
+    Serve(#[from] tonic::transport::Error),
+}
+
+impl App {
+    /// Opens the store and the ports. What is wrong shows here, before anything is served.
+    pub async fn build(
+        config: Config,
+        metrics: Metrics,
+        prometheus: Prometheus,
+    ) -> Result<App, Error> {
+        let grpc = listen::bind(config.grpc_listen)
+            .await
+            .map_err(Error::Listen)?;
+        let ops = listen::bind(config.ops_listen)
+            .await
+            .map_err(Error::Listen)?;
+        let retention = config.retention.clone();
+        let store: Arc<dyn Store> = match &config.store {
+            StoreChoice::Memory => Arc::new(MemoryStore::new(retention)),
+            StoreChoice::Embedded(dir) => {
+                let options = embedded::Options {
+                    retention,
+                    ..embedded::Options::default()
+                };
+                Arc::new(EmbeddedStore::open(dir, options)?)
+            }
+        };
+        let hub = Arc::new(Hub::new(store.epoch(), Limits::default()).with_time(store.now()));
+        store.follow(hub.clone());
+        let aggregator =
+            Aggregator::start(store.clone(), config.aggregator.clone(), metrics.clone());
+        let fleet = hub.clone();
+        metrics.observe_fleet(move || {
+            let counts = fleet.fleet();
+            FleetCounts {
+                applications: counts.applications,
+                units: counts.units,
+                statuses: counts.contributions,
+            }
+        });
+        Ok(App {
+            config,
+            grpc,
+            ops,
+            store,
+            aggregator,
+            hub,
+            metrics,
+            prometheus,
+        })
+    }
+
+    /// Where it can be reached.
+    pub fn addresses(&self) -> Result<Addresses, Error> {
+        Ok(Addresses {
+            grpc: self.grpc.local_addr().map_err(Error::Listen)?,
+            ops: self.ops.local_addr().map_err(Error::Listen)?,
+        })
+    }
+
+    /// Serves until `shutdown` resolves, then drains: streams are told and end, open calls finish within the
+    /// deadline, what was taken is committed, the store is closed.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Drained, Error> {
+        let draining = CancellationToken::new();
+        let stopped = CancellationToken::new();
+        let ops = tokio::spawn(serve_ops(
+            self.ops,
+            Ops {
+                prometheus: self.prometheus,
+                ready: readiness(&self.store, &draining),
+            },
+            stopped.clone(),
+        ));
+        let parts = Parts {
+            aggregator: self.aggregator.clone(),
+            hub: self.hub,
+            store: self.store.clone(),
+            metrics: self.metrics,
+            draining: draining.clone(),
+        };
+        let connections = listen::connections(self.grpc, self.config.service.connections_max);
+        let routes = service::routes(parts, &self.config.service);
+        let until = draining.clone().cancelled_owned();
+        let mut serving = tokio::spawn(routes.serve_with_incoming_shutdown(connections, until));
+        let failed = tokio::select! {
+            () = shutdown => None,
+            ended = &mut serving => Some(ended),
+        };
+        draining.cancel();
+        let drained = match failed {
+            Some(ended) => flatten(ended).map(|()| Drained::Cleanly),
+            None => within(self.config.drain_deadline, serving).await,
+        };
+        self.aggregator.drain().await;
+        self.store.close().await;
+        stopped.cancel();
+        // The ops port answers until the end, so that a drain can be watched.
+        let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
+        drained
+    }
+}
+
+/// A scrape that is under way may finish.
+const OPS_DEADLINE: Duration = Duration::from_millis(500);
+
+type Serving = tokio::task::JoinHandle<Result<(), tonic::transport::Error>>;
+
+/// Waits for the server to end, but not beyond the deadline: a client that never answers would hold it for ever.
+async fn within(deadline: Duration, mut serving: Serving) -> Result<Drained, Error> {
+    match tokio::time::timeout(deadline, &mut serving).await {
+        Ok(ended) => flatten(ended).map(|()| Drained::Cleanly),
+        Err(_elapsed) => {
+            serving.abort();
+            Ok(Drained::CutOff)
+        }
+    }
+}
+
+fn flatten(
+    ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
+) -> Result<(), Error> {
+    match ended {
+        Ok(result) => Ok(result?),
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
+}
+
+fn readiness(
+    store: &Arc<dyn Store>,
+    draining: &CancellationToken,
+) -> Arc<dyn Fn() -> Readiness + Send + Sync> {
+    let (store, draining) = (store.clone(), draining.clone());
+    Arc::new(move || {
+        let serving = match draining.is_cancelled() {
+            true => Err("stopping".to_string()),
+            false => Ok(()),
+        };
+        Readiness::default()
+            .with("store", store.health())
+            .with("serving", serving)
+    })
+}
+
+async fn serve_ops(listener: TcpListener, ops: Ops, stopped: CancellationToken) {
+    let until = stopped.cancelled_owned();
+    let served = axum::serve(listener, ops.router())
+        .with_graceful_shutdown(until)
+        .await;
+    if let Err(error) = served {
+        tracing::error!(%error, "serve the ops port");
+    }
+}

@@ -1,0 +1,302 @@
+//! `bellwether configure APP`: changes the configuration of an application, or shows it.
+
+use std::time::Duration;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::cli::json;
+use crate::cli::level;
+use crate::cli::level::LevelWord;
+use crate::cli::span;
+use crate::cli::target::Target;
+use crate::client::Client;
+use crate::proto::v1::ApplicationConfig;
+use crate::proto::v1::ConfigureApplicationRequest;
+use crate::proto::v1::GetApplicationRequest;
+use crate::proto::v1::Level;
+use crate::proto::v1::LostUnits;
+use crate::proto::v1::Policy;
+use crate::proto::v1::Ttls;
+
+/// What a lost unit contributes, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LostUnitsWord {
+    /// Nothing; it is only counted
+    Ignore,
+    /// One contribution of level waiting
+    Waiting,
+    /// One contribution of level blocked
+    Blocked,
+}
+
+/// A span of time, or back to the default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    Span(Duration),
+    Default,
+}
+
+/// Configure an application, creating it if need be; without options, show its configuration
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application
+    #[arg(value_name = "APP")]
+    application: String,
+    /// juju, openstack, strict, or all seven levels, worst first: error,blocked,...
+    #[arg(long, value_parser = policy)]
+    policy: Option<Policy>,
+    /// What a lost unit contributes
+    #[arg(long, value_enum)]
+    lost_units: Option<LostUnitsWord>,
+    /// For statuses reported without a ttl: 90s, 5m, or none
+    #[arg(long, value_name = "SPAN|none", value_parser = setting)]
+    default_ttl: Option<Setting>,
+    /// How long a unit may be silent after its last ttl: 2m, or default
+    #[arg(long, value_name = "SPAN|default", value_parser = setting)]
+    lost_after: Option<Setting>,
+    /// Levels at which the health service answers SERVING
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
+    serving_levels: Vec<LevelWord>,
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    if !text.contains(',') {
+        return Ok(Policy {
+            name: text.to_string(),
+            order: Vec::new(),
+        });
+    }
+    let level = |word: &str| {
+        let level = level::parse(word).ok_or_else(|| format!("`{word}` is no level"))?;
+        Ok(i32::from(level))
+    };
+    Ok(Policy {
+        name: "custom".to_string(),
+        order: text.split(',').map(level).collect::<Result<_, String>>()?,
+    })
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    match text {
+        "none" | "default" => Ok(Setting::Default),
+        text => span::parse(text).map(Setting::Span),
+    }
+}
+
+/// Configures, or shows.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let name = args.application.clone();
+    if Target::parse(&name)?.unit.is_some() {
+        return Err(UsageError(format!("`{name}` is a unit: name its application")).into());
+    }
+    let request = request(args, context.namespace())?;
+    let client = context.connect().await?;
+    let changes = request
+        .update_mask
+        .as_ref()
+        .is_some_and(|mask| !mask.paths.is_empty());
+    let config = if changes {
+        let request = client.request(request);
+        let answer = client.applications().configure_application(request).await;
+        let answer = client.answer(answer)?;
+        say(&format!("configured {name} (revision {})", answer.revision));
+        answer.config
+    } else {
+        current(&client, context.namespace(), &name).await?
+    };
+    let config = config.unwrap_or_default();
+    if context.is_structured() {
+        print_value(
+            &json::from_message(&config, "ApplicationConfig")?,
+            context.output,
+        )?;
+    } else {
+        print(&render(&config))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn current(
+    client: &Client,
+    namespace: String,
+    application: &str,
+) -> anyhow::Result<Option<ApplicationConfig>> {
+    let request = client.request(GetApplicationRequest {
+        namespace,
+        application: application.to_string(),
+        ..GetApplicationRequest::default()
+    });
+    let answer = client.answer(client.applications().get_application(request).await)?;
+    Ok(answer
+        .application
+        .and_then(|application| application.config))
+}
+
+/// Names in the mask exactly what was given, so that nothing else moves.
+fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest, UsageError> {
+    let mut paths = Vec::new();
+    let mut name = |given: bool, path: &str| {
+        if given {
+            paths.push(path.to_string());
+        }
+    };
+    name(args.policy.is_some(), "policy");
+    name(args.lost_units.is_some(), "lost_units");
+    name(args.default_ttl.is_some(), "ttls.default_ttl");
+    name(args.lost_after.is_some(), "ttls.lost_after");
+    name(!args.serving_levels.is_empty(), "serving_levels");
+    let config = ApplicationConfig {
+        policy: args.policy,
+        lost_units: args.lost_units.map_or(0, |word| lost_units(word).into()),
+        ttls: Some(Ttls {
+            default_ttl: duration(args.default_ttl)?,
+            lost_after: duration(args.lost_after)?,
+        }),
+        serving_levels: args
+            .serving_levels
+            .iter()
+            .map(|l| Level::from(*l).into())
+            .collect(),
+        external_leader: None,
+    };
+    Ok(ConfigureApplicationRequest {
+        namespace,
+        application: args.application,
+        config: Some(config),
+        update_mask: Some(prost_types::FieldMask { paths }),
+        ..ConfigureApplicationRequest::default()
+    })
+}
+
+fn lost_units(word: LostUnitsWord) -> LostUnits {
+    match word {
+        LostUnitsWord::Ignore => LostUnits::Ignore,
+        LostUnitsWord::Waiting => LostUnits::Waiting,
+        LostUnitsWord::Blocked => LostUnits::Blocked,
+    }
+}
+
+fn duration(setting: Option<Setting>) -> Result<Option<prost_types::Duration>, UsageError> {
+    match setting {
+        Some(Setting::Span(span)) => prost_types::Duration::try_from(span)
+            .map(Some)
+            .map_err(|_| UsageError("that is longer than time goes".to_string())),
+        Some(Setting::Default) | None => Ok(None),
+    }
+}
+
+/// One setting a line, as `configure` takes them.
+fn render(config: &ApplicationConfig) -> String {
+    let policy = config.policy.clone().unwrap_or_default();
+    let words = |levels: &[i32]| {
+        let words: Vec<&str> = levels.iter().map(|level| level::word(*level)).collect();
+        words.join(",")
+    };
+    let lost_units = config
+        .lost_units()
+        .as_str_name()
+        .trim_start_matches("LOST_UNITS_");
+    let ttls = config.ttls.unwrap_or_default();
+    let span = |duration: Option<prost_types::Duration>, absent: &str| {
+        let duration = duration.and_then(|d| Duration::try_from(d).ok());
+        duration.map_or(absent.to_string(), span::exact)
+    };
+    let leader = match &config.external_leader {
+        None => "decided here",
+        Some(leader) if leader.unit.is_empty() => "decided outside: nobody",
+        Some(leader) => &format!("decided outside: {}", leader.unit),
+    };
+    [
+        (
+            "policy",
+            format!("{} ({})", policy.name, words(&policy.order)),
+        ),
+        ("lost-units", lost_units.to_lowercase()),
+        ("default-ttl", span(ttls.default_ttl, "none")),
+        ("lost-after", span(ttls.lost_after, "default")),
+        ("serving-levels", words(&config.serving_levels)),
+        ("leader", leader.to_string()),
+    ]
+    .map(|(name, value)| format!("{name:<14}  {value}\n"))
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::ExternalLeader;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn mk_request(line: &str) -> ConfigureApplicationRequest {
+        let words = ["configure"].into_iter().chain(line.split_whitespace());
+        let line = Line::try_parse_from(words).expect("parses");
+        request(line.args, "prod".into()).expect("a request")
+    }
+
+    #[test]
+    fn the_mask_names_what_was_given() {
+        let request = mk_request("web --default-ttl 90s --lost-after default");
+        let mask = request.update_mask.expect("a mask");
+        assert_eq!(mask.paths, ["ttls.default_ttl", "ttls.lost_after"]);
+        let ttls = request.config.and_then(|c| c.ttls).expect("ttls");
+        assert_eq!(ttls.default_ttl.map(|d| d.seconds), Some(90));
+        assert_eq!(ttls.lost_after, None);
+        assert!(
+            mk_request("web")
+                .update_mask
+                .expect("a mask")
+                .paths
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_list_of_levels_is_a_policy_of_ones_own() {
+        let custom = policy("error,unknown").expect("a policy");
+        let order = vec![Level::Error.into(), Level::Unknown.into()];
+        assert_eq!((custom.name.as_str(), custom.order), ("custom", order));
+        assert_eq!(policy("error,busy"), Err("`busy` is no level".to_string()));
+        assert_eq!(policy("strict").expect("a policy").name, "strict");
+    }
+
+    #[test]
+    fn shows_settings_as_it_takes_them() {
+        let config = ApplicationConfig {
+            policy: Some(Policy {
+                name: "custom".into(),
+                order: vec![7, 6],
+            }),
+            lost_units: LostUnits::Waiting.into(),
+            ttls: Some(Ttls {
+                default_ttl: None,
+                lost_after: Some(prost_types::Duration {
+                    seconds: 120,
+                    nanos: 0,
+                }),
+            }),
+            serving_levels: vec![3],
+            external_leader: Some(ExternalLeader {
+                unit: "web/0".into(),
+            }),
+        };
+        let expected = "\
+policy          custom (error,blocked)
+lost-units      waiting
+default-ttl     none
+lost-after      2m
+serving-levels  active
+leader          decided outside: web/0
+";
+        assert_eq!(render(&config), expected);
+    }
+}

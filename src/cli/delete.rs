@@ -1,0 +1,43 @@
+//! `bellwether delete APP`: removes an application with everything but its history.
+
+use crate::cli::context::Context;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::cli::json;
+use crate::cli::target::Target;
+use crate::proto::v1::DeleteApplicationRequest;
+
+/// Delete an application with all its units; its history stays
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application
+    #[arg(value_name = "APP")]
+    application: String,
+}
+
+/// Deletes, and says so.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    if let Some(unit) = Target::parse(&args.application)?.unit {
+        // Never more than was named.
+        let text = format!("`{unit}` is a unit: bellwether remove {unit}");
+        return Err(UsageError(text).into());
+    }
+    let client = context.connect().await?;
+    let request = client.request(DeleteApplicationRequest {
+        namespace: context.namespace(),
+        application: args.application.clone(),
+        ..DeleteApplicationRequest::default()
+    });
+    let answer = client.answer(client.applications().delete_application(request).await)?;
+    if context.is_structured() {
+        let value = json::from_message(&answer, "DeleteApplicationResponse")?;
+        print_value(&value, context.output)?;
+    }
+    say(&format!(
+        "deleted {} (revision {})",
+        args.application, answer.revision
+    ));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,124 @@
+//! What the process ends with. Scripts rely on these numbers.
+
+use std::io;
+use std::process::ExitCode;
+
+use tonic::Code;
+
+use crate::client::Error;
+
+/// Shown by `--help`.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    ok; status --exit-status: all active
+  1    failed
+  2    wrong usage
+  3    not found
+  4    not authenticated, or denied
+  5    the server cannot be reached
+  6    wait: the condition can no longer be met (--fail-on)
+  10   status --exit-status: something waits or is in maintenance
+  11   status --exit-status: something is blocked
+  12   status --exit-status: something is in error
+  13   status --exit-status: something is unknown, stale or lost
+  124  timed out
+  130  interrupted by Ctrl-C";
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// As asked.
+    Ok = 0,
+    /// Failed.
+    Failed = 1,
+    /// Asked wrongly.
+    Usage = 2,
+    /// What was asked for is not there.
+    NotFound = 3,
+    /// Not authenticated, or denied.
+    Denied = 4,
+    /// Nobody answered.
+    Unreachable = 5,
+    /// A wait whose condition can no longer be met.
+    Unmet = 6,
+    /// `status --exit-status`: waiting or maintenance.
+    Busy = 10,
+    /// `status --exit-status`: blocked.
+    Blocked = 11,
+    /// `status --exit-status`: error.
+    Error = 12,
+    /// `status --exit-status`: unknown, stale or lost.
+    Unknown = 13,
+    /// Not within the time given, as timeout(1).
+    TimedOut = 124,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// A command line that parses and still makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(pub String);
+
+impl Exit {
+    /// The end that an error means.
+    pub fn of(error: &anyhow::Error) -> Exit {
+        if error.downcast_ref::<UsageError>().is_some() {
+            return Exit::Usage;
+        }
+        match error.downcast_ref::<Error>() {
+            Some(Error::InvalidServer { .. }) => Exit::Usage,
+            Some(Error::Unreachable { .. }) => Exit::Unreachable,
+            Some(Error::Refused(refusal)) => match refusal.code {
+                Code::NotFound => Exit::NotFound,
+                Code::Unauthenticated | Code::PermissionDenied => Exit::Denied,
+                Code::DeadlineExceeded => Exit::TimedOut,
+                _ => Exit::Failed,
+            },
+            None => Exit::Failed,
+        }
+    }
+
+    /// Whether the error only says that nobody reads our output any more (`| head`).
+    pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+        error
+            .downcast_ref::<io::Error>()
+            .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Refusal;
+
+    fn of_code(code: Code) -> Exit {
+        let refusal = Refusal::from(tonic::Status::new(code, "no"));
+        Exit::of(&Error::Refused(Box::new(refusal)).into())
+    }
+
+    #[test]
+    fn each_error_has_its_number() {
+        assert_eq!(of_code(Code::NotFound), Exit::NotFound);
+        assert_eq!(of_code(Code::Unauthenticated), Exit::Denied);
+        assert_eq!(of_code(Code::PermissionDenied), Exit::Denied);
+        assert_eq!(of_code(Code::DeadlineExceeded), Exit::TimedOut);
+        assert_eq!(of_code(Code::InvalidArgument), Exit::Failed);
+        assert_eq!(Exit::of(&UsageError("no".into()).into()), Exit::Usage);
+        assert_eq!(Exit::of(&anyhow::anyhow!("no")), Exit::Failed);
+    }
+
+    #[test]
+    fn the_help_names_every_number() {
+        for exit in [0, 1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 124, 130] {
+            assert!(EXIT_CODES.contains(&format!("\n  {exit} ")), "{exit}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages as canonical proto JSON, or the same as YAML.
+
+use std::sync::OnceLock;
+
+use anyhow::Context as _;
+use prost_reflect::DescriptorPool;
+use prost_reflect::DynamicMessage;
+use prost_reflect::SerializeOptions;
+use serde_json::Value;
+
+use crate::cli::context::Output;
+use crate::proto::FILE_DESCRIPTOR_SET;
+
+/// Turns a message of `bellwether.v1` into canonical proto JSON. Fields at their default are
+/// there too, so that a script finds the same paths always.
+///
+/// # Errors
+/// Only if `name` is not the name of the message's type.
+pub fn from_message(message: &impl prost::Message, name: &str) -> anyhow::Result<Value> {
+    let descriptor = pool()?
+        .get_message_by_name(&format!("bellwether.v1.{name}"))
+        .with_context(|| format!("there is no message {name}"))?;
+    let bytes = message.encode_to_vec();
+    let dynamic = DynamicMessage::decode(descriptor, bytes.as_slice())?;
+    let options = SerializeOptions::new().skip_default_fields(false);
+    Ok(dynamic.serialize_with_options(serde_json::value::Serializer, &options)?)
+}
+
+/// Puts a field in front of the others.
+pub fn with_first(key: &str, value: impl Into<Value>, object: Value) -> Value {
+    let mut fields = serde_json::Map::new();
+    fields.insert(key.to_string(), value.into());
+    if let Value::Object(rest) = object {
+        fields.extend(rest);
+    }
+    Value::Object(fields)
+}
+
+/// Prints for people who read JSON, or YAML.
+///
+/// # Errors
+/// None in practice: the value came from JSON.
+pub fn render(value: &Value, output: Output) -> anyhow::Result<String> {
+    Ok(match output {
+        Output::Yaml => serde_yaml_ng::to_string(value)?,
+        _ => format!("{value:#}\n"),
+    })
+}
+
+fn pool() -> anyhow::Result<&'static DescriptorPool> {
+    static POOL: OnceLock<Option<DescriptorPool>> = OnceLock::new();
+    POOL.get_or_init(|| DescriptorPool::decode(FILE_DESCRIPTOR_SET).ok())
+        .as_ref()
+        .context("the descriptors of this build do not decode")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::Unit;
+
+    #[test]
+    fn is_canonical_and_complete() {
+        let unit = Unit {
+            name: "web/0".into(),
+            incarnation: 7,
+            level: 6,
+            ..Unit::default()
+        };
+        let value = from_message(&unit, "Unit").expect("a unit");
+        let expected = concat!(
+            r#"{"name":"web/0","incarnation":"7","freshness":"FRESHNESS_UNSPECIFIED","#,
+            r#""level":"LEVEL_BLOCKED","message":"","leader":false,"connected":false,"#,
+            r#""holds":[],"component":""}"#
+        );
+        assert_eq!(value.to_string(), expected);
+        let event = with_first("event", "upserted", value);
+        assert!(
+            event
+                .to_string()
+                .starts_with(r#"{"event":"upserted","name":"#)
+        );
+    }
+
+    #[test]
+    fn yaml_is_the_same_document() {
+        let value = serde_json::json!({"level": "LEVEL_ACTIVE", "message": "on: fire"});
+        assert_eq!(
+            render(&value, Output::Yaml).expect("yaml"),
+            "level: LEVEL_ACTIVE\nmessage: 'on: fire'\n"
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_told() {
+        let error = from_message(&Unit::default(), "Sheep").expect_err("no such message");
+        assert_eq!(error.to_string(), "there is no message Sheep");
+    }
+}

@@ -1,0 +1,284 @@
+//! What `juju status --format json` says, as Juju 3 and 4 print it.
+//!
+//! Read field by field, not derived: unknown fields pass, and an error names the application and
+//! the field. Any entry may be `{"status-error": "..."}` instead of what belongs there.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::fmt::strtime;
+use serde_json::Value;
+
+use crate::cli::juju::node::DocumentError;
+use crate::cli::juju::node::Node;
+use crate::cli::natural;
+
+/// As the server takes names.
+const NAME_BYTES_MAX: usize = 253;
+
+/// A model as `juju status` saw it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Document {
+    /// Name of the model.
+    pub model: String,
+    /// Applications and, with nothing but a status, those of other models (SAAS).
+    pub applications: BTreeMap<String, Application>,
+    /// What this model offers to others.
+    pub offers: Vec<(String, Reading<Offer>)>,
+    /// What else Juju could not read: what it is, and why not.
+    pub unreadable: Vec<(String, String)>,
+}
+
+/// Something, or why Juju could not read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reading<T> {
+    /// What Juju read.
+    Readable(T),
+    /// Why it could not.
+    Unreadable(String),
+}
+
+/// One application.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Application {
+    /// Why Juju could not read the application as a whole; its units are not known then.
+    pub unreadable: Option<String>,
+    /// The status of the application as a whole; absent if none was ever set.
+    pub status: Option<Reading<Status>>,
+    /// Its units, in natural order; subordinates are units of their own application.
+    pub units: Vec<Unit>,
+}
+
+/// One unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// `web/0`.
+    pub name: String,
+    /// Whether it leads.
+    pub leader: bool,
+    /// What it says of itself.
+    pub statuses: Reading<UnitStatuses>,
+}
+
+/// What a unit says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnitStatuses {
+    /// Of what it runs.
+    pub workload: Option<Reading<Status>>,
+    /// Of the agent that runs it.
+    pub agent: Option<Reading<Status>>,
+}
+
+/// One status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Juju's word for it.
+    pub current: String,
+    /// What a person reads.
+    pub message: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
+}
+
+/// What an application offers to other models.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Which application offers it; may be empty.
+    pub application: String,
+    /// Relations to it.
+    pub total_connected: u64,
+    /// Relations to it that are in use.
+    pub active_connected: u64,
+}
+
+/// Reads a whole document, or nothing.
+///
+/// # Errors
+/// The first thing that is not as Juju writes it.
+pub fn read(text: &str) -> Result<Document, DocumentError> {
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| DocumentError::NotJson(error.to_string()))?;
+    let root = Node::root(&value);
+    let model = root.required("model")?;
+    let mut document = Document {
+        model: model
+            .required("name")
+            .and_then(|_| model.text("name"))?
+            .to_string(),
+        ..Document::default()
+    };
+    if let Some(status) = model.get("model-status")?
+        && let Some(text) = status_error(&status)?
+    {
+        document.unreadable.push(("the model".to_string(), text));
+    }
+    for (name, machine) in root.entries("machines")? {
+        if let Some(text) = status_error(&machine)? {
+            document.unreadable.push((format!("machine {name}"), text));
+        }
+    }
+    root.required("applications")?;
+    for (name, node) in root.entries("applications")? {
+        read_application(&mut document, name, &node)?;
+    }
+    for (name, node) in root.entries("application-endpoints")? {
+        read_remote(&mut document, name, &node)?;
+    }
+    for (name, node) in root.entries("offers")? {
+        document.offers.push((name.to_string(), read_offer(&node)?));
+    }
+    for application in document.applications.values_mut() {
+        application
+            .units
+            .sort_by(|a, b| natural::compare(&a.name, &b.name));
+        application.units.dedup_by(|a, b| a.name == b.name);
+    }
+    Ok(document)
+}
+
+fn read_application(
+    document: &mut Document,
+    name: &str,
+    node: &Node<'_>,
+) -> Result<(), DocumentError> {
+    check_name(name, false, node)?;
+    let unreadable = status_error(node)?;
+    let status = match unreadable {
+        Some(_) => None,
+        None => read_status(node, "application-status")?,
+    };
+    // It may be there already, by a subordinate of its own that came first.
+    let application = document.applications.entry(name.to_string()).or_default();
+    application.unreadable = unreadable;
+    application.status = status;
+    for (unit, node) in node.entries("units")? {
+        read_unit(document, unit, &node)?;
+    }
+    Ok(())
+}
+
+/// A unit belongs to the application in its name, wherever in the document it stands.
+fn read_unit(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(), DocumentError> {
+    check_name(name, true, node)?;
+    let application = name.split('/').next().unwrap_or_default();
+    let statuses = match status_error(node)? {
+        Some(text) => Reading::Unreadable(text),
+        None => Reading::Readable(UnitStatuses {
+            workload: read_status(node, "workload-status")?,
+            agent: read_status(node, "juju-status")?,
+        }),
+    };
+    let unit = Unit {
+        name: name.to_string(),
+        leader: node.flag("leader")?,
+        statuses,
+    };
+    let application = document
+        .applications
+        .entry(application.to_string())
+        .or_default();
+    application.units.push(unit);
+    for (subordinate, node) in node.entries("subordinates")? {
+        read_unit(document, subordinate, &node)?;
+    }
+    Ok(())
+}
+
+/// An application of another model: nothing but its status is known here.
+fn read_remote(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(), DocumentError> {
+    check_name(name, false, node)?;
+    let status = match status_error(node)? {
+        Some(text) => Some(Reading::Unreadable(text)),
+        None => read_status(node, "application-status")?,
+    };
+    let remote = document.applications.entry(name.to_string()).or_default();
+    remote.status = remote.status.take().or(status);
+    Ok(())
+}
+
+fn read_offer(node: &Node<'_>) -> Result<Reading<Offer>, DocumentError> {
+    if let Some(text) = status_error(node)? {
+        return Ok(Reading::Unreadable(text));
+    }
+    Ok(Reading::Readable(Offer {
+        application: node.text("application")?.to_string(),
+        total_connected: node.count("total-connected-count")?,
+        active_connected: node.count("active-connected-count")?,
+    }))
+}
+
+fn read_status(node: &Node<'_>, key: &str) -> Result<Option<Reading<Status>>, DocumentError> {
+    let Some(status) = node.get(key)? else {
+        return Ok(None);
+    };
+    if let Some(text) = status_error(&status)? {
+        return Ok(Some(Reading::Unreadable(text)));
+    }
+    let current = status.text("current")?;
+    // An application whose leader never set a status.
+    if current.is_empty() || current == "unset" {
+        return Ok(None);
+    }
+    Ok(Some(Reading::Readable(Status {
+        current: current.to_string(),
+        message: status.text("message")?.to_string(),
+        since: read_time(&status, "since")?,
+    })))
+}
+
+fn status_error(node: &Node<'_>) -> Result<Option<String>, DocumentError> {
+    let text = node.text("status-error")?;
+    Ok((!text.is_empty()).then(|| text.to_string()))
+}
+
+fn read_time(node: &Node<'_>, key: &str) -> Result<Option<Timestamp>, DocumentError> {
+    let text = node.text(key)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    parse_time(text)
+        .map(Some)
+        .ok_or_else(|| DocumentError::BadTime {
+            place: node.get(key).ok().flatten().unwrap_or(node.clone()).place(),
+            text: text.to_string(),
+        })
+}
+
+/// `24 Feb 2025 12:02:57+13:00`, the same with `Z` (`juju status --utc`), or RFC 3339.
+fn parse_time(text: &str) -> Option<Timestamp> {
+    if let Ok(moment) = text.parse() {
+        return Some(moment);
+    }
+    let text = match text.strip_suffix('Z') {
+        Some(local) => format!("{local}+00:00"),
+        None => text.to_string(),
+    };
+    let parts = strtime::parse("%d %b %Y %H:%M:%S%:z", text).ok()?;
+    parts.to_timestamp().ok()
+}
+
+/// Checked here, so that the server does not refuse the second half of an import.
+fn check_name(name: &str, is_unit: bool, node: &Node<'_>) -> Result<(), DocumentError> {
+    let mut parts = name.splitn(2, '/');
+    let allowed = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let application = parts.next().is_some_and(allowed);
+    let unit = parts.next().map(allowed);
+    let fits = name.len() <= NAME_BYTES_MAX;
+    if fits && application && unit == is_unit.then_some(true) {
+        return Ok(());
+    }
+    Err(DocumentError::BadName {
+        place: node.place(),
+        name: name.to_string(),
+        expected: if is_unit {
+            "the name of a unit"
+        } else {
+            "the name of an application"
+        },
+    })
+}

@@ -1,0 +1,181 @@
+//! Carries out a plan.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use futures_util::StreamExt;
+use futures_util::TryStreamExt;
+use futures_util::stream;
+
+use crate::cli::juju::document::Document;
+use crate::cli::juju::plan::Known;
+use crate::cli::juju::plan::Plan;
+use crate::cli::juju::plan::Step;
+use crate::cli::juju::plan::plan;
+use crate::client::Client;
+use crate::client::Error;
+use crate::proto::v1::Application;
+
+/// Applications worked on at once: commits of several gather in one write to disk.
+const APPLICATIONS_MAX: usize = 16;
+
+/// What an import did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Applications in the document.
+    pub application_count: usize,
+    /// Units in the document.
+    pub unit_count: usize,
+    /// Applications and units that are otherwise than before.
+    pub changed: BTreeSet<String>,
+    /// Applications and units that are gone.
+    pub removed: BTreeSet<String>,
+    /// What has no place in a status.
+    pub notes: Vec<String>,
+}
+
+/// Brings `namespace` to what the document says.
+///
+/// # Errors
+/// The first refusal; what was told before it stays told.
+pub async fn import(
+    client: &Client,
+    document: &Document,
+    namespace: &str,
+) -> Result<Outcome, Error> {
+    let known = known(client, namespace).await?;
+    let Plan {
+        steps,
+        application_count,
+        unit_count,
+        notes,
+    } = plan(document, namespace, &known);
+    let done: Vec<(BTreeSet<String>, BTreeSet<String>)> = stream::iter(steps.into_values())
+        .map(|steps| carry_out(client, steps))
+        .buffer_unordered(APPLICATIONS_MAX)
+        .try_collect()
+        .await?;
+    let (changed, removed): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    Ok(Outcome {
+        application_count,
+        unit_count,
+        changed: changed.into_iter().flatten().collect(),
+        removed: removed.into_iter().flatten().collect(),
+        notes,
+    })
+}
+
+/// What the namespace holds now.
+async fn known(client: &Client, namespace: &str) -> Result<BTreeMap<String, Known>, Error> {
+    let applications = client.list_applications(namespace).await?;
+    let known: Vec<Option<(String, Known)>> = stream::iter(applications)
+        .map(|application| known_of(client, application))
+        .buffer_unordered(APPLICATIONS_MAX)
+        .try_collect()
+        .await?;
+    Ok(known.into_iter().flatten().collect())
+}
+
+async fn known_of(
+    client: &Client,
+    application: Application,
+) -> Result<Option<(String, Known)>, Error> {
+    let (namespace, name) = (&application.namespace, &application.name);
+    match client
+        .list_statuses(namespace, name, application.revision)
+        .await
+    {
+        Ok(statuses) => {
+            let known = Known::from_wire(&application, &statuses);
+            Ok(Some((application.name, known)))
+        }
+        // Deleted meanwhile.
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the steps of one application in order; returns what changed and what is gone.
+async fn carry_out(
+    client: &Client,
+    steps: Vec<Step>,
+) -> Result<(BTreeSet<String>, BTreeSet<String>), Error> {
+    let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
+    for step in steps {
+        let (name, effect) = take(client, step).await?;
+        match effect {
+            Effect::Nothing => {}
+            Effect::Changed => drop(changed.insert(name)),
+            Effect::Removed => drop(removed.insert(name)),
+        }
+    }
+    Ok((changed, removed))
+}
+
+enum Effect {
+    Nothing,
+    Changed,
+    Removed,
+}
+
+/// Makes one call; returns the application or unit it was about and what became of it.
+async fn take(client: &Client, step: Step) -> Result<(String, Effect), Error> {
+    let (mut applications, mut reports) = (client.applications(), client.reports());
+    Ok(match step {
+        Step::Replace(request) => {
+            let unit = request.unit.clone();
+            let answer = reports.replace_statuses(client.request(request)).await;
+            (unit, changed(client.answer(answer)?.changed))
+        }
+        Step::Lead(request) => {
+            let application = request.application.clone();
+            let answer = applications
+                .configure_application(client.request(request))
+                .await;
+            client.answer(answer)?;
+            (application, Effect::Changed)
+        }
+        Step::SetStatus(request) => {
+            let application = request.application.clone();
+            let answer = applications
+                .set_application_status(client.request(request))
+                .await;
+            (application, changed(client.answer(answer)?.changed))
+        }
+        Step::ClearStatus(request) => {
+            let application = request.application.clone();
+            let answer = applications
+                .clear_application_status(client.request(request))
+                .await;
+            (application, changed(client.answer(answer)?.changed))
+        }
+        Step::RemoveUnit(request) => {
+            let unit = request.unit.clone();
+            let answer = applications.remove_unit(client.request(request)).await;
+            (unit, removed(client.answer(answer))?)
+        }
+        Step::Delete(request) => {
+            let application = request.application.clone();
+            let answer = applications
+                .delete_application(client.request(request))
+                .await;
+            (application, removed(client.answer(answer))?)
+        }
+    })
+}
+
+fn changed(changed: bool) -> Effect {
+    if changed {
+        Effect::Changed
+    } else {
+        Effect::Nothing
+    }
+}
+
+/// What somebody else removed meanwhile is gone all the same.
+fn removed<T>(answer: Result<T, Error>) -> Result<Effect, Error> {
+    match answer {
+        Err(error) if error.is_not_found() => Ok(Effect::Nothing),
+        answer => answer.map(|_| Effect::Removed),
+    }
+}

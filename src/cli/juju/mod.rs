@@ -1,0 +1,194 @@
+//! `bellwether import juju`: reports what `juju status --format json` says.
+//!
+//! ```text
+//!  source --text--> document --(checked)--> plan <-- what the server has      import --calls--> server
+//! ```
+//!
+//! Everything is read and checked before the first call, so a document that is wrong anywhere
+//! changes nothing.
+
+mod document;
+mod import;
+mod node;
+mod plan;
+mod source;
+mod word;
+
+#[cfg(test)]
+mod fixtures;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tokio::time::interval;
+
+use crate::cli::context::Context;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::cli::juju::document::Document;
+use crate::cli::juju::import::Outcome;
+use crate::cli::span;
+use crate::client::Client;
+
+/// Report what another system knows
+#[derive(clap::Args)]
+pub struct Import {
+    #[command(subcommand)]
+    source: Source,
+}
+
+#[derive(clap::Subcommand)]
+enum Source {
+    /// Report what `juju status --format json` says; again, only what changed
+    Juju(Args),
+}
+
+#[derive(clap::Args)]
+struct Args {
+    /// The document; - or nothing is standard input
+    #[arg(conflicts_with = "command")]
+    file: Option<PathBuf>,
+    /// Run the command after -- again and again, and keep following
+    #[arg(long, value_name = "SPAN", value_parser = span::parse, requires = "command")]
+    every: Option<Duration>,
+    /// Prints the document: juju status --format json
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Imports once, or keeps following.
+pub async fn run(import: Import, context: &Context) -> anyhow::Result<Exit> {
+    let Source::Juju(args) = import.source;
+    if let Some(every) = args.every {
+        return follow(every, &args.command, context).await;
+    }
+    let text = if args.command.is_empty() {
+        source::read_file(args.file.as_deref())?
+    } else {
+        source::read_command(&args.command).await?
+    };
+    let document = document::read(&text)?;
+    let client = context.connect().await?;
+    let (namespace, outcome) = once(&client, &document, context).await?;
+    outcome
+        .notes
+        .iter()
+        .for_each(|note| say(&format!("note: {note}")));
+    say(&summary(&outcome, &namespace));
+    Ok(Exit::Ok)
+}
+
+/// Follows until interrupted. Whatever fails, what was imported last stays and the next turn
+/// tries again.
+async fn follow(every: Duration, command: &[String], context: &Context) -> anyhow::Result<Exit> {
+    if every.is_zero() {
+        return Err(UsageError("--every needs a span longer than nothing".to_string()).into());
+    }
+    let client = context.connect().await?;
+    let mut turns = interval(every);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut last: Option<Outcome> = None;
+    loop {
+        turns.tick().await;
+        match turn(&client, command, context).await {
+            Ok((namespace, outcome)) => {
+                let notes = last.as_ref().map(|last| &last.notes);
+                if notes != Some(&outcome.notes) {
+                    outcome
+                        .notes
+                        .iter()
+                        .for_each(|note| say(&format!("note: {note}")));
+                }
+                if last.is_none() || outcome.is_news() {
+                    say(&summary(&outcome, &namespace));
+                }
+                last = Some(outcome);
+            }
+            Err(error) => say(&format!(
+                "error: {error:#}; what was imported last stays, trying again in {}",
+                span::exact(every)
+            )),
+        }
+    }
+}
+
+async fn turn(
+    client: &Client,
+    command: &[String],
+    context: &Context,
+) -> anyhow::Result<(String, Outcome)> {
+    let text = source::read_command(command).await?;
+    let document = document::read(&text)?;
+    once(client, &document, context).await
+}
+
+async fn once(
+    client: &Client,
+    document: &Document,
+    context: &Context,
+) -> anyhow::Result<(String, Outcome)> {
+    // Not the namespace of a hook: the document says which model it is.
+    let namespace = context
+        .namespace
+        .clone()
+        .unwrap_or_else(|| document.model.clone());
+    let outcome = import::import(client, document, &namespace).await?;
+    Ok((namespace, outcome))
+}
+
+impl Outcome {
+    fn is_news(&self) -> bool {
+        !self.changed.is_empty() || !self.removed.is_empty()
+    }
+}
+
+/// `imported 3 applications, 4 units into namespace tt (2 changed, 1 removed); see: ...`.
+fn summary(outcome: &Outcome, namespace: &str) -> String {
+    let count = |n: usize, what: &str| {
+        let plural = if n == 1 { "" } else { "s" };
+        format!("{n} {what}{plural}")
+    };
+    let news = if outcome.is_news() {
+        format!(
+            "{} changed, {} removed",
+            outcome.changed.len(),
+            outcome.removed.len()
+        )
+    } else {
+        "nothing changed".to_string()
+    };
+    let applications = count(outcome.application_count, "application");
+    let units = count(outcome.unit_count, "unit");
+    format!(
+        "imported {applications}, {units} into namespace {namespace} ({news}); \
+         see: bellwether -n {namespace} status"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_counts() {
+        let mut outcome = Outcome {
+            application_count: 3,
+            unit_count: 1,
+            ..Outcome::default()
+        };
+        assert_eq!(
+            summary(&outcome, "tt"),
+            "imported 3 applications, 1 unit into namespace tt (nothing changed); \
+             see: bellwether -n tt status"
+        );
+        outcome.changed = ["web".to_string(), "web/0".to_string()].into();
+        outcome.removed = ["web/1".to_string()].into();
+        assert_eq!(
+            summary(&outcome, "tt"),
+            "imported 3 applications, 1 unit into namespace tt (2 changed, 1 removed); \
+             see: bellwether -n tt status"
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Walks a JSON document and always knows where it is, so that an error can say so.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Why a document is none of `juju status --format json`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    /// It does not parse.
+    #[error("the document is not JSON ({0}); give the output of `juju status --format json`")]
+    NotJson(String),
+    /// A field has another type than Juju writes.
+    #[error("{place}: expected {expected}, found {found}")]
+    WrongType {
+        /// Which field.
+        place: Place,
+        /// What Juju writes there.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// A field that Juju always writes is not there.
+    #[error("{0} is missing; is this the output of `juju status --format json`?")]
+    Missing(Place),
+    /// A moment in none of Juju's formats.
+    #[error("{place}: `{text}` is no time; expected `24 Feb 2025 12:02:57+13:00` or RFC 3339")]
+    BadTime {
+        /// Which field.
+        place: Place,
+        /// What is there.
+        text: String,
+    },
+    /// A name that no application or unit can have.
+    #[error("{place}: `{name}` is not {expected}")]
+    BadName {
+        /// Under which field.
+        place: Place,
+        /// The name.
+        name: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+}
+
+/// Where in the document something stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place(Vec<String>);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = |section: &str| match section {
+            "applications" => Some("application"),
+            "application-endpoints" => Some("remote application"),
+            "offers" => Some("offer"),
+            "machines" => Some("machine"),
+            _ => None,
+        };
+        match self.0.as_slice() {
+            [] => write!(f, "the document"),
+            [section, name, field @ ..] if what(section).is_some() => {
+                write!(f, "{} {name}", what(section).unwrap_or_default())?;
+                if field.is_empty() {
+                    return Ok(());
+                }
+                write!(f, ", field `{}`", field.join("."))
+            }
+            field => write!(f, "field `{}`", field.join(".")),
+        }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone)]
+pub struct Node<'a> {
+    value: &'a Value,
+    place: Place,
+}
+
+impl<'a> Node<'a> {
+    /// The whole document.
+    pub fn root(value: &'a Value) -> Node<'a> {
+        Node {
+            value,
+            place: Place::default(),
+        }
+    }
+
+    /// Where it stands.
+    pub fn place(&self) -> Place {
+        self.place.clone()
+    }
+
+    /// The field of this name; null is as good as absent.
+    pub fn get(&self, key: &str) -> Result<Option<Node<'a>>, DocumentError> {
+        let object = self
+            .value
+            .as_object()
+            .ok_or_else(|| self.wrong("an object"))?;
+        Ok(object
+            .get(key)
+            .filter(|value| !value.is_null())
+            .map(|value| self.inner(key, value)))
+    }
+
+    /// The field of this name, which Juju always writes.
+    pub fn required(&self, key: &str) -> Result<Node<'a>, DocumentError> {
+        let missing = || DocumentError::Missing(self.inner(key, self.value).place);
+        self.get(key)?.ok_or_else(missing)
+    }
+
+    /// The entries of the field of this name; none if it is absent.
+    pub fn entries(&self, key: &str) -> Result<Vec<(&'a str, Node<'a>)>, DocumentError> {
+        let Some(map) = self.get(key)? else {
+            return Ok(Vec::new());
+        };
+        let object = map
+            .value
+            .as_object()
+            .ok_or_else(|| map.wrong("an object"))?;
+        Ok(object
+            .iter()
+            .map(|(name, value)| (name.as_str(), map.inner(name, value)))
+            .collect())
+    }
+
+    /// The text of the field of this name; empty if it is absent.
+    pub fn text(&self, key: &str) -> Result<&'a str, DocumentError> {
+        match self.get(key)? {
+            Some(node) => node.value.as_str().ok_or_else(|| node.wrong("a string")),
+            None => Ok(""),
+        }
+    }
+
+    /// The field of this name as yes or no; no if it is absent.
+    pub fn flag(&self, key: &str) -> Result<bool, DocumentError> {
+        match self.get(key)? {
+            Some(node) => node
+                .value
+                .as_bool()
+                .ok_or_else(|| node.wrong("true or false")),
+            None => Ok(false),
+        }
+    }
+
+    /// The count in the field of this name; 0 if it is absent.
+    pub fn count(&self, key: &str) -> Result<u64, DocumentError> {
+        match self.get(key)? {
+            Some(node) => node.value.as_u64().ok_or_else(|| node.wrong("a count")),
+            None => Ok(0),
+        }
+    }
+
+    fn inner(&self, key: &str, value: &'a Value) -> Node<'a> {
+        let mut place = self.place();
+        place.0.push(key.to_string());
+        Node { value, place }
+    }
+
+    fn wrong(&self, expected: &'static str) -> DocumentError {
+        let found = match self.value {
+            Value::Null => "null".to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Number(number) => format!("the number {number}"),
+            Value::String(_) => "a string".to_string(),
+            Value::Array(_) => "a list".to_string(),
+            Value::Object(_) => "an object".to_string(),
+        };
+        DocumentError::WrongType {
+            place: self.place(),
+            expected,
+            found,
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! From a document, and what the server has now, to the calls that make one into the other.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use crate::cli::juju::document;
+use crate::cli::juju::document::Document;
+use crate::cli::juju::document::Offer;
+use crate::cli::juju::document::Reading;
+use crate::cli::juju::document::Unit;
+use crate::cli::juju::word;
+use crate::cli::juju::word::LABEL;
+use crate::cli::juju::word::Meaning;
+use crate::cli::render::time;
+use crate::proto::v1::Application;
+use crate::proto::v1::ApplicationConfig;
+use crate::proto::v1::ApplicationStatusMode;
+use crate::proto::v1::ClearApplicationStatusRequest;
+use crate::proto::v1::ConfigureApplicationRequest;
+use crate::proto::v1::DeleteApplicationRequest;
+use crate::proto::v1::ExternalLeader;
+use crate::proto::v1::RemoveUnitRequest;
+use crate::proto::v1::ReplaceStatusesRequest;
+use crate::proto::v1::SetApplicationStatusRequest;
+use crate::proto::v1::StatusRecord;
+use crate::proto::v1::StatusReport;
+
+/// What the server has of one application.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The unit that leads by an outside decision; absent if leadership is decided by the server.
+    pub external_leader: Option<String>,
+    /// Units with a status that an earlier import brought.
+    pub imported_units: BTreeSet<String>,
+    /// Whether everything in it was imported.
+    pub is_imported: bool,
+    /// Whether it has a status as a whole.
+    pub has_status: bool,
+}
+
+impl Known {
+    /// Looks for the marks of an earlier import.
+    pub fn from_wire(application: &Application, statuses: &[StatusRecord]) -> Known {
+        let config = application.config.as_ref();
+        let leader = config.and_then(|c| c.external_leader.as_ref());
+        let is_marked = |record: &&StatusRecord| {
+            let label = record.report.as_ref().and_then(|r| r.labels.get(LABEL.0));
+            label.is_some_and(|value| value == LABEL.1)
+        };
+        let of_units = || statuses.iter().filter(|record| !record.unit.is_empty());
+        let imported_units: BTreeSet<String> = of_units()
+            .filter(is_marked)
+            .map(|r| r.unit.clone())
+            .collect();
+        let all_marked = of_units().all(|record| is_marked(&record));
+        Known {
+            external_leader: leader.map(|leader| leader.unit.clone()),
+            is_imported: leader.is_some() || (!imported_units.is_empty() && all_marked),
+            imported_units,
+            has_status: statuses.iter().any(|record| record.unit.is_empty()),
+        }
+    }
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Tells the statuses of a unit.
+    Replace(ReplaceStatusesRequest),
+    /// Removes a unit that is gone.
+    RemoveUnit(RemoveUnitRequest),
+    /// Says who leads.
+    Lead(ConfigureApplicationRequest),
+    /// Tells the status of the application as a whole.
+    SetStatus(SetApplicationStatusRequest),
+    /// Withdraws it.
+    ClearStatus(ClearApplicationStatusRequest),
+    /// Deletes an application that is gone.
+    Delete(DeleteApplicationRequest),
+}
+
+/// What to do, and what to say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// Steps by application: in order within one, in any order among them.
+    pub steps: BTreeMap<String, Vec<Step>>,
+    /// Applications in the document.
+    pub application_count: usize,
+    /// Units in the document.
+    pub unit_count: usize,
+    /// What has no place in a status.
+    pub notes: Vec<String>,
+}
+
+/// Plans an import of `document` into `namespace`.
+pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known>) -> Plan {
+    let mut plan = Plan {
+        application_count: document.applications.len(),
+        unit_count: document.applications.values().map(|a| a.units.len()).sum(),
+        ..Plan::default()
+    };
+    for (what, text) in &document.unreadable {
+        plan.notes
+            .push(format!("juju could not read {what}: {text}"));
+    }
+    let offers = offers(document, &mut plan.notes);
+    let nothing = Known::default();
+    for (name, application) in &document.applications {
+        let planner = Planner {
+            namespace,
+            name,
+            known: known.get(name).unwrap_or(&nothing),
+            offers: &offers,
+        };
+        plan.steps.insert(name.clone(), planner.steps(application));
+    }
+    for (name, known) in known {
+        if !document.applications.contains_key(name) {
+            let steps = gone(namespace, name, known);
+            if !steps.is_empty() {
+                plan.steps.insert(name.clone(), steps);
+            }
+        }
+    }
+    plan
+}
+
+/// An offer has no status of its own: its counts go to the unit that leads, by unit name here.
+fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<StatusReport>> {
+    let mut reports: BTreeMap<String, Vec<StatusReport>> = BTreeMap::new();
+    for (name, reading) in &document.offers {
+        let offer = match reading {
+            Reading::Unreadable(text) => {
+                notes.push(format!("juju could not read offer {name}: {text}"));
+                continue;
+            }
+            Reading::Readable(offer) => offer,
+        };
+        let Offer {
+            application,
+            total_connected: total,
+            active_connected: active,
+        } = offer;
+        let message = format!("offer {name}: {active} of {total} connected");
+        if !application.is_empty() {
+            notes.push(format!("{message} (application {application})"));
+        }
+        let units = document
+            .applications
+            .get(application)
+            .map(|a| a.units.as_slice());
+        if let Some(unit) = units.and_then(speaker) {
+            let meaning = Meaning {
+                level: crate::proto::v1::Level::Active,
+                reason: "",
+                message,
+            };
+            reports
+                .entry(unit.name.clone())
+                .or_default()
+                .push(StatusReport {
+                    key: name.clone(),
+                    ..word::labelled("offer", meaning)
+                });
+        }
+    }
+    reports
+}
+
+/// The unit that can speak for its application: the leader, else the first that was readable.
+fn speaker(units: &[Unit]) -> Option<&Unit> {
+    let mut readable = units
+        .iter()
+        .filter(|u| matches!(u.statuses, Reading::Readable(_)));
+    readable
+        .clone()
+        .find(|unit| unit.leader)
+        .or_else(|| readable.next())
+}
+
+/// Plans one application of the document.
+struct Planner<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    known: &'a Known,
+    offers: &'a BTreeMap<String, Vec<StatusReport>>,
+}
+
+impl Planner<'_> {
+    fn steps(&self, application: &document::Application) -> Vec<Step> {
+        let mut steps: Vec<Step> = application.units.iter().map(|u| self.replace(u)).collect();
+        if application.unreadable.is_none() {
+            // Of one that could not be read we do not know which units it has.
+            let there = |name: &String| application.units.iter().any(|unit| unit.name == *name);
+            let gone = self.known.imported_units.iter().filter(|name| !there(name));
+            steps.extend(gone.map(|unit| remove(self.namespace, self.name, unit)));
+        }
+        let leader = self.leader(application);
+        // Before the status of the application, which only its leader may set.
+        if self.known.external_leader.as_ref() != Some(&leader) {
+            steps.push(self.lead(&leader));
+        }
+        steps.extend(self.status(application, &leader));
+        steps
+    }
+
+    fn replace(&self, unit: &Unit) -> Step {
+        let (component, statuses) = match &unit.statuses {
+            // Only the workload is replaced: what is known of the rest stays.
+            Reading::Unreadable(text) => {
+                let meaning = Meaning::unreadable("unit", text);
+                (Some("workload"), vec![word::labelled("workload", meaning)])
+            }
+            Reading::Readable(statuses) => {
+                let workload = statuses.workload.as_ref();
+                let agent = statuses.agent.as_ref();
+                let mut reports = Vec::new();
+                reports.extend(workload.map(|w| word::report("workload", w, Meaning::of_workload)));
+                reports.extend(agent.map(|a| word::report("agent", a, Meaning::of_agent)));
+                reports.extend(self.offers.get(&unit.name).into_iter().flatten().cloned());
+                (None, reports)
+            }
+        };
+        Step::Replace(ReplaceStatusesRequest {
+            namespace: self.namespace.to_string(),
+            application: self.name.to_string(),
+            unit: unit.name.clone(),
+            component: component.map(str::to_string),
+            statuses,
+            ..ReplaceStatusesRequest::default()
+        })
+    }
+
+    fn leader(&self, application: &document::Application) -> String {
+        let leader = application.units.iter().find(|unit| unit.leader);
+        match (leader, &application.unreadable) {
+            (Some(unit), _) => unit.name.clone(),
+            (None, Some(_)) => self.known.external_leader.clone().unwrap_or_default(),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn lead(&self, leader: &str) -> Step {
+        Step::Lead(ConfigureApplicationRequest {
+            namespace: self.namespace.to_string(),
+            application: self.name.to_string(),
+            config: Some(ApplicationConfig {
+                external_leader: Some(ExternalLeader {
+                    unit: leader.to_string(),
+                }),
+                ..ApplicationConfig::default()
+            }),
+            update_mask: Some(prost_types::FieldMask {
+                paths: vec!["external_leader".to_string()],
+            }),
+            ..ConfigureApplicationRequest::default()
+        })
+    }
+
+    fn status(&self, application: &document::Application, leader: &str) -> Option<Step> {
+        let unreadable = |text: &str| (Meaning::unreadable("application", text), None);
+        let (meaning, since) = match (&application.unreadable, &application.status) {
+            (Some(text), _) | (None, Some(Reading::Unreadable(text))) => unreadable(text),
+            (None, Some(Reading::Readable(status))) => (Meaning::of_workload(status), status.since),
+            (None, None) if self.known.has_status => return Some(self.clear(leader)),
+            (None, None) => return None,
+        };
+        Some(Step::SetStatus(SetApplicationStatusRequest {
+            namespace: self.namespace.to_string(),
+            application: self.name.to_string(),
+            unit: leader.to_string(),
+            level: meaning.level.into(),
+            message: meaning.message,
+            reason: meaning.reason.to_string(),
+            mode: ApplicationStatusMode::Contribute.into(),
+            observe_time: since.map(time::to_wire),
+            ..SetApplicationStatusRequest::default()
+        }))
+    }
+
+    fn clear(&self, leader: &str) -> Step {
+        Step::ClearStatus(ClearApplicationStatusRequest {
+            namespace: self.namespace.to_string(),
+            application: self.name.to_string(),
+            unit: leader.to_string(),
+            ..ClearApplicationStatusRequest::default()
+        })
+    }
+}
+
+/// An application that is not in the document: deleted if it came from one, else only relieved of
+/// the units that did.
+fn gone(namespace: &str, application: &str, known: &Known) -> Vec<Step> {
+    if known.is_imported {
+        return vec![Step::Delete(DeleteApplicationRequest {
+            namespace: namespace.to_string(),
+            application: application.to_string(),
+            ..DeleteApplicationRequest::default()
+        })];
+    }
+    let units = known.imported_units.iter();
+    units
+        .map(|unit| remove(namespace, application, unit))
+        .collect()
+}
+
+fn remove(namespace: &str, application: &str, unit: &str) -> Step {
+    Step::RemoveUnit(RemoveUnitRequest {
+        namespace: namespace.to_string(),
+        application: application.to_string(),
+        unit: unit.to_string(),
+        ..RemoveUnitRequest::default()
+    })
+}

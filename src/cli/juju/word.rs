@@ -1,0 +1,163 @@
+//! Juju's status words as reports.
+
+use crate::cli::juju::document::Reading;
+use crate::cli::juju::document::Status;
+use crate::cli::level;
+use crate::cli::render::time;
+use crate::proto::v1::Level;
+use crate::proto::v1::StatusKind;
+use crate::proto::v1::StatusReport;
+
+/// The label by which a later import knows what an earlier one brought.
+pub const LABEL: (&str, &str) = ("imported-from", "juju");
+
+/// As the server takes messages.
+const MESSAGE_BYTES_MAX: usize = 4_096;
+
+/// Level, reason and message of a status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meaning {
+    /// How well it is.
+    pub level: Level,
+    /// Machine-readable cause.
+    pub reason: &'static str,
+    /// What a person reads.
+    pub message: String,
+}
+
+impl Meaning {
+    /// Of a workload or of an application: Juju's words are ours.
+    pub fn of_workload(status: &Status) -> Meaning {
+        match level::parse(&status.current) {
+            Some(level) => Meaning::new(level, "", &status.message),
+            None => Meaning::unrecognized(status),
+        }
+    }
+
+    /// Of a unit's agent.
+    pub fn of_agent(status: &Status) -> Meaning {
+        let (level, reason) = match status.current.as_str() {
+            "idle" | "executing" => (Level::Active, ""),
+            "allocating" => (Level::Waiting, ""),
+            "rebooting" => (Level::Maintenance, ""),
+            // Whether it still works nobody knows; that nobody hears it is for others to end.
+            "lost" => (Level::Waiting, "AgentLost"),
+            "failed" => (Level::Error, "AgentFailed"),
+            "error" => (Level::Error, "AgentError"),
+            _ => return Meaning::unrecognized(status),
+        };
+        Meaning::new(level, reason, &status.message)
+    }
+
+    /// Of what Juju could not read.
+    pub fn unreadable(what: &str, text: &str) -> Meaning {
+        let message = format!("juju could not read this {what}: {text}");
+        Meaning::new(Level::Waiting, "StatusUnreadable", &message)
+    }
+
+    fn unrecognized(status: &Status) -> Meaning {
+        let message = match status.message.as_str() {
+            "" => status.current.clone(),
+            message => format!("{}: {message}", status.current),
+        };
+        Meaning::new(Level::Unknown, "UnrecognizedStatus", &message)
+    }
+
+    fn new(level: Level, reason: &'static str, message: &str) -> Meaning {
+        Meaning {
+            level,
+            reason,
+            message: cut(message, MESSAGE_BYTES_MAX),
+        }
+    }
+}
+
+/// A status of a component as a report, labelled as imported.
+pub fn report(
+    component: &str,
+    reading: &Reading<Status>,
+    meaning: fn(&Status) -> Meaning,
+) -> StatusReport {
+    match reading {
+        Reading::Readable(status) => StatusReport {
+            observe_time: status.since.map(time::to_wire),
+            ..labelled(component, meaning(status))
+        },
+        Reading::Unreadable(text) => labelled(component, Meaning::unreadable("status", text)),
+    }
+}
+
+/// A meaning as a report of a component.
+pub fn labelled(component: &str, meaning: Meaning) -> StatusReport {
+    let (key, value) = LABEL;
+    StatusReport {
+        component: component.to_string(),
+        kind: StatusKind::Pull.into(),
+        level: meaning.level.into(),
+        message: meaning.message,
+        reason: meaning.reason.to_string(),
+        labels: [(key.to_string(), value.to_string())].into(),
+        ..StatusReport::default()
+    }
+}
+
+/// Cuts at a character, and shows that it did.
+fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_string();
+    }
+    let mut end = bytes_max - '…'.len_utf8();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_status(current: &str, message: &str) -> Status {
+        Status {
+            current: current.into(),
+            message: message.into(),
+            since: None,
+        }
+    }
+
+    #[test]
+    fn agents_have_words_of_their_own() {
+        for (word, level, reason) in [
+            ("idle", Level::Active, ""),
+            ("executing", Level::Active, ""),
+            ("allocating", Level::Waiting, ""),
+            ("rebooting", Level::Maintenance, ""),
+            ("lost", Level::Waiting, "AgentLost"),
+            ("failed", Level::Error, "AgentFailed"),
+            ("error", Level::Error, "AgentError"),
+        ] {
+            let meaning = Meaning::of_agent(&mk_status(word, "m"));
+            assert_eq!((meaning.level, meaning.reason), (level, reason), "{word}");
+            assert_eq!(meaning.message, "m");
+        }
+    }
+
+    #[test]
+    fn a_word_we_do_not_know_is_kept() {
+        for meaning in [Meaning::of_agent, Meaning::of_workload] {
+            let known = meaning(&mk_status("levitating", "2 m"));
+            assert_eq!(
+                (known.level, known.reason),
+                (Level::Unknown, "UnrecognizedStatus")
+            );
+            assert_eq!(known.message, "levitating: 2 m");
+            assert_eq!(meaning(&mk_status("levitating", "")).message, "levitating");
+        }
+    }
+
+    #[test]
+    fn messages_are_cut_at_characters() {
+        assert_eq!(cut("ääää", 8), "ääää");
+        assert_eq!(cut("ääää", 7), "ää…");
+    }
+}

@@ -1,0 +1,92 @@
+//! `bellwether log APP[/UNIT]`: what changed, and when.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::cli::context::Context;
+use crate::cli::context::Output;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::json;
+use crate::cli::render;
+use crate::cli::render::time;
+use crate::cli::span;
+use crate::cli::target::Target;
+use crate::cli::target::UnitTarget;
+use crate::proto::v1::ListStatusEventsRequest;
+use crate::proto::v1::ListStatusEventsResponse;
+
+/// Show the history of an application or of one unit, the newest last
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application, or one unit of it
+    #[arg(value_name = "APP[/UNIT]")]
+    target: String,
+    /// The application, for units without it in their name (pods)
+    #[arg(long, value_name = "APP")]
+    application: Option<String>,
+    /// How many transitions at most
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
+    /// Only the last 2h, 3d, ...
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    since: Option<Duration>,
+    /// Namespace (here -n is --limit; before the command it is the namespace)
+    // The same name as the global one, which by that is not passed on with its `-n`.
+    #[arg(
+        long,
+        id = "namespace",
+        value_name = "NAMESPACE",
+        help_heading = "Global options"
+    )]
+    namespace: Option<String>,
+}
+
+/// Asks and prints.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let namespace = args.namespace.unwrap_or_else(|| context.namespace());
+    let target = match &args.application {
+        Some(application) => {
+            let pod = UnitTarget::parse(&args.target, Some(application))?;
+            Target {
+                application: pod.application,
+                unit: Some(pod.unit),
+            }
+        }
+        None => Target::parse(&args.target)?,
+    };
+    let query = ListStatusEventsRequest {
+        namespace,
+        application: target.application.clone(),
+        unit: target.unit.unwrap_or_default(),
+        after_time: args
+            .since
+            .map(|since| time::to_wire(Timestamp::now() - since)),
+        ..ListStatusEventsRequest::default()
+    };
+    let client = context.connect().await?;
+    let events = client.list_events(query, args.limit).await?;
+    if context.is_structured() {
+        let answer = ListStatusEventsResponse {
+            events,
+            ..ListStatusEventsResponse::default()
+        };
+        let value = json::from_message(&answer, "ListStatusEventsResponse")?;
+        print_value(&value, context.output)?;
+    } else if events.is_empty() {
+        say(&format!("nothing has happened to {}", args.target));
+    } else {
+        let wide = context.output == Output::Wide;
+        print(&render::log::render(
+            &target.application,
+            &events,
+            wide,
+            screen(),
+        ))?;
+    }
+    Ok(Exit::Ok)
+}

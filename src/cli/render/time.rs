@@ -1,0 +1,72 @@
+//! Moments and ages of the wire, as text.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::cli::span;
+
+/// A moment of the wire; absent if it is none that a calendar has.
+pub fn from_wire(moment: Option<&prost_types::Timestamp>) -> Option<Timestamp> {
+    moment.and_then(|m| Timestamp::new(m.seconds, m.nanos).ok())
+}
+
+/// A moment for the wire.
+pub fn to_wire(moment: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        seconds: moment.as_second(),
+        nanos: moment.subsec_nanosecond(),
+    }
+}
+
+/// How long ago; zero for what lies ahead, since clocks differ.
+pub fn age(moment: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(moment)).unwrap_or_default()
+}
+
+/// How long ago as one number: `4m`; `-` if not known.
+pub fn short_age(moment: Option<&prost_types::Timestamp>, now: Timestamp) -> String {
+    from_wire(moment).map_or("-".to_string(), |m| span::short(age(m, now)))
+}
+
+/// `12:41:02Z` today, `2026-02-24 12:41:02Z` on any other day.
+pub fn clock(moment: Timestamp, now: Timestamp) -> String {
+    let day = "%Y-%m-%d";
+    if moment.strftime(day).to_string() == now.strftime(day).to_string() {
+        moment.strftime("%H:%M:%SZ").to_string()
+    } else {
+        full(moment)
+    }
+}
+
+/// `2026-02-24 12:41:02Z`.
+pub fn full(moment: Timestamp) -> String {
+    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_time(text: &str) -> Timestamp {
+        text.parse().expect("a timestamp")
+    }
+
+    #[test]
+    fn names_the_day_only_if_it_is_another() {
+        let now = mk_time("2026-02-24T12:45:09Z");
+        assert_eq!(clock(mk_time("2026-02-24T00:00:01Z"), now), "00:00:01Z");
+        assert_eq!(
+            clock(mk_time("2026-02-23T23:59:59Z"), now),
+            "2026-02-23 23:59:59Z"
+        );
+    }
+
+    #[test]
+    fn what_lies_ahead_is_now() {
+        let now = mk_time("2026-02-24T12:45:09Z");
+        let ahead = to_wire(mk_time("2026-02-24T12:46:00Z"));
+        assert_eq!(short_age(Some(&ahead), now), "0s");
+        assert_eq!(short_age(None, now), "-");
+    }
+}

@@ -1,0 +1,285 @@
+//! Why an application is as it is: the winner, the rule, what it beat, what to do.
+
+use jiff::Timestamp;
+use unicode_width::UnicodeWidthStr;
+
+use crate::cli::level;
+use crate::cli::render::Screen;
+use crate::cli::render::one_line;
+use crate::cli::render::paint::Paint;
+use crate::cli::render::status::freshness_word;
+use crate::cli::render::table::fit;
+use crate::cli::render::time;
+use crate::cli::span;
+use crate::proto::v1::Contribution;
+use crate::proto::v1::ExplainApplicationResponse;
+
+/// Columns before the first of each line's own: `  chosen   `.
+const LABEL: usize = 11;
+
+/// The explanation as text.
+pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> String {
+    let mut text = title(why, now, screen);
+    let columns = Columns::of(why, screen);
+    match &why.winner {
+        Some(winner) => text.push_str(&columns.line("chosen", winner)),
+        None => text.push_str(&labelled(
+            "chosen",
+            "nothing: no status contributes",
+            screen,
+        )),
+    }
+    if !why.rule.is_empty() {
+        text.push_str(&labelled("", &format!("rule: {}", why.rule), screen));
+    }
+    for (at, beaten) in why.beaten.iter().enumerate() {
+        let label = if at == 0 { "beaten" } else { "" };
+        text.push_str(&columns.line(label, beaten));
+    }
+    let listed = i32::try_from(why.beaten.len()).unwrap_or(i32::MAX);
+    if listed < why.beaten_count {
+        let label = if listed == 0 { "beaten" } else { "" };
+        let more = format!(
+            "and {} more; --limit N lists them",
+            why.beaten_count - listed
+        );
+        text.push_str(&labelled(label, &more, screen));
+    }
+    if 0 < why.silent_count {
+        let what = if why.silent_count == 1 {
+            "status"
+        } else {
+            "statuses"
+        };
+        let silent = format!(
+            "{} {what} of lost units, kept but not counted",
+            why.silent_count
+        );
+        text.push_str(&labelled("silent", &silent, screen));
+    }
+    if let Some(winner) = &why.winner {
+        for (label, fact) in [("check", &winner.check), ("action", &winner.action)] {
+            if !fact.is_empty() {
+                // Never cut: this is to be copied.
+                text.push_str(&labelled(label, fact, Screen::PLAIN));
+            }
+        }
+    }
+    text
+}
+
+/// `api is blocked since 12:41:02Z (4m)`.
+fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> String {
+    let application = why.application.clone().unwrap_or_default();
+    let status = application.status.unwrap_or_default();
+    let level = level::word(status.level);
+    let level = Paint::of_level(status.level).apply(level, screen.color);
+    let since = time::from_wire(status.since_time.as_ref()).map_or(String::new(), |since| {
+        let age = span::short(time::age(since, now));
+        format!(" since {} ({age})", time::clock(since, now))
+    });
+    let by = if status.leader_set {
+        ", as its leader set it"
+    } else {
+        ""
+    };
+    format!("{} is {level}{since}{by}\n", application.name)
+}
+
+fn labelled(label: &str, text: &str, screen: Screen) -> String {
+    let text = fit(&one_line(text), screen.width, LABEL);
+    format!("  {label:<7}  {text}\n")
+}
+
+/// Widths that all contributions share, so that levels stand under each other.
+struct Columns {
+    who: usize,
+    level: usize,
+    screen: Screen,
+}
+
+impl Columns {
+    fn of(why: &ExplainApplicationResponse, screen: Screen) -> Columns {
+        let all = || why.winner.iter().chain(&why.beaten);
+        Columns {
+            who: all().map(|c| who(c).width()).max().unwrap_or(0),
+            level: all().map(|c| level::word(c.level).len()).max().unwrap_or(0),
+            screen,
+        }
+    }
+
+    fn line(&self, label: &str, contribution: &Contribution) -> String {
+        let who = who(contribution);
+        let word = level::word(contribution.level);
+        let painted = Paint::of_level(contribution.level).apply(word, self.screen.color);
+        let column = LABEL + self.who + 2 + self.level + 2;
+        let message = fit(&message(contribution), self.screen.width, column);
+        let line = format!(
+            "  {label:<7}  {who}{}  {painted}{}  {message}",
+            " ".repeat(self.who - who.width()),
+            " ".repeat(self.level - word.len()),
+        );
+        format!("{}\n", line.trim_end())
+    }
+}
+
+/// `api/1 database`, `api/0* -`, `api (application)`.
+fn who(contribution: &Contribution) -> String {
+    let status = contribution.r#ref.clone().unwrap_or_default();
+    let unit = if status.unit.is_empty() {
+        "(application)"
+    } else {
+        &status.unit
+    };
+    let leader = if contribution.leader { "*" } else { "" };
+    let component = match (status.component.as_str(), status.key.as_str()) {
+        ("", "") => "-".to_string(),
+        (component, "") => component.to_string(),
+        (component, key) => format!("{component}[{key}]"),
+    };
+    one_line(&format!("{unit}{leader} {component}"))
+}
+
+/// The message, then in parentheses how fresh it is and why it lost.
+fn message(contribution: &Contribution) -> String {
+    let mut beside = Vec::new();
+    let freshness = freshness_word(contribution.freshness);
+    if freshness != "fresh" {
+        beside.push(freshness);
+    }
+    if !contribution.beaten_by.is_empty() {
+        beside.push(&contribution.beaten_by);
+    }
+    let mut text = one_line(&contribution.message);
+    if !beside.is_empty() {
+        text = format!("{text} ({})", beside.join("; "));
+    }
+    text.trim_start().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::AggregatedStatus;
+    use crate::proto::v1::Application;
+    use crate::proto::v1::Freshness;
+    use crate::proto::v1::Level;
+    use crate::proto::v1::StatusRef;
+
+    fn mk_time(text: &str) -> Timestamp {
+        text.parse().expect("a timestamp")
+    }
+
+    fn mk_contribution(unit: &str, component: &str, level: Level, message: &str) -> Contribution {
+        Contribution {
+            r#ref: Some(StatusRef {
+                unit: unit.into(),
+                component: component.into(),
+                ..StatusRef::default()
+            }),
+            level: level.into(),
+            message: message.into(),
+            freshness: Freshness::Fresh.into(),
+            ..Contribution::default()
+        }
+    }
+
+    fn mk_why() -> ExplainApplicationResponse {
+        let since = mk_time("2026-02-24T12:41:02Z");
+        ExplainApplicationResponse {
+            application: Some(Application {
+                name: "api".into(),
+                status: Some(AggregatedStatus {
+                    level: Level::Blocked.into(),
+                    since_time: Some(time::to_wire(since)),
+                    ..AggregatedStatus::default()
+                }),
+                ..Application::default()
+            }),
+            winner: Some(Contribution {
+                action: "juju integrate api postgresql".into(),
+                check: "the database relation has a URL".into(),
+                ..mk_contribution(
+                    "api/1",
+                    "database",
+                    Level::Blocked,
+                    "add a database relation",
+                )
+            }),
+            rule: "highest level; ties: priority, leader, unit number".into(),
+            beaten: vec![
+                Contribution {
+                    freshness: Freshness::Stale.into(),
+                    beaten_by: "lower level".into(),
+                    ..mk_contribution("api/2", "", Level::Unknown, "no report for 6m")
+                },
+                Contribution {
+                    leader: true,
+                    ..mk_contribution("api/0", "", Level::Active, "")
+                },
+            ],
+            beaten_count: 5,
+            silent_count: 1,
+        }
+    }
+
+    #[test]
+    fn reads_from_top_to_bottom() {
+        let expected = "\
+api is blocked since 12:41:02Z (4m)
+  chosen   api/1 database  blocked  add a database relation
+           rule: highest level; ties: priority, leader, unit number
+  beaten   api/2 -         unknown  no report for 6m (stale; lower level)
+           api/0* -        active
+           and 3 more; --limit N lists them
+  silent   1 status of lost units, kept but not counted
+  check    the database relation has a URL
+  action   juju integrate api postgresql
+";
+        let now = mk_time("2026-02-24T12:45:09Z");
+        assert_eq!(render(&mk_why(), now, Screen::PLAIN), expected);
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_messages_and_not_the_action() {
+        let screen = Screen {
+            width: Some(50),
+            color: true,
+        };
+        let now = mk_time("2026-02-25T12:45:09Z");
+        let text = render(&mk_why(), now, screen);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (1d)",
+                "  chosen   api/1 database  \x1b[31mblocked\x1b[0m  add a databas…",
+                "           rule: highest level; ties: priority, l…",
+            ]
+        );
+        assert_eq!(
+            lines.last(),
+            Some(&"  action   juju integrate api postgresql")
+        );
+    }
+
+    #[test]
+    fn nothing_to_go_by_is_said() {
+        let why = ExplainApplicationResponse {
+            application: Some(Application {
+                name: "api".into(),
+                status: Some(AggregatedStatus {
+                    level: Level::Unknown.into(),
+                    ..AggregatedStatus::default()
+                }),
+                ..Application::default()
+            }),
+            ..ExplainApplicationResponse::default()
+        };
+        let now = mk_time("2026-02-24T12:45:09Z");
+        assert_eq!(
+            render(&why, now, Screen::PLAIN),
+            "api is unknown\n  chosen   nothing: no status contributes\n"
+        );
+    }
+}

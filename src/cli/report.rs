@@ -1,0 +1,291 @@
+//! `bellwether report APP/UNIT`: sets one status of one unit.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::cli::context::Context;
+use crate::cli::context::JujuHook;
+use crate::cli::context::juju_hook;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::cli::json;
+use crate::cli::level;
+use crate::cli::level::LevelWord;
+use crate::cli::span;
+use crate::cli::target::UnitTarget;
+use crate::proto::v1::Level;
+use crate::proto::v1::ReportStatusRequest;
+use crate::proto::v1::ReportStatusResponse;
+use crate::proto::v1::StatusKind;
+use crate::proto::v1::StatusReport;
+
+/// How a status is kept, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum KindWord {
+    /// Replaced as a set at each look.
+    Pull,
+    /// Kept until cleared, replaced or expired.
+    Push,
+}
+
+impl From<KindWord> for StatusKind {
+    fn from(word: KindWord) -> StatusKind {
+        match word {
+            KindWord::Pull => StatusKind::Pull,
+            KindWord::Push => StatusKind::Push,
+        }
+    }
+}
+
+/// Report a status of a unit; the application and the unit are created if need be
+#[derive(clap::Args)]
+pub struct Args {
+    /// The unit, as web/0 [default: the unit inside a Juju hook]
+    #[arg(value_name = "APP/UNIT")]
+    unit: Option<String>,
+    /// The application, for units without it in their name (pods)
+    #[arg(long, value_name = "APP")]
+    application: Option<String>,
+    /// How well it is
+    #[arg(long, short, value_enum)]
+    level: LevelWord,
+    /// One line for a person
+    #[arg(long, short, default_value = "", hide_default_value = true)]
+    message: String,
+    /// The same in at most 40 characters
+    #[arg(long, default_value = "", hide_default_value = true)]
+    short_message: String,
+    /// Part of the unit it speaks of
+    #[arg(long, default_value = "", hide_default_value = true)]
+    component: String,
+    /// Which of several statuses of the component
+    #[arg(long, default_value = "", hide_default_value = true)]
+    key: String,
+    /// How it is kept
+    #[arg(long, value_enum, default_value_t = KindWord::Push)]
+    kind: KindWord,
+    /// What a person must do; expected with blocked
+    #[arg(long, default_value = "", hide_default_value = true)]
+    action: String,
+    /// Machine-readable cause, CamelCase
+    #[arg(long, default_value = "", hide_default_value = true)]
+    reason: String,
+    /// What was looked at to find this out
+    #[arg(long, default_value = "", hide_default_value = true)]
+    check: String,
+    /// Higher wins among equal levels
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    priority: i32,
+    /// Higher wins over any level
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    precedence: i32,
+    /// A label; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// How long to believe this without a repeat: 90s, 5m
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    ttl: Option<Duration>,
+    /// Incarnation of the unit that speaks
+    #[arg(long, value_name = "N")]
+    incarnation: Option<u64>,
+    /// Same id within 10 minutes: applied once
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    request_id: String,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .ok_or_else(|| format!("`{text}` is no label: write KEY=VALUE"))
+}
+
+/// Reports, and says what changed.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let request = request(args, context.namespace(), juju_hook())?;
+    let client = context.connect().await?;
+    let answer = client
+        .reports()
+        .report_status(client.request(request.clone()))
+        .await;
+    let answer = client.answer(answer)?;
+    if context.is_structured() {
+        let value = json::from_message(&answer, "ReportStatusResponse")?;
+        print_value(&value, context.output)?;
+    }
+    say(&outcome(&request, &answer));
+    for advice in &answer.advice {
+        say(&format!("advice: {advice}"));
+    }
+    if answer.changed {
+        say(&format!(
+            "see: {}",
+            context.hint(&format!("why {}", request.application))
+        ));
+    }
+    Ok(Exit::Ok)
+}
+
+fn request(
+    args: Args,
+    namespace: String,
+    hook: Option<JujuHook>,
+) -> Result<ReportStatusRequest, UsageError> {
+    let unit = args.unit.or(hook.map(|h| h.unit)).ok_or_else(|| {
+        UsageError("no unit given, and this is no Juju hook: write APP/UNIT".to_string())
+    })?;
+    let target = UnitTarget::parse(&unit, args.application.as_deref())?;
+    let ttl = args.ttl.map(prost_types::Duration::try_from).transpose();
+    let status = StatusReport {
+        component: args.component,
+        key: args.key,
+        kind: StatusKind::from(args.kind).into(),
+        level: Level::from(args.level).into(),
+        message: args.message,
+        short_message: args.short_message,
+        reason: args.reason,
+        check: args.check,
+        action: args.action,
+        priority: args.priority,
+        precedence: args.precedence,
+        labels: args.labels.into_iter().collect::<HashMap<_, _>>(),
+        observe_time: None,
+        ttl: ttl.map_err(|_| UsageError("the ttl is longer than time goes".to_string()))?,
+    };
+    Ok(ReportStatusRequest {
+        namespace,
+        application: target.application,
+        unit: target.unit,
+        incarnation: args.incarnation,
+        status: Some(status),
+        request_id: args.request_id,
+    })
+}
+
+/// `web/0 database is blocked: add a relation (revision 12)`.
+fn outcome(request: &ReportStatusRequest, answer: &ReportStatusResponse) -> String {
+    let status = request.status.clone().unwrap_or_default();
+    let mut what = request.unit.clone();
+    if !status.component.is_empty() {
+        what = format!("{what} {}", status.component);
+    }
+    let level = level::word(status.level);
+    let message = match status.message.as_str() {
+        "" => String::new(),
+        message => format!(": {message}"),
+    };
+    if answer.changed {
+        format!("{what} is {level}{message} (revision {})", answer.revision)
+    } else {
+        format!(
+            "no change: {what} was {level}{message} already (revision {})",
+            answer.revision
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn mk_request(line: &[&str], hook: Option<&str>) -> Result<ReportStatusRequest, UsageError> {
+        let line = Line::try_parse_from([&["report"], line].concat()).expect("parses");
+        let hook = hook.map(|unit| JujuHook {
+            unit: unit.to_string(),
+            model: None,
+        });
+        request(line.args, "prod".to_string(), hook)
+    }
+
+    #[test]
+    fn says_everything_that_was_given() {
+        let line = [
+            "web/0",
+            "--level",
+            "blocked",
+            "-m",
+            "busy",
+            "--component",
+            "db",
+            "--ttl",
+            "90s",
+            "--label",
+            "a=b=c",
+            "--priority",
+            "-3",
+            "--kind",
+            "pull",
+            "--incarnation",
+            "0",
+        ];
+        let request = mk_request(&line, None).expect("a request");
+        assert_eq!(
+            (request.application.as_str(), request.unit.as_str()),
+            ("web", "web/0")
+        );
+        assert_eq!(request.incarnation, Some(0));
+        let status = request.status.expect("a status");
+        assert_eq!(status.level(), Level::Blocked);
+        assert_eq!(status.kind(), StatusKind::Pull);
+        assert_eq!(status.ttl.expect("a ttl").seconds, 90);
+        assert_eq!(status.labels.get("a").map(String::as_str), Some("b=c"));
+        assert_eq!(status.priority, -3);
+    }
+
+    #[test]
+    fn a_juju_hook_needs_no_unit() {
+        let request = mk_request(&["--level", "active"], Some("web/3")).expect("a request");
+        assert_eq!(
+            (request.application.as_str(), request.unit.as_str()),
+            ("web", "web/3")
+        );
+        let given = mk_request(&["db/1", "--level", "active"], Some("web/3"));
+        assert_eq!(given.expect("a request").unit, "db/1");
+    }
+
+    #[test]
+    fn elsewhere_it_does() {
+        let error = mk_request(&["--level", "active"], None).expect_err("no unit");
+        assert_eq!(
+            error.to_string(),
+            "no unit given, and this is no Juju hook: write APP/UNIT"
+        );
+    }
+
+    #[test]
+    fn says_whether_anything_changed() {
+        let line = [
+            "web/0",
+            "--level",
+            "blocked",
+            "-m",
+            "add a db",
+            "--component",
+            "db",
+        ];
+        let request = mk_request(&line, None).expect("a request");
+        let mut answer = ReportStatusResponse {
+            revision: 12,
+            changed: true,
+            ..ReportStatusResponse::default()
+        };
+        assert_eq!(
+            outcome(&request, &answer),
+            "web/0 db is blocked: add a db (revision 12)"
+        );
+        answer.changed = false;
+        assert_eq!(
+            outcome(&request, &answer),
+            "no change: web/0 db was blocked: add a db already (revision 12)"
+        );
+    }
+}

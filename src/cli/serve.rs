@@ -1,0 +1,146 @@
+//! `serve`: the server. Telemetry first, then the configuration, then the ports; what to try next on stderr; then
+//! serving, until a signal ends it.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::app::Addresses;
+use crate::app::App;
+use crate::app::Drained;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::config;
+use crate::config::Config;
+use crate::config::StoreChoice;
+use crate::telemetry;
+
+/// Run the server
+///
+/// It listens on this machine only and keeps what is reported in ./bellwether-data, unless told otherwise.
+/// SIGTERM and Ctrl-C drain it: streams are told where to go on, open calls finish, the store is closed.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    flags: config::Flags,
+
+    /// Print the addresses in use as one JSON line on stdout
+    #[arg(long, value_name = "FORMAT", value_parser = ["json"])]
+    print_addresses: Option<String>,
+}
+
+/// What is left to deliver to a collector has this long; it is not worth holding up the end.
+const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Runs the server on a runtime of its own, with a thread for each core.
+pub fn run(args: Args) -> anyhow::Result<Exit> {
+    let version = env!("CARGO_PKG_VERSION");
+    let config = match Config::load(args.flags) {
+        Ok(config) => config,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            return Ok(Exit::Usage);
+        }
+    };
+    let telemetry = telemetry::init(telemetry::Options::from_env(version))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let metrics = telemetry.metrics().clone();
+    let prometheus = telemetry.prometheus();
+    let print_json = args.print_addresses.is_some();
+    let drained = runtime.block_on(async {
+        let stop = stop_signal().context("listen for signals")?;
+        let store = config.store.clone();
+        let app = App::build(config, metrics, prometheus).await?;
+        let addresses = app.addresses()?;
+        announce(&addresses, &store, print_json)?;
+        tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
+        anyhow::Ok(app.run(stop).await?)
+    });
+    // A client that never answers must not hold up the end.
+    runtime.shutdown_background();
+    if let Err(error) = telemetry.shutdown(TELEMETRY_DEADLINE) {
+        tracing::warn!(%error, "deliver the last telemetry");
+    }
+    match drained? {
+        Drained::Cleanly => tracing::info!("stopped"),
+        Drained::CutOff => tracing::warn!("stopped; some calls were cut off at the deadline"),
+    }
+    Ok(Exit::Ok)
+}
+
+/// Resolves at SIGTERM or Ctrl-C.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::SignalKind;
+    use tokio::signal::unix::signal;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+fn announce(addresses: &Addresses, store: &StoreChoice, json: bool) -> anyhow::Result<()> {
+    if json {
+        // A pipe must be told at once: whoever started us is waiting for this line.
+        use std::io::Write;
+        let mut stdout = std::io::stdout().lock();
+        serde_json::to_writer(&mut stdout, addresses)?;
+        writeln!(stdout)?;
+        stdout.flush()?;
+        return Ok(());
+    }
+    say(&welcome(addresses, store));
+    Ok(())
+}
+
+fn welcome(addresses: &Addresses, store: &StoreChoice) -> String {
+    let Addresses { grpc, ops } = addresses;
+    let kept = match store {
+        StoreChoice::Memory => "in memory, until it ends".to_string(),
+        StoreChoice::Embedded(dir) => format!("in {}", dir.display()),
+    };
+    let server = match grpc.port() {
+        50051 => String::new(),
+        _ => format!(" --server http://{grpc}"),
+    };
+    format!(
+        "bellwether {} is up\n\
+         \n  gRPC     http://{grpc}   (reflection, grpc.health.v1)\
+         \n  metrics  http://{ops}/metrics   (/livez, /readyz)\
+         \n  kept     {kept}\n\
+         \nTry in another terminal:\n\
+         \n  bellwether{server} report web/0 --level blocked -m \"add a database relation\" \\\
+         \n      --action \"juju integrate web postgresql\"\
+         \n  bellwether{server} status\
+         \n  bellwether{server} why web\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_command_names_the_server_only_where_it_must() {
+        let mut addresses = Addresses {
+            grpc: ([127, 0, 0, 1], 50051).into(),
+            ops: ([127, 0, 0, 1], 9090).into(),
+        };
+        let usual = welcome(&addresses, &StoreChoice::Memory);
+        assert!(usual.contains("  bellwether status\n"), "{usual}");
+        assert!(usual.contains("http://127.0.0.1:50051"), "{usual}");
+        addresses.grpc.set_port(4242);
+        let other = welcome(&addresses, &StoreChoice::Embedded("data".into()));
+        assert!(
+            other.contains("bellwether --server http://127.0.0.1:4242 status"),
+            "{other}"
+        );
+        assert!(other.contains("kept     in data"), "{other}");
+    }
+}

@@ -1,0 +1,128 @@
+//! Spans of time as people write and read them: `90s`, `1h30m`; `4m`, `3d`.
+
+use std::time::Duration;
+
+/// Seconds of each unit that may be written, the largest first.
+const UNITS: [(char, u64); 5] = [
+    ('w', 7 * 86_400),
+    ('d', 86_400),
+    ('h', 3_600),
+    ('m', 60),
+    ('s', 1),
+];
+
+/// Reads `90s`, `5m`, `1h30m`, `500ms`; `0` alone needs no unit.
+///
+/// # Errors
+/// A sentence that says how to write it.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no span of time: write 90s, 5m or 1h30m");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut total = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let part = if let Some(after) = rest.strip_prefix("ms") {
+            rest = after;
+            Duration::from_millis(number)
+        } else {
+            let unit = rest.chars().next().ok_or_else(wrong)?;
+            let (_, seconds) = UNITS.iter().find(|(u, _)| *u == unit).ok_or_else(wrong)?;
+            rest = &rest[unit.len_utf8()..];
+            Duration::from_secs(number.checked_mul(*seconds).ok_or_else(wrong)?)
+        };
+        total = total.checked_add(part).ok_or_else(wrong)?;
+    }
+    if text.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(total)
+    }
+}
+
+/// One number, as in `juju status`: `35s`, `4m`, `2h`, `3d`.
+pub fn short(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Exact to the second, so that [`parse`] reads it back: `9m48s`.
+pub fn exact(span: Duration) -> String {
+    let mut seconds = span.as_secs();
+    let mut text = String::new();
+    for (unit, length) in &UNITS[1..] {
+        if *length <= seconds {
+            text.push_str(&format!("{}{unit}", seconds / length));
+            seconds %= length;
+        }
+    }
+    if text.is_empty() {
+        "0s".to_string()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        for (text, seconds) in [
+            ("90s", 90),
+            ("5m", 300),
+            ("1h30m", 5_400),
+            ("2d", 172_800),
+            ("1w", 604_800),
+            ("0", 0),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!(parse("1s500ms"), Ok(Duration::from_millis(1_500)));
+    }
+
+    #[test]
+    fn says_how_to_write_the_rest() {
+        for text in [
+            "",
+            "5",
+            "m",
+            "5x",
+            "-5s",
+            "1.5h",
+            "99999999999999999999s",
+            "5 m",
+        ] {
+            assert_eq!(
+                parse(text),
+                Err(format!(
+                    "`{text}` is no span of time: write 90s, 5m or 1h30m"
+                ))
+            );
+        }
+    }
+
+    #[test]
+    fn prints_one_number_or_all() {
+        for (seconds, one, all) in [
+            (0, "0s", "0s"),
+            (59, "59s", "59s"),
+            (61, "1m", "1m1s"),
+            (5_400, "1h", "1h30m"),
+            (259_200, "3d", "3d"),
+        ] {
+            let span = Duration::from_secs(seconds);
+            assert_eq!((short(span).as_str(), exact(span).as_str()), (one, all));
+        }
+    }
+}

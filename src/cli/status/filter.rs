@@ -1,0 +1,186 @@
+//! What to show of everything: applications, units, levels.
+
+use crate::cli::exit::UsageError;
+use crate::cli::level;
+use crate::cli::render::status::ApplicationView;
+use crate::cli::render::status::View;
+use crate::cli::render::status::level_of;
+use crate::cli::target::Target;
+use crate::proto::v1::Level;
+use crate::proto::v1::Unit;
+
+/// Shows what any of its words names; without words, everything.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    levels: Vec<Level>,
+    targets: Vec<Target>,
+}
+
+impl Filter {
+    /// Reads `web`, `web/0` and `blocked`. A word that is a level is never an application.
+    ///
+    /// # Errors
+    /// If a word is none of the three.
+    pub fn parse(words: &[String]) -> Result<Filter, UsageError> {
+        let mut filter = Filter::default();
+        for word in words {
+            match level::parse(word) {
+                Some(level) => filter.levels.push(level),
+                None => filter.targets.push(Target::parse(word)?),
+            }
+        }
+        Ok(filter)
+    }
+
+    /// Whether it shows everything.
+    pub fn is_empty(&self) -> bool {
+        self.levels.is_empty() && self.targets.is_empty()
+    }
+
+    /// The only applications that can match, where that can be told beforehand.
+    pub fn names(&self) -> Option<Vec<String>> {
+        if self.is_empty() || !self.levels.is_empty() {
+            return None;
+        }
+        let mut names: Vec<String> = self.targets.iter().map(|t| t.application.clone()).collect();
+        names.sort();
+        names.dedup();
+        Some(names)
+    }
+
+    /// What is left of an application: all of it if it is named, else the units that match.
+    pub fn apply(&self, mut view: ApplicationView) -> Option<ApplicationView> {
+        let name = &view.application.name;
+        let named = |t: &Target| t.unit.is_none() && t.application == *name;
+        if self.is_empty() || self.targets.iter().any(named) {
+            return Some(view);
+        }
+        let (levels, targets) = (&self.levels, &self.targets);
+        view.units.retain(|unit| {
+            let at_level = |level: &Level| unit.level == i32::from(*level);
+            let is_target = |t: &Target| t.application == *name && is_unit(t, unit);
+            levels.iter().any(at_level) || targets.iter().any(is_target)
+        });
+        let level = level_of(&view.application);
+        (self.levels.contains(&level) || !view.units.is_empty()).then_some(view)
+    }
+
+    /// The names that nothing answers to.
+    pub fn missing(&self, view: &View) -> Vec<String> {
+        let is_there = |target: &Target| {
+            view.applications.iter().any(|shown| {
+                shown.application.name == target.application
+                    && (target.unit.is_none() || shown.units.iter().any(|u| is_unit(target, u)))
+            })
+        };
+        self.targets
+            .iter()
+            .filter(|target| !is_there(target))
+            .map(|target| match &target.unit {
+                Some(unit) => format!("unit {unit}"),
+                None => format!("application {}", target.application),
+            })
+            .collect()
+    }
+}
+
+/// `web/web-7f9c` also names the pod `web-7f9c` of `web`.
+fn is_unit(target: &Target, unit: &Unit) -> bool {
+    let Some(wanted) = &target.unit else {
+        return false;
+    };
+    *wanted == unit.name
+        || wanted
+            .strip_prefix(&target.application)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|rest| rest == unit.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::AggregatedStatus;
+    use crate::proto::v1::Application;
+
+    fn mk_application(name: &str, level: Level, units: &[(&str, Level)]) -> ApplicationView {
+        ApplicationView {
+            application: Application {
+                name: name.into(),
+                status: Some(AggregatedStatus {
+                    level: level.into(),
+                    ..AggregatedStatus::default()
+                }),
+                ..Application::default()
+            },
+            units: units
+                .iter()
+                .map(|(name, level)| Unit {
+                    name: (*name).into(),
+                    level: i32::from(*level),
+                    ..Unit::default()
+                })
+                .collect(),
+            ..ApplicationView::default()
+        }
+    }
+
+    /// What is shown, as `app(unit,unit)`, and what is missing.
+    fn shown(words: &[&str]) -> (String, Vec<String>) {
+        use Level::*;
+        let words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
+        let filter = Filter::parse(&words).expect("a filter");
+        let all = [
+            mk_application("api", Blocked, &[("api/0", Active), ("api/1", Blocked)]),
+            mk_application("pod", Active, &[("pod-x1", Active)]),
+            mk_application("set", Waiting, &[("set/0", Active)]),
+        ];
+        let view = View {
+            applications: all.into_iter().filter_map(|a| filter.apply(a)).collect(),
+            ..View::default()
+        };
+        let names = view.applications.iter().map(|a| {
+            let units: Vec<&str> = a.units.iter().map(|u| u.name.as_str()).collect();
+            format!("{}({})", a.application.name, units.join(","))
+        });
+        (names.collect::<Vec<_>>().join(" "), filter.missing(&view))
+    }
+
+    #[test]
+    fn names_levels_and_units_select() {
+        for (words, expected) in [
+            (&[][..], "api(api/0,api/1) pod(pod-x1) set(set/0)"),
+            (&["api"], "api(api/0,api/1)"),
+            (&["api/1"], "api(api/1)"),
+            (&["pod/pod-x1"], "pod(pod-x1)"),
+            (&["blocked"], "api(api/1)"),
+            (&["waiting"], "set()"),
+            (
+                &["active", "api"],
+                "api(api/0,api/1) pod(pod-x1) set(set/0)",
+            ),
+        ] {
+            assert_eq!(shown(words), (expected.to_string(), vec![]), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        let (text, missing) = shown(&["api/7", "web", "pod"]);
+        assert_eq!(text, "pod(pod-x1)");
+        assert_eq!(missing, ["unit api/7", "application web"]);
+    }
+
+    #[test]
+    fn only_names_can_be_asked_for_one_by_one() {
+        let names = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
+            Filter::parse(&words).expect("a filter").names()
+        };
+        assert_eq!(
+            names(&["web/0", "api", "web/1"]),
+            Some(vec!["api".into(), "web".into()])
+        );
+        assert_eq!(names(&["web", "blocked"]), None);
+        assert_eq!(names(&[]), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! `status --watch`: redrawn in place on a terminal, one table per change otherwise.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use tokio::time::timeout_at;
+
+use crate::cli::context::print;
+use crate::cli::context::say;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::render;
+use crate::cli::render::Screen;
+use crate::cli::render::status::ApplicationView;
+use crate::cli::render::status::View;
+use crate::cli::render::table::fit;
+use crate::cli::status::Query;
+use crate::cli::status::gather;
+use crate::cli::status::show;
+use crate::client::Client;
+use crate::client::Error;
+use crate::client::Event;
+use crate::client::Watch;
+use crate::proto::v1::Application;
+use crate::proto::v1::WatchApplicationsRequest;
+
+/// Changes that come together are shown together.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Ages move although nothing happens.
+const REDRAW: Duration = Duration::from_secs(1);
+
+type Name = (String, String);
+
+/// What is known, and what has changed since it was gathered.
+struct Live<'a> {
+    client: &'a Client,
+    query: &'a Query,
+    known: BTreeMap<Name, ApplicationView>,
+    changed: BTreeMap<Name, Application>,
+    /// Something has changed since the last look.
+    dirty: bool,
+    current: bool,
+    trouble: Option<Error>,
+}
+
+/// Shows until interrupted.
+pub async fn run(client: &Client, query: &Query) -> anyhow::Result<Exit> {
+    let request = WatchApplicationsRequest {
+        namespace: query.namespace.clone(),
+        applications: query.filter.names().unwrap_or_default(),
+        ..WatchApplicationsRequest::default()
+    };
+    let mut watch = Watch::new(client, request);
+    let mut live = Live {
+        client,
+        query,
+        known: BTreeMap::new(),
+        changed: BTreeMap::new(),
+        dirty: true,
+        current: false,
+        trouble: None,
+    };
+    let is_terminal = io::stdout().is_terminal();
+    let mut shown: Option<View> = None;
+    loop {
+        live.listen(&mut watch).await?;
+        let view = live.view().await?;
+        if is_terminal && !query.output.is_structured() {
+            draw(&view, live.trouble.as_ref(), query.is_wide())?;
+        } else if live.current && shown.as_ref() != Some(&view) {
+            show(&view, query)?;
+            shown = Some(view);
+        }
+    }
+}
+
+impl Live<'_> {
+    /// Takes events until nothing more comes for a moment, or it is time to redraw.
+    async fn listen(&mut self, watch: &mut Watch) -> Result<(), Error> {
+        let mut until = Instant::now() + REDRAW;
+        while let Ok(event) = timeout_at(until, watch.next()).await {
+            self.take(event?);
+            // A snapshot is worth waiting for; a change is shown soon.
+            if self.current {
+                until = until.min(Instant::now() + SETTLE);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Upserted(application, _) => {
+                let name = (application.namespace.clone(), application.name.clone());
+                self.changed.insert(name, *application);
+            }
+            Event::Removed { namespace, name } => {
+                let name = (namespace, name);
+                self.changed.remove(&name);
+                self.known.remove(&name);
+            }
+            Event::Current => {
+                self.current = true;
+                self.trouble = None;
+            }
+            Event::Disconnected { error, .. } => {
+                if !io::stdout().is_terminal() {
+                    say(&format!("disconnected: {error}"));
+                }
+                self.trouble = Some(error);
+            }
+        }
+        self.dirty = true;
+    }
+
+    /// What to show now. What cannot be gathered is tried again with the next look.
+    async fn view(&mut self) -> Result<View, Error> {
+        if std::mem::take(&mut self.dirty) {
+            for (name, application) in self.changed.clone() {
+                match gather::view(self.client, application, self.query.is_wide()).await {
+                    Ok(Some(view)) => drop(self.known.insert(name.clone(), view)),
+                    // Its removal is on the way.
+                    Ok(None) => {}
+                    Err(error) if error.is_passing() => {
+                        self.dirty = true;
+                        self.trouble = Some(error);
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+                self.changed.remove(&name);
+            }
+        }
+        let applications = self.known.values().cloned().collect();
+        Ok(self.query.view(self.client, applications))
+    }
+}
+
+/// Draws over the last picture, without a flicker.
+fn draw(view: &View, trouble: Option<&Error>, wide: bool) -> io::Result<()> {
+    let screen = screen();
+    let height = terminal_size::terminal_size().map_or(24, |(_, height)| usize::from(height.0));
+    let mut text = render::status::render(view, wide, Timestamp::now(), screen);
+    if let Some(error) = trouble {
+        text = format!("! {error}\n\n{text}");
+    }
+    print(&frame(&text, height, screen))
+}
+
+/// The text from the top left corner on, no more of it than fits, the rest of the screen empty.
+fn frame(text: &str, height: usize, screen: Screen) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut frame = String::from("\x1b[H");
+    let fits = lines.len() < height;
+    let shown = if fits {
+        lines.len()
+    } else {
+        height.saturating_sub(2)
+    };
+    for line in &lines[..shown] {
+        frame.push_str(&format!("{line}\x1b[K\n"));
+    }
+    if !fits {
+        let more = format!("... and {} more lines", lines.len() - shown);
+        frame.push_str(&format!("{}\x1b[K\n", fit(&more, screen.width, 0)));
+    }
+    frame.push_str("\x1b[J");
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_never_scrolls() {
+        let text = "one\ntwo\nthree\nfour\n";
+        assert_eq!(
+            frame(text, 5, Screen::PLAIN),
+            "\x1b[Hone\x1b[K\ntwo\x1b[K\nthree\x1b[K\nfour\x1b[K\n\x1b[J"
+        );
+        assert_eq!(
+            frame(text, 4, Screen::PLAIN),
+            "\x1b[Hone\x1b[K\ntwo\x1b[K\n... and 2 more lines\x1b[K\n\x1b[J"
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! `bellwether status`: the overview.
+
+mod filter;
+mod gather;
+mod live;
+mod verdict;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::cli::context::Context;
+use crate::cli::context::Output;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::json;
+use crate::cli::render;
+use crate::cli::render::status::View;
+use crate::cli::status::filter::Filter;
+use crate::client::Client;
+
+/// Show applications and units with their levels, and what to do
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these applications, units, or what is at this level
+    #[arg(value_name = "APP|APP/UNIT|LEVEL")]
+    filters: Vec<String>,
+    /// Of all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Stay and show each change
+    #[arg(short, long)]
+    watch: bool,
+    /// Exit with 10 to 13 unless all is active
+    #[arg(long, conflicts_with = "watch")]
+    exit_status: bool,
+}
+
+/// Which part of what is on the server to show, and how.
+struct Query {
+    /// As on the wire: `-` for all.
+    namespace: String,
+    filter: Filter,
+    output: Output,
+}
+
+impl Query {
+    fn view(&self, client: &Client, applications: Vec<render::status::ApplicationView>) -> View {
+        View {
+            server: client.url().to_string(),
+            namespace: (self.namespace != "-").then(|| self.namespace.clone()),
+            applications: applications
+                .into_iter()
+                .filter_map(|a| self.filter.apply(a))
+                .collect(),
+        }
+    }
+
+    /// Whether every status is needed, or only those that ask for an action.
+    fn is_wide(&self) -> bool {
+        self.output == Output::Wide
+    }
+}
+
+/// Shows once, or stays.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let query = Query {
+        namespace: if args.all_namespaces {
+            "-".to_string()
+        } else {
+            context.namespace()
+        },
+        filter: Filter::parse(&args.filters)?,
+        output: context.output,
+    };
+    let client = context.connect().await?;
+    if args.watch {
+        return live::run(&client, &query).await;
+    }
+    let names = query.filter.names().filter(|_| !args.all_namespaces);
+    let applications = gather::applications(&client, &query.namespace, names).await?;
+    let applications = gather::views(&client, applications, query.is_wide()).await?;
+    let view = query.view(&client, applications);
+    show(&view, &query)?;
+    let missing = query.filter.missing(&view);
+    for name in &missing {
+        say(&format!(
+            "error: there is no {name} in namespace {}",
+            query.namespace
+        ));
+    }
+    if view.applications.is_empty() && missing.is_empty() {
+        say(&nothing_there(context, &query));
+    }
+    Ok(match args.exit_status {
+        _ if !missing.is_empty() => Exit::NotFound,
+        true => verdict::of(&view),
+        false => Exit::Ok,
+    })
+}
+
+fn nothing_there(context: &Context, query: &Query) -> String {
+    if !query.filter.is_empty() {
+        return "nothing matches".to_string();
+    }
+    let place = match query.namespace.as_str() {
+        "-" => String::new(),
+        namespace => format!(" in namespace {namespace}"),
+    };
+    let command = context.hint("report web/0 --level active");
+    format!("there are no applications{place}; report the first: {command}")
+}
+
+/// Prints in the format asked for. Of nothing a table shows nothing.
+fn show(view: &View, query: &Query) -> anyhow::Result<()> {
+    match query.output {
+        Output::Json | Output::Yaml => print_value(&value(view)?, query.output),
+        _ if view.applications.is_empty() => Ok(()),
+        output => {
+            let wide = output == Output::Wide;
+            let text = render::status::render(view, wide, Timestamp::now(), screen());
+            Ok(print(&text)?)
+        }
+    }
+}
+
+/// `{"applications": [...]}`, each an Application with its units as `units`.
+fn value(view: &View) -> anyhow::Result<Value> {
+    let mut applications = Vec::new();
+    for shown in &view.applications {
+        let mut application = json::from_message(&shown.application, "Application")?;
+        let units: anyhow::Result<Vec<Value>> = shown
+            .units
+            .iter()
+            .map(|unit| json::from_message(unit, "Unit"))
+            .collect();
+        application["units"] = Value::Array(units?);
+        applications.push(application);
+    }
+    Ok(serde_json::json!({ "applications": applications }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::render::status::ApplicationView;
+    use crate::proto::v1::Application;
+    use crate::proto::v1::Unit;
+
+    #[test]
+    fn json_has_units_under_their_application() {
+        let view = View {
+            applications: vec![ApplicationView {
+                application: Application {
+                    name: "web".into(),
+                    ..Application::default()
+                },
+                units: vec![Unit {
+                    name: "web/0".into(),
+                    level: 3,
+                    ..Unit::default()
+                }],
+                ..ApplicationView::default()
+            }],
+            ..View::default()
+        };
+        let value = value(&view).expect("json");
+        assert_eq!(value["applications"][0]["name"], "web");
+        assert_eq!(
+            value["applications"][0]["units"][0]["level"],
+            "LEVEL_ACTIVE"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! `status --exit-status`: one number for everything shown.
+
+use crate::cli::exit::Exit;
+use crate::cli::render::status::View;
+use crate::cli::render::status::level_of;
+use crate::proto::v1::Application;
+use crate::proto::v1::Level;
+
+/// The worst of all: error, blocked, unknown or stale, waiting or maintenance, fine. Of nothing,
+/// nothing is known.
+pub fn of(view: &View) -> Exit {
+    let worst = |exits: &[Exit]| {
+        let order = [Exit::Error, Exit::Blocked, Exit::Unknown, Exit::Busy];
+        order
+            .into_iter()
+            .find(|exit| exits.contains(exit))
+            .unwrap_or(Exit::Ok)
+    };
+    if view.applications.is_empty() {
+        return Exit::Unknown;
+    }
+    let exits = view
+        .applications
+        .iter()
+        .map(|a| of_application(&a.application));
+    worst(&exits.collect::<Vec<_>>())
+}
+
+fn of_application(application: &Application) -> Exit {
+    let silent = application
+        .status
+        .as_ref()
+        .is_some_and(|s| 0 < s.stale_units + s.lost_units);
+    match level_of(application) {
+        Level::Error => Exit::Error,
+        Level::Blocked => Exit::Blocked,
+        Level::Unknown | Level::Unspecified => Exit::Unknown,
+        // Green that nobody has confirmed lately is not green.
+        _ if silent => Exit::Unknown,
+        Level::Waiting | Level::Maintenance => Exit::Busy,
+        // Ended on purpose is no trouble.
+        Level::Active | Level::Terminated => Exit::Ok,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::render::status::ApplicationView;
+    use crate::proto::v1::AggregatedStatus;
+
+    fn exit(levels: &[Level], stale_units: i32) -> Exit {
+        let mk = |level: &Level| ApplicationView {
+            application: Application {
+                status: Some(AggregatedStatus {
+                    level: i32::from(*level),
+                    stale_units,
+                    ..AggregatedStatus::default()
+                }),
+                ..Application::default()
+            },
+            ..ApplicationView::default()
+        };
+        of(&View {
+            applications: levels.iter().map(mk).collect(),
+            ..View::default()
+        })
+    }
+
+    #[test]
+    fn the_worst_counts() {
+        use Level::*;
+        for (levels, stale, expected) in [
+            (&[Active, Active][..], 0, Exit::Ok),
+            (&[Active, Terminated], 0, Exit::Ok),
+            (&[Active, Waiting], 0, Exit::Busy),
+            (&[Maintenance], 0, Exit::Busy),
+            (&[Active], 1, Exit::Unknown),
+            (&[Waiting, Unknown], 0, Exit::Unknown),
+            (&[Blocked, Unknown], 1, Exit::Blocked),
+            (&[Blocked, Error, Active], 0, Exit::Error),
+            (&[], 0, Exit::Unknown),
+        ] {
+            assert_eq!(exit(levels, stale), expected, "{levels:?} {stale}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! `bellwether wait`: blocks until applications are as wanted.
+
+mod goal;
+
+use std::io;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio::time::timeout_at;
+
+use crate::cli::context::Context;
+use crate::cli::context::say;
+use crate::cli::context::terminal_width;
+use crate::cli::exit::Exit;
+use crate::cli::level::LevelWord;
+use crate::cli::render::one_line;
+use crate::cli::render::table::fit;
+use crate::cli::span;
+use crate::cli::wait::goal::Goal;
+use crate::cli::wait::goal::Progress;
+use crate::cli::wait::goal::Standing;
+use crate::client::Event;
+use crate::client::Watch;
+use crate::proto::v1::Level;
+use crate::proto::v1::WatchApplicationsRequest;
+
+/// The line on a terminal shows seconds.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// Wait until applications are at a level; they need not exist yet
+#[derive(clap::Args)]
+pub struct Args {
+    /// The applications
+    #[arg(value_name = "APP", required = true)]
+    applications: Vec<String>,
+    /// The level to wait for, or several
+    #[arg(
+        long = "for",
+        value_enum,
+        value_delimiter = ',',
+        value_name = "LEVEL,..."
+    )]
+    #[arg(default_value = "active")]
+    levels: Vec<LevelWord>,
+    /// Give up after this long, with exit code 124
+    #[arg(long, value_name = "SPAN", value_parser = span::parse, default_value = "10m")]
+    timeout: Duration,
+    /// It must hold for this long
+    #[arg(long, value_name = "SPAN", value_parser = span::parse, default_value = "0s")]
+    stable_for: Duration,
+    /// Give up at one of these levels, with exit code 6
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
+    fail_on: Vec<LevelWord>,
+    /// One of the applications is enough
+    #[arg(long, conflicts_with = "all")]
+    any: bool,
+    /// All of them, which is the default
+    #[arg(long)]
+    all: bool,
+}
+
+/// Waits.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let started = Instant::now();
+    let client = context.connect().await?;
+    let request = WatchApplicationsRequest {
+        namespace: context.namespace(),
+        applications: args.applications.clone(),
+        ..WatchApplicationsRequest::default()
+    };
+    let levels = |words: &[LevelWord]| words.iter().map(|w| Level::from(*w)).collect();
+    let goal = Goal {
+        levels: levels(&args.levels),
+        fail_on: levels(&args.fail_on),
+        any: args.any,
+        stable_for: args.stable_for,
+    };
+    let mut wait = Wait {
+        progress: Progress::new(goal, &args.applications),
+        line: Line::new(started, args.timeout),
+        deadline: started.checked_add(args.timeout),
+    };
+    wait.run(Watch::new(&client, request)).await
+}
+
+struct Wait {
+    progress: Progress,
+    line: Line,
+    /// Absent if it is further away than time goes.
+    deadline: Option<Instant>,
+}
+
+impl Wait {
+    async fn run(&mut self, mut watch: Watch) -> anyhow::Result<Exit> {
+        loop {
+            let now = Instant::now();
+            let standing = self.progress.standing(now);
+            if let Some(exit) = self.ended(&standing, now) {
+                return Ok(exit);
+            }
+            self.line.draw(&self.progress.describe());
+            let mut until = now + REDRAW;
+            if let Standing::Holding(met) = standing {
+                until = until.min(met);
+            }
+            until = self.deadline.map_or(until, |deadline| until.min(deadline));
+            let Ok(event) = timeout_at(until, watch.next()).await else {
+                continue;
+            };
+            let event = event?;
+            if let Event::Disconnected { error, .. } = &event {
+                self.line.note(&format!("disconnected: {error}"));
+            }
+            if self.progress.take(&event, Instant::now()) {
+                self.line.changed(&self.progress.describe());
+            }
+        }
+    }
+
+    fn ended(&mut self, standing: &Standing, now: Instant) -> Option<Exit> {
+        let (exit, words) = match standing {
+            Standing::Met => (Exit::Ok, self.progress.describe()),
+            Standing::Unmet(name) => {
+                let seen = self.progress.describe_one(name);
+                (
+                    Exit::Unmet,
+                    format!("error: the wait cannot be met any more: {seen}"),
+                )
+            }
+            _ if self.deadline.is_some_and(|deadline| deadline <= now) => {
+                let (after, seen) = (span::exact(self.line.timeout), self.progress.describe());
+                (
+                    Exit::TimedOut,
+                    format!("error: timed out after {after}: {seen}"),
+                )
+            }
+            _ => return None,
+        };
+        self.line.note(&words);
+        Some(exit)
+    }
+}
+
+/// What is said meanwhile, on stderr: one rewritten line on a terminal, a line per change
+/// otherwise.
+struct Line {
+    is_terminal: bool,
+    started: Instant,
+    timeout: Duration,
+}
+
+impl Line {
+    fn new(started: Instant, timeout: Duration) -> Line {
+        Line {
+            is_terminal: io::stderr().is_terminal(),
+            started,
+            timeout,
+        }
+    }
+
+    /// Rewrites the line; without a terminal there is none.
+    fn draw(&self, words: &str) {
+        if self.is_terminal {
+            let text = progress(words, self.started.elapsed(), self.timeout);
+            let text = fit(&text, Some(terminal_width().saturating_sub(1)), 0);
+            let _ = write!(io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+
+    /// Says a change where there is no line to rewrite.
+    fn changed(&self, words: &str) {
+        if !self.is_terminal {
+            say(&one_line(words));
+        }
+    }
+
+    /// Says what is to stay.
+    fn note(&self, words: &str) {
+        if self.is_terminal {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+        say(&one_line(words));
+    }
+}
+
+/// The times come first: a long message is cut, they are not.
+fn progress(words: &str, elapsed: Duration, timeout: Duration) -> String {
+    let left = span::exact(timeout.saturating_sub(elapsed));
+    format!(
+        "{} ({left} left)  {}",
+        span::exact(elapsed),
+        one_line(words)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_shows_level_elapsed_and_left() {
+        let text = progress(
+            "web waiting: for\ndb",
+            Duration::from_secs(12),
+            Duration::from_secs(600),
+        );
+        assert_eq!(text, "12s (9m48s left)  web waiting: for db");
+    }
+}

@@ -1,0 +1,46 @@
+//! `bellwether why APP`: the winner, the rule, and everything it beat.
+
+use jiff::Timestamp;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::json;
+use crate::cli::render;
+use crate::cli::target::Target;
+use crate::proto::v1::ExplainApplicationRequest;
+
+/// Say why an application is as it is: the status that won, the rule, what it beat, what to do
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application
+    #[arg(value_name = "APP")]
+    application: String,
+
+    /// How many of the beaten to list
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(i32).range(1..=1000))]
+    limit: i32,
+}
+
+/// Asks and prints.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    let request = client.request(ExplainApplicationRequest {
+        namespace: context.namespace(),
+        // Whoever pastes `web/0` here wants to know about `web`.
+        application: Target::parse(&args.application)?.application,
+        page_size: args.limit,
+        ..ExplainApplicationRequest::default()
+    });
+    let why = client.answer(client.applications().explain_application(request).await)?;
+    if context.is_structured() {
+        let value = json::from_message(&why, "ExplainApplicationResponse")?;
+        print_value(&value, context.output)?;
+    } else {
+        print(&render::why::render(&why, Timestamp::now(), screen()))?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,62 @@
+//! How long to wait before connecting again.
+
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_millis(100);
+const MAX: Duration = Duration::from_secs(5);
+
+/// Doubles from 100 ms to 5 s, with jitter so that the watchers of a restarted server do not come
+/// back all at once.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// The pause after one more failure, never shorter than what the server asked for.
+    pub(crate) fn pause(&mut self, asked: Option<Duration>) -> Duration {
+        self.pause_at(asked, random_fraction())
+    }
+
+    /// Starts over: the connection proved good.
+    pub(crate) fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    fn pause_at(&mut self, asked: Option<Duration>, fraction: f64) -> Duration {
+        let full = FIRST.saturating_mul(1 << self.failures.min(10)).min(MAX);
+        self.failures = self.failures.saturating_add(1);
+        let jittered = full.mul_f64(0.5 + fraction / 2.0);
+        // Also what the server asks for is spread, upwards only.
+        jittered.max(asked.unwrap_or_default().mul_f64(1.0 + fraction / 4.0))
+    }
+}
+
+/// From 0 to 1.
+fn random_fraction() -> f64 {
+    let number = getrandom::u32().unwrap_or(u32::MAX / 2);
+    f64::from(number) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_up_to_a_ceiling_and_starts_over() {
+        let mut backoff = Backoff::default();
+        let pauses: Vec<u128> = (0..8)
+            .map(|_| backoff.pause_at(None, 1.0).as_millis())
+            .collect();
+        assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        backoff.reset();
+        assert_eq!(backoff.pause_at(None, 0.0), Duration::from_millis(50));
+    }
+
+    #[test]
+    fn waits_at_least_as_long_as_asked() {
+        let asked = Duration::from_secs(20);
+        let pause = Backoff::default().pause(Some(asked));
+        assert!(asked <= pause && pause <= asked.mul_f64(1.25), "{pause:?}");
+    }
+}

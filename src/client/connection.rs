@@ -1,0 +1,174 @@
+//! One connection to one server.
+
+use std::time::Duration;
+
+use tonic::transport::Channel;
+use tonic::transport::Endpoint;
+
+use crate::client::error::Error;
+use crate::proto::v1::application_service_client::ApplicationServiceClient;
+use crate::proto::v1::report_service_client::ReportServiceClient;
+
+/// A server on the same network answers a connection within milliseconds; three lost packets fit.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A call that takes longer than this has met a fault, not load: commits take milliseconds.
+const CALL_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Finds a peer that went silently, well before the 15 s after which a watch is given up.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A small window per stream and a large one per connection, so that one stream that is not read
+/// cannot use up the budget for small frames and with it kill the connection of all the others.
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
+
+/// A server, reached. Cheap to clone: clones share the connection.
+#[derive(Debug, Clone)]
+pub struct Client {
+    url: String,
+    endpoint: Endpoint,
+    channel: Channel,
+}
+
+impl Client {
+    /// Connects to `url` (`http://HOST:PORT`; the scheme may be left out).
+    ///
+    /// # Errors
+    /// [`Error::InvalidServer`] if `url` is no address, [`Error::Unreachable`] if nobody answers
+    /// within 3 s.
+    pub async fn connect(url: &str) -> Result<Client, Error> {
+        let endpoint = endpoint(url)?;
+        let channel = endpoint
+            .connect()
+            .await
+            .map_err(|cause| Error::unreachable(url, &cause))?;
+        Ok(Client {
+            url: url.to_string(),
+            endpoint,
+            channel,
+        })
+    }
+
+    /// The same server over a new connection, made at the first call.
+    pub(crate) fn reconnected(&self) -> Client {
+        Client {
+            url: self.url.clone(),
+            endpoint: self.endpoint.clone(),
+            channel: self.endpoint.connect_lazy(),
+        }
+    }
+
+    /// A client of a server that is not there.
+    #[cfg(test)]
+    pub(crate) fn mk_lazy() -> Client {
+        let url = "http://127.0.0.1:1";
+        let endpoint = endpoint(url).expect("an address");
+        Client {
+            url: url.to_string(),
+            channel: endpoint.connect_lazy(),
+            endpoint,
+        }
+    }
+
+    /// Where the server is, as given.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// For calls of readers and operators.
+    pub fn applications(&self) -> ApplicationServiceClient<Channel> {
+        ApplicationServiceClient::new(self.channel.clone())
+    }
+
+    /// For calls of workers.
+    pub fn reports(&self) -> ReportServiceClient<Channel> {
+        ReportServiceClient::new(self.channel.clone())
+    }
+
+    /// Gives a unary request its deadline.
+    pub fn request<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        request.set_timeout(CALL_DEADLINE);
+        request
+    }
+
+    /// Decodes the answer of a call made with one of the stubs above.
+    ///
+    /// # Errors
+    /// What the server or the transport said.
+    pub fn answer<T>(&self, result: Result<tonic::Response<T>, tonic::Status>) -> Result<T, Error> {
+        result
+            .map(tonic::Response::into_inner)
+            .map_err(|status| Error::from_status(&self.url, status))
+    }
+}
+
+fn endpoint(url: &str) -> Result<Endpoint, Error> {
+    let invalid = |detail: &str| Error::InvalidServer {
+        url: url.to_string(),
+        detail: detail.to_string(),
+    };
+    let full = match url.split_once("://") {
+        Some(("http", _)) => url.to_string(),
+        Some(("https", _)) => return Err(invalid("this build speaks http only")),
+        Some((scheme, _)) => return Err(invalid(&format!("`{scheme}` is no known scheme"))),
+        None => format!("http://{url}"),
+    };
+    let endpoint = Endpoint::from_shared(full).map_err(|_| invalid("it does not parse"))?;
+    if endpoint.uri().host().is_none_or(str::is_empty) {
+        return Err(invalid("it names no host"));
+    }
+    Ok(endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_an_address_with_or_without_scheme() {
+        for url in [
+            "http://127.0.0.1:50051",
+            "localhost:50051",
+            "http://[::1]:50051",
+        ] {
+            assert!(endpoint(url).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_address() {
+        for (url, detail) in [
+            ("https://h:1", "this build speaks http only"),
+            ("redis://h:1", "`redis` is no known scheme"),
+            ("http://a b", "it does not parse"),
+        ] {
+            let error = endpoint(url).expect_err(url).to_string();
+            assert_eq!(
+                error,
+                format!("`{url}` is not the address of a server: {detail}; write http://HOST:PORT")
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn says_that_nobody_is_there() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}", free.local_addr().expect("bound"));
+        drop(free);
+        let error = Client::connect(&url).await.expect_err("nobody listens");
+        assert_eq!(
+            error.to_string(),
+            format!("cannot reach {url}: connection refused; is `bellwether serve` running there?")
+        );
+    }
+}

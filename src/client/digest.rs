@@ -1,0 +1,156 @@
+//! A watcher's copy of what it follows, reduced to what proves it: revision and level.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+use crate::proto::v1::Application;
+use crate::proto::v1::Level;
+
+type Name = (String, String);
+
+/// Which applications a watcher has been told of, and at which revision and level.
+#[derive(Debug, Default)]
+pub(crate) struct Copy {
+    known: BTreeMap<Name, (u64, i32)>,
+    sum: u64,
+    /// During a snapshot: what was known before it and has not come again.
+    unseen: BTreeSet<Name>,
+    in_snapshot: bool,
+}
+
+impl Copy {
+    /// Takes the newest state; false if it was known already.
+    pub(crate) fn upsert(&mut self, application: &Application) -> bool {
+        let name = (application.namespace.clone(), application.name.clone());
+        let level = application.status.as_ref().map_or(0, |s| s.level);
+        let now = (application.revision, level);
+        self.unseen.remove(&name);
+        if self.known.get(&name) == Some(&now) {
+            return false;
+        }
+        self.sum = self.sum.wrapping_add(hash(&name, now));
+        if let Some(before) = self.known.insert(name.clone(), now) {
+            self.sum = self.sum.wrapping_sub(hash(&name, before));
+        }
+        true
+    }
+
+    /// Forgets an application; false if it was not known.
+    pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> bool {
+        let name = (namespace.to_string(), name.to_string());
+        self.unseen.remove(&name);
+        let Some(before) = self.known.remove(&name) else {
+            return false;
+        };
+        self.sum = self.sum.wrapping_sub(hash(&name, before));
+        true
+    }
+
+    /// A snapshot begins. With `distrust` every application in it counts as news: after the store
+    /// lost writes, or when the digests differ, an equal revision proves nothing.
+    pub(crate) fn begin_snapshot(&mut self, distrust: bool) {
+        self.in_snapshot = true;
+        self.unseen = self.known.keys().cloned().collect();
+        if distrust {
+            for (name, state) in &mut self.known {
+                self.sum = self.sum.wrapping_sub(hash(name, *state));
+                *state = (0, 0);
+                self.sum = self.sum.wrapping_add(hash(name, *state));
+            }
+        }
+    }
+
+    /// The snapshot is complete: returns what it no longer holds, and forgets it.
+    pub(crate) fn end_snapshot(&mut self) -> Vec<Name> {
+        if !std::mem::take(&mut self.in_snapshot) {
+            return Vec::new();
+        }
+        let gone = std::mem::take(&mut self.unseen);
+        for (namespace, name) in &gone {
+            self.remove(namespace, name);
+        }
+        gone.into_iter().collect()
+    }
+
+    /// As `Bookmark.digest` is.
+    pub(crate) fn digest(&self) -> String {
+        format!("{:016x}", self.sum)
+    }
+}
+
+fn hash((namespace, name): &Name, (revision, level): (u64, i32)) -> u64 {
+    let level = Level::try_from(level)
+        .unwrap_or_default()
+        .as_str_name()
+        .trim_start_matches("LEVEL_")
+        .to_lowercase();
+    fnv1a(format!("{namespace}/{name}@{revision}={level}").as_bytes())
+}
+
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::AggregatedStatus;
+
+    fn mk_application(name: &str, revision: u64, level: Level) -> Application {
+        Application {
+            namespace: "default".into(),
+            name: name.into(),
+            revision,
+            status: Some(AggregatedStatus {
+                level: level.into(),
+                ..AggregatedStatus::default()
+            }),
+            ..Application::default()
+        }
+    }
+
+    #[test]
+    fn is_the_published_hash() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn depends_on_what_is_there_and_not_on_the_way_to_it() {
+        let mut copy = Copy::default();
+        assert_eq!(copy.digest(), "0000000000000000");
+        assert!(copy.upsert(&mk_application("web", 11, Level::Active)));
+        assert!(copy.upsert(&mk_application("db", 3, Level::Active)));
+        assert!(copy.upsert(&mk_application("web", 12, Level::Blocked)));
+        assert!(!copy.upsert(&mk_application("web", 12, Level::Blocked)));
+        assert!(copy.remove("default", "db"));
+        assert!(!copy.remove("default", "db"));
+        let expected = fnv1a(b"default/web@12=blocked");
+        assert_eq!(copy.digest(), format!("{expected:016x}"));
+    }
+
+    #[test]
+    fn a_snapshot_tells_what_is_gone() {
+        let mut copy = Copy::default();
+        copy.upsert(&mk_application("db", 1, Level::Active));
+        copy.upsert(&mk_application("web", 1, Level::Active));
+        copy.begin_snapshot(false);
+        assert!(!copy.upsert(&mk_application("web", 1, Level::Active)));
+        assert_eq!(copy.end_snapshot(), [("default".into(), "db".into())]);
+        assert_eq!(copy.end_snapshot(), []);
+    }
+
+    #[test]
+    fn a_distrusted_copy_is_told_everything_again() {
+        let mut copy = Copy::default();
+        let web = mk_application("web", 1, Level::Active);
+        copy.upsert(&web);
+        let before = copy.digest();
+        copy.begin_snapshot(true);
+        assert!(copy.upsert(&web));
+        assert_eq!(copy.end_snapshot(), []);
+        assert_eq!(copy.digest(), before);
+    }
+}

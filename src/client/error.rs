@@ -1,0 +1,221 @@
+//! What can go wrong between a client and a server, decoded once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use tonic::Code;
+use tonic_types::StatusExt;
+
+/// Why a call had no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The address given is none.
+    #[error("`{url}` is not the address of a server: {detail}; write http://HOST:PORT")]
+    InvalidServer {
+        /// As given.
+        url: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Nobody answered.
+    #[error("cannot reach {url}: {detail}; is `bellwether serve` running there?")]
+    Unreachable {
+        /// Where.
+        url: String,
+        /// The innermost cause.
+        detail: String,
+    },
+    /// The server answered, and said no.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+}
+
+/// A server's no, with its details.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// gRPC code.
+    pub code: Code,
+    /// The sentence.
+    pub message: String,
+    /// `ErrorInfo.reason`, in UPPER_SNAKE; empty if the server gave none.
+    pub reason: String,
+    /// `ErrorInfo.metadata`: the facts of the sentence.
+    pub metadata: BTreeMap<String, String>,
+    /// Field and what is wrong with it.
+    pub violations: Vec<(String, String)>,
+    /// When the server wants to be asked again.
+    pub retry_after: Option<Duration>,
+}
+
+impl Error {
+    /// Decodes the status of a call to `url`.
+    pub(crate) fn from_status(url: &str, status: tonic::Status) -> Error {
+        match std::error::Error::source(&status) {
+            // A status with a cause was made on this side: the call did not get through.
+            Some(cause) if status.code() == Code::Unavailable => Error::Unreachable {
+                url: url.to_string(),
+                detail: innermost(cause),
+            },
+            _ => Error::Refused(Box::new(Refusal::from(status))),
+        }
+    }
+
+    /// Makes the error of a connection to `url` that failed.
+    pub(crate) fn unreachable(url: &str, cause: &(dyn std::error::Error + 'static)) -> Error {
+        Error::Unreachable {
+            url: url.to_string(),
+            detail: innermost(cause),
+        }
+    }
+
+    /// The server's reason, if it answered with one.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Error::Refused(refusal) if !refusal.reason.is_empty() => Some(&refusal.reason),
+            _ => None,
+        }
+    }
+
+    /// The code the server answered with.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Error::Refused(refusal) => Some(refusal.code),
+            _ => None,
+        }
+    }
+
+    /// Whether what was asked for is not there.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(Code::NotFound)
+    }
+
+    /// Whether asking again, unchanged, can help.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Error::InvalidServer { .. } => false,
+            Error::Unreachable { .. } => true,
+            // UNKNOWN and INTERNAL are what a broken HTTP/2 stream looks like from here.
+            Error::Refused(refusal) => matches!(
+                refusal.code,
+                Code::Unavailable
+                    | Code::ResourceExhausted
+                    | Code::Aborted
+                    | Code::DeadlineExceeded
+                    | Code::Cancelled
+                    | Code::Unknown
+                    | Code::Internal
+            ),
+        }
+    }
+
+    /// When the server wants to be asked again, if it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Error::Refused(refusal) => refusal.retry_after,
+            _ => None,
+        }
+    }
+}
+
+impl From<tonic::Status> for Refusal {
+    fn from(status: tonic::Status) -> Refusal {
+        let details = status.get_error_details();
+        let info = details.error_info();
+        Refusal {
+            code: status.code(),
+            message: status.message().to_string(),
+            reason: info.map(|i| i.reason.clone()).unwrap_or_default(),
+            metadata: info
+                .map(|i| i.metadata.clone().into_iter().collect())
+                .unwrap_or_default(),
+            violations: details
+                .bad_request()
+                .map(|b| b.field_violations.as_slice())
+                .unwrap_or_default()
+                .iter()
+                .map(|v| (v.field.clone(), v.description.clone()))
+                .collect(),
+            retry_after: details.retry_info().and_then(|r| r.retry_delay),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.message.is_empty() {
+            write!(f, "the server answered {:?} without a word", self.code)?;
+        } else {
+            write!(f, "{}", self.message)?;
+        }
+        for (field, description) in &self.violations {
+            // The sentence often is the description of the only violation already.
+            if !self.message.contains(description.as_str()) {
+                write!(f, "; {field}: {description}")?;
+            }
+        }
+        if !self.reason.is_empty() {
+            write!(f, " [{}]", self.reason)?;
+        }
+        Ok(())
+    }
+}
+
+/// The outer layers of a transport error say `transport error` and no more.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(cause) = error.source() {
+        error = cause;
+    }
+    let text = error.to_string();
+    // `Connection refused (os error 111)`: the number helps nobody.
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic_types::ErrorDetails;
+
+    #[test]
+    fn decodes_reason_facts_and_retry() {
+        let mut details = ErrorDetails::new();
+        details.set_error_info("DRAINING", "bellwether", [("end".into(), "soon".into())]);
+        details.set_retry_info(Some(Duration::from_secs(3)));
+        let status =
+            tonic::Status::with_error_details(Code::Unavailable, "the server is ending", details);
+        let error = Error::from_status("http://h:1", status);
+        assert_eq!(error.reason(), Some("DRAINING"));
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+        assert!(error.is_passing());
+        assert_eq!(error.to_string(), "the server is ending [DRAINING]");
+    }
+
+    #[test]
+    fn names_each_violated_field() {
+        let mut details = ErrorDetails::new();
+        details.add_bad_request_violation("unit", "is empty");
+        details.add_bad_request_violation("status.level", "is 99");
+        let status =
+            tonic::Status::with_error_details(Code::InvalidArgument, "unit is empty", details);
+        let error = Error::from_status("http://h:1", status);
+        assert_eq!(error.to_string(), "unit is empty; status.level: is 99");
+        assert!(!error.is_passing());
+    }
+
+    #[test]
+    fn says_what_the_innermost_cause_was() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert_eq!(
+            Error::unreachable("http://h:1", &refused).to_string(),
+            "cannot reach http://h:1: connection refused; is `bellwether serve` running there?"
+        );
+    }
+}

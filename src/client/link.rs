@@ -1,0 +1,89 @@
+//! The stream under a watch: waiting, opening or open. May be polled and dropped at any point.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio::time::sleep_until;
+use tokio::time::timeout_at;
+use tonic::Code;
+use tonic::codec::Streaming;
+
+use crate::client::connection::Client;
+use crate::client::error::Error;
+use crate::client::error::Refusal;
+use crate::proto::v1::WatchApplicationsRequest;
+use crate::proto::v1::WatchApplicationsResponse;
+
+/// Bookmarks come every 5 s; after three that did not come nobody is there.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+type Opening = Pin<Box<dyn Future<Output = Result<Stream, Error>> + Send>>;
+type Stream = Streaming<WatchApplicationsResponse>;
+
+/// One attempt at following, from before the connection to its end.
+pub(crate) enum Link {
+    /// Nothing before this moment.
+    Waiting(Instant),
+    /// Until the server answers or the moment comes.
+    Opening(Opening, Instant),
+    /// Last heard at the moment.
+    Open(Box<Stream>, Instant),
+}
+
+impl Link {
+    /// Starts to open a stream.
+    pub(crate) fn open(client: &Client, request: WatchApplicationsRequest) -> Link {
+        let client = client.clone();
+        let opening = Box::pin(async move {
+            let result = client.applications().watch_applications(request).await;
+            client.answer(result)
+        });
+        Link::Opening(opening, Instant::now() + SILENCE_MAX)
+    }
+
+    /// The next message; `None` when it is time to open. Cancel safe: what was under way goes on
+    /// with the next call.
+    pub(crate) async fn next(
+        &mut self,
+        url: &str,
+    ) -> Result<Option<WatchApplicationsResponse>, Error> {
+        loop {
+            match self {
+                Link::Waiting(until) => {
+                    sleep_until(*until).await;
+                    return Ok(None);
+                }
+                Link::Opening(opening, deadline) => {
+                    let stream = timeout_at(*deadline, opening)
+                        .await
+                        .map_err(|_| silent(url))??;
+                    *self = Link::Open(Box::new(stream), Instant::now());
+                }
+                Link::Open(stream, heard) => {
+                    let message = timeout_at(*heard + SILENCE_MAX, stream.message())
+                        .await
+                        .map_err(|_| silent(url))?
+                        .map_err(|status| Error::from_status(url, status))?;
+                    *heard = Instant::now();
+                    return message.map(Some).ok_or_else(ended);
+                }
+            }
+        }
+    }
+}
+
+fn silent(url: &str) -> Error {
+    Error::Unreachable {
+        url: url.to_string(),
+        detail: format!("nothing heard for {} s", SILENCE_MAX.as_secs()),
+    }
+}
+
+fn ended() -> Error {
+    Error::Refused(Box::new(Refusal::from(tonic::Status::new(
+        Code::Unavailable,
+        "the server ended the stream",
+    ))))
+}

@@ -1,0 +1,311 @@
+//! Follows applications for as long as it is asked to, across restarts of the server.
+//!
+//! What a watcher sees: the applications that are there, [`Event::Current`], then changes. A lost
+//! connection shows as [`Event::Disconnected`]; the changes missed come after it. What has gone in
+//! the meantime is told as removed, so that whoever only applies the events has a true copy.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::client::backoff::Backoff;
+use crate::client::connection::Client;
+use crate::client::digest::Copy;
+use crate::client::error::Error;
+use crate::client::link::Link;
+use crate::proto::v1::Application;
+use crate::proto::v1::Unit;
+use crate::proto::v1::WatchApplicationsRequest;
+use crate::proto::v1::WatchApplicationsResponse;
+use crate::proto::v1::watch_applications_response::Event as WireEvent;
+
+/// What a watcher is told.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The newest state of an application, with its units if they were asked for.
+    Upserted(Box<Application>, Vec<Unit>),
+    /// An application is gone, or has left the filter.
+    Removed {
+        /// Namespace.
+        namespace: String,
+        /// Name.
+        name: String,
+    },
+    /// Everything up to now has been told: at the end of the snapshot, and again after each
+    /// [`Event::Disconnected`].
+    Current,
+    /// The connection is lost; the next call of [`Watch::next`] makes a new one after `pause`.
+    Disconnected {
+        /// Why.
+        error: Error,
+        /// How long the next call waits first.
+        pause: Duration,
+    },
+}
+
+/// A resumable stream of changes.
+pub struct Watch {
+    client: Client,
+    /// The filter; its resume token is where to go on.
+    request: WatchApplicationsRequest,
+    link: Link,
+    backoff: Backoff,
+    copy: Copy,
+    store_epoch: String,
+    current: bool,
+    told: VecDeque<Event>,
+}
+
+impl Watch {
+    /// Follows what `request` asks for, from a snapshot on. Nothing is sent before the first
+    /// [`Watch::next`].
+    pub fn new(client: &Client, request: WatchApplicationsRequest) -> Watch {
+        let mut copy = Copy::default();
+        copy.begin_snapshot(false);
+        Watch {
+            client: client.clone(),
+            request: WatchApplicationsRequest {
+                resume_token: String::new(),
+                ..request
+            },
+            link: Link::Waiting(Instant::now()),
+            backoff: Backoff::default(),
+            copy,
+            store_epoch: String::new(),
+            current: false,
+            told: VecDeque::new(),
+        }
+    }
+
+    /// The next event. Cancel safe.
+    ///
+    /// # Errors
+    /// Only what asking again cannot heal: a filter the server refuses, or missing rights.
+    pub async fn next(&mut self) -> Result<Event, Error> {
+        loop {
+            if let Some(event) = self.told.pop_front() {
+                return Ok(event);
+            }
+            match self.link.next(self.client.url()).await {
+                Ok(None) => self.link = Link::open(&self.client, self.request.clone()),
+                Ok(Some(message)) => self.take(message),
+                Err(error) if error.reason() == Some("RESUME_TOKEN_EXPIRED") => {
+                    self.start_over(false)
+                }
+                Err(error) if error.is_passing() => {
+                    let pause = self.disconnect(error.retry_after());
+                    self.told.push_back(Event::Disconnected { error, pause });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take(&mut self, message: WatchApplicationsResponse) {
+        if !message.store_epoch.is_empty() && message.store_epoch != self.store_epoch {
+            let known_before = !self.store_epoch.is_empty();
+            self.store_epoch = message.store_epoch;
+            if known_before {
+                // Acknowledged writes may be lost: what we hold may be newer than what is there.
+                return self.start_over(true);
+            }
+        }
+        if !message.resume_token.is_empty() {
+            self.request.resume_token = message.resume_token;
+        }
+        match message.event {
+            Some(WireEvent::Upserted(application)) => {
+                if self.copy.upsert(&application) {
+                    let event = Event::Upserted(Box::new(application), message.units);
+                    self.told.push_back(event);
+                }
+            }
+            Some(WireEvent::Removed(removed)) => self.remove(removed.namespace, removed.name),
+            Some(WireEvent::SnapshotComplete(_)) => {
+                for (namespace, name) in self.copy.end_snapshot() {
+                    self.told.push_back(Event::Removed { namespace, name });
+                }
+                self.tell_current();
+            }
+            Some(WireEvent::Bookmark(bookmark)) => {
+                if bookmark.digest == self.copy.digest() {
+                    // Only a proven copy ends the backing off, not a mere answer.
+                    self.backoff.reset();
+                    self.tell_current();
+                } else {
+                    self.start_over(true);
+                }
+            }
+            Some(WireEvent::Drain(drain)) => {
+                let asked = drain.reconnect_after.and_then(|d| d.try_into().ok());
+                self.disconnect(asked);
+            }
+            None => {}
+        }
+    }
+
+    fn remove(&mut self, namespace: String, name: String) {
+        if self.copy.remove(&namespace, &name) {
+            self.told.push_back(Event::Removed { namespace, name });
+        }
+    }
+
+    fn tell_current(&mut self) {
+        if !std::mem::replace(&mut self.current, true) {
+            self.told.push_back(Event::Current);
+        }
+    }
+
+    /// Goes back to a snapshot, after a pause: a server that is wrong again and again must not be
+    /// asked for everything without one.
+    fn start_over(&mut self, distrust: bool) {
+        self.request.resume_token.clear();
+        self.copy.begin_snapshot(distrust);
+        self.disconnect(None);
+    }
+
+    fn disconnect(&mut self, asked: Option<Duration>) -> Duration {
+        let pause = self.backoff.pause(asked);
+        self.current = false;
+        // Within the old connection a peer that went silently would be waited for again.
+        self.client = self.client.reconnected();
+        self.link = Link::Waiting(Instant::now() + pause);
+        if self.request.resume_token.is_empty() {
+            // The snapshot that was under way begins anew.
+            self.copy.begin_snapshot(false);
+        }
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::ApplicationRemoved;
+    use crate::proto::v1::Bookmark;
+    use crate::proto::v1::SnapshotComplete;
+
+    fn mk_watch() -> Watch {
+        Watch::new(&Client::mk_lazy(), WatchApplicationsRequest::default())
+    }
+
+    fn mk_message(event: WireEvent) -> WatchApplicationsResponse {
+        WatchApplicationsResponse {
+            event: Some(event),
+            store_epoch: "one".into(),
+            ..WatchApplicationsResponse::default()
+        }
+    }
+
+    fn mk_upsert(name: &str, revision: u64) -> WatchApplicationsResponse {
+        mk_message(WireEvent::Upserted(Application {
+            namespace: "default".into(),
+            name: name.into(),
+            revision,
+            ..Application::default()
+        }))
+    }
+
+    fn mk_complete(resume_token: &str) -> WatchApplicationsResponse {
+        WatchApplicationsResponse {
+            resume_token: resume_token.into(),
+            ..mk_message(WireEvent::SnapshotComplete(SnapshotComplete::default()))
+        }
+    }
+
+    fn mk_bookmark(digest: &str) -> WatchApplicationsResponse {
+        mk_message(WireEvent::Bookmark(Bookmark {
+            digest: digest.into(),
+            ..Bookmark::default()
+        }))
+    }
+
+    /// What has been told since the last look, one word an event.
+    fn told(watch: &mut Watch) -> String {
+        let words = watch.told.drain(..).map(|event| match event {
+            Event::Upserted(application, _) => format!("+{}", application.name),
+            Event::Removed { name, .. } => format!("-{name}"),
+            Event::Current => "current".to_string(),
+            Event::Disconnected { .. } => "disconnected".to_string(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[tokio::test]
+    async fn tells_the_snapshot_and_then_changes() {
+        let mut watch = mk_watch();
+        watch.take(mk_upsert("web", 1));
+        watch.take(mk_complete("t1"));
+        watch.take(mk_upsert("web", 2));
+        watch.take(mk_upsert("web", 2));
+        assert_eq!(told(&mut watch), "+web current +web");
+        assert_eq!(watch.request.resume_token, "t1");
+        watch.take(mk_message(WireEvent::Removed(ApplicationRemoved {
+            namespace: "default".into(),
+            name: "web".into(),
+        })));
+        assert_eq!(told(&mut watch), "-web");
+    }
+
+    #[tokio::test]
+    async fn a_bookmark_that_proves_the_copy_changes_nothing() {
+        let mut watch = mk_watch();
+        watch.take(mk_complete("t1"));
+        watch.take(mk_bookmark("0000000000000000"));
+        assert_eq!(told(&mut watch), "current");
+        assert_eq!(watch.request.resume_token, "t1");
+    }
+
+    #[tokio::test]
+    async fn a_bookmark_that_disagrees_starts_over() {
+        let mut watch = mk_watch();
+        watch.take(mk_upsert("db", 1));
+        watch.take(mk_upsert("web", 1));
+        watch.take(mk_complete("t1"));
+        watch.take(mk_bookmark("00000000deadbeef"));
+        assert_eq!(told(&mut watch), "+db +web current");
+        assert_eq!(watch.request.resume_token, "");
+        assert!(matches!(watch.link, Link::Waiting(_)));
+        watch.take(mk_upsert("web", 1));
+        watch.take(mk_complete("t2"));
+        assert_eq!(told(&mut watch), "+web -db current");
+    }
+
+    #[tokio::test]
+    async fn another_store_epoch_starts_over() {
+        let mut watch = mk_watch();
+        watch.take(mk_upsert("web", 7));
+        watch.take(mk_complete("t1"));
+        told(&mut watch);
+        watch.take(WatchApplicationsResponse {
+            store_epoch: "two".into(),
+            ..mk_upsert("web", 3)
+        });
+        assert_eq!(watch.request.resume_token, "");
+        assert!(matches!(watch.link, Link::Waiting(_)));
+    }
+
+    #[tokio::test]
+    async fn a_resumed_watch_says_when_it_is_current_again() {
+        let mut watch = mk_watch();
+        watch.take(mk_complete("t1"));
+        watch.disconnect(None);
+        told(&mut watch);
+        watch.take(mk_bookmark("0000000000000000"));
+        assert_eq!(told(&mut watch), "current");
+    }
+
+    #[tokio::test]
+    async fn goes_on_after_nobody_answered() {
+        let mut watch = mk_watch();
+        let event = watch.next().await.expect("passes");
+        assert!(matches!(
+            event,
+            Event::Disconnected {
+                error: Error::Unreachable { .. },
+                ..
+            }
+        ));
+    }
+}

@@ -1,0 +1,398 @@
+//! What the server is told: flags, then `BELLWETHER_*` variables, then the configuration file, then defaults. Checked
+//! once, here, before anything is opened.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::aggregator;
+use crate::domain::limits::Limits;
+use crate::service;
+use crate::store::Retention;
+
+/// Flags of `bellwether serve`, each also a variable and a key of the file.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Flags {
+    /// Address for gRPC; port 0 picks a free one
+    #[arg(long, env = "BELLWETHER_GRPC_LISTEN", value_name = "ADDRESS")]
+    pub grpc_listen: Option<SocketAddr>,
+    /// Address for /metrics, /livez and /readyz; port 0 picks a free one
+    #[arg(long, env = "BELLWETHER_OPS_LISTEN", value_name = "ADDRESS")]
+    pub ops_listen: Option<SocketAddr>,
+    /// Where to remember: embedded or memory
+    #[arg(long, env = "BELLWETHER_STORE", value_name = "STORE")]
+    pub store: Option<String>,
+    /// Remember in memory only: the same as --store memory
+    #[arg(long, env = "BELLWETHER_EPHEMERAL")]
+    pub ephemeral: bool,
+    /// Directory of the embedded store
+    #[arg(long, env = "BELLWETHER_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// File with the same settings and the limits, in TOML
+    #[arg(long, env = "BELLWETHER_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Serve addresses beyond this machine without TLS and authentication
+    #[arg(long, env = "BELLWETHER_INSECURE")]
+    pub insecure: bool,
+}
+
+/// The configuration file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    grpc_listen: Option<SocketAddr>,
+    ops_listen: Option<SocketAddr>,
+    store: Option<String>,
+    data_dir: Option<PathBuf>,
+    ephemeral: bool,
+    insecure: bool,
+    drain_deadline_seconds: Option<u64>,
+    limits: FileLimits,
+    history: FileHistory,
+}
+
+/// `[limits]`: the names are those that errors give.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileLimits {
+    applications_max: Option<usize>,
+    units_max: Option<usize>,
+    statuses_per_unit_max: Option<usize>,
+    keys_per_component_max: Option<usize>,
+    request_ids_max: Option<usize>,
+    mailbox_max: Option<usize>,
+    connections_max: Option<usize>,
+    calls_per_connection_max: Option<u32>,
+    watch_streams_max: Option<usize>,
+    request_bytes_max: Option<usize>,
+}
+
+/// `[history]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileHistory {
+    events_max: Option<u64>,
+    event_age_max_seconds: Option<u64>,
+    tombstones_max: Option<usize>,
+}
+
+/// Where to remember.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreChoice {
+    /// In a data directory.
+    Embedded(PathBuf),
+    /// In memory, until the process ends.
+    Memory,
+}
+
+/// Everything the server is told, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Address for gRPC.
+    pub grpc_listen: SocketAddr,
+    /// Address for operators.
+    pub ops_listen: SocketAddr,
+    /// Where to remember.
+    pub store: StoreChoice,
+    /// How long open calls may take to end when the server stops.
+    pub drain_deadline: Duration,
+    /// Bounds of deciding.
+    pub aggregator: aggregator::Options,
+    /// Bounds of speaking.
+    pub service: service::Options,
+    /// How much history is kept.
+    pub retention: Retention,
+}
+
+/// Why a configuration does not do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("read configuration file {}: {source}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The file is not what it should be; the message names line and key.
+    #[error("configuration file {}: {source}", path.display())]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong in it.
+        source: Box<toml::de::Error>,
+    },
+    /// A store that is not known.
+    #[error("store {given:?} is not known; give embedded or memory")]
+    UnknownStore {
+        /// What was given.
+        given: String,
+    },
+    /// Two settings that cannot both hold.
+    #[error(
+        "--ephemeral is --store memory, but --store {given} is given too; leave one of them out"
+    )]
+    EphemeralAndStore {
+        /// The other store.
+        given: String,
+    },
+    /// Beyond this machine, without protection.
+    #[error(
+        "{flag} {address} can be reached from other machines, and there is no TLS or authentication; \
+         listen on 127.0.0.1, or say --insecure if the network protects it"
+    )]
+    Unprotected {
+        /// Which flag.
+        flag: &'static str,
+        /// Its value.
+        address: SocketAddr,
+    },
+    /// A limit that lets nothing through.
+    #[error("limit {limit} is 0, so nothing could be served; give 1 or more")]
+    ZeroLimit {
+        /// Which limit.
+        limit: &'static str,
+    },
+}
+
+impl Config {
+    /// Puts flags, variables (clap has merged these), file and defaults together, and checks the result.
+    pub fn load(flags: Flags) -> Result<Config, Error> {
+        let file = match &flags.config {
+            Some(path) => File::read(path)?,
+            None => File::default(),
+        };
+        let insecure = flags.insecure || file.insecure;
+        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let grpc_listen = flags
+            .grpc_listen
+            .or(file.grpc_listen)
+            .unwrap_or(local(50051));
+        let ops_listen = flags.ops_listen.or(file.ops_listen).unwrap_or(local(9090));
+        for (flag, address) in [("--grpc-listen", grpc_listen), ("--ops-listen", ops_listen)] {
+            if !insecure && !address.ip().is_loopback() {
+                return Err(Error::Unprotected { flag, address });
+            }
+        }
+        let data_dir = flags.data_dir.or(file.data_dir);
+        let data_dir = data_dir.unwrap_or_else(|| PathBuf::from("bellwether-data"));
+        let ephemeral = flags.ephemeral || file.ephemeral;
+        let config = Config {
+            grpc_listen,
+            ops_listen,
+            store: choose_store(flags.store.or(file.store), ephemeral, data_dir)?,
+            // Within the 30 s that Kubernetes and systemd give before they kill.
+            drain_deadline: Duration::from_secs(file.drain_deadline_seconds.unwrap_or(10)),
+            aggregator: file.limits.aggregator(),
+            service: file.limits.service(),
+            retention: file.history.retention(),
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// A configuration for tests and for programs that embed the server: free ports, nothing on disk.
+    pub fn ephemeral() -> Config {
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Config {
+            grpc_listen: anywhere,
+            ops_listen: anywhere,
+            store: StoreChoice::Memory,
+            drain_deadline: Duration::from_secs(10),
+            aggregator: aggregator::Options::default(),
+            service: service::Options::default(),
+            retention: Retention::default(),
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let limits = [
+            ("applications_max", self.aggregator.applications_max),
+            ("units_max", self.aggregator.limits.units_max),
+            (
+                "statuses_per_unit_max",
+                self.aggregator.limits.statuses_per_unit_max,
+            ),
+            (
+                "keys_per_component_max",
+                self.aggregator.limits.keys_per_component_max,
+            ),
+            ("mailbox_max", self.aggregator.mailbox_max),
+            ("connections_max", self.service.connections_max),
+            ("watch_streams_max", self.service.watch_streams_max),
+            ("request_bytes_max", self.service.request_bytes_max),
+            (
+                "calls_per_connection_max",
+                self.service.calls_per_connection_max as usize,
+            ),
+        ];
+        match limits.into_iter().find(|(_, value)| *value == 0) {
+            Some((limit, _)) => Err(Error::ZeroLimit { limit }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn choose_store(
+    given: Option<String>,
+    ephemeral: bool,
+    data_dir: PathBuf,
+) -> Result<StoreChoice, Error> {
+    match (given.as_deref(), ephemeral) {
+        (None | Some("memory"), true) | (Some("memory"), false) => Ok(StoreChoice::Memory),
+        (None | Some("embedded"), false) => Ok(StoreChoice::Embedded(data_dir)),
+        (Some(given), true) => Err(Error::EphemeralAndStore {
+            given: given.to_string(),
+        }),
+        (Some(given), false) => Err(Error::UnknownStore {
+            given: given.to_string(),
+        }),
+    }
+}
+
+impl File {
+    fn read(path: &Path) -> Result<File, Error> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        toml::from_str(&text).map_err(|source| Error::Parse {
+            path: path.to_path_buf(),
+            source: Box::new(source),
+        })
+    }
+}
+
+impl FileLimits {
+    fn aggregator(&self) -> aggregator::Options {
+        let default = aggregator::Options::default();
+        let limits = Limits::default();
+        aggregator::Options {
+            limits: Limits {
+                units_max: self.units_max.unwrap_or(limits.units_max),
+                statuses_per_unit_max: self
+                    .statuses_per_unit_max
+                    .unwrap_or(limits.statuses_per_unit_max),
+                keys_per_component_max: self
+                    .keys_per_component_max
+                    .unwrap_or(limits.keys_per_component_max),
+                request_ids_max: self.request_ids_max.unwrap_or(limits.request_ids_max),
+            },
+            applications_max: self.applications_max.unwrap_or(default.applications_max),
+            mailbox_max: self.mailbox_max.unwrap_or(default.mailbox_max),
+            ..default
+        }
+    }
+
+    fn service(&self) -> service::Options {
+        let default = service::Options::default();
+        service::Options {
+            connections_max: self.connections_max.unwrap_or(default.connections_max),
+            calls_per_connection_max: self
+                .calls_per_connection_max
+                .unwrap_or(default.calls_per_connection_max),
+            watch_streams_max: self.watch_streams_max.unwrap_or(default.watch_streams_max),
+            request_bytes_max: self.request_bytes_max.unwrap_or(default.request_bytes_max),
+            ..default
+        }
+    }
+}
+
+impl FileHistory {
+    fn retention(&self) -> Retention {
+        let default = Retention::default();
+        let age = self.event_age_max_seconds.map(Duration::from_secs);
+        Retention {
+            events_max: self.events_max.unwrap_or(default.events_max),
+            event_age_max: age.unwrap_or(default.event_age_max),
+            tombstones_max: self.tombstones_max.unwrap_or(default.tombstones_max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> Flags {
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        std::fs::write(&path, text).unwrap();
+        Flags {
+            config: Some(path.keep().unwrap()),
+            ..Flags::default()
+        }
+    }
+
+    fn load(flags: Flags) -> Result<Config, String> {
+        let path = flags.config.clone();
+        let loaded = Config::load(flags).map_err(|e| e.to_string());
+        path.map(std::fs::remove_file).transpose().unwrap();
+        loaded
+    }
+
+    #[test]
+    fn flags_beat_the_file_and_the_file_beats_defaults() {
+        let text =
+            "ops_listen = '127.0.0.1:7'\ngrpc_listen = '127.0.0.1:8'\n[limits]\nunits_max = 5";
+        let flags = Flags {
+            grpc_listen: Some(([127, 0, 0, 1], 9).into()),
+            ..file(text)
+        };
+        let config = load(flags).unwrap();
+        assert_eq!(config.grpc_listen.port(), 9);
+        assert_eq!(config.ops_listen.port(), 7);
+        assert_eq!(config.aggregator.limits.units_max, 5);
+        assert_eq!(
+            config.store,
+            StoreChoice::Embedded("bellwether-data".into())
+        );
+    }
+
+    #[test]
+    fn what_does_not_do_is_said() {
+        let store = |store: &str| Flags {
+            store: Some(store.into()),
+            ..Flags::default()
+        };
+        let open = Flags {
+            grpc_listen: Some(([0, 0, 0, 0], 50051).into()),
+            ..Flags::default()
+        };
+        let both = Flags {
+            ephemeral: true,
+            ..store("embedded")
+        };
+        let cases = [
+            (store("etcd"), "give embedded or memory"),
+            (open.clone(), "say --insecure"),
+            (both, "leave one of them out"),
+            (file("grpc_port = 5"), "unknown field `grpc_port`"),
+            (file("[limits]\nunits_max = 0"), "limit units_max is 0"),
+            (file("[limits]\nunits_max = 'many'"), "invalid type"),
+        ];
+        for (flags, expected) in cases {
+            let error = load(flags).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(
+            load(Flags {
+                insecure: true,
+                ..open
+            })
+            .is_ok()
+        );
+        let missing = Flags {
+            config: Some("/nowhere/bellwether.toml".into()),
+            ..Flags::default()
+        };
+        assert!(
+            Config::load(missing)
+                .unwrap_err()
+                .to_string()
+                .contains("/nowhere")
+        );
+    }
+}

@@ -1,0 +1,413 @@
+//! `ApplicationService`: for readers, watchers and operators.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use crate::aggregator::Aggregator;
+use crate::domain::app::AppState;
+use crate::domain::command::{self, Command};
+use crate::domain::derive::derive;
+use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::request::Outcome;
+use crate::domain::revision::Revision;
+use crate::domain::status::{Kind, StatusKey};
+use crate::proto::v1;
+use crate::proto::v1::application_service_server::ApplicationService;
+use crate::service::code::Problem;
+use crate::service::convert::{self, Fields, Page, PageToken};
+use crate::service::observe::Deadline;
+use crate::service::watch::{WatchStream, Watches};
+use crate::store::Store;
+use crate::watch::Hub;
+
+/// Serves applications.
+pub struct Applications {
+    aggregator: Aggregator,
+    hub: Arc<Hub>,
+    store: Arc<dyn Store>,
+    watches: Watches,
+}
+
+impl Applications {
+    /// Serves what the aggregator decides and the hub follows.
+    pub fn new(
+        aggregator: Aggregator,
+        hub: Arc<Hub>,
+        store: Arc<dyn Store>,
+        watches: Watches,
+    ) -> Applications {
+        Applications {
+            aggregator,
+            hub,
+            store,
+            watches,
+        }
+    }
+
+    /// Reads an application that there is, at `min_revision` or later.
+    async fn read<T>(
+        &self,
+        app: &AppName,
+        min_revision: u64,
+        read: impl FnOnce(&AppState) -> T,
+    ) -> Result<T, Problem> {
+        let revision = Revision(min_revision);
+        if 0 < min_revision {
+            self.hub.wait_for(app, revision).await;
+        }
+        // A task is not started for what is not there.
+        if self.hub.get(app).is_none() {
+            return Err(Problem::application_not_found(app));
+        }
+        let result = self.aggregator.read(app, revision, read).await;
+        result.map_err(|e| Problem::of(app, e))
+    }
+
+    async fn apply(
+        &self,
+        app: &AppName,
+        id: Option<Arc<str>>,
+        command: Command,
+    ) -> Result<Outcome, Problem> {
+        let request = command::Request { id, command };
+        self.aggregator
+            .apply(app, request)
+            .await
+            .map_err(|e| Problem::of(app, e))
+    }
+}
+
+#[tonic::async_trait]
+impl ApplicationService for Applications {
+    type WatchApplicationsStream = WatchStream;
+
+    async fn get_application(
+        &self,
+        request: Request<v1::GetApplicationRequest>,
+    ) -> Result<Response<v1::GetApplicationResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let app = fields.finish(app)?;
+        if 0 < wire.min_revision {
+            self.hub.wait_for(&app, Revision(wire.min_revision)).await;
+        }
+        let entry = self
+            .hub
+            .get(&app)
+            .ok_or_else(|| Problem::application_not_found(&app))?;
+        Ok(Response::new(v1::GetApplicationResponse {
+            application: Some(convert::application(&app, &entry.head)),
+        }))
+    }
+
+    async fn list_applications(
+        &self,
+        request: Request<v1::ListApplicationsRequest>,
+    ) -> Result<Response<v1::ListApplicationsResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let namespace = fields.namespace(&wire.namespace);
+        let levels = convert::levels(&mut fields, &wire.levels);
+        let (namespace, levels) = fields.finish(namespace.zip(levels))?;
+        let page = Page::from_wire(wire.page_size)?;
+        let token = PageToken::of(
+            "ListApplications",
+            &[namespace.as_deref().unwrap_or("-"), &format!("{levels:?}")],
+        );
+        let after: Option<AppName> = token.read(&wire.page_token)?;
+        let mut found = self
+            .hub
+            .list(namespace.as_deref(), after.as_ref(), &levels, page.0 + 1);
+        let more = page.0 < found.len();
+        found.truncate(page.0);
+        let last = found.last().map(|entry| &entry.app).filter(|_| more);
+        Ok(Response::new(v1::ListApplicationsResponse {
+            next_page_token: token.write(last),
+            applications: found
+                .iter()
+                .map(|entry| convert::application(&entry.app, &entry.head))
+                .collect(),
+        }))
+    }
+
+    async fn explain_application(
+        &self,
+        request: Request<v1::ExplainApplicationRequest>,
+    ) -> Result<Response<v1::ExplainApplicationResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let app = fields.finish(app)?;
+        let page = Page::from_wire(wire.page_size)?;
+        let explain = |state: &AppState| explain(state, page.0);
+        let answer = self.read(&app, wire.min_revision, explain).await?;
+        Ok(Response::new(answer))
+    }
+
+    async fn list_statuses(
+        &self,
+        request: Request<v1::ListStatusesRequest>,
+    ) -> Result<Response<v1::ListStatusesResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let unit = fields.unit_or_application("unit", &wire.unit);
+        let (app, unit) = fields.finish(app.zip(unit))?;
+        let page = Page::from_wire(wire.page_size)?;
+        let token = PageToken::of("ListStatuses", &[&app.to_string(), unit.as_str()]);
+        let after: Option<StatusKey> = token.read(&wire.page_token)?;
+        let list = |state: &AppState| statuses(state, &unit, after.as_ref(), page.0);
+        let (statuses, next) = self.read(&app, wire.min_revision, list).await?;
+        Ok(Response::new(v1::ListStatusesResponse {
+            statuses,
+            next_page_token: token.write(next.as_ref()),
+        }))
+    }
+
+    async fn list_units(
+        &self,
+        request: Request<v1::ListUnitsRequest>,
+    ) -> Result<Response<v1::ListUnitsResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let app = fields.finish(app)?;
+        let page = Page::from_wire(wire.page_size)?;
+        let token = PageToken::of("ListUnits", &[&app.to_string()]);
+        let after: Option<UnitName> = token.read(&wire.page_token)?;
+        let list = |state: &AppState| units(state, after.as_ref(), page.0);
+        let (units, next) = self.read(&app, wire.min_revision, list).await?;
+        Ok(Response::new(v1::ListUnitsResponse {
+            units,
+            next_page_token: token.write(next.as_ref()),
+        }))
+    }
+
+    async fn watch_applications(
+        &self,
+        request: Request<v1::WatchApplicationsRequest>,
+    ) -> Result<Response<WatchStream>, Status> {
+        let deadline = request.extensions().get::<Deadline>().copied();
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let filter = convert::filter(&mut fields, &wire);
+        let filter = fields.finish(filter)?;
+        let stream = self
+            .watches
+            .open(filter, &wire.resume_token, wire.include_units, deadline)?;
+        Ok(Response::new(stream))
+    }
+
+    async fn list_status_events(
+        &self,
+        request: Request<v1::ListStatusEventsRequest>,
+    ) -> Result<Response<v1::ListStatusEventsResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let unit = fields.unit_or_application("unit", &wire.unit);
+        let after_time = fields.moment("after_time", wire.after_time.as_ref());
+        let ((app, unit), after_time) = fields.finish(app.zip(unit).zip(after_time))?;
+        let page = Page::from_wire(wire.page_size)?;
+        let token = PageToken::of("ListStatusEvents", &[&app.to_string(), unit.as_str()]);
+        let mut before: Option<u64> = token.read(&wire.page_token)?;
+        let mut events = Vec::new();
+        // A unit's events lie among those of the others, so more than a page may have to be read.
+        loop {
+            let read = self
+                .store
+                .events(&app, before, page.0)
+                .await
+                .map_err(Problem::from)?;
+            let is_last = read.len() < page.0;
+            for numbered in read {
+                if after_time.is_some_and(|after| numbered.event.time <= after) {
+                    before = None;
+                    return Ok(Response::new(events_page(&token, events, before)));
+                }
+                before = Some(numbered.number);
+                let subject = numbered.event.subject.as_ref();
+                if unit.is_application() || subject.is_some_and(|s| s.unit == unit) {
+                    events.push(convert::event(&numbered.event));
+                }
+                if events.len() == page.0 {
+                    return Ok(Response::new(events_page(&token, events, before)));
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        // Kept for a while after a deletion, but nothing at all means that there never was one.
+        if events.is_empty() && wire.page_token.is_empty() && self.hub.get(&app).is_none() {
+            return Err(Problem::application_not_found(&app).into());
+        }
+        Ok(Response::new(events_page(&token, events, None)))
+    }
+
+    async fn configure_application(
+        &self,
+        request: Request<v1::ConfigureApplicationRequest>,
+    ) -> Result<Response<v1::ConfigureApplicationResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let config = wire.config.unwrap_or_default();
+        let patch = convert::config_patch(&mut fields, &config, wire.update_mask.as_ref());
+        let id = fields.request_id(&wire.request_id);
+        let ((app, patch), id) = fields.finish(app.zip(patch).zip(id))?;
+        let outcome = self.apply(&app, id, Command::Configure(patch)).await?;
+        let config = |state: &AppState| convert::config(&state.head().config);
+        let config = self.read(&app, outcome.revision.0, config).await?;
+        Ok(Response::new(v1::ConfigureApplicationResponse {
+            revision: outcome.revision.0,
+            config: Some(config),
+        }))
+    }
+
+    async fn set_application_status(
+        &self,
+        request: Request<v1::SetApplicationStatusRequest>,
+    ) -> Result<Response<v1::SetApplicationStatusResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
+        let status = convert::application_status(&mut fields, &wire);
+        let id = fields.request_id(&wire.request_id);
+        let (((app, claim), status), id) = fields.finish(app.zip(claim).zip(status).zip(id))?;
+        let command = Command::SetApplicationStatus(claim, status);
+        let outcome = self.apply(&app, id, command).await?;
+        Ok(Response::new(v1::SetApplicationStatusResponse {
+            revision: outcome.revision.0,
+            changed: outcome.changed,
+        }))
+    }
+
+    async fn clear_application_status(
+        &self,
+        request: Request<v1::ClearApplicationStatusRequest>,
+    ) -> Result<Response<v1::ClearApplicationStatusResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
+        let id = fields.request_id(&wire.request_id);
+        let ((app, claim), id) = fields.finish(app.zip(claim).zip(id))?;
+        let outcome = self
+            .apply(&app, id, Command::ClearApplicationStatus(claim))
+            .await?;
+        Ok(Response::new(v1::ClearApplicationStatusResponse {
+            revision: outcome.revision.0,
+            changed: outcome.changed,
+        }))
+    }
+
+    async fn remove_unit(
+        &self,
+        request: Request<v1::RemoveUnitRequest>,
+    ) -> Result<Response<v1::RemoveUnitResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let unit = fields.unit("unit", &wire.unit);
+        let id = fields.request_id(&wire.request_id);
+        let ((app, unit), id) = fields.finish(app.zip(unit).zip(id))?;
+        let outcome = self.apply(&app, id, Command::RemoveUnit(unit)).await?;
+        Ok(Response::new(v1::RemoveUnitResponse {
+            revision: outcome.revision.0,
+            removed_count: outcome.removed as i32,
+        }))
+    }
+
+    async fn delete_application(
+        &self,
+        request: Request<v1::DeleteApplicationRequest>,
+    ) -> Result<Response<v1::DeleteApplicationResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let id = fields.request_id(&wire.request_id);
+        let (app, id) = fields.finish(app.zip(id))?;
+        let deleted = self.aggregator.delete(&app, id).await;
+        let outcome = deleted.map_err(|e| Problem::of(&app, e))?;
+        Ok(Response::new(v1::DeleteApplicationResponse {
+            revision: outcome.revision.0,
+        }))
+    }
+}
+
+fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationResponse {
+    let derived = derive(state, beaten_max);
+    let head = state.head();
+    let winner = derived.winner.as_ref().map(convert::contribution);
+    v1::ExplainApplicationResponse {
+        application: Some(convert::application(&state.name, head)),
+        winner: winner.or_else(|| convert::override_contribution(head)),
+        rule: convert::rule(&head.summary, &head.config),
+        beaten: derived.others.iter().map(convert::contribution).collect(),
+        beaten_count: derived.others_count as i32,
+        silent_count: derived.silent_count as i32,
+    }
+}
+
+/// A page of statuses of one unit, or with `""` of all, and where the next one starts.
+fn statuses(
+    state: &AppState,
+    unit: &UnitName,
+    after: Option<&StatusKey>,
+    count_max: usize,
+) -> (Vec<v1::StatusRecord>, Option<StatusKey>) {
+    let first = after.cloned().unwrap_or_else(|| StatusKey {
+        unit: unit.clone(),
+        component: PartName::default(),
+        key: PartName::default(),
+        kind: Kind::Pull,
+    });
+    let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;
+    let found = state
+        .statuses_from(&first)
+        .take_while(|(key, _)| wanted(key));
+    let mut found = found.filter(|(key, _)| after != Some(&***key)).peekable();
+    let mut page = Vec::new();
+    let mut last = None;
+    while page.len() < count_max
+        && let Some((key, status)) = found.next()
+    {
+        page.push(convert::record(state, key, status));
+        last = Some(key);
+    }
+    let next = last.filter(|_| found.peek().is_some());
+    (page, next.map(|key| (**key).clone()))
+}
+
+fn units(
+    state: &AppState,
+    after: Option<&UnitName>,
+    count_max: usize,
+) -> (Vec<v1::Unit>, Option<UnitName>) {
+    let mut found = state.units_after(after).peekable();
+    let mut page = Vec::new();
+    let mut last = None;
+    while page.len() < count_max
+        && let Some((name, unit)) = found.next()
+    {
+        page.push(convert::unit(state, name, unit));
+        last = Some(name);
+    }
+    let next = last.filter(|_| found.peek().is_some());
+    (page, next.cloned())
+}
+
+fn events_page(
+    token: &PageToken,
+    events: Vec<v1::StatusEvent>,
+    before: Option<u64>,
+) -> v1::ListStatusEventsResponse {
+    v1::ListStatusEventsResponse {
+        events,
+        next_page_token: token.write(before.as_ref()),
+    }
+}

@@ -1,0 +1,325 @@
+//! THE table: from every way to fail to what goes over the wire.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use tonic::Code;
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::aggregator;
+use crate::domain::command::Rejected;
+use crate::domain::name::AppName;
+use crate::store::ReadError;
+use crate::watch::WatchError;
+
+/// Domain of every `google.rpc.ErrorInfo`.
+pub const DOMAIN: &str = "bellwether";
+
+/// How long a client that met a drain or lost a race waits before it tries again.
+const RETRY_SOON: Duration = Duration::from_millis(200);
+
+/// How long a client waits for others to close their streams.
+pub(super) const RETRY_LATER: Duration = Duration::from_secs(5);
+
+/// Every reason that goes over the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A name that is none.
+    InvalidName,
+    /// A required field is not there.
+    MissingField,
+    /// A level that is none of the enum.
+    UnknownLevel,
+    /// A value out of its range.
+    InvalidValue,
+    /// A page token from elsewhere.
+    InvalidPageToken,
+    /// A text over its limit.
+    MessageTooLong,
+    /// No such application.
+    ApplicationNotFound,
+    /// No such unit.
+    UnitNotFound,
+    /// A bound would be passed.
+    LimitExceeded,
+    /// Too much at once.
+    RateLimited,
+    /// Too many streams are open.
+    TooManyStreams,
+    /// The speaker does not lead.
+    NotLeader,
+    /// A newer incarnation has spoken.
+    StaleIncarnation,
+    /// The token is too old, or of another store.
+    ResumeTokenExpired,
+    /// The store is away.
+    StoreUnavailable,
+    /// The server is stopping.
+    Draining,
+    /// Others were faster each time.
+    Contention,
+    /// A record cannot be read.
+    RecordCorrupt,
+}
+
+impl Reason {
+    /// Code and name of each.
+    pub fn wire(self) -> (Code, &'static str) {
+        use Code::{
+            Aborted, DataLoss, FailedPrecondition, InvalidArgument, NotFound, OutOfRange,
+            ResourceExhausted, Unavailable,
+        };
+        match self {
+            Reason::InvalidName => (InvalidArgument, "INVALID_NAME"),
+            Reason::MissingField => (InvalidArgument, "MISSING_FIELD"),
+            Reason::UnknownLevel => (InvalidArgument, "UNKNOWN_LEVEL"),
+            Reason::InvalidValue => (InvalidArgument, "INVALID_VALUE"),
+            Reason::InvalidPageToken => (InvalidArgument, "INVALID_PAGE_TOKEN"),
+            Reason::MessageTooLong => (InvalidArgument, "MESSAGE_TOO_LONG"),
+            Reason::ApplicationNotFound => (NotFound, "APPLICATION_NOT_FOUND"),
+            Reason::UnitNotFound => (NotFound, "UNIT_NOT_FOUND"),
+            Reason::LimitExceeded => (ResourceExhausted, "LIMIT_EXCEEDED"),
+            Reason::RateLimited => (ResourceExhausted, "RATE_LIMITED"),
+            Reason::TooManyStreams => (ResourceExhausted, "TOO_MANY_STREAMS"),
+            Reason::NotLeader => (FailedPrecondition, "NOT_LEADER"),
+            Reason::StaleIncarnation => (Aborted, "STALE_INCARNATION"),
+            Reason::ResumeTokenExpired => (OutOfRange, "RESUME_TOKEN_EXPIRED"),
+            Reason::StoreUnavailable => (Unavailable, "STORE_UNAVAILABLE"),
+            Reason::Draining => (Unavailable, "DRAINING"),
+            Reason::Contention => (Unavailable, "CONTENTION"),
+            Reason::RecordCorrupt => (DataLoss, "RECORD_CORRUPT"),
+        }
+    }
+}
+
+/// What is wrong with one field of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Path of the field: `statuses[3].component`.
+    pub field: String,
+    /// What kind of wrong.
+    pub reason: Reason,
+    /// The rest of a sentence that begins with the field.
+    pub description: String,
+}
+
+/// A failure on its way out: the text alone says what to do, the details say it to programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    reason: Reason,
+    message: String,
+    metadata: Vec<(&'static str, String)>,
+    violations: Vec<Violation>,
+    retry_after: Option<Duration>,
+}
+
+impl Problem {
+    /// A failure with nothing but its reason and a text.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Problem {
+        Problem {
+            reason,
+            message: message.into(),
+            metadata: Vec::new(),
+            violations: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    /// Adds a fact of the text.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: impl ToString) -> Problem {
+        self.metadata.push((key, value.to_string()));
+        self
+    }
+
+    /// Says when to try again.
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Problem {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// A request of which these fields are wrong. The first one names the reason.
+    pub fn of_fields(violations: Vec<Violation>) -> Problem {
+        let reason = violations
+            .first()
+            .map_or(Reason::InvalidValue, |v| v.reason);
+        let say = |v: &Violation| format!("{} {}", v.field, v.description);
+        let message: Vec<String> = violations.iter().map(say).collect();
+        Problem {
+            violations,
+            ..Problem::new(reason, message.join("; "))
+        }
+    }
+
+    /// A failure of the aggregator about this application.
+    pub fn of(app: &AppName, error: aggregator::Error) -> Problem {
+        use aggregator::Error;
+        let text = error.to_string();
+        let problem = match error {
+            Error::Rejected(rejected) => return Problem::of_rejected(app, &rejected),
+            Error::Overloaded {
+                mailbox_max,
+                retry_after,
+            } => Problem::new(Reason::RateLimited, text)
+                .with("limit", "mailbox_max")
+                .with("max", mailbox_max)
+                .retry_after(retry_after),
+            Error::Contention { attempts } => Problem::new(
+                Reason::Contention,
+                format!("{text}; nothing was applied, try again"),
+            )
+            .with("attempts", attempts)
+            .retry_after(RETRY_SOON),
+            Error::Unavailable { retry_after, .. } => Problem::new(
+                Reason::StoreUnavailable,
+                format!("{text}; try again: a repeated report does no harm"),
+            )
+            .retry_after(retry_after),
+            Error::Corrupt { record, .. } => Problem::new(
+                Reason::RecordCorrupt,
+                format!("{text}; delete the application and let its workers report again"),
+            )
+            .with("record", record),
+            Error::Draining => Problem::draining(),
+        };
+        problem.about(app)
+    }
+
+    fn of_rejected(app: &AppName, rejected: &Rejected) -> Problem {
+        let text = rejected.to_string();
+        let problem = match rejected {
+            Rejected::ApplicationNotFound => Problem::application_not_found(app),
+            Rejected::UnitNotFound { unit } => Problem::new(
+                Reason::UnitNotFound,
+                format!("{app} has no unit {unit}; ListUnits says which it has"),
+            )
+            .about(app)
+            .with("unit", unit),
+            Rejected::StaleIncarnation {
+                unit,
+                given,
+                current,
+            } => Problem::new(Reason::StaleIncarnation, text)
+                .about(app)
+                .with("unit", unit)
+                .with("given", given)
+                .with("current", current),
+            Rejected::LimitExceeded { limit, max, .. } => Problem::new(Reason::LimitExceeded, text)
+                .about(app)
+                .with("limit", limit)
+                .with("max", max),
+            Rejected::NotLeader {
+                unit,
+                leader,
+                lease_epoch,
+            } => {
+                let leader = leader.as_ref().map_or("", |l| l.as_str());
+                Problem::new(Reason::NotLeader, text)
+                    .about(app)
+                    .with("unit", unit)
+                    .with("leader", leader)
+                    .with("lease_epoch", lease_epoch)
+            }
+        };
+        problem
+    }
+
+    /// There is no such application.
+    pub fn application_not_found(app: &AppName) -> Problem {
+        let text =
+            format!("nothing has been reported about {app}; ListApplications says what there is");
+        Problem::new(Reason::ApplicationNotFound, text).about(app)
+    }
+
+    /// The server is stopping.
+    pub fn draining() -> Problem {
+        Problem::new(Reason::Draining, aggregator::Error::Draining.to_string())
+            .retry_after(RETRY_SOON)
+    }
+
+    /// A page token that this call did not give.
+    pub fn page_token() -> Problem {
+        Problem::of_fields(vec![Violation {
+            field: "page_token".to_string(),
+            reason: Reason::InvalidPageToken,
+            description: "is not from an answer to this request; start again without it"
+                .to_string(),
+        }])
+    }
+
+    fn about(self, app: &AppName) -> Problem {
+        self.with("namespace", app.namespace())
+            .with("application", app.application())
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Problem {
+        let text = error.to_string();
+        match error {
+            ReadError::Unavailable { .. } => {
+                Problem::new(Reason::StoreUnavailable, text).retry_after(RETRY_SOON)
+            }
+            ReadError::Corrupt { record, .. } => {
+                Problem::new(Reason::RecordCorrupt, text).with("record", record)
+            }
+        }
+    }
+}
+
+impl From<WatchError> for Problem {
+    fn from(error: WatchError) -> Problem {
+        let text = error.to_string();
+        match error {
+            WatchError::Malformed | WatchError::OtherFilters => {
+                Problem::of_fields(vec![Violation {
+                    field: "resume_token".to_string(),
+                    reason: Reason::InvalidValue,
+                    description: text.trim_start_matches("resume_token ").to_string(),
+                }])
+            }
+            WatchError::OtherStore | WatchError::OtherEpoch | WatchError::Expired(_) => {
+                Problem::new(Reason::ResumeTokenExpired, text)
+            }
+            WatchError::TooManyWatchers { max } => Problem::new(Reason::TooManyStreams, text)
+                .with("limit", "watchers_max")
+                .with("max", max)
+                .retry_after(RETRY_LATER),
+            WatchError::TooManyFilters { max } => Problem::new(Reason::TooManyStreams, text)
+                .with("limit", "indexed_max")
+                .with("max", max)
+                .retry_after(RETRY_LATER),
+        }
+    }
+}
+
+impl From<Problem> for tonic::Status {
+    fn from(problem: Problem) -> tonic::Status {
+        let (code, reason) = problem.reason.wire();
+        let metadata: std::collections::HashMap<String, String> = problem
+            .metadata
+            .iter()
+            .map(|(k, v)| ((*k).to_string(), v.clone()))
+            .collect();
+        let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
+        for violation in &problem.violations {
+            details.add_bad_request_violation(&violation.field, &violation.description);
+        }
+        if let Some(after) = problem.retry_after {
+            details.set_retry_info(Some(after));
+        }
+        match problem.reason {
+            Reason::LimitExceeded | Reason::RateLimited | Reason::TooManyStreams => {
+                let about = |key| problem.metadata.iter().find(|(k, _)| *k == key);
+                let subject = about("limit").map_or(Cow::Borrowed("server"), |(_, v)| v.into());
+                details.add_quota_failure_violation(subject, &problem.message);
+            }
+            Reason::NotLeader => {
+                details.add_precondition_failure_violation(reason, "leadership", &problem.message);
+            }
+            _ => {}
+        }
+        tonic::Status::with_error_details(code, problem.message, details)
+    }
+}

@@ -1,0 +1,309 @@
+//! To the wire: total, every value has a form.
+
+use crate::domain::app::{AppState, Head, Unit};
+use crate::domain::derive::{self, Contribution, Summary};
+use crate::domain::name::{AppName, UnitName};
+use crate::domain::policy::{Config, LostUnits};
+use crate::domain::rank::Origin;
+use crate::domain::status::{Freshness, Kind, Level, Status, StatusKey};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{Cause, StatusEvent, Subject};
+use crate::proto::v1;
+
+/// A level.
+pub fn level(level: Level) -> v1::Level {
+    match level {
+        Level::Unknown => v1::Level::Unknown,
+        Level::Terminated => v1::Level::Terminated,
+        Level::Active => v1::Level::Active,
+        Level::Waiting => v1::Level::Waiting,
+        Level::Maintenance => v1::Level::Maintenance,
+        Level::Blocked => v1::Level::Blocked,
+        Level::Error => v1::Level::Error,
+    }
+}
+
+fn kind(kind: Kind) -> v1::StatusKind {
+    match kind {
+        Kind::Pull => v1::StatusKind::Pull,
+        Kind::Push => v1::StatusKind::Push,
+    }
+}
+
+fn origin_kind(origin: Origin) -> v1::StatusKind {
+    match origin {
+        Origin::Reported(reported) => kind(reported),
+        Origin::Leader | Origin::Lost => v1::StatusKind::Unspecified,
+    }
+}
+
+/// How much can still be believed.
+pub fn freshness(freshness: Freshness) -> v1::Freshness {
+    match freshness {
+        Freshness::Fresh => v1::Freshness::Fresh,
+        Freshness::Stale => v1::Freshness::Stale,
+        Freshness::Lost => v1::Freshness::Lost,
+    }
+}
+
+/// A moment.
+pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        seconds: i64::try_from(time.0 / 1000).unwrap_or(i64::MAX),
+        nanos: (time.0 % 1000) as i32 * 1_000_000,
+    }
+}
+
+fn duration(duration: std::time::Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: duration.subsec_nanos() as i32,
+    }
+}
+
+fn count(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// An application as readers and watchers see it.
+pub fn application(app: &AppName, head: &Head) -> v1::Application {
+    let totals = &head.summary.totals;
+    let levels = head.config.policy.order().into_iter();
+    let units_by_level = levels.map(|l| v1::LevelCount {
+        level: level(l) as i32,
+        count: count(totals.units_by_level[l as usize]),
+    });
+    v1::Application {
+        namespace: app.namespace().to_string(),
+        name: app.application().to_string(),
+        status: Some(aggregated_status(head)),
+        unit_count: count(totals.units),
+        units_by_level: units_by_level.filter(|c| 0 < c.count).collect(),
+        leader: head.leader().map_or_else(String::new, ToString::to_string),
+        lease_epoch: head.lease_epoch,
+        revision: head.revision.0,
+        create_time: Some(timestamp(head.create_time)),
+        update_time: Some(timestamp(head.update_time)),
+        config: Some(config(&head.config)),
+    }
+}
+
+fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
+    let summary = &head.summary;
+    let totals = &summary.totals;
+    let winner = summary.winner.as_ref();
+    let overridden = derive::override_status(head).is_some();
+    // The winner is one of the contributions, unless it overrides them.
+    let winner_counts = u32::from(winner.is_some() && !overridden && summary.level.is_unwell());
+    v1::AggregatedStatus {
+        level: level(summary.level) as i32,
+        message: summary.message.to_string(),
+        reason: summary.reason.to_string(),
+        action: summary.action.to_string(),
+        since_time: Some(timestamp(summary.since)),
+        winner: winner.map(|winner| v1::StatusRef {
+            unit: winner.unit.to_string(),
+            component: winner.component.as_str().to_string(),
+            key: winner.key.as_str().to_string(),
+            kind: origin_kind(winner.origin) as i32,
+        }),
+        rule: rule(summary, &head.config),
+        action_count: count(totals.asking),
+        more_count: count(totals.unwell() - winner_counts),
+        stale_units: count(totals.stale_units),
+        lost_units: count(totals.lost_units),
+        leader_set: winner.is_some_and(|w| w.origin == Origin::Leader),
+    }
+}
+
+/// The rule that decided, in words.
+pub fn rule(summary: &Summary, config: &Config) -> String {
+    summary.rule.words(&config.policy)
+}
+
+/// A configuration, defaults filled in.
+pub fn config(config: &Config) -> v1::ApplicationConfig {
+    let lost_units = match config.lost_units {
+        LostUnits::Ignore => v1::LostUnits::Ignore,
+        LostUnits::Waiting => v1::LostUnits::Waiting,
+        LostUnits::Blocked => v1::LostUnits::Blocked,
+    };
+    v1::ApplicationConfig {
+        policy: Some(v1::Policy {
+            name: config.policy.name().to_string(),
+            order: config
+                .policy
+                .order()
+                .into_iter()
+                .map(|l| level(l) as i32)
+                .collect(),
+        }),
+        lost_units: lost_units as i32,
+        ttls: Some(v1::Ttls {
+            default_ttl: config.default_ttl.map(duration),
+            lost_after: Some(duration(config.lost_after)),
+        }),
+        serving_levels: config
+            .serving_levels
+            .iter()
+            .map(|l| level(*l) as i32)
+            .collect(),
+        external_leader: config
+            .external_leader
+            .as_ref()
+            .map(|unit| v1::ExternalLeader {
+                unit: unit.to_string(),
+            }),
+    }
+}
+
+/// A status as it is kept.
+pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusRecord {
+    let lost = state
+        .unit(&key.unit)
+        .is_some_and(|u| u.lost_since.is_some());
+    let terminal = matches!(status.report.level, Level::Error | Level::Terminated);
+    let fresh = match (lost, status.stale) {
+        (true, _) => Freshness::Lost,
+        (false, true) => Freshness::Stale,
+        (false, false) => Freshness::Fresh,
+    };
+    v1::StatusRecord {
+        namespace: state.name.namespace().to_string(),
+        application: state.name.application().to_string(),
+        unit: key.unit.to_string(),
+        report: Some(status_report(key, status)),
+        since_time: Some(timestamp(status.since)),
+        update_time: Some(timestamp(status.update_time)),
+        expire_time: status.expire_time.map(timestamp),
+        incarnation: status.incarnation,
+        freshness: freshness(fresh) as i32,
+        contributing: !lost || terminal,
+    }
+}
+
+fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
+    let report = &status.report;
+    let labels = report.labels.iter();
+    v1::StatusReport {
+        component: key.component.as_str().to_string(),
+        key: key.key.as_str().to_string(),
+        kind: kind(key.kind) as i32,
+        level: level(report.level) as i32,
+        message: report.message.to_string(),
+        short_message: report.short_message.to_string(),
+        reason: report.reason.to_string(),
+        check: report.check.to_string(),
+        action: report.action.to_string(),
+        priority: report.priority,
+        precedence: report.precedence,
+        labels: labels
+            .map(|(k, v)| (k.to_string(), v.to_string()))
+            .collect(),
+        observe_time: status.observe_time.map(timestamp),
+        ttl: report.ttl.map(duration),
+    }
+}
+
+/// A unit as readers see it.
+pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
+    let strongest = derive::strongest_of(state, name);
+    v1::Unit {
+        name: name.to_string(),
+        incarnation: unit.incarnation,
+        freshness: freshness(unit.freshness()) as i32,
+        level: level(strongest.as_ref().map_or(Level::Unknown, |c| c.rank.level)) as i32,
+        message: strongest
+            .as_ref()
+            .map_or_else(String::new, |c| c.words.message.to_string()),
+        leader: state.head().leader() == Some(name),
+        connected: false,
+        last_seen_time: Some(timestamp(unit.last_seen)),
+        holds: Vec::new(),
+        component: strongest
+            .as_ref()
+            .map_or_else(String::new, |c| c.rank.key.component.as_str().to_string()),
+        stale_time: unit.stale_since.map(timestamp),
+    }
+}
+
+/// A contribution and how it fared.
+pub fn contribution(given: &Contribution) -> v1::Contribution {
+    let rank = &given.rank;
+    v1::Contribution {
+        r#ref: Some(v1::StatusRef {
+            unit: rank.key.unit.to_string(),
+            component: rank.key.component.as_str().to_string(),
+            key: rank.key.key.as_str().to_string(),
+            kind: origin_kind(rank.origin) as i32,
+        }),
+        level: level(rank.level) as i32,
+        message: given.words.message.to_string(),
+        reason: given.words.reason.to_string(),
+        action: given.words.action.to_string(),
+        priority: rank.priority,
+        precedence: rank.precedence,
+        since_time: Some(timestamp(rank.since)),
+        freshness: freshness(given.freshness) as i32,
+        leader: rank.leads,
+        beaten_by: given.beaten_by.clone(),
+        check: given.check.to_string(),
+    }
+}
+
+/// What the leader says, where it wins outright: no contribution, but shown like one.
+pub fn override_contribution(head: &Head) -> Option<v1::Contribution> {
+    let status = derive::override_status(head)?;
+    Some(v1::Contribution {
+        r#ref: Some(v1::StatusRef::default()),
+        level: level(status.level) as i32,
+        message: status.message.to_string(),
+        reason: status.reason.to_string(),
+        action: status.action.to_string(),
+        since_time: Some(timestamp(status.since)),
+        freshness: v1::Freshness::Fresh as i32,
+        ..v1::Contribution::default()
+    })
+}
+
+/// A line of history.
+pub fn event(event: &StatusEvent) -> v1::StatusEvent {
+    let word = |l: Option<Level>| l.map_or(v1::Level::Unspecified, level) as i32;
+    v1::StatusEvent {
+        time: Some(timestamp(event.time)),
+        revision: event.revision.0,
+        status: event.subject.as_ref().map(subject),
+        from_level: word(event.from),
+        level: word(event.to),
+        message: event.message.to_string(),
+        reason: event.reason.to_string(),
+        freshness: freshness(event.freshness) as i32,
+        cause: cause(event.cause).to_string(),
+    }
+}
+
+fn subject(subject: &Subject) -> v1::StatusRef {
+    v1::StatusRef {
+        unit: subject.unit.to_string(),
+        component: subject.component.as_str().to_string(),
+        key: subject.key.as_str().to_string(),
+        kind: subject.kind.map_or(v1::StatusKind::Unspecified, kind) as i32,
+    }
+}
+
+fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Reported => "Reported",
+        Cause::Replaced => "Replaced",
+        Cause::Cleared => "Cleared",
+        Cause::Expired => "Expired",
+        Cause::UnitLost => "UnitLost",
+        Cause::UnitReturned => "UnitReturned",
+        Cause::UnitRemoved => "UnitRemoved",
+        Cause::Configured => "Configured",
+        Cause::LeaderSet => "LeaderSet",
+        Cause::LeaderCleared => "LeaderCleared",
+        Cause::Deleted => "Deleted",
+        Cause::Derived => "Derived",
+    }
+}

@@ -1,0 +1,211 @@
+//! `grpc.health.v1`, to the letter: the server as `""`, every application as `namespace/application`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio_stream::Stream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use crate::domain::app::Head;
+use crate::domain::name::AppName;
+use crate::proto::health::health_check_response::ServingStatus;
+use crate::proto::health::health_server::Health;
+use crate::proto::health::{
+    HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
+};
+use crate::service::code::Problem;
+use crate::service::watch::{Place, Watches};
+use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
+
+/// Applications that `List` answers at most; its specification allows to refuse more.
+const LIST_MAX: usize = 10_000;
+
+type StatusStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
+
+/// Serves health.
+pub struct Healths {
+    hub: Arc<Hub>,
+    watches: Watches,
+    draining: CancellationToken,
+}
+
+impl Healths {
+    /// Serves the health of what the hub follows; of the server, until it drains.
+    pub fn new(hub: Arc<Hub>, watches: Watches, draining: CancellationToken) -> Healths {
+        Healths {
+            hub,
+            watches,
+            draining,
+        }
+    }
+
+    fn server(&self) -> ServingStatus {
+        match self.draining.is_cancelled() {
+            true => ServingStatus::NotServing,
+            false => ServingStatus::Serving,
+        }
+    }
+}
+
+/// SERVING while the level is one that its configuration says so of.
+fn serving(head: &Head) -> ServingStatus {
+    match head.config.serving_levels.contains(&head.summary.level) {
+        true => ServingStatus::Serving,
+        false => ServingStatus::NotServing,
+    }
+}
+
+fn response(status: ServingStatus) -> HealthCheckResponse {
+    HealthCheckResponse {
+        status: status as i32,
+    }
+}
+
+/// The application that a service name means, if it can mean one.
+fn app_of(service: &str) -> Option<AppName> {
+    let (namespace, application) = service.split_once('/')?;
+    AppName::new(namespace, application).ok()
+}
+
+#[tonic::async_trait]
+impl Health for Healths {
+    type WatchStream = StatusStream;
+
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let service = request.into_inner().service;
+        if service.is_empty() {
+            return Ok(Response::new(response(self.server())));
+        }
+        match app_of(&service).and_then(|app| self.hub.get(&app)) {
+            Some(entry) => Ok(Response::new(response(serving(&entry.head)))),
+            None => Err(Status::not_found(format!(
+                "no service {service:?}; applications are services named namespace/application"
+            ))),
+        }
+    }
+
+    async fn list(
+        &self,
+        _request: Request<HealthListRequest>,
+    ) -> Result<Response<HealthListResponse>, Status> {
+        let entries = self.hub.list(None, None, &BTreeSet::new(), LIST_MAX + 1);
+        if LIST_MAX < entries.len() {
+            return Err(Status::resource_exhausted(format!(
+                "there are more than {LIST_MAX} applications; ask for them one by one"
+            )));
+        }
+        let applications = entries
+            .iter()
+            .map(|e| (e.app.to_string(), response(serving(&e.head))));
+        let server = (String::new(), response(self.server()));
+        let statuses: HashMap<_, _> = applications.chain([server]).collect();
+        Ok(Response::new(HealthListResponse { statuses }))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<StatusStream>, Status> {
+        let service = request.into_inner().service;
+        let place = self.watches.place()?;
+        let follow = match app_of(&service) {
+            _ if service.is_empty() => Follow::Server,
+            None => Follow::Nothing,
+            Some(app) => {
+                let filter = Filter::of(Scope::Applications(BTreeSet::from([app])));
+                let watcher = self.hub.watch(filter, Start::Snapshot);
+                let watcher = watcher.map_err(Problem::from)?;
+                Follow::Application(Box::new(watcher))
+            }
+        };
+        let reader = Reader {
+            follow,
+            told: None,
+            draining: self.draining.clone(),
+            ended: false,
+            _place: place,
+        };
+        let stream = futures_util::stream::unfold(reader, |mut reader| async {
+            let next = reader.next().await?;
+            Some((next, reader))
+        });
+        Ok(Response::new(Box::pin(stream)))
+    }
+}
+
+/// What a health watch follows.
+enum Follow {
+    Server,
+    Application(Box<Watcher>),
+    /// A name that no application can have.
+    Nothing,
+}
+
+/// One watcher, and what it was told last.
+struct Reader {
+    follow: Follow,
+    told: Option<ServingStatus>,
+    draining: CancellationToken,
+    ended: bool,
+    _place: Place,
+}
+
+impl Reader {
+    /// The next status that differs from the last one told; the first at once. Who watches the server is told that
+    /// it is not serving before a drain ends the stream.
+    async fn next(&mut self) -> Option<Result<HealthCheckResponse, Status>> {
+        let draining = self.draining.clone();
+        while !self.ended {
+            let is_server = matches!(self.follow, Follow::Server);
+            let status = tokio::select! {
+                biased;
+                () = draining.cancelled() => {
+                    if !is_server || self.told == Some(ServingStatus::NotServing) {
+                        return self.end(Problem::draining());
+                    }
+                    ServingStatus::NotServing
+                }
+                status = self.step() => match status {
+                    Ok(status) => status,
+                    Err(expired) => return self.end(WatchError::from(expired).into()),
+                },
+            };
+            if self.told != Some(status) {
+                self.told = Some(status);
+                return Some(Ok(response(status)));
+            }
+        }
+        None
+    }
+
+    fn end(&mut self, problem: Problem) -> Option<Result<HealthCheckResponse, Status>> {
+        self.ended = true;
+        Some(Err(problem.into()))
+    }
+
+    async fn step(&mut self) -> Result<ServingStatus, Expired> {
+        Ok(match &mut self.follow {
+            Follow::Server | Follow::Nothing if self.told.is_some() => std::future::pending().await,
+            Follow::Server => ServingStatus::Serving,
+            Follow::Nothing => ServingStatus::ServiceUnknown,
+            Follow::Application(watcher) => loop {
+                match watcher.next().await?.event {
+                    Event::Upserted(entry) => break serving(&entry.head),
+                    Event::Removed(_)
+                    | Event::SnapshotComplete {
+                        application_count: 0,
+                        ..
+                    } => {
+                        break ServingStatus::ServiceUnknown;
+                    }
+                    Event::SnapshotComplete { .. } | Event::Bookmark { .. } => {}
+                }
+            },
+        })
+    }
+}

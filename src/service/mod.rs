@@ -1,0 +1,132 @@
+//! Speaks: wire in, wire out. `convert` is the only translation, `code` the only table from failures to gRPC codes,
+//! `observe` the only one that measures and logs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Server;
+use tonic::transport::server::Router;
+use tower::layer::util::{Identity, Stack};
+
+use crate::aggregator::Aggregator;
+use crate::proto;
+use crate::proto::health::health_server::HealthServer;
+use crate::proto::v1::application_service_server::ApplicationServiceServer;
+use crate::proto::v1::report_service_server::ReportServiceServer;
+use crate::store::Store;
+use crate::telemetry::Metrics;
+use crate::watch::Hub;
+
+mod application;
+mod health;
+mod report;
+mod watch;
+
+pub mod code;
+mod convert;
+
+pub mod listen;
+pub mod observe;
+pub mod ops;
+
+/// Bounds of the gRPC server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Calls at once on one connection.
+    pub calls_per_connection_max: u32,
+    /// Watches at once, over all connections.
+    pub watch_streams_max: usize,
+    /// Bytes of one request.
+    pub request_bytes_max: usize,
+    /// Whether clients may ask what there is.
+    pub reflection: bool,
+}
+
+impl Default for Options {
+    /// A request holds the fullest pull set that is allowed a unit at a few hundred bytes each; ten thousand watches
+    /// cost about as many megabytes as a browser tab.
+    fn default() -> Options {
+        Options {
+            connections_max: 10_000,
+            calls_per_connection_max: 4096,
+            watch_streams_max: 20_000,
+            request_bytes_max: 4 << 20,
+            reflection: true,
+        }
+    }
+}
+
+/// What the services speak for.
+pub struct Parts {
+    /// Decides.
+    pub aggregator: Aggregator,
+    /// Follows.
+    pub hub: Arc<Hub>,
+    /// Remembers.
+    pub store: Arc<dyn Store>,
+    /// Counts.
+    pub metrics: Metrics,
+    /// Cancelled when the server begins to stop.
+    pub draining: CancellationToken,
+}
+
+/// How often a silent connection is asked whether it is alive, and how long it may take to answer: a peer that is
+/// gone without a word is noticed within 40 s.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
+
+/// A client that cancels this many calls before we took them is misbehaving. The default of 20 hits clients under
+/// load whose deadlines pass.
+const PENDING_RESETS_MAX: usize = 1000;
+
+/// Every gRPC service behind the observing layer.
+pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
+    let Parts {
+        aggregator,
+        hub,
+        store,
+        metrics,
+        draining,
+    } = parts;
+    let watches = watch::Watches::new(
+        hub.clone(),
+        aggregator.clone(),
+        options.watch_streams_max,
+        draining.clone(),
+        metrics.clone(),
+    );
+    let bytes_max = options.request_bytes_max;
+    let reports = ReportServiceServer::new(report::Reports::new(aggregator.clone()))
+        .max_decoding_message_size(bytes_max);
+    let applications =
+        application::Applications::new(aggregator, hub.clone(), store, watches.clone());
+    let applications =
+        ApplicationServiceServer::new(applications).max_decoding_message_size(bytes_max);
+    let health = HealthServer::new(health::Healths::new(hub, watches, draining));
+    let reflect = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+    };
+    let reflection = options.reflection.then(|| {
+        let v1 = reflect().build_v1().expect("our own descriptors decode");
+        let v1alpha = reflect()
+            .build_v1alpha()
+            .expect("our own descriptors decode");
+        (v1, v1alpha)
+    });
+    let (v1, v1alpha) = reflection.unzip();
+    Server::builder()
+        .layer(observe::ObserveLayer::new(&metrics))
+        .http2_keepalive_interval(Some(KEEPALIVE.0))
+        .http2_keepalive_timeout(Some(KEEPALIVE.1))
+        .max_concurrent_streams(Some(options.calls_per_connection_max))
+        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
+        .add_service(reports)
+        .add_service(applications)
+        .add_service(health)
+        .add_optional_service(v1)
+        .add_optional_service(v1alpha)
+}

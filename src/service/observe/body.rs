@@ -1,0 +1,89 @@
+//! The body of a response, watched for its end.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body as _, Frame, SizeHint};
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use super::call::Call;
+
+/// A response body that tells its call how it ended: with trailers, or dropped before them.
+#[derive(Debug)]
+pub struct ObservedBody {
+    inner: Body,
+    call: Call,
+}
+
+impl ObservedBody {
+    pub(super) fn new(inner: Body, call: Call) -> Self {
+        Self { inner, call }
+    }
+
+    /// The trailers of a stream whose handler panicked; without them the client would see a
+    /// connection that breaks, and with it every other call on it.
+    fn panicked(&mut self, panic: &(dyn std::any::Any + Send)) -> Frame<Bytes> {
+        let status = self.call.panicked(panic);
+        self.call.finish(Code::Internal, None);
+        self.inner = Body::empty();
+        let mut trailers = HeaderMap::new();
+        status
+            .add_header(&mut trailers)
+            .expect("a short ASCII message is a header value");
+        Frame::trailers(trailers)
+    }
+}
+
+impl http_body::Body for ObservedBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        let inner = &mut this.inner;
+        let polled = this
+            .call
+            .span()
+            .in_scope(|| catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(context))));
+        let polled = match polled {
+            Ok(polled) => polled,
+            Err(panic) => Poll::Ready(Some(Ok(this.panicked(panic.as_ref())))),
+        };
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    this.call.ended(trailers);
+                }
+            }
+            Poll::Ready(Some(Err(status))) => this.call.finish(status.code(), Some(status)),
+            // gRPC always has a status at the end, and clients take its absence as UNKNOWN.
+            Poll::Ready(None) => this.call.finish(Code::Unknown, None),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for ObservedBody {
+    fn drop(&mut self) {
+        // Nobody polls a body that is known to be at its end.
+        if self.inner.is_end_stream() {
+            self.call.finish(Code::Unknown, None);
+        }
+    }
+}

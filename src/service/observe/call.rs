@@ -1,0 +1,230 @@
+//! One call, from its request to its end, whichever way it ends.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Request};
+use opentelemetry::trace::TraceContextExt;
+use tokio::time::Instant;
+use tonic::{Code, Status};
+use tracing::field::Empty;
+use tracing::{Level, Span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use super::deadline::Deadline;
+use super::method::Method;
+use crate::telemetry::{self, OTHER_METHOD, code_name};
+
+/// Clocks differ a little, so a caller that gives up at its deadline may be heard before ours.
+const CLOCK_SLACK: Duration = Duration::from_millis(10);
+
+/// How much of a method that we do not have is worth telling.
+const ORIGINAL_METHOD_BYTES_MAX: usize = 100;
+
+/// Records itself once: at [`Call::finish`], or as cancelled when it is dropped before.
+#[derive(Debug)]
+pub(super) struct Call {
+    method: Arc<Method>,
+    span: Span,
+    started: Instant,
+    deadline: Option<Deadline>,
+    finished: bool,
+}
+
+/// The level of a span is part of its call site, hence one for each level.
+macro_rules! call_span {
+    ($level:expr, $method:expr) => {
+        tracing::span!(
+            parent: None,
+            $level,
+            "rpc",
+            otel.name = $method,
+            otel.kind = "server",
+            otel.status_code = Empty,
+            rpc.system.name = "grpc",
+            rpc.method = $method,
+            rpc.method_original = Empty,
+            rpc.response.status_code = Empty,
+            error.type = Empty,
+            trace_id = Empty,
+        )
+    };
+}
+
+impl Call {
+    pub(super) fn begin<B>(method: Arc<Method>, request: &Request<B>) -> Self {
+        let started = Instant::now();
+        let deadline = Deadline::from_headers(request.headers(), started);
+        let name = method.name.as_str();
+        let span = if method.is_quiet {
+            call_span!(Level::DEBUG, name)
+        } else {
+            call_span!(Level::INFO, name)
+        };
+        if !span.is_disabled() {
+            join_trace(&span, request.headers());
+            if name == OTHER_METHOD {
+                let path = request.uri().path();
+                let path = path.get(..ORIGINAL_METHOD_BYTES_MAX).unwrap_or(path);
+                span.record("rpc.method_original", path);
+            }
+        }
+        if method.is_streaming {
+            method.metrics.stream_opened();
+        }
+        Self {
+            method,
+            span,
+            started,
+            deadline,
+            finished: false,
+        }
+    }
+
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.deadline
+    }
+
+    /// The headers of the response are there. An error before the first message has its status
+    /// among them.
+    pub(super) fn answered(&mut self, headers: &HeaderMap) {
+        if headers.contains_key("grpc-status") {
+            self.ended(headers);
+        } else if self.method.is_streaming {
+            self.span = Span::none();
+        }
+    }
+
+    /// The status of the call is known: at its end, in these headers or trailers.
+    pub(super) fn ended(&mut self, trailers: &HeaderMap) {
+        let code = trailers
+            .get("grpc-status")
+            .map(|value| Code::from_bytes(value.as_bytes()));
+        let code = code.unwrap_or(Code::Unknown);
+        // Decoding the message takes a copy of all trailers, so only where it is logged.
+        let status = self
+            .is_server_error(code)
+            .then(|| Status::from_header_map(trailers));
+        self.finish(code, status.flatten().as_ref());
+    }
+
+    /// Tells of a handler that panicked, and what the caller gets to see of it.
+    pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> Status {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("of an unknown type");
+        self.span.in_scope(|| {
+            tracing::error!(
+                rpc.method = self.method.name.as_str(),
+                panic = text,
+                "handler panicked"
+            );
+        });
+        Status::internal("the server failed at this call; its log says where")
+    }
+
+    /// Records the end; only the first call does anything.
+    pub(super) fn finish(&mut self, code: Code, status: Option<&Status>) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        let elapsed = self.started.elapsed();
+        let server_error = self.is_server_error(code);
+        if self.method.is_streaming {
+            self.method.metrics.stream_finished(code, server_error);
+        } else {
+            self.method
+                .metrics
+                .call_finished(code, server_error, elapsed);
+        }
+        let code = code_name(code);
+        self.span.record("rpc.response.status_code", code);
+        if server_error {
+            self.span.record("error.type", code);
+            self.span.record("otel.status_code", "ERROR");
+        }
+        self.span
+            .in_scope(|| self.log(code, server_error, status, elapsed));
+        // Whatever still holds the body does not hold the span.
+        self.span = Span::none();
+    }
+
+    fn log(&self, code: &str, server_error: bool, status: Option<&Status>, elapsed: Duration) {
+        // Also on the line itself: a collector gets lines without their spans, and the span of a
+        // stream has ended long before.
+        let method = self.method.name.as_str();
+        let elapsed_seconds = elapsed.as_secs_f64();
+        if server_error {
+            let error = status.map(Status::message).filter(|text| !text.is_empty());
+            tracing::warn!(
+                rpc.method = method,
+                rpc.response.status_code = code,
+                error,
+                elapsed_seconds,
+                "call failed"
+            );
+        } else {
+            tracing::debug!(
+                rpc.method = method,
+                rpc.response.status_code = code,
+                elapsed_seconds,
+                "call finished"
+            );
+        }
+    }
+
+    /// Errors that are ours. A deadline that the caller chose is the caller's.
+    fn is_server_error(&self, code: Code) -> bool {
+        match code {
+            Code::Unknown
+            | Code::Unimplemented
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss => true,
+            Code::DeadlineExceeded => self.deadline.is_none(),
+            _ => false,
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let is_past = |deadline: Deadline| now + CLOCK_SLACK >= deadline.0;
+        let in_time = !self.deadline.is_some_and(is_past);
+        self.finish(
+            if in_time {
+                Code::Cancelled
+            } else {
+                Code::DeadlineExceeded
+            },
+            None,
+        );
+    }
+}
+
+/// Makes the span a child of the caller's; this works only before it is entered or asked for its
+/// own context, which starts it.
+fn join_trace(span: &Span, headers: &HeaderMap) {
+    let remote = telemetry::extract(headers);
+    let remote_id = remote.span().span_context().trace_id();
+    if remote.span().span_context().is_valid() {
+        // An error means that no traces are exported; the trace still gets its name below.
+        let _ = span.set_parent(remote);
+    }
+    let context = span.context();
+    let own = context.span().span_context().clone();
+    let trace_id = if own.is_valid() {
+        own.trace_id()
+    } else {
+        remote_id
+    };
+    if trace_id != opentelemetry::TraceId::INVALID {
+        span.record("trace_id", tracing::field::display(trace_id));
+    }
+}

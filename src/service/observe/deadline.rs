@@ -1,0 +1,68 @@
+//! When the caller stops waiting, from the header `grpc-timeout`.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::time::Instant;
+
+/// When the caller stops waiting: an extension of every request that names a timeout.
+///
+/// Up to the headers of a response the deadline is kept for the handler; what a handler streams
+/// after them it has to end itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(pub Instant);
+
+impl Deadline {
+    /// From `grpc-timeout`, counted from `now`; none if there is no such header or no sense in it.
+    pub(super) fn from_headers(headers: &HeaderMap, now: Instant) -> Option<Self> {
+        let timeout = parse(headers.get("grpc-timeout")?.to_str().ok()?)?;
+        now.checked_add(timeout).map(Self)
+    }
+}
+
+/// At most eight digits and one unit, as the protocol says.
+fn parse(text: &str) -> Option<Duration> {
+    let unit = text.chars().last().filter(char::is_ascii)?;
+    let digits = &text[..text.len() - 1];
+    let all_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
+    if digits.is_empty() || digits.len() > 8 || !all_digits {
+        return None;
+    }
+    let amount: u64 = digits.parse().ok()?;
+    match unit {
+        'H' => Some(Duration::from_secs(amount * 3600)),
+        'M' => Some(Duration::from_secs(amount * 60)),
+        'S' => Some(Duration::from_secs(amount)),
+        'm' => Some(Duration::from_millis(amount)),
+        'u' => Some(Duration::from_micros(amount)),
+        'n' => Some(Duration::from_nanos(amount)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_the_protocol_writes_them() {
+        let cases = [
+            ("2H", Some(Duration::from_secs(7200))),
+            ("3M", Some(Duration::from_secs(180))),
+            ("4S", Some(Duration::from_secs(4))),
+            ("5m", Some(Duration::from_millis(5))),
+            ("6u", Some(Duration::from_micros(6))),
+            ("99999999n", Some(Duration::from_nanos(99_999_999))),
+            ("100000000n", None),
+            ("", None),
+            ("S", None),
+            ("5", None),
+            ("+5S", None),
+            ("5 S", None),
+            ("5\u{20ac}", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse(text), expected, "{text:?}");
+        }
+    }
+}

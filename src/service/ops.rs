@@ -1,0 +1,156 @@
+//! The ops port: for those who run the server, not for those who use it.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+
+use crate::telemetry::{self, Prometheus};
+
+/// What the ops port shows.
+#[derive(Clone)]
+pub struct Ops {
+    /// Where the metrics come from.
+    pub prometheus: Prometheus,
+    /// Looks whether the server can serve; called for each request, so it must not wait.
+    pub ready: Arc<dyn Fn() -> Readiness + Send + Sync>,
+}
+
+/// Whether the server can serve, part by part.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Readiness {
+    checks: Vec<(&'static str, Result<(), String>)>,
+}
+
+impl Readiness {
+    /// Adds a part, with a sentence on what is wrong with it if something is.
+    #[must_use]
+    pub fn with(mut self, part: &'static str, result: Result<(), String>) -> Self {
+        self.checks.push((part, result));
+        self
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_ready(&self) -> bool {
+        self.checks.iter().all(|(_, result)| result.is_ok())
+    }
+
+    /// A line for each part, like the probes of Kubernetes write them.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (part, result) in &self.checks {
+            let line = match result {
+                Ok(()) => writeln!(text, "[+]{part} ok"),
+                Err(sentence) => writeln!(text, "[-]{part} {sentence}"),
+            };
+            line.expect("a String takes everything");
+        }
+        text
+    }
+}
+
+impl Ops {
+    /// `/metrics`, `/livez`, `/readyz` (`?verbose` tells the parts also when all is well).
+    pub fn router(self) -> Router {
+        Router::new()
+            .route("/metrics", get(metrics))
+            .route("/livez", get(|| async { "ok" }))
+            .route("/readyz", get(readyz))
+            .with_state(self)
+    }
+}
+
+async fn metrics(State(ops): State<Ops>) -> impl IntoResponse {
+    (
+        [(CONTENT_TYPE, telemetry::CONTENT_TYPE)],
+        ops.prometheus.text(),
+    )
+}
+
+async fn readyz(State(ops): State<Ops>, RawQuery(query): RawQuery) -> impl IntoResponse {
+    let readiness = (ops.ready)();
+    let is_verbose = query.is_some_and(|query| query.split('&').any(|one| one == "verbose"));
+    match readiness.is_ready() {
+        true if is_verbose => (StatusCode::OK, readiness.text()),
+        true => (StatusCode::OK, "ok".to_owned()),
+        false => (StatusCode::SERVICE_UNAVAILABLE, readiness.text()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    /// Status, media type and body of `GET path`.
+    async fn get_path(readiness: Readiness, path: &str) -> (u16, String, String) {
+        let ready = Arc::new(move || readiness.clone());
+        let router = Ops {
+            prometheus: Prometheus::default(),
+            ready,
+        }
+        .router();
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let media_type = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .map(|value| value.to_str().unwrap());
+        let media_type = media_type.unwrap_or_default().to_owned();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (
+            status,
+            media_type,
+            String::from_utf8(body.to_vec()).unwrap(),
+        )
+    }
+
+    #[tokio::test]
+    async fn probes_say_ok_or_what_is_wrong() {
+        let well = Readiness::default()
+            .with("store", Ok(()))
+            .with("drain", Ok(()));
+        let ill = Readiness::default()
+            .with(
+                "store",
+                Err("has no space left: free some on the data directory".into()),
+            )
+            .with("drain", Ok(()));
+        let cases = [
+            (&well, "/livez", 200, "ok"),
+            (&ill, "/livez", 200, "ok"),
+            (&well, "/readyz", 200, "ok"),
+            (&well, "/readyz?verbose", 200, "[+]store ok\n[+]drain ok\n"),
+            (
+                &ill,
+                "/readyz",
+                503,
+                "[-]store has no space left: free some on the data directory\n[+]drain ok\n",
+            ),
+            (&well, "/", 404, ""),
+            (&well, "/debug", 404, ""),
+        ];
+        for (readiness, path, status, body) in cases {
+            let (got_status, _, got_body) = get_path(readiness.clone(), path).await;
+            assert_eq!((got_status, got_body.as_str()), (status, body), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn metrics_say_what_format_they_are_in() {
+        let (status, media_type, _) = get_path(Readiness::default(), "/metrics").await;
+        assert_eq!(
+            (status, media_type.as_str()),
+            (200, telemetry::CONTENT_TYPE)
+        );
+    }
+}

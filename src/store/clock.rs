@@ -1,0 +1,66 @@
+//! A clock that never goes back.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+use crate::domain::time::Timestamp;
+
+/// The wall clock as it was at the start, moved on by time that only passes: a wall clock that is set
+/// back or forth while we run moves no deadline. Follows tokio's time where a test has paused it.
+#[derive(Debug)]
+pub struct Clock {
+    start: Timestamp,
+    started: Instant,
+    latest: AtomicU64,
+}
+
+impl Clock {
+    /// Starts at the wall clock, or at `floor` (the latest time told before a restart) if that is later.
+    pub fn starting_from(floor: Timestamp) -> Clock {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        let start = floor.max(Timestamp(0).after(wall.unwrap_or_default()));
+        Clock {
+            start,
+            started: Instant::now(),
+            latest: AtomicU64::new(start.0),
+        }
+    }
+
+    /// The time. Never earlier than any told before, also to another thread.
+    pub fn now(&self) -> Timestamp {
+        let now = self.start.after(self.started.elapsed());
+        let before = self.latest.fetch_max(now.0, Ordering::Relaxed);
+        Timestamp(now.0.max(before))
+    }
+
+    /// The latest time told. What a restart must not fall behind.
+    pub fn latest(&self) -> Timestamp {
+        Timestamp(self.latest.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn time_passes_as_tokio_says() {
+        let clock = Clock::starting_from(Timestamp(0));
+        let start = clock.now();
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(clock.now(), start.after(Duration::from_secs(90)));
+        assert_eq!(clock.latest(), clock.now());
+    }
+
+    #[test]
+    fn a_later_floor_wins_and_no_runtime_is_needed() {
+        let floor = Timestamp(u64::MAX / 2);
+        assert!(floor <= Clock::starting_from(floor).now());
+        let wall = Clock::starting_from(Timestamp(0)).now();
+        assert!(Timestamp(1_700_000_000_000) < wall && wall < floor);
+    }
+}

@@ -1,0 +1,244 @@
+//! Records as bytes: `[format: u8][crc32 of the body: u32 LE][body: MessagePack, structs as arrays]`.
+//!
+//! The newest format is written, and every one ever shipped is read. A record of the domain whose fields
+//! change gets a new format: its old shape stays here as a struct that turns into the new one, and
+//! `tests/formats` keeps a database of each.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::app::Head;
+use crate::domain::time::Timestamp;
+
+use super::heads::Marks;
+use super::{Epoch, Position};
+
+/// The format that is written, of records and of the database as a whole.
+pub(super) const FORMAT: u8 = 1;
+
+const CRC: std::ops::Range<usize> = 1..5;
+const BODY: usize = CRC.end;
+/// MessagePack's marks for an array of two, and for eight bytes of unsigned integer.
+const ARRAY_OF_TWO: u8 = 0x92;
+const UINT_64: u8 = 0xcf;
+/// Where a head record has its position.
+const POSITION: std::ops::Range<usize> = BODY + 2..BODY + 10;
+
+/// What holds for the store as a whole, written with each commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Meta {
+    epoch: Epoch,
+    /// The latest time that was told.
+    pub(super) clock: Timestamp,
+    last: Position,
+    revision_floor: crate::domain::revision::Revision,
+    forgotten: Position,
+}
+
+impl Meta {
+    pub(super) fn new(epoch: Epoch, clock: Timestamp, marks: Marks) -> Meta {
+        Meta {
+            epoch,
+            clock,
+            last: marks.last,
+            revision_floor: marks.revision_floor,
+            forgotten: marks.forgotten,
+        }
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    pub(super) fn marks(&self) -> Marks {
+        Marks {
+            last: self.last,
+            revision_floor: self.revision_floor,
+            forgotten: self.forgotten,
+        }
+    }
+}
+
+/// A record as bytes.
+pub(super) fn encode<T: Serialize + ?Sized>(record: &T) -> Vec<u8> {
+    let mut bytes = vec![0; BODY];
+    write_body(&mut bytes, record);
+    seal(&mut bytes);
+    bytes
+}
+
+/// A record from bytes; else what is wrong with them.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let (Some(&format), Some(crc), Some(body)) = (bytes.first(), bytes.get(CRC), bytes.get(BODY..))
+    else {
+        return Err(format!("it is cut off after {} bytes", bytes.len()));
+    };
+    if format != FORMAT {
+        return Err(format!("it has format {format}, which is not known"));
+    }
+    if crc != checksum(body) {
+        return Err("its checksum is wrong".to_string());
+    }
+    rmp_serde::from_slice(body).map_err(|e| e.to_string())
+}
+
+/// A head as bytes, but for its position, which is known only when it is written: all else is done before,
+/// off the one thread that writes.
+pub(super) struct HeadRecord(Vec<u8>);
+
+impl HeadRecord {
+    pub(super) fn encode(head: &Head) -> HeadRecord {
+        let mut bytes = vec![0; POSITION.end];
+        bytes[BODY] = ARRAY_OF_TWO;
+        bytes[BODY + 1] = UINT_64;
+        write_body(&mut bytes, head);
+        HeadRecord(bytes)
+    }
+
+    /// The record with its position.
+    pub(super) fn at(mut self, position: Position) -> Vec<u8> {
+        self.0[POSITION].copy_from_slice(&position.0.to_be_bytes());
+        seal(&mut self.0);
+        self.0
+    }
+
+    /// The head with its position from bytes.
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Position, Head), String> {
+        decode(bytes)
+    }
+}
+
+fn write_body<T: Serialize + ?Sized>(bytes: &mut Vec<u8>, record: &T) {
+    rmp_serde::encode::write(bytes, record).expect("memory takes every record of the domain");
+}
+
+fn seal(bytes: &mut [u8]) {
+    let crc = checksum(&bytes[BODY..]);
+    bytes[0] = FORMAT;
+    bytes[CRC].copy_from_slice(&crc);
+}
+
+fn checksum(body: &[u8]) -> [u8; 4] {
+    crc32fast::hash(body).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use crate::domain::name::{PartName, UnitName};
+    use crate::domain::policy::Policy;
+    use crate::domain::revision::Revision;
+    use crate::domain::status::{Freshness, Kind, Level, Report, Status};
+    use crate::domain::transition::{Cause, StatusEvent, Subject};
+
+    use super::*;
+
+    fn mk_level() -> impl Strategy<Value = Level> {
+        proptest::sample::select(Level::ALL.to_vec())
+    }
+
+    prop_compose! {
+        fn mk_status()(
+            level in mk_level(),
+            words in [".{0,9}", ".{0,9}", ".{0,9}", ".{0,9}", ".{0,9}"],
+            numbers: (i32, i32, u64, u64, Option<u64>),
+            labels in proptest::collection::btree_map("[a-z]{1,5}", ".{0,5}", 0..4),
+            ttl: Option<(u32, u16)>,
+            stale: bool,
+        ) -> Status {
+            let [message, short_message, reason, check, action] = words.map(String::into_boxed_str);
+            let (priority, precedence, since, incarnation, seen) = numbers;
+            let labels = labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
+            let ttl = ttl.map(|(seconds, nanos)| Duration::new(seconds.into(), nanos.into()));
+            Status {
+                report: Report {
+                    level, message, short_message, reason, check, action, priority, precedence,
+                    labels, ttl,
+                },
+                observe_time: seen.map(Timestamp),
+                since: Timestamp(since),
+                update_time: Timestamp(since.wrapping_add(1)),
+                expire_time: seen.map(Timestamp),
+                incarnation,
+                stale,
+                expire_time_written: None,
+            }
+        }
+    }
+
+    fn mk_head(revision: u64) -> Head {
+        let mut head = Head::empty(Revision(revision));
+        head.config.policy = Policy::Custom(Level::ALL);
+        head.config.external_leader = Some(UnitName::new("web/0").unwrap());
+        head.next_due = Some(Timestamp(revision));
+        head
+    }
+
+    proptest! {
+        #[test]
+        fn statuses_come_back(status in mk_status()) {
+            prop_assert_eq!(decode::<Status>(&encode(&status)), Ok(status));
+        }
+
+        #[test]
+        fn events_come_back(number: u64, from in mk_level(), message: String) {
+            let event = StatusEvent {
+                time: Timestamp(number),
+                revision: Revision(number),
+                subject: Some(Subject {
+                    unit: UnitName::new("web/0").unwrap(),
+                    component: PartName::default(),
+                    key: PartName::default(),
+                    kind: Some(Kind::Push),
+                }),
+                from: Some(from),
+                to: None,
+                message: message.into(),
+                reason: "".into(),
+                freshness: Freshness::Stale,
+                cause: Cause::Expired,
+            };
+            prop_assert_eq!(decode::<StatusEvent>(&encode(&event)), Ok(event));
+        }
+
+        #[test]
+        fn heads_come_back_at_their_position(revision: u64, position: u64) {
+            let (head, position) = (mk_head(revision), Position(position));
+            let bytes = HeadRecord::encode(&head).at(position);
+            prop_assert_eq!(HeadRecord::decode(&bytes), Ok((position, head)));
+        }
+
+        #[test]
+        fn a_flipped_bit_is_noticed(status in mk_status(), at: proptest::sample::Index, bit in 0..8) {
+            let mut bytes = encode(&status);
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            prop_assert!(decode::<Status>(&bytes).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_refused(bytes: Vec<u8>) {
+            prop_assert!(decode::<Status>(&bytes).is_err());
+            prop_assert!(HeadRecord::decode(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let mut newer = encode("text");
+        newer[0] = FORMAT + 1;
+        let mut damaged = encode("text");
+        damaged[BODY] ^= 1;
+        for (bytes, said) in [
+            (&newer[..], "format 2"),
+            (&damaged, "checksum"),
+            (&damaged[..3], "cut off after 3 bytes"),
+        ] {
+            let reason = decode::<String>(bytes).unwrap_err();
+            assert!(reason.contains(said), "{reason}");
+        }
+    }
+}

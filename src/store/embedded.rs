@@ -1,0 +1,270 @@
+//! A store in a directory of this machine: redb, one writer thread, group commit, synced before it is
+//! acknowledged.
+//!
+//! ```text
+//!  commit --encode--> queue --> Writer: group --> compare --> one transaction, synced --> publish --> answers
+//!  load, events ----------------------------------------------> read transactions         |
+//!  follow <------------------------------- heads, followers <----------------------------'
+//! ```
+//!
+//! An error of the disk makes the database unusable: commits are `Unavailable` until the writer has opened
+//! it again, which it tries by itself.
+
+use std::path::Path;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use redb::Database;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::domain::name::AppName;
+use crate::domain::replay::Records;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Transition;
+
+use super::clock::Clock;
+use super::heads::{Followers, Heads};
+use super::{CommitError, Epoch, Follower, NumberedEvent, OpenError, ReadError, Retention, Store};
+
+use batch::Batch;
+use file::{Fault, Location, OpenFile, Opened};
+use writer::{Job, Writer};
+
+mod batch;
+mod file;
+mod writer;
+
+/// Transitions that wait or are being written: several groups, so that the disk always has a next one.
+const QUEUE_MAX: usize = 1024;
+
+/// What can be chosen.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How much history is kept.
+    pub retention: Retention,
+    /// How long to wait between attempts to use the database again after an error.
+    pub retry_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            retention: Retention::default(),
+            retry_interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// See the module.
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    room: Arc<Semaphore>,
+    /// None once it is closed.
+    queue: Mutex<Option<Sender<Job>>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the writer shares with those who read.
+struct Shared {
+    retention: Retention,
+    retry_interval: Duration,
+    clock: Clock,
+    epoch: Epoch,
+    /// Or why it cannot be used.
+    database: RwLock<Result<Database, String>>,
+    published: Mutex<Published>,
+}
+
+/// What has been committed and told.
+struct Published {
+    heads: Heads,
+    followers: Followers,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in a directory, both made if they are not there. Reads the whole file to check it, so
+    /// this takes a moment.
+    pub fn open(dir: &Path, options: Options) -> Result<EmbeddedStore, OpenError> {
+        EmbeddedStore::open_with(dir, options, file::open_file())
+    }
+
+    fn open_with(
+        dir: &Path,
+        options: Options,
+        open_file: OpenFile,
+    ) -> Result<EmbeddedStore, OpenError> {
+        let location = Location::new(dir, open_file);
+        location.create()?;
+        let Opened {
+            database,
+            meta,
+            heads,
+        } = location.open()?;
+        let shared = Arc::new(Shared {
+            retention: options.retention,
+            retry_interval: options.retry_interval,
+            clock: Clock::starting_from(meta.clock),
+            epoch: meta.epoch(),
+            database: RwLock::new(Ok(database)),
+            published: Mutex::new(Published {
+                heads,
+                followers: Followers::default(),
+            }),
+        });
+        let (queue, jobs) = mpsc::channel();
+        let writer = Writer::new(shared.clone(), location, jobs);
+        let thread = std::thread::Builder::new().name("store-writer".to_string());
+        let thread = thread.spawn(move || writer.run());
+        let thread = thread.map_err(|source| OpenError::Io {
+            path: dir.to_path_buf(),
+            source,
+        })?;
+        Ok(EmbeddedStore {
+            shared,
+            room: Arc::new(Semaphore::new(QUEUE_MAX)),
+            queue: Mutex::new(Some(queue)),
+            writer: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Closes the queue. The thread to wait for, if nobody does yet.
+    fn stop(&self) -> Option<JoinHandle<()>> {
+        self.room.close();
+        self.queue().take();
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.take()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Option<Sender<Job>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads on a thread that may wait for the disk.
+    async fn read<T: Send + 'static>(
+        &self,
+        app: &AppName,
+        read: impl FnOnce(&Shared, &Database) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let shared = self.shared.clone();
+        let what = app.clone();
+        let task = tokio::task::spawn_blocking(move || match &*shared.database() {
+            Ok(database) => {
+                let found = read(&shared, database);
+                found.map_err(|fault| fault.into_read_error(|| what.to_string()))
+            }
+            Err(reason) => Err(ReadError::Unavailable {
+                reason: reason.clone(),
+            }),
+        });
+        match task.await {
+            Ok(found) => found,
+            Err(error) => Err(ReadError::Corrupt {
+                record: app.to_string(),
+                reason: error.to_string(),
+            }),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for EmbeddedStore {
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.shared.epoch
+    }
+
+    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
+        let name = app.clone();
+        self.read(app, move |_, database| file::read_app(database, &name))
+            .await
+    }
+
+    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        let batch = Batch::encode(&transition);
+        let gone = || match self.shared.health() {
+            Err(reason) => self.shared.unavailable(reason),
+            Ok(()) => self.shared.unavailable("store is closed".to_string()),
+        };
+        let room = self.room.clone().acquire_owned().await;
+        let room = room.map_err(|_| gone())?;
+        let (answer, answered) = oneshot::channel();
+        let job = Job {
+            batch,
+            answer,
+            _room: room,
+        };
+        let sent = self.queue().as_ref().is_some_and(|q| q.send(job).is_ok());
+        if !sent {
+            return Err(gone());
+        }
+        answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    fn follow(&self, follower: Arc<dyn Follower>) {
+        let Published { heads, followers } = &mut *self.shared.published();
+        followers.add(follower, heads);
+    }
+
+    async fn events(
+        &self,
+        app: &AppName,
+        before: Option<u64>,
+        count_max: usize,
+    ) -> Result<Vec<NumberedEvent>, ReadError> {
+        let (name, now) = (app.clone(), self.now());
+        self.read(app, move |shared, database| {
+            let retention = &shared.retention;
+            file::read_events(database, &name, before, count_max, retention, now)
+        })
+        .await
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.shared.health()
+    }
+
+    async fn close(&self) {
+        if let Some(writer) = self.stop() {
+            let joined = tokio::task::spawn_blocking(move || writer.join()).await;
+            // The writer catches its own panics, and has said so through `health`.
+            debug_assert!(matches!(joined, Ok(Ok(()))));
+        }
+    }
+}
+
+/// One that was not closed is closed, so that the directory is free again afterwards.
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        if let Some(writer) = self.stop() {
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Shared {
+    fn database(&self) -> RwLockReadGuard<'_, Result<Database, String>> {
+        self.database.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn published(&self) -> MutexGuard<'_, Published> {
+        self.published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.database().as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    fn unavailable(&self, reason: String) -> CommitError {
+        CommitError::Unavailable {
+            reason,
+            retry_after: self.retry_interval,
+        }
+    }
+}

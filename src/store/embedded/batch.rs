@@ -1,0 +1,170 @@
+//! A transition ready to be written: encoded by whoever commits it, so that the writer only inserts bytes.
+
+use std::sync::Arc;
+
+use redb::{ReadableTable, Table, WriteTransaction};
+
+use crate::domain::app::Head;
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{StatusEvent, Transition, Write};
+use crate::store::Retention;
+use crate::store::codec::{self, HeadRecord, Meta};
+use crate::store::heads::Step;
+use crate::store::key::{EVENTS, HEADS, Key, META, META_FORMAT, META_STORE, RECORDS, range_of};
+
+/// See the module.
+pub(super) struct Batch {
+    pub(super) app: AppName,
+    pub(super) base: Revision,
+    pub(super) head: Arc<Head>,
+    pub(super) is_durable: bool,
+    time: Timestamp,
+    head_record: HeadRecord,
+    /// Key, and the record or nothing.
+    records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    events: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Batch {
+    pub(super) fn encode(transition: &Transition) -> Batch {
+        let app = &transition.app;
+        let record = |write: &Write| match write {
+            Write::Unit(name, unit) => (
+                Key::Unit(app.clone(), name.clone()).to_bytes(),
+                unit.as_ref().map(codec::encode),
+            ),
+            Write::Status(key, status) => (
+                Key::Status(app.clone(), key.clone()).to_bytes(),
+                status.as_deref().map(codec::encode),
+            ),
+            Write::Request(id, answer) => (
+                Key::Request(app.clone(), id.clone()).to_bytes(),
+                answer.as_ref().map(codec::encode),
+            ),
+        };
+        let events = (transition.first_event()..).zip(&transition.events);
+        Batch {
+            app: app.clone(),
+            base: transition.base,
+            head: Arc::new(transition.head.clone()),
+            is_durable: transition.is_durable(),
+            time: transition.time,
+            head_record: HeadRecord::encode(&transition.head),
+            records: transition.writes.iter().map(record).collect(),
+            events: events
+                .map(|(n, event)| (Key::Event(app.clone(), n).to_bytes(), codec::encode(event)))
+                .collect(),
+        }
+    }
+}
+
+type Bytes<'txn> = Table<'txn, &'static [u8], &'static [u8]>;
+
+/// The tables of one write transaction.
+pub(super) struct Tables<'txn> {
+    meta: Bytes<'txn>,
+    heads: Bytes<'txn>,
+    records: Bytes<'txn>,
+    events: Bytes<'txn>,
+}
+
+impl<'txn> Tables<'txn> {
+    /// Opens the tables, and makes those that are not there.
+    pub(super) fn open(txn: &'txn WriteTransaction) -> Result<Tables<'txn>, redb::Error> {
+        Ok(Tables {
+            meta: txn.open_table(META)?,
+            heads: txn.open_table(HEADS)?,
+            records: txn.open_table(RECORDS)?,
+            events: txn.open_table(EVENTS)?,
+        })
+    }
+
+    /// Writes one batch, and forgets what became too much.
+    pub(super) fn write(
+        &mut self,
+        batch: Batch,
+        step: &Step,
+        retention: &Retention,
+    ) -> Result<(), redb::Error> {
+        let head_key = Key::Head(batch.app.clone()).to_bytes();
+        let head = batch.head_record.at(step.change.position);
+        self.heads.insert(&*head_key, &*head)?;
+        if batch.head.deleted {
+            clear(&mut self.records, &batch.app)?;
+        }
+        for (key, record) in &batch.records {
+            match record {
+                Some(record) => drop(self.records.insert(&**key, &**record)?),
+                None => drop(self.records.remove(&**key)?),
+            }
+        }
+        for (key, event) in &batch.events {
+            self.events.insert(&**key, &**event)?;
+        }
+        if !batch.events.is_empty() {
+            let oldest = batch.head.next_event.saturating_sub(retention.events_max);
+            self.trim(&batch.app, oldest, batch.time, retention)?;
+        }
+        for gone in &step.forgotten {
+            self.heads
+                .remove(&*Key::Head(gone.app.clone()).to_bytes())?;
+            clear(&mut self.records, &gone.app)?;
+            clear(&mut self.events, &gone.app)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what holds for the store as a whole.
+    pub(super) fn write_meta(&mut self, meta: &Meta) -> Result<(), redb::Error> {
+        self.meta.insert(META_STORE, &*codec::encode(meta))?;
+        Ok(())
+    }
+
+    /// Writes the format of the database as a whole.
+    pub(super) fn write_format(&mut self, format: u32) -> Result<(), redb::Error> {
+        self.meta.insert(META_FORMAT, &format.to_le_bytes()[..])?;
+        Ok(())
+    }
+
+    /// Removes events before the number `oldest`, and those that are too old.
+    fn trim(
+        &mut self,
+        app: &AppName,
+        oldest: u64,
+        now: Timestamp,
+        retention: &Retention,
+    ) -> Result<(), redb::Error> {
+        let whole = range_of(app);
+        let mut end = None;
+        for entry in self.events.range(&*whole.start..&*whole.end)? {
+            let (key, event) = entry?;
+            let number = match Key::event_from_bytes(key.value()) {
+                Some(Key::Event(_, number)) => number,
+                _ => break,
+            };
+            // One that cannot be read is left to be removed by its number.
+            let is_old = || {
+                let event = codec::decode::<StatusEvent>(event.value());
+                event.is_ok_and(|event| !retention.is_kept(event.time, now))
+            };
+            if oldest <= number && !is_old() {
+                break;
+            }
+            end = Some(number + 1);
+        }
+        if let Some(end) = end {
+            let end = Key::Event(app.clone(), end).to_bytes();
+            self.events.retain_in(&*whole.start..&*end, |_, _| false)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes all that a table has of an application.
+fn clear(table: &mut Bytes<'_>, app: &AppName) -> Result<(), redb::Error> {
+    let whole = range_of(app);
+    table.retain_in(&*whole.start..&*whole.end, |_, _| false)?;
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! The one thread that writes. Whatever waits while a transaction is synced becomes the next one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use redb::{Database, Durability};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::store::CommitError;
+use crate::store::codec::Meta;
+use crate::store::heads::{Heads, Step};
+
+use super::batch::{Batch, Tables};
+use super::file::{Location, Opened, panic_text, write_meta};
+use super::{Published, Shared};
+
+/// Transitions of one transaction. Beyond this a longer transaction costs each of them more than it saves.
+const GROUP_MAX: usize = 256;
+
+/// A transition on its way, and who waits for it.
+pub(super) struct Job {
+    pub(super) batch: Batch,
+    pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
+    /// Room in the queue, free again when this is dropped.
+    pub(super) _room: OwnedSemaphorePermit,
+}
+
+/// See the module.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    location: Location,
+    queue: Receiver<Job>,
+    /// As [`Published::heads`], but ahead of them by the group that is being written.
+    heads: Heads,
+    /// When to open the database again, while it cannot be used.
+    retry_at: Option<Instant>,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, location: Location, queue: Receiver<Job>) -> Writer {
+        let heads = shared.published().heads.clone();
+        Writer {
+            shared,
+            location,
+            queue,
+            heads,
+            retry_at: None,
+        }
+    }
+
+    /// Writes until the queue is closed and empty.
+    pub(super) fn run(mut self) {
+        let served = catch_unwind(AssertUnwindSafe(|| self.serve()));
+        if let Err(panic) = served {
+            // A follower panicked, or we did: what is in memory is not to be trusted any more.
+            let reason = format!("writer stopped by a panic: {}", panic_text(&*panic));
+            tracing::error!(reason, "store has stopped, restart the process");
+            self.shared.set_unusable(reason);
+        }
+    }
+
+    fn serve(&mut self) {
+        while let Some(group) = self.next_group() {
+            if self.retry_at.is_some_and(|at| at <= Instant::now()) {
+                self.reopen();
+            }
+            if !group.is_empty() {
+                self.commit(group);
+            }
+        }
+        self.finish();
+    }
+
+    /// Waits for something to do. The group is empty if that is to open the database again; there is none if
+    /// the queue is closed.
+    fn next_group(&mut self) -> Option<Vec<Job>> {
+        let first = match self.retry_at {
+            None => self.queue.recv().ok()?,
+            Some(at) => {
+                let patience = at.saturating_duration_since(Instant::now());
+                match self.queue.recv_timeout(patience) {
+                    Ok(job) => job,
+                    Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                }
+            }
+        };
+        let mut group = vec![first];
+        group.extend(self.queue.try_iter().take(GROUP_MAX - 1));
+        Some(group)
+    }
+
+    fn commit(&mut self, group: Vec<Job>) {
+        let mut answers = Vec::with_capacity(group.len());
+        let mut writes = Vec::with_capacity(group.len());
+        for Job {
+            batch,
+            answer,
+            _room,
+        } in group
+        {
+            let step = match self.retry_at {
+                None => self.step(&batch),
+                // Nothing is compared with what is not known.
+                Some(_) => Ok(None),
+            };
+            match step {
+                Ok(Some(step)) => {
+                    answers.push((answer, Ok(())));
+                    writes.push((batch, step));
+                }
+                Ok(None) => answers.push((answer, Ok(()))),
+                Err(conflict) => answers.push((answer, Err(conflict))),
+            }
+        }
+        let written = self.write(writes);
+        let unavailable = match written {
+            Ok(steps) => {
+                self.shared.publish(&steps);
+                None
+            }
+            Err(reason) => Some(self.shared.unavailable(reason)),
+        };
+        for (answer, outcome) in answers {
+            // Who does not wait any more reads again before they decide anew.
+            let _ = answer.send(match &unavailable {
+                None => outcome,
+                Some(error) => Err(error.clone()),
+            });
+        }
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<Option<Step>, CommitError> {
+        let stepped = match batch.is_durable {
+            true => {
+                let tombstones_max = self.shared.retention.tombstones_max;
+                let head = batch.head.clone();
+                self.heads
+                    .swap(&batch.app, batch.base, head, tombstones_max)
+            }
+            false => self.heads.compare(&batch.app, batch.base).map(|()| None),
+        };
+        stepped.map_err(|current| CommitError::Conflict { current })
+    }
+
+    /// Writes a group in one transaction, and syncs it. After an error it may or may not be there.
+    fn write(&mut self, writes: Vec<(Batch, Step)>) -> Result<Vec<Step>, String> {
+        let meta = self.meta();
+        let written = catch_unwind(AssertUnwindSafe(|| {
+            let database = self.shared.database();
+            let database = database.as_ref().map_err(Clone::clone)?;
+            match writes.is_empty() {
+                true => Ok(Vec::new()),
+                false => self
+                    .write_group(database, writes, &meta)
+                    .map_err(|e| e.to_string()),
+            }
+        }));
+        let written = written.unwrap_or_else(|panic| Err(panic_text(&*panic)));
+        if let (Err(reason), None) = (&written, self.retry_at) {
+            tracing::error!(reason, "store cannot be used, will be opened again");
+            self.shared.set_unusable(reason.clone());
+            self.retry_at = Some(Instant::now() + self.shared.retry_interval);
+        }
+        written
+    }
+
+    fn write_group(
+        &self,
+        database: &Database,
+        writes: Vec<(Batch, Step)>,
+        meta: &Meta,
+    ) -> Result<Vec<Step>, redb::Error> {
+        let mut txn = database.begin_write()?;
+        txn.set_durability(Durability::Immediate)?;
+        let mut steps = Vec::with_capacity(writes.len());
+        {
+            let mut tables = Tables::open(&txn)?;
+            for (batch, step) in writes {
+                tables.write(batch, &step, &self.shared.retention)?;
+                steps.push(step);
+            }
+            tables.write_meta(meta)?;
+        }
+        txn.commit()?;
+        Ok(steps)
+    }
+
+    fn meta(&self) -> Meta {
+        let shared = &self.shared;
+        Meta::new(shared.epoch, shared.clock.latest(), self.heads.marks())
+    }
+
+    /// Opens the database again after an error, and finds out what of the last group it has.
+    fn reopen(&mut self) {
+        self.retry_at = Some(Instant::now() + self.shared.retry_interval);
+        let opened = self.location.open();
+        let adopted = opened
+            .map_err(|e| e.to_string())
+            .and_then(|o| self.adopt(o));
+        match adopted {
+            Ok(()) => {
+                tracing::info!("store can be used again");
+                self.retry_at = None;
+            }
+            Err(reason) => self.shared.set_unusable(reason),
+        }
+    }
+
+    fn adopt(&mut self, opened: Opened) -> Result<(), String> {
+        let Opened {
+            database,
+            meta,
+            heads,
+        } = opened;
+        if meta.epoch() != self.shared.epoch {
+            return Err(
+                "another database has been put in its place; restart to use it".to_string(),
+            );
+        }
+        let mut published = self.shared.published();
+        let Published {
+            heads: known,
+            followers,
+        } = &mut *published;
+        let (was, is) = (known.marks(), heads.marks());
+        if is.last < was.last {
+            return Err(format!(
+                "database has changes up to {} and {} were acknowledged; restore a newer one",
+                is.last.0, was.last.0
+            ));
+        }
+        *known = heads.clone();
+        known
+            .changes_after(was.last)
+            .for_each(|c| followers.tell_change(&c));
+        if was.forgotten < is.forgotten {
+            followers.tell_forgotten(is.forgotten);
+        }
+        drop(published);
+        self.heads = heads;
+        self.shared.set_database(Ok(database));
+        Ok(())
+    }
+
+    /// Remembers how far time had come, and lets go of the file.
+    fn finish(&mut self) {
+        let meta = self.meta();
+        if let Ok(database) = &*self.shared.database() {
+            if let Err(error) = write_meta(database, &meta, false) {
+                tracing::warn!(%error, "time of the end is not remembered");
+            }
+        }
+        self.shared.set_unusable("store is closed".to_string());
+    }
+}
+
+impl Shared {
+    /// Makes steps part of what everybody sees, and tells them.
+    fn publish(&self, steps: &[Step]) {
+        let mut published = self.published();
+        let Published { heads, followers } = &mut *published;
+        for step in steps {
+            heads.apply(step);
+            followers.tell(step);
+        }
+    }
+
+    /// Drops the database: it cannot be used, and this is why.
+    pub(super) fn set_unusable(&self, reason: String) {
+        self.set_database(Err(reason));
+    }
+
+    fn set_database(&self, database: Result<Database, String>) {
+        let mut place = self
+            .database
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *place, database);
+        drop(place);
+        // A database that broke may panic once more when it is dropped; there is nothing left to lose.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(old)));
+    }
+}

@@ -1,0 +1,290 @@
+//! Every record there is, with its owner, life and place on disk.
+//!
+//! An application's prefix is `namespace 00 application 00`. Names have no zero byte, so no prefix is the
+//! start of another, and all records of an application in a table are one range. Within it records stand
+//! by bytes: the natural order of units is rebuilt in memory.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use redb::TableDefinition;
+
+use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::status::{Kind, StatusKey};
+
+/// Names of the tables and bytes of the keys are on disk, so they stay as they are.
+type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
+
+/// What holds for the store as a whole.
+pub(super) const META: Table = TableDefinition::new("meta");
+/// The head of each application: a table of its own, because a start reads all of it and nothing else.
+pub(super) const HEADS: Table = TableDefinition::new("heads");
+/// Everything else that is known of an application.
+pub(super) const RECORDS: Table = TableDefinition::new("records");
+/// The history of each application.
+pub(super) const EVENTS: Table = TableDefinition::new("events");
+
+/// Number of the format of the database as a whole, LE u32: this alone is read before anything is believed.
+pub(super) const META_FORMAT: &[u8] = b"format";
+/// The store itself: [`Meta`](super::codec::Meta).
+pub(super) const META_STORE: &[u8] = b"store";
+
+const UNIT: u8 = b'u';
+const STATUS: u8 = b's';
+const REQUEST: u8 = b'r';
+
+/// Names one record of an application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Key {
+    /// One per application, rewritten by each commit, and kept as a tombstone after deletion until that is
+    /// forgotten. `heads`: prefix.
+    Head(AppName),
+    /// One per unit, until the unit is removed. `records`: prefix `u` unit.
+    Unit(AppName, UnitName),
+    /// One per status, until it is cleared or its unit removed. `records`: prefix `s` unit `00` component
+    /// `00` key `00` kind, where kind is `0` for pull and `1` for push.
+    Status(AppName, Arc<StatusKey>),
+    /// One per request id, until there are too many; written by a deletion too, and then forgotten with the
+    /// tombstone. `records`: prefix `r` id.
+    Request(AppName, Arc<str>),
+    /// One per line of history, never rewritten, until it is too old or there are too many; outlives the
+    /// application for as long as its tombstone. `events`: prefix number, BE u64.
+    Event(AppName, u64),
+}
+
+impl Key {
+    /// The key as its table has it.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Key::Head(app) => prefix(app, 0),
+            Key::Unit(app, unit) => {
+                let mut bytes = prefix(app, 1 + unit.as_str().len());
+                bytes.push(UNIT);
+                bytes.extend_from_slice(unit.as_str().as_bytes());
+                bytes
+            }
+            Key::Status(app, key) => {
+                let parts = [key.unit.as_str(), key.component.as_str(), key.key.as_str()];
+                let mut bytes = prefix(app, 2 + parts.iter().map(|p| p.len() + 1).sum::<usize>());
+                bytes.push(STATUS);
+                for part in parts {
+                    bytes.extend_from_slice(part.as_bytes());
+                    bytes.push(0);
+                }
+                bytes.push(match key.kind {
+                    Kind::Pull => b'0',
+                    Kind::Push => b'1',
+                });
+                bytes
+            }
+            Key::Request(app, id) => {
+                let mut bytes = prefix(app, 1 + id.len());
+                bytes.push(REQUEST);
+                bytes.extend_from_slice(id.as_bytes());
+                bytes
+            }
+            Key::Event(app, number) => {
+                let mut bytes = prefix(app, 8);
+                bytes.extend_from_slice(&number.to_be_bytes());
+                bytes
+            }
+        }
+    }
+
+    /// Reads a key of `heads`.
+    pub(super) fn head_from_bytes(bytes: &[u8]) -> Option<Key> {
+        match split_app(bytes)? {
+            (app, []) => Some(Key::Head(app)),
+            _ => None,
+        }
+    }
+
+    /// Reads a key of `records`.
+    pub(super) fn record_from_bytes(bytes: &[u8]) -> Option<Key> {
+        let (app, rest) = split_app(bytes)?;
+        let (tag, rest) = rest.split_first()?;
+        match *tag {
+            UNIT => Some(Key::Unit(app, unit(text(rest)?)?)),
+            STATUS => {
+                let (unit_bytes, rest) = split_part(rest)?;
+                let (component, rest) = split_part(rest)?;
+                let (key, rest) = split_part(rest)?;
+                let kind = match rest {
+                    b"0" => Kind::Pull,
+                    b"1" => Kind::Push,
+                    _ => return None,
+                };
+                let key = StatusKey {
+                    unit: unit(unit_bytes)?,
+                    component: PartName::new(component).ok()?,
+                    key: PartName::new(key).ok()?,
+                    kind,
+                };
+                Some(Key::Status(app, Arc::new(key)))
+            }
+            REQUEST => Some(Key::Request(app, Arc::from(text(rest)?))),
+            _ => None,
+        }
+    }
+
+    /// Reads a key of `events`.
+    pub(super) fn event_from_bytes(bytes: &[u8]) -> Option<Key> {
+        let (app, rest) = split_app(bytes)?;
+        let number = u64::from_be_bytes(rest.try_into().ok()?);
+        Some(Key::Event(app, number))
+    }
+}
+
+/// The range of all records of an application in `records` or `events`.
+pub(super) fn range_of(app: &AppName) -> Range<Vec<u8>> {
+    let start = prefix(app, 0);
+    let mut end = start.clone();
+    // The terminator of the prefix is a zero, so the next prefix-like value is the same with a one.
+    if let Some(last) = end.last_mut() {
+        *last = 1;
+    }
+    start..end
+}
+
+fn prefix(app: &AppName, more: usize) -> Vec<u8> {
+    let (namespace, application) = (app.namespace(), app.application());
+    let mut bytes = Vec::with_capacity(namespace.len() + application.len() + 2 + more);
+    for part in [namespace, application] {
+        bytes.extend_from_slice(part.as_bytes());
+        bytes.push(0);
+    }
+    bytes
+}
+
+fn split_app(bytes: &[u8]) -> Option<(AppName, &[u8])> {
+    let (namespace, rest) = split_part(bytes)?;
+    let (application, rest) = split_part(rest)?;
+    let app = AppName::new(namespace, application).ok()?;
+    Some((app, rest))
+}
+
+fn split_part(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let end = bytes.iter().position(|b| *b == 0)?;
+    Some((text(&bytes[..end])?, &bytes[end + 1..]))
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+fn unit(text: &str) -> Option<UnitName> {
+    match text {
+        "" => Some(UnitName::application()),
+        text => UnitName::new(text).ok(),
+    }
+}
+
+/// As a person would name it.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Head(app) => write!(f, "head of {app}"),
+            Key::Unit(app, unit) => write!(f, "unit {unit} of {app}"),
+            Key::Status(app, key) => {
+                let StatusKey {
+                    unit,
+                    component,
+                    key,
+                    kind,
+                } = &**key;
+                let (component, key) = (component.as_str(), key.as_str());
+                write!(f, "{kind:?} status ({unit}, {component}, {key}) of {app}")
+            }
+            Key::Request(app, id) => write!(f, "request {id:?} of {app}"),
+            Key::Event(app, number) => write!(f, "event {number} of {app}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NAME: &str = "[a-zA-Z0-9][a-zA-Z0-9._-]{0,12}";
+    const PART: &str = "([a-zA-Z0-9][a-zA-Z0-9._/-]{0,12})?";
+
+    fn mk_app() -> impl Strategy<Value = AppName> {
+        (NAME, NAME).prop_map(|(namespace, name)| AppName::new(&namespace, &name).unwrap())
+    }
+
+    fn mk_status_key() -> impl Strategy<Value = StatusKey> {
+        let parts = (PART, PART, PART, any::<bool>());
+        parts.prop_map(|(of, component, key, push)| StatusKey {
+            unit: unit(&of).unwrap(),
+            component: PartName::new(&component).unwrap(),
+            key: PartName::new(&key).unwrap(),
+            kind: if push { Kind::Push } else { Kind::Pull },
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn keys_come_back(app in mk_app(), key in mk_status_key(), id in ".{1,20}", n: u64) {
+            let head = Key::Head(app.clone());
+            prop_assert_eq!(Key::head_from_bytes(&head.to_bytes()), Some(head));
+            let event = Key::Event(app.clone(), n);
+            prop_assert_eq!(Key::event_from_bytes(&event.to_bytes()), Some(event));
+            let id = Arc::from(id);
+            for record in [
+                Key::Unit(app.clone(), key.unit.clone()),
+                Key::Status(app.clone(), Arc::new(key)),
+                Key::Request(app.clone(), id),
+            ] {
+                let bytes = record.to_bytes();
+                prop_assert!(range_of(&app).contains(&bytes));
+                prop_assert_eq!(Key::record_from_bytes(&bytes), Some(record));
+            }
+        }
+
+        #[test]
+        fn ranges_hold_nobody_else(app in mk_app(), other in mk_app(), key in mk_status_key(), n: u64) {
+            prop_assume!(app != other);
+            let status = Key::Status(other.clone(), Arc::new(key)).to_bytes();
+            prop_assert!(!range_of(&app).contains(&status));
+            prop_assert!(!range_of(&app).contains(&Key::Event(other, n).to_bytes()));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            Key::head_from_bytes(&bytes);
+            Key::record_from_bytes(&bytes);
+            Key::event_from_bytes(&bytes);
+        }
+    }
+
+    #[test]
+    fn bytes_stay_as_they_are_on_disk() {
+        let app = AppName::new("", "web").unwrap();
+        let key = StatusKey {
+            component: PartName::new("db").unwrap(),
+            kind: Kind::Push,
+            ..StatusKey::first_of(&UnitName::new("web/0").unwrap())
+        };
+        for (key, bytes) in [
+            (Key::Head(app.clone()), "default\0web\0"),
+            (
+                Key::Unit(app.clone(), key.unit.clone()),
+                "default\0web\0uweb/0",
+            ),
+            (
+                Key::Status(app.clone(), Arc::new(key)),
+                "default\0web\0sweb/0\0db\0\x001",
+            ),
+            (
+                Key::Request(app.clone(), Arc::from("a b")),
+                "default\0web\0ra b",
+            ),
+            (Key::Event(app, 258), "default\0web\0\0\0\0\0\0\0\x01\x02"),
+        ] {
+            assert_eq!(key.to_bytes(), bytes.as_bytes(), "{key}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A store that remembers for as long as the process lives: the model, and `--ephemeral`.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::domain::name::{AppName, UnitName};
+use crate::domain::replay::Records;
+use crate::domain::request::Remembered;
+use crate::domain::status::{Status, StatusKey};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{Transition, Write};
+
+use super::clock::Clock;
+use super::heads::{Followers, Heads};
+use super::{
+    CommitError, Epoch, Follower, NumberedEvent, ReadError, Retention, Store, random_store_id,
+};
+
+/// See the module.
+pub struct MemoryStore {
+    retention: Retention,
+    clock: Clock,
+    epoch: Epoch,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    heads: Heads,
+    followers: Followers,
+    apps: HashMap<AppName, AppRecords>,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct AppRecords {
+    units: BTreeMap<UnitName, crate::domain::app::Unit>,
+    statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    requests: BTreeMap<Arc<str>, Remembered>,
+    events: VecDeque<NumberedEvent>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new(retention: Retention) -> MemoryStore {
+        let store_id = random_store_id();
+        MemoryStore {
+            retention,
+            clock: Clock::starting_from(Timestamp::default()),
+            epoch: Epoch {
+                store_id,
+                losses: 0,
+            },
+            kept: Mutex::default(),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // Only a follower can panic in here, and everything is in place before it is told.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for MemoryStore {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
+        let kept = self.kept();
+        let head = (*kept.heads.head(app)).clone();
+        let Some(records) = kept.apps.get(app) else {
+            return Ok(Records {
+                head,
+                units: Vec::new(),
+                statuses: Vec::new(),
+                requests: Vec::new(),
+            });
+        };
+        let statuses = records.statuses.iter();
+        Ok(Records {
+            head,
+            units: records.units.clone().into_iter().collect(),
+            statuses: statuses
+                .map(|(key, status)| ((**key).clone(), (**status).clone()))
+                .collect(),
+            requests: records.requests.clone().into_iter().collect(),
+        })
+    }
+
+    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        let mut kept = self.kept();
+        if kept.closed {
+            return Err(CommitError::Unavailable {
+                reason: "store is closed".to_string(),
+                retry_after: Duration::from_secs(1),
+            });
+        }
+        let (app, base) = (&transition.app, transition.base);
+        let stepped = match transition.is_durable() {
+            true => {
+                let head = Arc::new(transition.head.clone());
+                let tombstones_max = self.retention.tombstones_max;
+                kept.heads.swap(app, base, head, tombstones_max)
+            }
+            false => kept.heads.compare(app, base).map(|()| None),
+        };
+        let Some(step) = stepped.map_err(|current| CommitError::Conflict { current })? else {
+            return Ok(());
+        };
+        let records = kept.apps.entry(app.clone()).or_default();
+        records.write(&transition);
+        records.trim(&self.retention, transition.time);
+        for gone in &step.forgotten {
+            kept.apps.remove(&gone.app);
+        }
+        kept.followers.tell(&step);
+        Ok(())
+    }
+
+    fn follow(&self, follower: Arc<dyn Follower>) {
+        let kept = &mut *self.kept();
+        kept.followers.add(follower, &kept.heads);
+    }
+
+    async fn events(
+        &self,
+        app: &AppName,
+        before: Option<u64>,
+        count_max: usize,
+    ) -> Result<Vec<NumberedEvent>, ReadError> {
+        let now = self.now();
+        let kept = self.kept();
+        let events = kept.apps.get(app).into_iter().flat_map(|a| &a.events).rev();
+        let found = events
+            .skip_while(|e| before.is_some_and(|before| before <= e.number))
+            .take_while(|e| self.retention.is_kept(e.event.time, now))
+            .take(count_max);
+        Ok(found.cloned().collect())
+    }
+
+    fn health(&self) -> Result<(), String> {
+        match self.kept().closed {
+            true => Err("store is closed".to_string()),
+            false => Ok(()),
+        }
+    }
+
+    async fn close(&self) {
+        self.kept().closed = true;
+    }
+}
+
+impl AppRecords {
+    fn write(&mut self, transition: &Transition) {
+        if transition.is_deletion() {
+            self.units.clear();
+            self.statuses.clear();
+            self.requests.clear();
+        }
+        for write in &transition.writes {
+            match write {
+                Write::Unit(name, unit) => put(&mut self.units, name, unit.as_ref()),
+                Write::Status(key, status) => put(&mut self.statuses, key, status.as_ref()),
+                Write::Request(id, answer) => put(&mut self.requests, id, answer.as_ref()),
+            }
+        }
+        let numbered = transition.events.iter().cloned();
+        let numbered = (transition.first_event()..).zip(numbered);
+        self.events
+            .extend(numbered.map(|(number, event)| NumberedEvent { number, event }));
+    }
+
+    fn trim(&mut self, retention: &Retention, now: Timestamp) {
+        let max = usize::try_from(retention.events_max).unwrap_or(usize::MAX);
+        let is_surplus = |events: &VecDeque<NumberedEvent>| {
+            let first = events.front();
+            max < events.len() || first.is_some_and(|e| !retention.is_kept(e.event.time, now))
+        };
+        while is_surplus(&self.events) {
+            self.events.pop_front();
+        }
+    }
+}
+
+fn put<K: Clone + Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, value: Option<&V>) {
+    match value {
+        Some(value) => map.insert(key.clone(), value.clone()),
+        None => map.remove(key),
+    };
+}

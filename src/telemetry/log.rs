@@ -1,0 +1,190 @@
+//! What becomes of a span and of an event: lines on stderr, and records for the collector.
+
+use std::env;
+use std::fmt;
+use std::io::{self, IsTerminal};
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
+use opentelemetry_sdk::logs::SdkLoggerProvider;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::Metadata;
+use tracing::field::{Field, Visit};
+use tracing::span::Record;
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FormatFields, FormattedFields};
+use tracing_subscriber::{EnvFilter, Layer, Registry};
+
+use super::error::Error;
+use super::options::Options;
+
+/// A part of the subscriber.
+pub(super) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// The crates that an export itself goes through: telling the collector about them would cause the
+/// next export, without end.
+const EXPORT_PATH: &[&str] = &["h2", "hyper", "tonic", "tower", "opentelemetry"];
+
+/// Logs on stderr, as the options say.
+pub(super) fn stderr_layer(options: &Options) -> Result<BoxedLayer, Error> {
+    let filter = filter(options)?;
+    let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    if options.log_format.is_json() {
+        return Ok(layer
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .with_filter(filter)
+            .boxed());
+    }
+    let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    Ok(layer
+        .with_ansi(colour)
+        .fmt_fields(TextFields)
+        .with_filter(filter)
+        .boxed())
+}
+
+/// Spans for the collector. Its filter is not that of the logs: how many are kept is up to the
+/// sampler, and quiet logs should not hide them.
+pub(super) fn trace_layer(provider: &SdkTracerProvider) -> BoxedLayer {
+    tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer("bellwether"))
+        // Each of these is work on every span, and says nothing about a call.
+        .with_location(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_filter(LevelFilter::INFO.and(filter_fn(is_ours)))
+        .boxed()
+}
+
+/// Log records for the collector, filtered like those on stderr.
+pub(super) fn record_layer(
+    provider: &SdkLoggerProvider,
+    options: &Options,
+) -> Result<BoxedLayer, Error> {
+    let filter = filter(options)?.and(filter_fn(is_ours));
+    Ok(OpenTelemetryTracingBridge::new(provider)
+        .with_filter(filter)
+        .boxed())
+}
+
+fn filter(options: &Options) -> Result<EnvFilter, Error> {
+    EnvFilter::builder()
+        .parse(&options.log_filter)
+        .map_err(|source| Error::LogFilter {
+            filter: options.log_filter.clone(),
+            source,
+        })
+}
+
+fn is_ours(metadata: &Metadata<'_>) -> bool {
+    !EXPORT_PATH
+        .iter()
+        .any(|name| metadata.target().starts_with(name))
+}
+
+/// Fields as text, but for those that only a collector has a use for: on a line for people they
+/// would say everything twice.
+struct TextFields;
+
+impl<'w> FormatFields<'w> for TextFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
+        TextFields::write(writer, true, fields)
+    }
+
+    fn add_fields(
+        &self,
+        current: &'w mut FormattedFields<Self>,
+        fields: &Record<'_>,
+    ) -> fmt::Result {
+        let is_first = current.fields.is_empty();
+        TextFields::write(current.as_writer(), is_first, fields)
+    }
+}
+
+impl TextFields {
+    fn write(writer: Writer<'_>, is_first: bool, fields: impl RecordFields) -> fmt::Result {
+        let mut visitor = TextVisitor {
+            writer,
+            is_first,
+            result: Ok(()),
+        };
+        fields.record(&mut visitor);
+        visitor.result
+    }
+}
+
+struct TextVisitor<'w> {
+    writer: Writer<'w>,
+    is_first: bool,
+    result: fmt::Result,
+}
+
+impl Visit for TextVisitor<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let name = field.name();
+        if name.starts_with("otel.") || name == "rpc.system.name" || self.result.is_err() {
+            return;
+        }
+        let space = if std::mem::replace(&mut self.is_first, false) {
+            ""
+        } else {
+            " "
+        };
+        self.result = match name {
+            "message" => write!(self.writer, "{space}{value:?}"),
+            _ => write!(self.writer, "{space}{name}={value:?}"),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn text_is_without_the_words_for_the_collector() {
+        let written = Written::default();
+        let writer = written.clone();
+        let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
+        let layer = layer.with_ansi(false).without_time().fmt_fields(TextFields);
+        // Two of them, as tracing asks only the subscriber of the thread if there is one in all,
+        // and that is none on the threads of other tests.
+        let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let empty = tracing::field::Empty;
+            let span = tracing::info_span!("rpc", otel.kind = "server", code = empty, late = empty);
+            span.record("otel.kind", "client");
+            span.record("code", "OK");
+            span.record("late", 2);
+            span.in_scope(|| tracing::info!(rpc.system.name = "grpc", n = 1, "it happened"));
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let target = module_path!();
+        assert_eq!(
+            text,
+            format!(" INFO rpc{{code=\"OK\" late=2}}: {target}: it happened n=1\n")
+        );
+    }
+}

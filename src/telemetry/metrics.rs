@@ -1,0 +1,357 @@
+//! Every instrument of the process but those of the calls (`rpc.rs`): names, units, labels.
+//!
+//! Labels come from closed sets only, never from names of applications or units: the number of
+//! series must not depend on what is reported. What is counted for each report is a plain atomic
+//! that the readers look at when they collect, so that counting costs nanoseconds.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
+
+use super::rpc::{RpcInstruments, RpcMethod};
+
+/// The levels of a status, in the order of [`FleetCounts`].
+pub const LEVELS: [&str; 7] = [
+    "unknown",
+    "terminated",
+    "active",
+    "waiting",
+    "maintenance",
+    "blocked",
+    "error",
+];
+
+/// A commit is mostly one fsync: 0.1 ms on a good disk, seconds on a dying one.
+const COMMIT_SECONDS: &[f64] = &[
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0,
+];
+
+const BATCH_COMMANDS: &[f64] = &[
+    1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0,
+];
+
+/// What became of one report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportResult {
+    /// It changed what is kept.
+    Changed,
+    /// It said what was already known.
+    Repeated,
+    /// It was refused.
+    Rejected,
+}
+
+/// What became of one commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitResult {
+    /// Durable.
+    Ok,
+    /// Another writer was first.
+    Conflict,
+    /// The store did not take it.
+    Failed,
+}
+
+/// How many there are at each level, in the order of [`LEVELS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FleetCounts {
+    /// Applications by their derived level.
+    pub applications: [u64; 7],
+    /// Units by their derived level.
+    pub units: [u64; 7],
+    /// Statuses kept, by their own level.
+    pub statuses: [u64; 7],
+}
+
+type Counters<const N: usize> = Arc<[AtomicU64; N]>;
+type Fleet = Arc<OnceLock<Box<dyn Fn() -> FleetCounts + Send + Sync>>>;
+
+/// The instruments of this process; cheap to clone.
+#[derive(Clone)]
+pub struct Metrics(Arc<Instruments>);
+
+struct Instruments {
+    reports: Counters<3>,
+    commits: Counters<3>,
+    commit_duration: Histogram<f64>,
+    commit_batch_size: Histogram<u64>,
+    watch_streams: Arc<AtomicI64>,
+    watch_coalesced: Counters<1>,
+    fleet: Fleet,
+    rpc: RpcInstruments,
+}
+
+impl Metrics {
+    /// Registers every instrument with `meter`.
+    pub fn new(meter: &Meter, version: &str) -> Self {
+        build_info(meter, version);
+        let results = Some(["changed", "repeated", "rejected"]);
+        let commit_results = Some(["ok", "conflict", "failed"]);
+        let instruments = Instruments {
+            reports: counters(meter, "bellwether.reports", "Reports received.", results),
+            commits: counters(
+                meter,
+                "bellwether.commits",
+                "Commits tried.",
+                commit_results,
+            ),
+            commit_duration: meter
+                .f64_histogram("bellwether.commit.duration")
+                .with_unit("s")
+                .with_description("Time until the store answered a commit.")
+                .with_boundaries(COMMIT_SECONDS.to_vec())
+                .build(),
+            commit_batch_size: meter
+                .u64_histogram("bellwether.commit.batch_size")
+                .with_unit("{command}")
+                .with_description("Commands that one commit carried.")
+                .with_boundaries(BATCH_COMMANDS.to_vec())
+                .build(),
+            watch_streams: watch_streams(meter),
+            watch_coalesced: counters(
+                meter,
+                "bellwether.watch.coalesced",
+                "Changes that a slow watcher got as one.",
+                None,
+            ),
+            fleet: fleet(meter),
+            rpc: RpcInstruments::new(meter),
+        };
+        Self(Arc::new(instruments))
+    }
+
+    /// Instruments that nobody reads.
+    pub fn disabled() -> Self {
+        Self::new(&NoopMeterProvider::new().meter("bellwether"), "")
+    }
+
+    /// Counts one report.
+    pub fn report(&self, result: ReportResult) {
+        self.0.reports[result as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one commit of `commands` commands that took `elapsed`.
+    pub fn commit(&self, result: CommitResult, commands: usize, elapsed: Duration) {
+        self.0.commits[result as usize].fetch_add(1, Ordering::Relaxed);
+        self.0.commit_duration.record(elapsed.as_secs_f64(), &[]);
+        self.0.commit_batch_size.record(commands as u64, &[]);
+    }
+
+    /// Counts a watch stream as open until the returned value is dropped.
+    #[must_use = "the stream counts as open until this is dropped"]
+    pub fn watch_stream(&self) -> WatchStream {
+        self.0.watch_streams.fetch_add(1, Ordering::Relaxed);
+        WatchStream(Arc::clone(&self.0.watch_streams))
+    }
+
+    /// Counts `changes` that a slow watcher did not get one by one.
+    pub fn watch_coalesced(&self, changes: u64) {
+        self.0.watch_coalesced[0].fetch_add(changes, Ordering::Relaxed);
+    }
+
+    /// Sets where the counts by level come from; only the first call of a process counts.
+    ///
+    /// `counts` runs several times at each collection, on a thread of the reader: it should take
+    /// microseconds, and must not wait for anything.
+    pub fn observe_fleet(&self, counts: impl Fn() -> FleetCounts + Send + Sync + 'static) {
+        let _first_stays = self.0.fleet.set(Box::new(counts));
+    }
+
+    /// Prepares the metrics of one method of the gRPC server.
+    pub fn rpc_method(&self, name: &str) -> RpcMethod {
+        RpcMethod::new(&self.0.rpc, name)
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+/// An open watch stream, as counted by [`Metrics::watch_stream`].
+#[derive(Debug)]
+pub struct WatchStream(Arc<AtomicI64>);
+
+impl Drop for WatchStream {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A counter for each of `results`, or a single one without labels.
+fn counters<const N: usize>(
+    meter: &Meter,
+    name: &'static str,
+    description: &'static str,
+    results: Option<[&'static str; N]>,
+) -> Counters<N> {
+    let counters: Counters<N> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
+    let read = Arc::clone(&counters);
+    let labels: [Vec<KeyValue>; N] = std::array::from_fn(|index| {
+        results
+            .iter()
+            .map(|words| KeyValue::new("result", words[index]))
+            .collect()
+    });
+    meter
+        .u64_observable_counter(name)
+        .with_description(description)
+        .with_callback(move |observer| {
+            for (counter, labels) in read.iter().zip(&labels) {
+                observer.observe(counter.load(Ordering::Relaxed), labels);
+            }
+        })
+        .build();
+    counters
+}
+
+fn watch_streams(meter: &Meter) -> Arc<AtomicI64> {
+    let open = Arc::new(AtomicI64::new(0));
+    let read = Arc::clone(&open);
+    meter
+        .i64_observable_up_down_counter("bellwether.watch.streams")
+        .with_description("Watch streams that are open.")
+        .with_callback(move |observer| observer.observe(read.load(Ordering::Relaxed), &[]))
+        .build();
+    open
+}
+
+fn fleet(meter: &Meter) -> Fleet {
+    let fleet = Fleet::default();
+    let gauge = |name: &'static str, description, pick: fn(&FleetCounts) -> &[u64; 7]| {
+        let fleet = Arc::clone(&fleet);
+        let labels = LEVELS.map(|level| [KeyValue::new("level", level)]);
+        meter
+            .u64_observable_gauge(name)
+            .with_description(description)
+            .with_callback(move |observer| {
+                let Some(counts) = fleet.get() else { return };
+                // A panic here would end the thread that exports, silently and for good.
+                let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) else {
+                    return;
+                };
+                for (count, labels) in pick(&counts).iter().zip(&labels) {
+                    observer.observe(*count, labels);
+                }
+            })
+            .build();
+    };
+    gauge(
+        "bellwether.applications",
+        "Applications by level.",
+        |counts| &counts.applications,
+    );
+    gauge("bellwether.units", "Units by level.", |counts| {
+        &counts.units
+    });
+    gauge(
+        "bellwether.statuses",
+        "Statuses kept, by level.",
+        |counts| &counts.statuses,
+    );
+    fleet
+}
+
+fn build_info(meter: &Meter, version: &str) {
+    let labels = [KeyValue::new("version", version.to_owned())];
+    meter
+        .u64_observable_gauge("bellwether.build_info")
+        .with_description("Always 1; the labels say what runs.")
+        .with_callback(move |observer| observer.observe(1, &labels))
+        .build();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Telemetry;
+
+    #[track_caller]
+    fn assert_line(text: &str, line: &str) {
+        assert!(
+            text.lines().any(|each| each == line),
+            "no line {line:?} in\n{text}"
+        );
+    }
+
+    #[test]
+    fn on_prometheus_the_names_are_those_of_the_documentation() {
+        let telemetry = Telemetry::local("1.2.3").unwrap();
+        let metrics = telemetry.metrics();
+        metrics.report(ReportResult::Changed);
+        metrics.report(ReportResult::Changed);
+        metrics.report(ReportResult::Rejected);
+        metrics.commit(CommitResult::Ok, 3, Duration::from_micros(300));
+        metrics.watch_coalesced(5);
+        let open = metrics.watch_stream();
+        drop(metrics.watch_stream());
+        let text = telemetry.prometheus_text();
+        for line in [
+            r#"bellwether_reports_total{result="changed"} 2"#,
+            r#"bellwether_reports_total{result="repeated"} 0"#,
+            r#"bellwether_reports_total{result="rejected"} 1"#,
+            r#"bellwether_commits_total{result="ok"} 1"#,
+            r#"bellwether_commit_duration_seconds_bucket{le="0.00025"} 0"#,
+            r#"bellwether_commit_duration_seconds_bucket{le="0.0005"} 1"#,
+            r#"bellwether_commit_batch_size_bucket{le="2"} 0"#,
+            r#"bellwether_commit_batch_size_bucket{le="4"} 1"#,
+            "bellwether_watch_coalesced_total 5",
+            "bellwether_watch_streams 1",
+            r#"bellwether_build_info{version="1.2.3"} 1"#,
+        ] {
+            assert_line(&text, line);
+        }
+        assert!(
+            !text.contains("bellwether_applications"),
+            "counted by nobody yet\n{text}"
+        );
+        assert!(!text.contains("otel_scope"), "{text}");
+        drop(open);
+        assert_line(&telemetry.prometheus_text(), "bellwether_watch_streams 0");
+    }
+
+    #[test]
+    fn the_fleet_is_counted_when_somebody_looks() {
+        let telemetry = Telemetry::local("1.2.3").unwrap();
+        let metrics = telemetry.metrics();
+        metrics.observe_fleet(|| FleetCounts {
+            applications: [0, 0, 7, 0, 0, 2, 0],
+            units: [0, 0, 9, 0, 0, 3, 1],
+            statuses: [1, 0, 20, 0, 0, 3, 1],
+        });
+        let text = telemetry.prometheus_text();
+        assert_line(&text, r#"bellwether_applications{level="active"} 7"#);
+        assert_line(&text, r#"bellwether_applications{level="error"} 0"#);
+        assert_line(&text, r#"bellwether_units{level="blocked"} 3"#);
+        assert_line(&text, r#"bellwether_statuses{level="unknown"} 1"#);
+    }
+
+    #[test]
+    fn a_fleet_that_cannot_be_counted_leaves_the_rest_readable() {
+        let telemetry = Telemetry::local("1.2.3").unwrap();
+        let metrics = telemetry.metrics();
+        metrics.observe_fleet(|| panic!("on purpose, in a test"));
+        for _ in 0..2 {
+            let text = telemetry.prometheus_text();
+            assert_line(&text, r#"bellwether_reports_total{result="changed"} 0"#);
+            assert!(!text.contains("bellwether_applications"), "{text}");
+        }
+    }
+
+    #[test]
+    fn disabled_metrics_can_be_used_like_any() {
+        let metrics = Metrics::disabled();
+        metrics.report(ReportResult::Repeated);
+        metrics.commit(CommitResult::Failed, 1, Duration::ZERO);
+        metrics.observe_fleet(FleetCounts::default);
+        metrics
+            .rpc_method("a.B/C")
+            .call_finished(tonic::Code::Ok, false, Duration::ZERO);
+    }
+}

@@ -1,0 +1,126 @@
+//! How the process is seen from outside: logs, metrics and traces.
+//!
+//! ```text
+//!  tracing spans, events --+--> text or JSON lines on stderr
+//!                          '--> traces, logs --.
+//!  Metrics (instruments) --+--> metrics -------+--> OTLP, if OTEL_EXPORTER_OTLP_ENDPOINT is set
+//!                          '--> Prometheus text on the ops port
+//! ```
+//!
+//! A collector that is away is not noticed by the service: exporters work on threads of their own,
+//! drop what does not fit their queues, and shutdown waits for them no longer than it is told to.
+
+mod context;
+mod error;
+mod log;
+mod metrics;
+mod options;
+mod otlp;
+mod prometheus;
+mod provider;
+mod rpc;
+
+use std::env;
+use std::time::Duration;
+
+use opentelemetry::global;
+use opentelemetry::metrics::MeterProvider;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+pub use context::{extract, inject};
+pub use error::{Error, ShutdownError};
+pub use metrics::{CommitResult, FleetCounts, LEVELS, Metrics, ReportResult, WatchStream};
+pub use options::{LogFormat, Options};
+pub use otlp::Signal;
+pub use prometheus::{CONTENT_TYPE, Prometheus};
+pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
+
+use otlp::Exports;
+use provider::Providers;
+
+/// The telemetry of this process, from `init` to `shutdown`.
+#[must_use = "what is still queued is only delivered by `shutdown`"]
+pub struct Telemetry {
+    metrics: Metrics,
+    prometheus: Prometheus,
+    providers: Providers,
+}
+
+/// Sets up logs, metrics, traces and the propagation of trace context, once in a process.
+pub fn init(options: Options) -> Result<Telemetry, Error> {
+    // What is easily mistyped comes first, before there are threads to stop again.
+    let stderr = log::stderr_layer(&options)?;
+    let exports = Exports::read(|name| env::var(name).ok())?;
+    let prometheus = Prometheus::default();
+    let providers = Providers::build(exports, &options.service_version, &prometheus)?;
+
+    let mut layers = Vec::new();
+    // First, so that the lines of the others can name the trace.
+    layers.extend(providers.traces.as_ref().map(log::trace_layer));
+    if let Some(provider) = &providers.logs {
+        layers.push(log::record_layer(provider, &options)?);
+    }
+    layers.push(stderr);
+    tracing_subscriber::registry()
+        .with(layers)
+        .try_init()
+        .map_err(Error::Installed)?;
+    global::set_text_map_propagator(TraceContextPropagator::new());
+
+    let metrics = Metrics::new(
+        &providers.metrics.meter("bellwether"),
+        &options.service_version,
+    );
+    Ok(Telemetry {
+        metrics,
+        prometheus,
+        providers,
+    })
+}
+
+impl Telemetry {
+    /// Metrics alone, read as text alone, and nothing installed in the process: for tests, and for
+    /// programs that embed the server and log in their own way.
+    pub fn local(service_version: &str) -> Result<Self, Error> {
+        let prometheus = Prometheus::default();
+        let providers = Providers::build(Exports::default(), service_version, &prometheus)?;
+        let metrics = Metrics::new(&providers.metrics.meter("bellwether"), service_version);
+        Ok(Self {
+            metrics,
+            prometheus,
+            providers,
+        })
+    }
+
+    /// The instruments.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// For the ops port: what reads the metrics as text.
+    pub fn prometheus(&self) -> Prometheus {
+        self.prometheus.clone()
+    }
+
+    /// Every metric now, in the Prometheus text format.
+    pub fn prometheus_text(&self) -> String {
+        self.prometheus.text()
+    }
+
+    /// Delivers what is queued and stops; blocks for `deadline` at most, whatever the collector
+    /// does. Logs on stderr go on working.
+    pub fn shutdown(self, deadline: Duration) -> Result<(), ShutdownError> {
+        self.providers.shutdown(deadline)
+    }
+}
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Telemetry")
+    }
+}
+
+#[cfg(test)]
+mod tests;

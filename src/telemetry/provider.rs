@@ -1,0 +1,157 @@
+//! The OpenTelemetry providers: built once, flushed once, and never waited for longer than agreed.
+
+use std::env;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use opentelemetry::KeyValue;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::logs::SdkLoggerProvider;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tokio::runtime::{Builder, Handle};
+
+use super::error::{Error, ShutdownError};
+use super::otlp::{self, Exports, Signal};
+use super::prometheus::Prometheus;
+
+pub(super) struct Providers {
+    pub(super) traces: Option<SdkTracerProvider>,
+    pub(super) logs: Option<SdkLoggerProvider>,
+    pub(super) metrics: SdkMeterProvider,
+}
+
+impl Providers {
+    pub(super) fn build(
+        exports: Exports,
+        version: &str,
+        prometheus: &Prometheus,
+    ) -> Result<Self, Error> {
+        // The channels of the exporters spawn their connections on the runtime entered here.
+        let runtime = exports.any().then(exporter_runtime).transpose()?;
+        let _entered = runtime.as_ref().map(Handle::enter);
+        let resource = resource(version);
+
+        let mut metrics = SdkMeterProvider::builder().with_resource(resource.clone());
+        if !exports.sdk_disabled {
+            metrics = metrics.with_reader(prometheus.reader().map_err(Error::Prometheus)?);
+        }
+        if exports.metrics {
+            metrics = metrics.with_periodic_exporter(otlp::metric_exporter()?);
+        }
+        let traces = if exports.traces {
+            let builder = SdkTracerProvider::builder().with_resource(resource.clone());
+            Some(builder.with_batch_exporter(otlp::span_exporter()?).build())
+        } else {
+            None
+        };
+        let logs = if exports.logs {
+            let builder = SdkLoggerProvider::builder().with_resource(resource);
+            Some(builder.with_batch_exporter(otlp::log_exporter()?).build())
+        } else {
+            None
+        };
+        Ok(Self {
+            traces,
+            logs,
+            metrics: metrics.build(),
+        })
+    }
+
+    /// Flushes and stops all of them side by side, so that one that is stuck costs the others none
+    /// of their time; gives up on what is not done by `deadline`.
+    pub(super) fn shutdown(self, deadline: Duration) -> Result<(), ShutdownError> {
+        let until = Instant::now() + deadline;
+        let (sender, receiver) = mpsc::channel();
+        let mut pending = Vec::new();
+        let mut start = |signal: Signal, stop: Box<dyn FnOnce() -> OTelSdkResult + Send>| {
+            pending.push(signal);
+            let sender = sender.clone();
+            let run = move || {
+                // Nobody listens any more when the deadline has passed.
+                let _ = sender.send((signal, stop()));
+            };
+            // When no thread can be had, the closure is gone and the signal stays pending.
+            let _ = thread::Builder::new()
+                .name("telemetry-shutdown".into())
+                .spawn(run);
+        };
+        if let Some(traces) = self.traces {
+            start(
+                Signal::Traces,
+                Box::new(move || traces.shutdown_with_timeout(deadline)),
+            );
+        }
+        if let Some(logs) = self.logs {
+            start(
+                Signal::Logs,
+                Box::new(move || logs.shutdown_with_timeout(deadline)),
+            );
+        }
+        let metrics = self.metrics;
+        start(
+            Signal::Metrics,
+            Box::new(move || metrics.shutdown_with_timeout(deadline)),
+        );
+        drop(sender);
+
+        let mut undelivered = Vec::new();
+        while !pending.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok((signal, result)) = receiver.recv_timeout(left) else {
+                break;
+            };
+            pending.retain(|each| *each != signal);
+            if let Err(error) = result {
+                undelivered.push(format!("{signal}: {error}"));
+            }
+        }
+        undelivered.extend(
+            pending
+                .iter()
+                .map(|signal| format!("{signal}: not done in time")),
+        );
+        if undelivered.is_empty() {
+            Ok(())
+        } else {
+            Err(ShutdownError { undelivered })
+        }
+    }
+}
+
+/// A runtime for nothing but the connections of the exporters: on the runtime of the service, a
+/// flush that blocks one of its workers could be waiting for that very worker.
+///
+/// It is never stopped. An exporter that gave no answer in time is still at it in its own thread,
+/// and would panic on timers whose runtime is gone; the end of the process takes them all.
+fn exporter_runtime() -> Result<Handle, Error> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("telemetry-export")
+        .enable_all()
+        .build()
+        .map_err(Error::Runtime)?;
+    let handle = runtime.handle().clone();
+    std::mem::forget(runtime);
+    Ok(handle)
+}
+
+/// Later entries win: ours are defaults for what the environment says.
+fn resource(version: &str) -> Resource {
+    let builder = Resource::builder_empty()
+        .with_attributes([
+            KeyValue::new("service.name", "bellwether"),
+            KeyValue::new("service.version", version.to_owned()),
+        ])
+        .with_detectors(&[
+            Box::new(TelemetryResourceDetector),
+            Box::new(EnvResourceDetector::new()),
+        ]);
+    match env::var("OTEL_SERVICE_NAME") {
+        Ok(name) if !name.is_empty() => builder.with_service_name(name).build(),
+        _ => builder.build(),
+    }
+}

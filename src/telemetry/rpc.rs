@@ -1,0 +1,148 @@
+//! The metrics of calls to the gRPC server, after the semantic conventions of OpenTelemetry.
+//!
+//! Streams last as long as somebody watches, which says nothing about how quick the server is: they
+//! are counted apart and stay out of the histogram.
+
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
+use tonic::Code;
+
+/// What stands for every method that the server does not have: clients choose those names.
+pub const OTHER_METHOD: &str = "_OTHER";
+
+/// From 0.5 ms, as most calls wait for one commit at most, to the 10 s of the conventions.
+const CALL_SECONDS: &[f64] = &[
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
+    7.5, 10.0,
+];
+
+const CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// A code in the words of the protocol, like `NOT_FOUND`.
+pub fn code_name(code: Code) -> &'static str {
+    CODES[code as usize]
+}
+
+#[derive(Clone)]
+pub(super) struct RpcInstruments {
+    calls: Histogram<f64>,
+    streams_open: UpDownCounter<i64>,
+    streams_finished: Counter<u64>,
+}
+
+impl RpcInstruments {
+    pub(super) fn new(meter: &Meter) -> Self {
+        Self {
+            calls: meter
+                .f64_histogram("rpc.server.call.duration")
+                .with_unit("s")
+                .with_description("Duration of calls that are not streams.")
+                .with_boundaries(CALL_SECONDS.to_vec())
+                .build(),
+            streams_open: meter
+                .i64_up_down_counter("bellwether.rpc.streams")
+                .with_description("Streaming calls that are open.")
+                .build(),
+            streams_finished: meter
+                .u64_counter("bellwether.rpc.streams.finished")
+                .with_description("Streaming calls that ended.")
+                .build(),
+        }
+    }
+}
+
+/// The metrics of one method, with every set of labels prepared.
+#[derive(Clone)]
+pub struct RpcMethod {
+    instruments: RpcInstruments,
+    method: [KeyValue; 2],
+    /// For each code, as the fault of the caller or nobody's and as the fault of the server.
+    by_code: Vec<[Vec<KeyValue>; 2]>,
+}
+
+impl RpcMethod {
+    pub(super) fn new(instruments: &RpcInstruments, name: &str) -> Self {
+        let method = [
+            KeyValue::new("rpc.system.name", "grpc"),
+            KeyValue::new("rpc.method", name.to_owned()),
+        ];
+        let by_code = CODES.map(|code| {
+            let mut labels = method.to_vec();
+            labels.push(KeyValue::new("rpc.response.status_code", code));
+            let blameless = labels.clone();
+            labels.push(KeyValue::new("error.type", code));
+            [blameless, labels]
+        });
+        Self {
+            instruments: instruments.clone(),
+            method,
+            by_code: by_code.into(),
+        }
+    }
+
+    /// Records a call that was not a stream.
+    pub fn call_finished(&self, code: Code, server_error: bool, elapsed: Duration) {
+        self.instruments
+            .calls
+            .record(elapsed.as_secs_f64(), self.labels(code, server_error));
+    }
+
+    /// Counts a streaming call as open.
+    pub fn stream_opened(&self) {
+        self.instruments.streams_open.add(1, &self.method);
+    }
+
+    /// Counts a streaming call as ended.
+    pub fn stream_finished(&self, code: Code, server_error: bool) {
+        self.instruments.streams_open.add(-1, &self.method);
+        self.instruments
+            .streams_finished
+            .add(1, self.labels(code, server_error));
+    }
+
+    fn labels(&self, code: Code, server_error: bool) -> &[KeyValue] {
+        &self.by_code[code as usize][usize::from(server_error)]
+    }
+}
+
+impl std::fmt::Debug for RpcMethod {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RpcMethod")
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_own_word() {
+        assert_eq!(code_name(Code::Ok), "OK");
+        assert_eq!(code_name(Code::Cancelled), "CANCELLED");
+        assert_eq!(code_name(Code::OutOfRange), "OUT_OF_RANGE");
+        assert_eq!(code_name(Code::DataLoss), "DATA_LOSS");
+        assert_eq!(code_name(Code::Unauthenticated), "UNAUTHENTICATED");
+    }
+}

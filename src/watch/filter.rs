@@ -1,0 +1,154 @@
+//! What a watcher wants to be told of.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::digest::Fnv;
+use crate::domain::app::Head;
+use crate::domain::name::AppName;
+use crate::domain::status::Level;
+
+/// Where to look.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Every application.
+    All,
+    /// Those of one namespace.
+    Namespace(Arc<str>),
+    /// These, whether they exist yet or not.
+    Applications(BTreeSet<AppName>),
+}
+
+/// What a watcher wants to be told of. Watchers with equal filters share one group.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Filter {
+    /// Where to look.
+    pub scope: Scope,
+    /// Only while the level is at least this severe by the application's own policy.
+    pub min_level: Option<Level>,
+    /// Only while the level is one of these; empty: all.
+    pub levels: BTreeSet<Level>,
+    /// A change of level is told only after it has held this long.
+    pub stable_for: Option<Duration>,
+}
+
+impl Filter {
+    /// All that happens in a scope.
+    pub fn of(scope: Scope) -> Filter {
+        Filter {
+            scope,
+            min_level: None,
+            levels: BTreeSet::new(),
+            stable_for: None,
+        }
+    }
+
+    /// Whether an application that is in scope is to be shown as it is now.
+    pub fn shows(&self, head: &Head) -> bool {
+        let level = head.summary.level;
+        let severity = |level| head.config.policy.severity(level);
+        !head.deleted
+            && (self.levels.is_empty() || self.levels.contains(&level))
+            && self
+                .min_level
+                .is_none_or(|min| severity(level) <= severity(min))
+    }
+
+    /// Tells filters apart in resume tokens. These outlive the process, so the bytes hashed here
+    /// must stay as they are.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Fnv::new();
+        // No name has a zero byte: it keeps neighbours apart.
+        let mut part = |tag: u8, text: &[u8]| {
+            hash.bytes(&[0, tag]);
+            hash.bytes(text);
+        };
+        match &self.scope {
+            Scope::All => part(b'a', b""),
+            Scope::Namespace(namespace) => part(b'n', namespace.as_bytes()),
+            Scope::Applications(apps) => {
+                for app in apps {
+                    part(b'n', app.namespace().as_bytes());
+                    part(b'/', app.application().as_bytes());
+                }
+            }
+        }
+        if let Some(level) = self.min_level {
+            part(b'm', level.word().as_bytes());
+        }
+        for level in &self.levels {
+            part(b'l', level.word().as_bytes());
+        }
+        if let Some(stable_for) = self.stable_for {
+            part(b's', &stable_for.as_nanos().to_be_bytes());
+        }
+        hash.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::policy::Policy;
+    use crate::domain::revision::Revision;
+
+    fn head(level: Level) -> Head {
+        let mut head = Head::empty(Revision(1));
+        head.deleted = false;
+        head.summary.level = level;
+        head
+    }
+
+    #[test]
+    fn the_policy_of_the_application_judges_severity() {
+        let filter = Filter {
+            min_level: Some(Level::Maintenance),
+            ..Filter::of(Scope::All)
+        };
+        let mut waiting = head(Level::Waiting);
+        assert!(!filter.shows(&waiting));
+        waiting.config.policy = Policy::OpenStack;
+        assert!(filter.shows(&waiting));
+        waiting.deleted = true;
+        assert!(!filter.shows(&waiting));
+    }
+
+    #[test]
+    fn levels_and_min_level_both_hold() {
+        let filter = Filter {
+            min_level: Some(Level::Waiting),
+            levels: [Level::Blocked, Level::Active].into(),
+            ..Filter::of(Scope::All)
+        };
+        let shown = Level::ALL.map(|level| filter.shows(&head(level)));
+        assert_eq!(shown, [false, false, false, false, false, true, false]);
+    }
+
+    #[test]
+    fn fingerprints_tell_filters_apart() {
+        let web = AppName::new("prod", "web").unwrap();
+        let mut filters = vec![
+            Filter::of(Scope::All),
+            Filter::of(Scope::Namespace("prod".into())),
+            Filter::of(Scope::Applications([web].into())),
+        ];
+        for at in 0..filters.len() {
+            let plain = filters[at].clone();
+            filters.push(Filter {
+                min_level: Some(Level::Blocked),
+                ..plain.clone()
+            });
+            filters.push(Filter {
+                levels: [Level::Blocked].into(),
+                ..plain.clone()
+            });
+            filters.push(Filter {
+                stable_for: Some(Duration::from_secs(1)),
+                ..plain
+            });
+        }
+        let prints: BTreeSet<u64> = filters.iter().map(Filter::fingerprint).collect();
+        assert_eq!(prints.len(), filters.len());
+    }
+}

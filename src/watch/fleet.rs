@@ -1,0 +1,49 @@
+//! Counts over everything there is, for metrics: kept up with each change, never counted anew.
+
+use crate::domain::app::Head;
+use crate::domain::status::LEVELS;
+
+/// Counts over all applications. By level: in the order of the wire, as [`Level::ALL`].
+///
+/// [`Level::ALL`]: crate::domain::status::Level::ALL
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fleet {
+    /// Applications by their level.
+    pub applications: [u64; LEVELS],
+    /// Units by their own level.
+    pub units: [u64; LEVELS],
+    /// Contributions by level.
+    pub contributions: [u64; LEVELS],
+    /// Units with a status past its ttl.
+    pub stale_units: u64,
+    /// Units lost.
+    pub lost_units: u64,
+}
+
+impl Fleet {
+    pub(super) fn add(&mut self, head: &Head) {
+        self.change(head, u64::wrapping_add);
+    }
+
+    pub(super) fn remove(&mut self, head: &Head) {
+        self.change(head, u64::wrapping_sub);
+    }
+
+    /// Wrapping, so that a sum that comes out right never panics on the way.
+    fn change(&mut self, head: &Head, by: fn(u64, u64) -> u64) {
+        if head.deleted {
+            return;
+        }
+        let totals = &head.summary.totals;
+        let application = &mut self.applications[head.summary.level as usize];
+        *application = by(*application, 1);
+        for level in 0..LEVELS {
+            let (units, contributions) =
+                (totals.units_by_level[level], totals.contributions[level]);
+            self.units[level] = by(self.units[level], units.into());
+            self.contributions[level] = by(self.contributions[level], contributions.into());
+        }
+        self.stale_units = by(self.stale_units, totals.stale_units.into());
+        self.lost_units = by(self.lost_units, totals.lost_units.into());
+    }
+}

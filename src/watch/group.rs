@@ -1,0 +1,220 @@
+//! All watchers with one filter: they share an index, its digest, and what wakes them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::entry::Entry;
+use super::error::Expired;
+use super::filter::Filter;
+use super::index::{Index, Place, Told};
+use super::settle::{Held, Settling};
+use crate::domain::name::AppName;
+use crate::store::Position;
+
+/// What is shared by all watchers with one filter.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) filter: Filter,
+    pub(super) fingerprint: u64,
+    /// Applications in scope when it was made.
+    pub(super) indexed: usize,
+    state: Mutex<State>,
+    moved: watch::Sender<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    index: Index,
+    settling: Option<Settling>,
+}
+
+/// What a reader finds after its place.
+pub(super) enum Found {
+    /// This, in order; perhaps more after it.
+    Told(VecDeque<(Place, Told)>),
+    /// Nothing: it has been told everything.
+    Current(Standing),
+}
+
+/// What a reader who has been told everything knows.
+pub(super) struct Standing {
+    /// Digest over the members.
+    pub(super) digest: u64,
+    /// How many members there are.
+    pub(super) member_count: usize,
+    /// Where to go on from.
+    pub(super) resume_at: Position,
+    /// When there may be more without a change.
+    pub(super) due: Option<Instant>,
+}
+
+impl Group {
+    /// Of what is in scope, tombstones too, in order of names, with the changes of the store known up to
+    /// `position`.
+    pub(super) fn new<'a>(
+        filter: Filter,
+        in_scope: impl Iterator<Item = &'a Arc<Entry>>,
+        position: Position,
+        now: Instant,
+    ) -> Group {
+        let mut settling = filter.stable_for.map(Settling::new);
+        let (mut members, mut others) = (Vec::new(), Vec::new());
+        for entry in in_scope {
+            let settled = settling.as_mut().is_none_or(|s| s.admit_first(entry, now));
+            match settled && filter.shows(&entry.head) {
+                true => members.push(entry.clone()),
+                false if settled => others.push(entry.clone()),
+                false => {}
+            }
+        }
+        let index = Index::new(members, others, position);
+        Group {
+            fingerprint: filter.fingerprint(),
+            filter,
+            indexed: index.len(),
+            state: Mutex::new(State { index, settling }),
+            moved: watch::Sender::new(()),
+        }
+    }
+
+    /// Takes in a change that is in scope. Whether the watchers have something to look at.
+    #[must_use]
+    pub(super) fn changed(&self, entry: &Arc<Entry>, now: Instant) -> bool {
+        let mut state = self.locked();
+        state.index.advance(entry.position);
+        let settled = state.settle(&self.filter, now);
+        let (may_be_known, due) = match &state.settling {
+            Some(settling) => (settling.may_be_known(&entry.app), settling.next_due()),
+            None => (false, None),
+        };
+        let admitted = match &mut state.settling {
+            Some(settling) => settling.admit(entry, now),
+            None => true,
+        };
+        if admitted {
+            return state.tell(&self.filter, entry, may_be_known) || settled;
+        }
+        // Their timers must be set anew if this is due before all the rest.
+        settled || state.next_due() < due || due.is_none()
+    }
+
+    /// The tombstone of an application in scope is forgotten.
+    pub(super) fn forget(&self, app: &AppName) {
+        self.locked().index.forget(app);
+    }
+
+    /// Wakes all watchers. Apart from what changes the index, so that nothing is locked meanwhile.
+    pub(super) fn wake(&self) {
+        self.moved.send_replace(());
+    }
+
+    /// Sees each [`wake`](Group::wake) from now on.
+    pub(super) fn wakes(&self) -> watch::Receiver<()> {
+        self.moved.subscribe()
+    }
+
+    /// The place after everything, and the position to go on from for who has been told all before it.
+    pub(super) fn begin(&self, position: Position) -> (Place, Position) {
+        let state = self.locked();
+        (state.index.end(), state.resume_at(position))
+    }
+
+    /// The place of a reader who goes on from a position. Whether the others have something to look at.
+    pub(super) fn resume(&self, position: Position) -> (Place, bool) {
+        let mut state = self.locked();
+        let held = state.settling.as_mut().map(|s| s.take_for(position));
+        let told = state.tell_held(&self.filter, held.unwrap_or_default());
+        (state.index.place_of(position), told)
+    }
+
+    /// The next members by name, for a snapshot that began at `begin`. None: that was all.
+    pub(super) fn members_after(
+        &self,
+        begin: Place,
+        name: Option<&AppName>,
+        count: usize,
+    ) -> Result<VecDeque<(Place, Told)>, Expired> {
+        let state = self.locked();
+        let members = state.index.members_after(begin, name, count)?;
+        Ok(members.map(|e| (begin, Told::Upserted(e))).collect())
+    }
+
+    /// What is told after a place. `position` is one up to which every change has reached the groups.
+    pub(super) fn read(
+        &self,
+        after: Place,
+        position: Position,
+        count: usize,
+        now: Instant,
+    ) -> Result<Found, Expired> {
+        let mut state = self.locked();
+        let settled = state.settle(&self.filter, now);
+        let told: VecDeque<_> = state.index.after(after, count)?.collect();
+        let found = match told.is_empty() {
+            true => Found::Current(state.standing(position)),
+            false => Found::Told(told),
+        };
+        drop(state);
+        if settled {
+            self.wake();
+        }
+        Ok(found)
+    }
+
+    #[cfg(test)]
+    pub(super) fn index_len(&self) -> usize {
+        self.locked().index.len()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it is held")
+    }
+}
+
+impl State {
+    /// Tells what has held long enough by now.
+    fn settle(&mut self, filter: &Filter, now: Instant) -> bool {
+        let held = self.settling.as_mut().map(|s| s.take_due(now));
+        self.tell_held(filter, held.unwrap_or_default())
+    }
+
+    fn tell_held(&mut self, filter: &Filter, held: Vec<Held>) -> bool {
+        let tell = |told, held: Held| self.tell(filter, &held.entry, held.known) || told;
+        held.into_iter().fold(false, tell)
+    }
+
+    /// Nothing is told of what was not shown and still is not, unless a reader may know it from before.
+    fn tell(&mut self, filter: &Filter, entry: &Arc<Entry>, may_be_known: bool) -> bool {
+        let shown = filter.shows(&entry.head);
+        let concerns = shown || may_be_known || self.index.has(&entry.app);
+        if concerns {
+            self.index.tell(entry, shown);
+        }
+        concerns
+    }
+
+    fn standing(&self, position: Position) -> Standing {
+        Standing {
+            digest: self.index.digest().value(),
+            member_count: self.index.member_count(),
+            resume_at: self.resume_at(position),
+            due: self.next_due(),
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.settling.as_ref().and_then(Settling::next_due)
+    }
+
+    /// Before what is held back, so that it is told to whoever goes on from there.
+    fn resume_at(&self, position: Position) -> Position {
+        let current = position.max(self.index.end().position);
+        let first = self.settling.as_ref().and_then(Settling::first);
+        first.map_or(current, |first| {
+            current.min(Position(first.0.saturating_sub(1)))
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Which groups there are, and which of them a change concerns.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::filter::{Filter, Scope};
+use super::group::Group;
+use crate::domain::name::AppName;
+
+/// Groups by filter, and by scope so that a change finds those it concerns without asking the others.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    by_filter: HashMap<Filter, (Arc<Group>, usize)>,
+    all: Vec<Arc<Group>>,
+    by_namespace: HashMap<Arc<str>, Vec<Arc<Group>>>,
+    by_application: HashMap<AppName, Vec<Arc<Group>>>,
+    watchers: usize,
+    indexed: usize,
+}
+
+impl Groups {
+    /// The group of a filter, if somebody watches with it.
+    pub(super) fn find(&self, filter: &Filter) -> Option<Arc<Group>> {
+        self.by_filter.get(filter).map(|(group, _)| group.clone())
+    }
+
+    /// The groups whose scope an application is in.
+    pub(super) fn concerned(&self, app: &AppName) -> impl Iterator<Item = &Arc<Group>> {
+        let of_namespace = self.by_namespace.get(app.namespace());
+        let of_application = self.by_application.get(app);
+        let named = of_namespace.into_iter().chain(of_application).flatten();
+        self.all.iter().chain(named)
+    }
+
+    /// One more watcher, perhaps the first of its group.
+    pub(super) fn join(&mut self, group: &Arc<Group>) {
+        self.watchers += 1;
+        if let Some((_, watchers)) = self.by_filter.get_mut(&group.filter) {
+            *watchers += 1;
+            return;
+        }
+        self.indexed += group.indexed;
+        let filter = group.filter.clone();
+        match &filter.scope {
+            Scope::All => self.all.push(group.clone()),
+            Scope::Namespace(namespace) => {
+                let groups = self.by_namespace.entry(namespace.clone()).or_default();
+                groups.push(group.clone());
+            }
+            Scope::Applications(apps) => {
+                for app in apps {
+                    let groups = self.by_application.entry(app.clone()).or_default();
+                    groups.push(group.clone());
+                }
+            }
+        }
+        self.by_filter.insert(filter, (group.clone(), 1));
+    }
+
+    /// One watcher less. With the last one the group goes.
+    pub(super) fn leave(&mut self, group: &Arc<Group>) {
+        let Some((_, watchers)) = self.by_filter.get_mut(&group.filter) else {
+            return;
+        };
+        self.watchers -= 1;
+        *watchers -= 1;
+        if *watchers != 0 {
+            return;
+        }
+        self.by_filter.remove(&group.filter);
+        self.indexed -= group.indexed;
+        match &group.filter.scope {
+            Scope::All => drop_from(&mut self.all, group),
+            Scope::Namespace(namespace) => {
+                drop_named(&mut self.by_namespace, namespace, group);
+            }
+            Scope::Applications(apps) => {
+                for app in apps {
+                    drop_named(&mut self.by_application, app, group);
+                }
+            }
+        }
+    }
+
+    /// Watchers there are.
+    pub(super) fn watcher_count(&self) -> usize {
+        self.watchers
+    }
+
+    /// Groups there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_filter.len()
+    }
+
+    /// Applications that stood in the indexes of the groups when these were made.
+    pub(super) fn indexed(&self) -> usize {
+        self.indexed
+    }
+}
+
+fn drop_named<K: std::hash::Hash + Eq>(
+    named: &mut HashMap<K, Vec<Arc<Group>>>,
+    name: &K,
+    group: &Arc<Group>,
+) {
+    if let Some(groups) = named.get_mut(name) {
+        drop_from(groups, group);
+        if groups.is_empty() {
+            named.remove(name);
+        }
+    }
+}
+
+fn drop_from(groups: &mut Vec<Arc<Group>>, group: &Arc<Group>) {
+    if let Some(at) = groups.iter().position(|g| Arc::ptr_eq(g, group)) {
+        groups.swap_remove(at);
+    }
+}

@@ -1,0 +1,109 @@
+//! Gets, lists, counts, and waiting for a revision.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::watch::{Entry, Fleet};
+
+fn names(entries: &[Arc<Entry>]) -> String {
+    let names: Vec<String> = entries.iter().map(|e| e.app.to_string()).collect();
+    names.join(" ")
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_by_name_and_skip_what_is_deleted() {
+    let mut feed = Feed::new();
+    for app in ["b/web", "a/0", "a/zz", "a-b/x", "b/db", "a/Mid"] {
+        feed.set(app, Level::Active);
+    }
+    feed.set("a/zz", Level::Blocked);
+    feed.delete("b/db");
+    let list = |namespace, after: Option<&str>, levels: &[Level], count_max| {
+        let levels: BTreeSet<Level> = levels.iter().copied().collect();
+        let after = after.map(mk_app);
+        let found = feed.hub.list(namespace, after.as_ref(), &levels, count_max);
+        names(&found)
+    };
+    assert_eq!(list(None, None, &[], 9), "a/0 a/Mid a/zz a-b/x b/web");
+    assert_eq!(list(None, None, &[], 2), "a/0 a/Mid");
+    assert_eq!(list(None, Some("a/Mid"), &[], 9), "a/zz a-b/x b/web");
+    assert_eq!(list(None, None, &[], 0), "");
+    assert_eq!(list(Some("a"), None, &[], 9), "a/0 a/Mid a/zz");
+    assert_eq!(list(Some("a"), Some("a/0"), &[], 1), "a/Mid");
+    assert_eq!(list(Some("b"), Some("a/0"), &[], 9), "b/web");
+    assert_eq!(list(Some("a"), Some("b/web"), &[], 9), "");
+    assert_eq!(list(None, None, &[Level::Blocked], 9), "a/zz");
+    for namespace in ["c", "not a name", "/"] {
+        assert_eq!(list(Some(namespace), None, &[], 9), "");
+    }
+    assert_eq!(feed.hub.application_count(), 5);
+    assert!(feed.hub.get(&mk_app("b/db")).is_none());
+    assert_eq!(
+        feed.hub.get(&mk_app("a/zz")).unwrap().level(),
+        Level::Blocked
+    );
+    assert_eq!(feed.hub.position(), Position(8));
+    assert_eq!(feed.hub.epoch(), EPOCH);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_finds_the_last_of_many() {
+    let mut feed = Feed::new();
+    for number in 0..3000 {
+        feed.set(&format!("app-{number:04}"), Level::Active);
+    }
+    feed.set("app-2999", Level::Error);
+    let found = feed.hub.list(None, None, &[Level::Error].into(), 10);
+    assert_eq!(names(&found), "default/app-2999");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_fleet_is_counted_by_level() {
+    let mut feed = Feed::new();
+    let totals = |head: &mut Head, units: u32, lost: u32| {
+        head.deleted = false;
+        head.summary.totals.units_by_level[Level::Active as usize] = units;
+        head.summary.totals.contributions[Level::Waiting as usize] = 2 * units;
+        head.summary.totals.lost_units = lost;
+    };
+    feed.change("web", |head| totals(head, 3, 1));
+    feed.change("db", |head| totals(head, 2, 0));
+    feed.change("web", |head| totals(head, 5, 2));
+    let fleet = feed.hub.fleet();
+    assert_eq!(fleet.applications, [2, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(fleet.units, [0, 0, 7, 0, 0, 0, 0]);
+    assert_eq!(fleet.contributions, [0, 0, 0, 14, 0, 0, 0]);
+    assert_eq!(fleet.lost_units, 2);
+    feed.delete("web");
+    feed.delete("db");
+    feed.forget();
+    assert_eq!(feed.hub.fleet(), Fleet::default());
+    assert_eq!(feed.hub.application_count(), 0);
+    assert!(feed.hub.locked().entries.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_is_waited_for() {
+    let mut feed = Feed::new();
+    feed.set("web", Level::Active);
+    let waits = [1, 2, 4, 5].map(|revision| {
+        let hub = feed.hub.clone();
+        tokio::spawn(async move { hub.wait_for(&mk_app("web"), Revision(revision)).await })
+    });
+    let done = async || {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        waits.each_ref().map(|wait| wait.is_finished())
+    };
+    assert_eq!(done().await, [true, false, false, false]);
+    feed.set("db", Level::Active);
+    feed.set("web", Level::Blocked);
+    assert_eq!(done().await, [true, true, false, false]);
+    feed.set("web", Level::Active);
+    feed.delete("web");
+    assert_eq!(done().await, [true, true, true, false]);
+    // Who gives up leaves nothing behind.
+    assert!(!feed.hub.locked().waits.is_empty());
+    waits[3].abort();
+    done().await;
+    assert!(feed.hub.locked().waits.is_empty());
+}

@@ -1,0 +1,224 @@
+//! Random histories: whoever applies what it is told has, at each bookmark, exactly what the filter shows.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::watch::{Digest, mark};
+
+const APPS: [&str; 6] = ["a", "b", "c", "prod/a", "prod/b", "prod/c"];
+const CLIENTS: usize = 3;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Set(usize, usize),
+    Delete(usize),
+    /// This client takes so many items.
+    Read(usize, usize),
+    /// This client comes back with the last token it was sent, or where it stands.
+    Resume(usize, bool),
+    Restart,
+    Forget,
+    Advance(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..APPS.len(), 0..4_usize).prop_map(|(app, level)| Step::Set(app, level)),
+        2 => (0..APPS.len()).prop_map(Step::Delete),
+        8 => (0..CLIENTS, 1..6_usize).prop_map(|(client, count)| Step::Read(client, count)),
+        2 => (0..CLIENTS, any::<bool>()).prop_map(|(client, sent)| Step::Resume(client, sent)),
+        1 => Just(Step::Restart),
+        1 => Just(Step::Forget),
+        4 => (1..8_u64).prop_map(Step::Advance),
+    ]
+}
+
+fn filter() -> impl Strategy<Value = Filter> {
+    let scope = prop_oneof![
+        Just(Scope::All),
+        Just(Scope::Namespace("prod".into())),
+        Just(Scope::Applications(
+            [mk_app("a"), mk_app("prod/b"), mk_app("prod/none")].into()
+        )),
+    ];
+    let levels = prop_oneof![
+        Just(vec![]),
+        Just(vec![Level::Blocked]),
+        Just(vec![Level::Active, Level::Waiting]),
+    ];
+    let min_level = prop_oneof![Just(None), Just(Some(Level::Waiting))];
+    let stable_for = prop_oneof![2 => Just(None), 1 => Just(Some(Duration::from_secs(6)))];
+    (scope, levels, min_level, stable_for).prop_map(|(scope, levels, min_level, stable_for)| {
+        Filter {
+            scope,
+            min_level,
+            levels: levels.into_iter().collect(),
+            stable_for,
+        }
+    })
+}
+
+type Copy = BTreeMap<AppName, (u64, Level)>;
+
+/// Applies what it is told, as a program at the other end would.
+struct Client {
+    watcher: Watcher,
+    copy: Copy,
+    token: Option<String>,
+    bookmarks: usize,
+}
+
+impl Client {
+    fn new(feed: &Feed, filter: &Filter) -> Client {
+        Client {
+            watcher: feed.watch(filter),
+            copy: Copy::new(),
+            token: None,
+            bookmarks: 0,
+        }
+    }
+
+    /// Takes up to `count` items. None when there are no more.
+    fn read(&mut self, feed: &Feed, filter: &Filter, count: usize) {
+        for _ in 0..count {
+            match self.watcher.try_next() {
+                Ok(Some(item)) => self.apply(feed, filter, item.event),
+                Ok(None) => return,
+                Err(_) => return *self = Client::new(feed, filter),
+            }
+        }
+    }
+
+    fn apply(&mut self, feed: &Feed, filter: &Filter, event: Event) {
+        match event {
+            Event::Upserted(entry) => {
+                let state = (entry.head.revision.0, entry.level());
+                let before = self.copy.insert(entry.app.clone(), state);
+                let newer = before.is_none_or(|before| before.0 <= state.0);
+                assert!(newer, "{} went back to {state:?}", entry.app);
+            }
+            Event::Removed(app) => {
+                self.copy.remove(&app);
+            }
+            Event::SnapshotComplete {
+                application_count,
+                token,
+            } => {
+                assert_eq!(application_count, self.copy.len());
+                self.token = Some(token);
+            }
+            Event::Bookmark {
+                digest,
+                application_count,
+                token,
+            } => {
+                self.bookmarks += 1;
+                self.token = Some(token);
+                assert_eq!(application_count, self.copy.len());
+                assert_eq!(digest, digest_of(&self.copy));
+                if filter.stable_for.is_none() {
+                    assert_eq!(self.copy, shown(feed, filter));
+                }
+            }
+        }
+    }
+
+    fn resume(&mut self, feed: &Feed, filter: &Filter, as_sent: bool) {
+        let here = self.watcher.token().filter(|_| !as_sent);
+        let token = here.or_else(|| self.token.clone());
+        match token.map(|token| feed.resume(filter, &token)) {
+            Some(Ok(watcher)) => self.watcher = watcher,
+            // Expired, or it never had a token.
+            _ => *self = Client::new(feed, filter),
+        }
+    }
+}
+
+/// What the filter shows, computed from scratch.
+fn shown(feed: &Feed, filter: &Filter) -> Copy {
+    let in_scope = |app: &AppName| match &filter.scope {
+        Scope::All => true,
+        Scope::Namespace(namespace) => app.namespace() == &**namespace,
+        Scope::Applications(apps) => apps.contains(app),
+    };
+    let changes = feed.last.values();
+    let shown = changes.filter(|c| in_scope(&c.app) && filter.shows(&c.head));
+    let state = |c: &Change| (c.head.revision.0, c.head.summary.level);
+    shown.map(|c| (c.app.clone(), state(c))).collect()
+}
+
+fn digest_of(copy: &Copy) -> u64 {
+    let mut digest = Digest::default();
+    for (app, (revision, level)) in copy {
+        digest.add(mark(app, Revision(*revision), *level));
+    }
+    digest.value()
+}
+
+async fn run(filter: &Filter, batch_max: usize, steps: &[Step]) {
+    let levels = [
+        Level::Active,
+        Level::Waiting,
+        Level::Blocked,
+        Level::Unknown,
+    ];
+    let mut feed = Feed::with(Limits {
+        batch_max,
+        ..Limits::default()
+    });
+    feed.restart();
+    let mut clients: [Client; CLIENTS] = std::array::from_fn(|_| Client::new(&feed, filter));
+    for step in steps {
+        match *step {
+            Step::Set(app, level) => feed.set(APPS[app], levels[level]),
+            Step::Delete(app) => {
+                let there = feed.last.get(&mk_app(APPS[app]));
+                if there.is_some_and(|change| !change.head.deleted) {
+                    feed.delete(APPS[app]);
+                }
+            }
+            Step::Read(client, count) => clients[client].read(&feed, filter, count),
+            Step::Resume(client, as_sent) => clients[client].resume(&feed, filter, as_sent),
+            Step::Restart => {
+                feed.restart();
+                for client in &mut clients {
+                    client.resume(&feed, filter, true);
+                }
+            }
+            Step::Forget => feed.forget(),
+            Step::Advance(seconds) => {
+                tokio::time::advance(Duration::from_secs(seconds)).await;
+            }
+        }
+    }
+    // All that was held back comes, and then a bookmark says that this is all.
+    seconds(10).await;
+    for client in &mut clients {
+        client.bookmarks = 0;
+        client.read(&feed, filter, usize::MAX);
+        seconds(4).await;
+        client.read(&feed, filter, usize::MAX);
+        assert_ne!(client.bookmarks, 0);
+        assert_eq!(client.copy, shown(&feed, filter));
+    }
+    drop(clients);
+    assert_eq!(feed.hub.group_count(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_copy_is_right_at_each_bookmark(
+        filter in filter(),
+        batch_max in 1..4_usize,
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(run(&filter, batch_max, &steps));
+    }
+}

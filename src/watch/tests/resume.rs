@@ -1,0 +1,126 @@
+//! Going on where a reader was, on the same hub and on one that was started anew.
+
+use super::*;
+
+fn snapshot(feed: &Feed, filter: &Filter) -> (Watcher, String) {
+    let mut watcher = feed.watch(filter);
+    let token = last_token(&taken(&mut watcher)).unwrap();
+    (watcher, token)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_brings_what_changed_and_a_bookmark() {
+    for restart in [false, true] {
+        let mut feed = Feed::new();
+        for app in ["a", "b", "c"] {
+            feed.set(app, Level::Active);
+        }
+        let (watcher, token) = snapshot(&feed, &all());
+        drop(watcher);
+        feed.set("b", Level::Blocked);
+        feed.set("b", Level::Error);
+        feed.delete("c");
+        feed.set("d", Level::Active);
+        if restart {
+            feed.restart();
+        }
+        let mut watcher = feed.resume(&all(), &token).unwrap();
+        let expected = "+b@3=error -c +d@1=active bookmark:3";
+        assert_eq!(told(&mut watcher), expected, "restart: {restart}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_with_nothing_new_is_current_at_once() {
+    let mut feed = Feed::new();
+    feed.set("a", Level::Active);
+    let (_watcher, token) = snapshot(&feed, &all());
+    let mut resumed = feed.resume(&all(), &token).unwrap();
+    assert_eq!(told(&mut resumed), "bookmark:1");
+    feed.restart();
+    let mut resumed = feed.resume(&all(), &token).unwrap();
+    assert_eq!(told(&mut resumed), "bookmark:1");
+    assert_eq!(resumed.token().unwrap(), token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_left_the_filter_meanwhile_is_removed() {
+    let blocked = at_levels(&[Level::Blocked]);
+    let mut feed = Feed::new();
+    for app in ["a", "b", "c"] {
+        feed.set(app, Level::Blocked);
+    }
+    feed.set("never", Level::Active);
+    let (watcher, token) = snapshot(&feed, &blocked);
+    drop(watcher);
+    feed.set("a", Level::Active);
+    feed.delete("b");
+    feed.set("never", Level::Waiting);
+    // The group is made anew: it cannot know that `never` was never shown.
+    let mut watcher = feed.resume(&blocked, &token).unwrap();
+    assert_eq!(told(&mut watcher), "-a -b -never bookmark:1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_filter_keeps_its_token_fresh() {
+    let quiet = Filter::of(Scope::Namespace("quiet".into()));
+    let mut feed = Feed::new();
+    let (mut watcher, first) = snapshot(&feed, &quiet);
+    feed.set("web", Level::Active);
+    feed.delete("web");
+    seconds(4).await;
+    let token = last_token(&taken(&mut watcher)).unwrap();
+    feed.forget();
+    assert!(feed.resume(&quiet, &token).is_ok());
+    let expired = feed.resume(&quiet, &first).unwrap_err();
+    assert!(matches!(expired, WatchError::Expired(_)));
+    assert!(
+        expired
+            .to_string()
+            .contains("watch again without a resume token")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_at_any_moment_is_where_to_go_on() {
+    let mut feed = Feed::with(Limits {
+        batch_max: 1,
+        ..Limits::default()
+    });
+    let (mut watcher, _) = snapshot(&feed, &all());
+    for app in ["a", "b", "c"] {
+        feed.set(app, Level::Active);
+    }
+    watcher.try_next().unwrap();
+    let token = watcher.token().unwrap();
+    drop(watcher);
+    let mut resumed = feed.resume(&all(), &token).unwrap();
+    assert_eq!(told(&mut resumed), "+b@1=active +c@1=active bookmark:3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_that_do_not_fit_are_refused() {
+    let mut feed = Feed::new();
+    feed.set("a", Level::Active);
+    let (_watcher, text) = snapshot(&feed, &all());
+    let token = Token::decode(&text).unwrap();
+    let refused = |filter: Filter, token: Token| {
+        let refused = feed.hub.watch(filter, Start::Resume(token));
+        refused.unwrap_err()
+    };
+    let other = |store_id, losses| Token {
+        epoch: Epoch { store_id, losses },
+        ..token
+    };
+    assert_eq!(refused(all(), other(8, 0)), WatchError::OtherStore);
+    assert_eq!(refused(all(), other(7, 1)), WatchError::OtherEpoch);
+    let blocked = at_levels(&[Level::Blocked]);
+    assert_eq!(refused(blocked, token), WatchError::OtherFilters);
+    let future = Token {
+        position: Position(2),
+        ..token
+    };
+    assert!(matches!(refused(all(), future), WatchError::Expired(_)));
+    assert_eq!(feed.resume(&all(), "x").unwrap_err(), WatchError::Malformed);
+    assert_eq!(feed.hub.watcher_count(), 1);
+}

@@ -1,0 +1,170 @@
+//! `stable_for`: a level is told only after it has held.
+
+use super::*;
+
+fn stable() -> Filter {
+    Filter {
+        stable_for: Some(Duration::from_secs(30)),
+        ..all()
+    }
+}
+
+/// Without bookmarks, which come in between.
+fn changes(watcher: &mut Watcher) -> String {
+    let items = taken(watcher).into_iter();
+    let changes = items.filter(|item| !matches!(item.event, Event::Bookmark { .. }));
+    changes
+        .map(|item| words(&item))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A watcher that knows `web` as active.
+async fn settled(feed: &mut Feed) -> Watcher {
+    feed.set("web", Level::Active);
+    seconds(30).await;
+    let mut watcher = feed.watch(&stable());
+    assert_eq!(changes(&mut watcher), "+web@1=active complete:1");
+    watcher
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_level_is_told_when_it_has_held() {
+    let mut feed = Feed::new();
+    let mut watcher = settled(&mut feed).await;
+    feed.set("web", Level::Blocked);
+    seconds(29).await;
+    assert_eq!(changes(&mut watcher), "");
+    seconds(1).await;
+    assert_eq!(changes(&mut watcher), "+web@2=blocked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watcher_wakes_by_itself_when_it_has_held() {
+    let mut feed = Feed::new();
+    let mut watcher = settled(&mut feed).await;
+    let task = tokio::spawn(async move {
+        loop {
+            let item = watcher.next().await.unwrap();
+            if matches!(item.event, Event::Upserted(_)) {
+                return (words(&item), Instant::now());
+            }
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let began = Instant::now();
+    feed.set("web", Level::Blocked);
+    let (words, at) = task.await.unwrap();
+    assert_eq!(words, "+web@2=blocked");
+    assert_eq!(at - began, Duration::from_secs(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_keeps_the_level_passes_at_once() {
+    let mut feed = Feed::new();
+    let mut watcher = settled(&mut feed).await;
+    feed.set("web", Level::Active);
+    assert_eq!(changes(&mut watcher), "+web@2=active");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_level_that_came_and_went_nothing_is_told() {
+    let mut feed = Feed::new();
+    let mut watcher = settled(&mut feed).await;
+    for _ in 0..20 {
+        feed.set("web", Level::Blocked);
+        seconds(10).await;
+        feed.set("web", Level::Active);
+        seconds(10).await;
+        assert_eq!(changes(&mut watcher), "");
+    }
+    // Quiet again: its newest state, of the level that is known.
+    seconds(20).await;
+    assert_eq!(changes(&mut watcher), "+web@41=active");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_told_at_once() {
+    let mut feed = Feed::new();
+    let mut watcher = settled(&mut feed).await;
+    feed.set("web", Level::Blocked);
+    feed.delete("web");
+    assert_eq!(changes(&mut watcher), "-web");
+    feed.set("web", Level::Active);
+    seconds(29).await;
+    assert_eq!(changes(&mut watcher), "");
+    seconds(1).await;
+    assert_eq!(changes(&mut watcher), "+web@4=active");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_young_at_the_snapshot_comes_later() {
+    let mut feed = Feed::new();
+    feed.set("old", Level::Active);
+    seconds(20).await;
+    feed.set("young", Level::Blocked);
+    seconds(10).await;
+    let mut watcher = feed.watch(&stable());
+    assert_eq!(changes(&mut watcher), "+old@1=active complete:1");
+    seconds(20).await;
+    assert_eq!(changes(&mut watcher), "+young@1=blocked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_level_outlives_the_process() {
+    let mut feed = Feed::new();
+    feed.set("old", Level::Active);
+    seconds(20).await;
+    feed.set("young", Level::Active);
+    seconds(10).await;
+    feed.restart();
+    let mut watcher = feed.watch(&stable());
+    assert_eq!(changes(&mut watcher), "+old@1=active complete:1");
+    seconds(20).await;
+    assert_eq!(changes(&mut watcher), "+young@1=active");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_level_filter_judges_what_has_held() {
+    let mut feed = Feed::new();
+    feed.set("web", Level::Blocked);
+    seconds(30).await;
+    let mut watcher = feed.watch(&Filter {
+        levels: [Level::Blocked].into(),
+        ..stable()
+    });
+    assert_eq!(changes(&mut watcher), "+web@1=blocked complete:1");
+    feed.set("web", Level::Active);
+    seconds(29).await;
+    assert_eq!(changes(&mut watcher), "");
+    seconds(1).await;
+    assert_eq!(changes(&mut watcher), "-web");
+    feed.set("web", Level::Waiting);
+    seconds(60).await;
+    assert_eq!(changes(&mut watcher), "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_held_back_is_told_after_a_resume() {
+    for restart in [false, true] {
+        let mut feed = Feed::new();
+        let mut watcher = settled(&mut feed).await;
+        feed.set("web", Level::Blocked);
+        feed.set("db", Level::Active);
+        seconds(5).await;
+        let token = last_token(&taken(&mut watcher)).unwrap();
+        if restart {
+            feed.restart();
+        }
+        let mut resumed = feed.resume(&stable(), &token).unwrap();
+        // Started anew, the hub cannot know what was told: it holds nothing back at first.
+        let first = match restart {
+            true => "+web@2=blocked +db@1=active",
+            false => "+db@1=active",
+        };
+        assert_eq!(changes(&mut resumed), first, "restart: {restart}");
+        seconds(30).await;
+        let then = if restart { "" } else { "+web@2=blocked" };
+        assert_eq!(changes(&mut resumed), then, "restart: {restart}");
+    }
+}

@@ -1,0 +1,240 @@
+//! One reader: a cursor over the index that it shares with all readers of its filter.
+//!
+//! Nothing is queued for a reader. It takes what stands after its place when it comes, at most
+//! [`Limits::batch_max`](super::Limits::batch_max) things at a time, so one that comes late finds the
+//! newest state of each application and costs nothing meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::entry::Entry;
+use super::error::Expired;
+use super::group::{Found, Group, Standing};
+use super::index::{Place, Told};
+use super::token::Token;
+use super::{Hub, Start};
+use crate::domain::name::AppName;
+use crate::store::Position;
+
+/// What a watcher is told next.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// What happened.
+    pub event: Event,
+    /// Changes that a newer state replaced before this reader took them, since the last item.
+    pub coalesced: u64,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The newest state of an application. May come twice after a snapshot or a resume: its revision
+    /// says so.
+    Upserted(Arc<Entry>),
+    /// An application is gone, or has left the filter. The reader may not have known it.
+    Removed(AppName),
+    /// Everything that was there has been told.
+    SnapshotComplete {
+        /// How many applications that were.
+        application_count: usize,
+        /// Where to go on.
+        token: String,
+    },
+    /// The reader is current as of now.
+    Bookmark {
+        /// [`Digest`](super::digest::Digest) of what it has been told.
+        digest: u64,
+        /// How many applications that are.
+        application_count: usize,
+        /// Where to go on.
+        token: String,
+    },
+}
+
+/// Follows what a filter shows. Dropping it is all it takes to end it.
+#[derive(Debug)]
+pub struct Watcher {
+    seat: Seat,
+    moved: watch::Receiver<()>,
+    stage: Stage,
+    /// The place of what was last handed out.
+    place: Place,
+    /// What was read after it and is not handed out yet.
+    ahead: VecDeque<(Place, Told)>,
+    /// All changes up to here have been handed out.
+    resume_at: Position,
+    bookmark_due: Instant,
+    /// When to look again without being woken.
+    look_at: Instant,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Reads the members by name.
+    Snapshot { last: Option<AppName>, sent: usize },
+    /// Reads changes.
+    Following,
+}
+
+impl Watcher {
+    pub(super) fn new(seat: Seat, start: Start, position: Position, now: Instant) -> Watcher {
+        let group = &seat.group;
+        let moved = group.wakes();
+        let (stage, (place, resume_at)) = match start {
+            Start::Snapshot => {
+                let stage = Stage::Snapshot {
+                    last: None,
+                    sent: 0,
+                };
+                (stage, group.begin(position))
+            }
+            Start::Resume(token) => {
+                let (place, told) = group.resume(token.position);
+                if told {
+                    group.wake();
+                }
+                (Stage::Following, (place, token.position))
+            }
+        };
+        Watcher {
+            moved,
+            stage,
+            place,
+            ahead: VecDeque::new(),
+            resume_at,
+            // Who goes on where it was learns at once that it is current.
+            bookmark_due: now,
+            look_at: now,
+            seat,
+        }
+    }
+
+    /// The next item, when there is one. Nothing is lost if this is dropped while it waits.
+    pub async fn next(&mut self) -> Result<Item, Expired> {
+        loop {
+            // A long snapshot must not keep the thread from everybody else.
+            tokio::task::coop::consume_budget().await;
+            // Before looking, so that what comes after the look is not missed.
+            self.moved.borrow_and_update();
+            if let Some(item) = self.try_next()? {
+                return Ok(item);
+            }
+            // Woken or not, the next look decides.
+            let _ = timeout_at(self.look_at, self.moved.changed()).await;
+        }
+    }
+
+    /// The next item if there is one now: fills a message without waiting.
+    pub fn try_next(&mut self) -> Result<Option<Item>, Expired> {
+        if self.ahead.is_empty()
+            && let Some(event) = self.look()?
+        {
+            let coalesced = 0; // what was replaced is counted at what replaced it
+            return Ok(Some(Item { event, coalesced }));
+        }
+        let next = self.ahead.pop_front();
+        Ok(next.map(|(place, told)| self.hand_out(place, told)))
+    }
+
+    /// Where to go on with what has been handed out so far; nothing before the snapshot is complete.
+    pub fn token(&self) -> Option<String> {
+        matches!(self.stage, Stage::Following).then(|| self.token_at(self.resume_at))
+    }
+
+    /// Reads ahead. An event if there is nothing to read and that is worth telling.
+    fn look(&mut self) -> Result<Option<Event>, Expired> {
+        let count = self.seat.hub.limits.batch_max;
+        match &mut self.stage {
+            Stage::Snapshot { last, sent } => {
+                let group = &self.seat.group;
+                self.ahead = group.members_after(self.place, last.as_ref(), count)?;
+                *sent += self.ahead.len();
+                let Some((_, Told::Upserted(entry))) = self.ahead.back() else {
+                    let sent = *sent;
+                    return Ok(Some(self.complete(sent)));
+                };
+                *last = Some(entry.app.clone());
+                Ok(None)
+            }
+            Stage::Following => {
+                let now = Instant::now();
+                // Before the group is locked: all changes up to here have reached it by then.
+                let position = self.seat.hub.position();
+                match self.seat.group.read(self.place, position, count, now)? {
+                    Found::Told(told) => {
+                        self.ahead = told;
+                        Ok(None)
+                    }
+                    Found::Current(standing) => Ok(self.current(&standing, now)),
+                }
+            }
+        }
+    }
+
+    fn complete(&mut self, application_count: usize) -> Event {
+        self.stage = Stage::Following;
+        self.bookmark_due = Instant::now() + self.seat.hub.limits.bookmark_period;
+        Event::SnapshotComplete {
+            application_count,
+            token: self.token_at(self.resume_at),
+        }
+    }
+
+    /// A bookmark if it is time for one.
+    fn current(&mut self, standing: &Standing, now: Instant) -> Option<Event> {
+        self.resume_at = standing.resume_at;
+        let due = self.bookmark_due <= now;
+        if due {
+            self.bookmark_due = now + self.seat.hub.limits.bookmark_period;
+        }
+        let settles = standing.due.unwrap_or(self.bookmark_due);
+        self.look_at = settles.min(self.bookmark_due);
+        due.then(|| Event::Bookmark {
+            digest: standing.digest,
+            application_count: standing.member_count,
+            token: self.token_at(standing.resume_at),
+        })
+    }
+
+    fn hand_out(&mut self, place: Place, told: Told) -> Item {
+        let passed = place.number.saturating_sub(self.place.number);
+        self.place = place;
+        // With something held back only the group knows where to go on.
+        let following = matches!(self.stage, Stage::Following);
+        if following && self.seat.group.filter.stable_for.is_none() {
+            self.resume_at = place.position;
+        }
+        Item {
+            event: match told {
+                Told::Upserted(entry) => Event::Upserted(entry),
+                Told::Removed(app) => Event::Removed(app),
+            },
+            coalesced: passed.saturating_sub(1),
+        }
+    }
+
+    fn token_at(&self, position: Position) -> String {
+        let token = Token {
+            epoch: self.seat.hub.epoch,
+            position,
+            filter: self.seat.group.fingerprint,
+        };
+        token.encode()
+    }
+}
+
+/// A watcher's place in its group, given up by dropping.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) hub: Arc<Hub>,
+    pub(super) group: Arc<Group>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.hub.leave(&self.group);
+    }
+}

@@ -1,0 +1,209 @@
+//! Rules about every file of the tree: links that lead somewhere, widths, words with no place here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const MARKDOWN_COLUMNS_MAX: usize = 120;
+
+/// Folders that are made, not written.
+const MADE: &[&str] = &[
+    ".git",
+    ".tools",
+    "__pycache__",
+    "bellwether-data",
+    "node_modules",
+    "target",
+];
+
+/// What belongs to one machine and not to the project, and leftovers. Spelled so that this file
+/// does not hold them.
+const FORBIDDEN: &[&str] = &[
+    concat!("registry.npmjs", ".org"),
+    concat!("pypi", ".org"),
+    concat!("files.pythonhosted", ".org"),
+    concat!("proxy.golang", ".org"),
+    concat!("sum.golang", ".org"),
+    concat!("index.crates", ".io"),
+    concat!("static.crates", ".io"),
+    concat!("deb.debian", ".org"),
+    concat!("security.debian", ".org"),
+    concat!("repo.maven.apache", ".org"),
+    concat!("/wo", "rk/"),
+    concat!("../sh", "ared"),
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+];
+
+#[test]
+fn documents_are_tidy() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut errors = Vec::new();
+    for (path, text) in text_files(root) {
+        errors.extend(forbidden_words(&path, &text));
+        if path.ends_with(".md") {
+            let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+            let exists = |path: &str| root.join(path).exists();
+            errors.extend(links(&path, &text, &exists, &read));
+            // The vectors are a contract that comes as it is.
+            if !path.starts_with("tests/vectors/") {
+                errors.extend(columns(&path, &text));
+            }
+        }
+    }
+    assert!(
+        errors.is_empty(),
+        "{} untidy:\n{}",
+        errors.len(),
+        errors.join("\n")
+    );
+}
+
+fn forbidden_words(path: &str, text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        for word in FORBIDDEN.iter().filter(|word| line.contains(**word)) {
+            errors.push(format!("{path}:{}: {word} has no place here", i + 1));
+        }
+    }
+    errors
+}
+
+fn columns(path: &str, text: &str) -> Vec<String> {
+    (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| MARKDOWN_COLUMNS_MAX < line.chars().count())
+        .map(|(number, _)| format!("{path}:{number}: wider than {MARKDOWN_COLUMNS_MAX} columns"))
+        .collect()
+}
+
+/// Every relative link leads to a file that is there, and its `#part` to a heading of it.
+fn links(
+    path: &str,
+    text: &str,
+    exists: &dyn Fn(&str) -> bool,
+    read: &dyn Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (number, target) in link_targets(text) {
+        if target.contains("://") || target.starts_with("mailto:") {
+            continue;
+        }
+        let (file, part) = target.split_once('#').unwrap_or((target, ""));
+        let file = match file {
+            "" => path.to_string(),
+            file => resolved(path, file),
+        };
+        if !exists(&file) {
+            errors.push(format!("{path}:{number}: no such file: {target}"));
+        } else if !part.is_empty() {
+            let linked = read(&file).unwrap_or_default();
+            if !prose(&linked).any(|(_, line)| heading(line).as_deref() == Some(part)) {
+                errors.push(format!("{path}:{number}: no such heading: {target}"));
+            }
+        }
+    }
+    errors
+}
+
+/// Lines outside fenced blocks, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    (1..).zip(text.lines()).filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    })
+}
+
+fn link_targets(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    for (number, line) in prose(text) {
+        for (at, open) in line.match_indices("](") {
+            let rest = &line[at + open.len()..];
+            found.extend(rest.find(')').map(|end| (number, &rest[..end])));
+        }
+    }
+    found
+}
+
+/// `target` as seen from the folder of `path`, without `.` and `..`.
+fn resolved(path: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => (),
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The anchor of a heading, as the usual renderers make it.
+fn heading(line: &str) -> Option<String> {
+    let title = line.strip_prefix('#')?.trim_start_matches('#').trim();
+    let kept = title.chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        '-' | '_' => Some(c),
+        c => c.is_alphanumeric().then(|| c.to_ascii_lowercase()),
+    });
+    Some(kept.collect())
+}
+
+fn text_files(root: &Path) -> Vec<(String, String)> {
+    let mut pending: Vec<PathBuf> = vec![root.to_path_buf()];
+    let mut found = Vec::new();
+    while let Some(path) = pending.pop() {
+        let name = path.strip_prefix(root).expect("is under the root");
+        let name = name.to_string_lossy().replace('\\', "/");
+        if MADE.contains(&name.rsplit('/').next().unwrap_or("")) {
+            continue;
+        }
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).expect("folder is readable");
+            pending.extend(entries.map(|entry| entry.expect("entry is readable").path()));
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            found.push((name, text));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn each_forbidden_word_is_named() {
+    for word in FORBIDDEN {
+        let text = format!("fine\nsee {word} there\n");
+        assert_eq!(
+            forbidden_words("a.md", &text),
+            [format!("a.md:2: {word} has no place here")]
+        );
+    }
+    assert_eq!(forbidden_words("a.md", "a worker's session"), [""; 0]);
+}
+
+#[test]
+fn a_link_to_nowhere_is_named() {
+    let exists = |path: &str| ["README.md", "docs/a.md", "docs/b.md"].contains(&path);
+    let read =
+        |_: &str| Some("# Title\n## What it is, `now`\n```\n# no heading\n```\n".to_string());
+    let said = |text: &str| links("docs/a.md", text, &exists, &read);
+    assert_eq!(
+        said("[a](b.md) [b](../README.md) [c](https://x.org/y)"),
+        [""; 0]
+    );
+    assert_eq!(said("[a](b.md#what-it-is-now) [b](#title)"), [""; 0]);
+    assert_eq!(said("```\n[a](c.md)\n```"), [""; 0]);
+    assert_eq!(said("\n[a](c.md)"), ["docs/a.md:2: no such file: c.md"]);
+    assert_eq!(
+        said("[a](b.md#no-heading)"),
+        ["docs/a.md:1: no such heading: b.md#no-heading"]
+    );
+}
+
+#[test]
+fn a_wide_line_is_named() {
+    let text = format!("short\n{}\n", "ä".repeat(121));
+    assert_eq!(columns("a.md", &text), ["a.md:2: wider than 120 columns"]);
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Uses a running server as a person with grpcurl does: lists, describes, calls every method, and reads an error.
+# Fails if reflection lists a method of ours that was not called.
+#
+# usage: grpcurl.sh HOST:PORT
+set -euo pipefail
+. "$(dirname "$0")/need.sh"
+need grpcurl
+
+address=${1:?usage: grpcurl.sh HOST:PORT}
+namespace=grpcurl
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+: >"$scratch/called"
+
+grpc() { grpcurl -plaintext "$@"; }
+
+# Calls METHOD with JSON; its answer must hold every further argument.
+call() {
+  local method=$1 json=$2 text
+  shift 2
+  echo "bellwether.v1.$method" >>"$scratch/called"
+  grpc -max-time 10 -d "$json" "$address" "bellwether.v1.$method" >"$scratch/answer" 2>&1 ||
+    fail "$method $json: $(cat "$scratch/answer")"
+  for text in "$@"; do
+    grep -qF -- "$text" "$scratch/answer" || fail "$method: no $text in: $(cat "$scratch/answer")"
+  done
+  echo "called $method"
+}
+
+# Calls a METHOD that never ends by itself, for 3 s.
+follow() {
+  local method=$1 json=$2 text status=0
+  shift 2
+  echo "$method" >>"$scratch/called"
+  grpc -max-time 3 -d "$json" "$address" "$method" >"$scratch/answer" 2>&1 || status=$?
+  # 64 + DEADLINE_EXCEEDED is our own doing.
+  [ "$status" = 68 ] || fail "$method: ended with $status: $(cat "$scratch/answer")"
+  for text in "$@"; do
+    grep -qF -- "$text" "$scratch/answer" || fail "$method: no $text in: $(cat "$scratch/answer")"
+  done
+  echo "followed $method"
+}
+
+# Calls METHOD with JSON that is wrong: the code and the decoded reason must be printed.
+refuse() {
+  local method=$1 json=$2 code=$3 reason=$4
+  if grpc -max-time 10 -d "$json" "$address" "bellwether.v1.$method" >"$scratch/answer" 2>&1; then
+    fail "$method $json: accepted: $(cat "$scratch/answer")"
+  fi
+  grep -qF "Code: $code" "$scratch/answer" || fail "$method: not $code: $(cat "$scratch/answer")"
+  grep -qE "\"reason\": *\"$reason\"" "$scratch/answer" ||
+    fail "$method: no decoded $reason: $(cat "$scratch/answer")"
+  grep -qE '"domain": *"bellwether"' "$scratch/answer" ||
+    fail "$method: not of our domain: $(cat "$scratch/answer")"
+  echo "refused $method with $reason"
+}
+
+# 1. List and describe. A method without a comment says nothing to whoever looks at it in a terminal.
+grpc "$address" list >"$scratch/services"
+for service in grpc.health.v1.Health grpc.reflection.v1.ServerReflection \
+  grpc.reflection.v1alpha.ServerReflection bellwether.v1.ReportService bellwether.v1.ApplicationService; do
+  grep -qx "$service" "$scratch/services" || fail "not listed: $service"
+done
+grep '^bellwether\.v1\.' "$scratch/services" >"$scratch/ours"
+while read -r service; do
+  grpc "$address" list "$service" </dev/null >>"$scratch/methods"
+  grpc "$address" describe "$service" </dev/null >"$scratch/described"
+  bare=$(awk '/^ *rpc / && previous !~ /^ *\/\// { print $2 } { previous = $0 }' "$scratch/described")
+  [ -z "$bare" ] || fail "$service: described without a comment: $bare"
+done <"$scratch/ours"
+grpc "$address" describe bellwether.v1.StatusReport >"$scratch/described"
+grep -q '// .*person' "$scratch/described" ||
+  fail "bellwether.v1.StatusReport: described without the comments of its fields"
+echo "listed and described $(wc -l <"$scratch/methods") methods"
+
+# 2. Say something.
+app="\"namespace\": \"$namespace\", \"application\": \"web\""
+call ReportService/ReportStatus "{$app, \"unit\": \"web/0\", \"request_id\": \"once\", \"status\": {
+  \"component\": \"database\", \"level\": \"LEVEL_BLOCKED\", \"message\": \"add a database relation\",
+  \"action\": \"juju integrate web postgresql\", \"ttl\": \"90s\", \"labels\": {\"by\": \"grpcurl\"}}}" \
+  '"revision"' '"changed": true'
+call ReportService/ReplaceStatuses "{$app, \"unit\": \"web/1\", \"statuses\": [
+  {\"component\": \"http\", \"level\": \"LEVEL_ACTIVE\"},
+  {\"component\": \"cache\", \"level\": \"LEVEL_MAINTENANCE\", \"message\": \"warming up\"}]}" '"changed": true'
+call ReportService/ReplaceStatuses "{$app, \"unit\": \"web/1\", \"component\": \"cache\", \"statuses\": []}" \
+  '"removedCount": 1'
+
+# 3. Read it.
+call ApplicationService/GetApplication "{$app}" LEVEL_BLOCKED 'add a database relation' '"unit": "web/0"'
+call ApplicationService/ListApplications "{\"namespace\": \"-\", \"levels\": [\"LEVEL_BLOCKED\"]}" '"name": "web"'
+call ApplicationService/ExplainApplication "{$app}" '"winner"' '"rule"' '"beaten"' 'juju integrate web postgresql'
+call ApplicationService/ListStatuses "{$app, \"unit\": \"web/1\"}" STATUS_KIND_PULL LEVEL_ACTIVE
+call ApplicationService/ListUnits "{$app, \"page_size\": 1}" '"name": "web/0"' '"nextPageToken"'
+follow bellwether.v1.ApplicationService/WatchApplications "{\"namespace\": \"$namespace\"}" \
+  '"upserted"' '"snapshotComplete"' '"resumeToken"' '"storeEpoch"'
+
+# 4. Configure, and speak for the whole application.
+call ApplicationService/ConfigureApplication "{$app, \"config\": {
+  \"policy\": {\"name\": \"openstack\"}, \"external_leader\": {\"unit\": \"web/0\"}}}" openstack
+call ApplicationService/SetApplicationStatus "{$app, \"unit\": \"web/0\", \"level\": \"LEVEL_MAINTENANCE\",
+  \"message\": \"migrating\", \"mode\": \"APPLICATION_STATUS_MODE_OVERRIDE\", \"ttl\": \"60s\"}" '"changed": true'
+call ApplicationService/GetApplication "{$app}" '"leaderSet": true' migrating
+call ApplicationService/ClearApplicationStatus "{$app, \"unit\": \"web/0\"}" '"changed": true'
+call ReportService/ClearStatus "{$app, \"unit\": \"web/0\", \"component\": \"database\"}" '"clearedCount": 1'
+call ApplicationService/ListStatusEvents "{$app}" '"events"' LEVEL_BLOCKED Reported Cleared
+
+# 5. What is wrong is refused with a reason that is printed in words.
+refuse ApplicationService/GetApplication "{\"application\": \"nowhere\"}" NotFound APPLICATION_NOT_FOUND
+refuse ApplicationService/GetApplication "{}" InvalidArgument MISSING_FIELD
+refuse ReportService/ReportStatus "{$app, \"unit\": \"not a name\", \"status\": {\"level\": \"LEVEL_ACTIVE\"}}" \
+  InvalidArgument INVALID_NAME
+refuse ReportService/ReportStatus "{$app, \"unit\": \"web/0\", \"status\": {\"level\": 99}}" \
+  InvalidArgument UNKNOWN_LEVEL
+refuse ApplicationService/ListApplications "{\"page_token\": \"from elsewhere\"}" InvalidArgument INVALID_PAGE_TOKEN
+
+# 6. Health, by the protocol everybody knows.
+grpc -d "{\"service\": \"$namespace/web\"}" "$address" grpc.health.v1.Health/Check >"$scratch/answer"
+grep -q '"SERVING"' "$scratch/answer" || fail "$namespace/web does not serve: $(cat "$scratch/answer")"
+grpc "$address" grpc.health.v1.Health/List >"$scratch/answer"
+grep -qF "\"$namespace/web\"" "$scratch/answer" ||
+  fail "grpc.health.v1.Health/List lacks $namespace/web"
+follow grpc.health.v1.Health/Watch '{"service": "grpcurl/nowhere"}' SERVICE_UNKNOWN
+
+# 7. Take it away, and look back.
+call ApplicationService/RemoveUnit "{$app, \"unit\": \"web/1\"}" '"removedCount": 1'
+call ApplicationService/DeleteApplication "{$app}" '"revision"'
+refuse ApplicationService/GetApplication "{$app}" NotFound APPLICATION_NOT_FOUND
+
+uncalled=$(grep -vxF -f <(tr / . <"$scratch/called") "$scratch/methods" || true)
+[ -z "$uncalled" ] || fail "listed by reflection and not called here: $uncalled"
+echo "called all $(wc -l <"$scratch/methods") methods of $(wc -l <"$scratch/ours") services"

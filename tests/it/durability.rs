@@ -1,0 +1,230 @@
+//! What was acknowledged is there: after kill -9, on a full disk, and never under two processes at once.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bellwether::proto::v1;
+use bellwether::proto::v1::Level;
+
+use crate::server::{Server, eventually, get, mk_report, reason, refused};
+
+/// Rounds of load and kill; each one starts on what the last one left.
+const ROUNDS: usize = 12;
+
+const WRITERS: usize = 8;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_acknowledged_status_survives_kill_9() {
+    let directory = tempfile::tempdir().unwrap();
+    let acknowledged: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
+    for round in 0..ROUNDS {
+        let server = Server::on(directory.path());
+        check(&server, &acknowledged).await;
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|w| {
+                let url = server.url();
+                let acknowledged = acknowledged.clone();
+                tokio::spawn(async move { write_until_killed(url, w, &acknowledged).await })
+            })
+            .collect();
+        // The moment of the kill differs between rounds, in the middle of the load.
+        let enough = 50 + 40 * round as u64;
+        let before: u64 = acknowledged.lock().unwrap().values().sum();
+        eventually("enough acknowledged reports", async || {
+            let now: u64 = acknowledged.lock().unwrap().values().sum();
+            (before + enough <= now).then_some(())
+        })
+        .await;
+        server.kill();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    }
+    let server = Server::on(directory.path());
+    check(&server, &acknowledged).await;
+    assert_eq!(acknowledged.lock().unwrap().len(), WRITERS);
+}
+
+/// Counts up in the status of its own unit, and notes each number that was acknowledged.
+async fn write_until_killed(
+    url: String,
+    writer: usize,
+    acknowledged: &Mutex<BTreeMap<String, u64>>,
+) {
+    use v1::report_service_client::ReportServiceClient;
+    let mut reports = ReportServiceClient::connect(url).await.unwrap();
+    let unit = format!("web/{writer}");
+    let last = acknowledged
+        .lock()
+        .unwrap()
+        .get(&unit)
+        .copied()
+        .unwrap_or_default();
+    for n in last + 1.. {
+        // A third of them share one application: group commit across and within applications.
+        let application = format!("app{}", writer % 3);
+        let report = mk_report(&application, &unit, Level::Active, &format!("{n}"));
+        match reports.report_status(report).await {
+            Ok(_) => acknowledged.lock().unwrap().insert(unit.clone(), n),
+            Err(_) => return,
+        };
+    }
+}
+
+/// Every unit says at least what was acknowledged; at most one report more, that was on its way.
+async fn check(server: &Server, acknowledged: &Mutex<BTreeMap<String, u64>>) {
+    let mut applications = server.applications().await;
+    let expected = acknowledged.lock().unwrap().clone();
+    for (unit, acknowledged) in expected {
+        let writer: usize = unit.trim_start_matches("web/").parse().unwrap();
+        let list = v1::ListStatusesRequest {
+            application: format!("app{}", writer % 3),
+            unit: unit.clone(),
+            ..Default::default()
+        };
+        let statuses = applications
+            .list_statuses(list)
+            .await
+            .unwrap()
+            .into_inner()
+            .statuses;
+        let kept: u64 = statuses[0]
+            .report
+            .as_ref()
+            .unwrap()
+            .message
+            .parse()
+            .unwrap();
+        assert!(
+            acknowledged <= kept && kept <= acknowledged + 1,
+            "{unit}: acknowledged {acknowledged}, kept {kept}"
+        );
+    }
+}
+
+#[test]
+fn a_second_process_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let _first = Server::on(directory.path());
+    let (code, said) = refused(&["--data-dir", path]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("in use by another process"), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn a_damaged_database_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    drop(Server::on(directory.path()));
+    let file = directory.path().join("bellwether.redb");
+    let whole = std::fs::read(&file).unwrap();
+    let truncated = whole[..whole.len() / 3].to_vec();
+    let rubbish = b"this is no database at all".repeat(1000);
+    for bytes in [truncated, rubbish] {
+        std::fs::write(&file, bytes).unwrap();
+        let (code, said) = refused(&["--data-dir", path]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("is damaged"), "{said}");
+        assert!(said.contains("restore it from a backup"), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+/// A file system of a few megabytes, unmounted when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None`, said loudly, where mounting is not allowed; in CI that is a failure.
+    fn mount() -> Option<SmallDisk> {
+        let directory = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"])
+            .arg(directory.path())
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(SmallDisk(directory));
+        }
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "cannot mount a small disk, and in CI nothing is skipped"
+        );
+        eprintln!("SKIPPED: mounting a small disk needs root");
+        None
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_reports_are_refused_reads_go_on_and_it_recovers() {
+    let Some(disk) = SmallDisk::mount() else {
+        return;
+    };
+    let server = Server::on(disk.path());
+    let mut reports = server.reports().await;
+    let mut applications = server.applications().await;
+    reports
+        .report_status(mk_report("web", "web/0", Level::Active, "before"))
+        .await
+        .unwrap();
+    // Somebody else fills the disk.
+    let ballast = disk.path().join("ballast");
+    let _full = std::fs::write(&ballast, vec![0_u8; 8 << 20]);
+    let text = "x".repeat(4000);
+    let mut unit = 0;
+    let refused = eventually("a refusal", async || {
+        unit += 1;
+        let report = mk_report("web", &format!("web/{unit}"), Level::Active, &text);
+        reports.report_status(report).await.err()
+    })
+    .await;
+    assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
+    assert_eq!(refused.code(), tonic::Code::Unavailable);
+    use tonic_types::StatusExt;
+    assert!(refused.get_error_details().retry_info().is_some());
+    let got = applications
+        .get_application(get("web"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        got.application.unwrap().unit_count,
+        unit,
+        "reads go on; {unit} was refused"
+    );
+    std::fs::remove_file(&ballast).unwrap();
+    eventually("reports are taken again", async || {
+        let report = mk_report("web", "web/after", Level::Error, "space again");
+        let mut request = tonic::Request::new(report);
+        request.set_timeout(Duration::from_secs(5));
+        reports.report_status(request).await.ok()
+    })
+    .await;
+    let before = applications
+        .get_application(get("web"))
+        .await
+        .unwrap()
+        .into_inner();
+    server.kill();
+    let server = Server::on(disk.path());
+    let mut applications = server.applications().await;
+    let after = applications
+        .get_application(get("web"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(after, before);
+}

@@ -1,0 +1,83 @@
+//! Other people's clients: grpcurl, Python over reflection, grpc_health_probe. The programs are beside this file in
+//! `tests/interop/`; `tools/install` gets what they need.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::server::Server;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The tools of this repository come before those of the machine.
+fn path() -> String {
+    let bin = root().join(".tools/bin");
+    format!(
+        "{}:{}",
+        bin.display(),
+        std::env::var("PATH").unwrap_or_default()
+    )
+}
+
+/// Whether a tool is there. If not, that is said loudly, and in CI it is a failure.
+fn have(tool: &str) -> bool {
+    let found = std::env::split_paths(&path()).any(|dir| dir.join(tool).is_file())
+        || Path::new(tool).is_file();
+    let ci = std::env::var_os("CI").is_some();
+    assert!(
+        found || !ci,
+        "{tool} is missing, and in CI nothing is skipped"
+    );
+    if !found {
+        eprintln!("SKIPPED: {tool} is missing; run tools/install");
+    }
+    found
+}
+
+fn run(program: &str, script: Option<PathBuf>, server: &Server) {
+    let output = Command::new(program)
+        .args(script)
+        .arg(server.grpc.to_string())
+        .env("PATH", path())
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{program}: {}\n{}\n{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn grpcurl_lists_describes_and_calls_every_method() {
+    if have("grpcurl") {
+        let script = root().join("tests/interop/grpcurl.sh");
+        run("bash", Some(script), &Server::ephemeral());
+    }
+}
+
+#[test]
+fn a_python_client_needs_nothing_but_reflection() {
+    let python = root().join(".tools/venv/bin/python");
+    let python = python.to_str().unwrap();
+    if have(python) {
+        run(
+            python,
+            Some(root().join("tests/interop/client.py")),
+            &Server::ephemeral(),
+        );
+    }
+}
+
+#[test]
+fn grpc_health_probe_follows_the_level() {
+    if have("grpc_health_probe") {
+        let script = root().join("tests/interop/health_probe.sh");
+        run("bash", Some(script), &Server::ephemeral());
+    }
+}

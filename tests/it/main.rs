@@ -1,0 +1,13 @@
+//! The real binary over real sockets: one test binary, a file a subject.
+
+mod server;
+
+mod bad_input;
+mod cli;
+mod durability;
+mod health;
+mod interop;
+mod ops;
+mod report;
+mod vectors;
+mod watch;

@@ -1,0 +1,204 @@
+//! Starts the real server as a process of its own, on free ports, and ends it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use bellwether::proto::health::health_client::HealthClient;
+use bellwether::proto::v1;
+use bellwether::proto::v1::application_service_client::ApplicationServiceClient;
+use bellwether::proto::v1::report_service_client::ReportServiceClient;
+use tonic::transport::{Channel, Endpoint};
+use tonic_types::StatusExt;
+
+/// Long enough for a loaded machine; a condition that holds is noticed at once.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The binary under test.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_bellwether");
+
+/// A running server; killed when dropped.
+pub struct Server {
+    child: Child,
+    pub grpc: SocketAddr,
+    pub ops: SocketAddr,
+}
+
+impl Server {
+    /// With nothing on disk.
+    pub fn ephemeral() -> Server {
+        Server::start(&["--ephemeral"])
+    }
+
+    /// With the embedded store in this directory.
+    pub fn on(data_dir: &Path) -> Server {
+        Server::start(&["--data-dir", data_dir.to_str().unwrap()])
+    }
+
+    pub fn start(arguments: &[&str]) -> Server {
+        Server::spawn(command(arguments))
+    }
+
+    pub fn spawn(mut command: Command) -> Server {
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut said = String::new();
+            child
+                .stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut said)
+                .unwrap();
+            panic!("the server did not start: {said}");
+        }
+        // Nobody else reads it, and a full pipe would stop the server.
+        let mut stderr = child.stderr.take().unwrap();
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        let addresses: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let address = |key: &str| addresses[key].as_str().unwrap().parse().unwrap();
+        Server {
+            grpc: address("grpc"),
+            ops: address("ops"),
+            child,
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.grpc)
+    }
+
+    pub async fn channel(&self) -> Channel {
+        Endpoint::from_shared(self.url())
+            .unwrap()
+            .connect()
+            .await
+            .unwrap()
+    }
+
+    pub async fn reports(&self) -> ReportServiceClient<Channel> {
+        ReportServiceClient::new(self.channel().await)
+    }
+
+    pub async fn applications(&self) -> ApplicationServiceClient<Channel> {
+        ApplicationServiceClient::new(self.channel().await)
+    }
+
+    pub async fn health(&self) -> HealthClient<Channel> {
+        HealthClient::new(self.channel().await)
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop, as systemd and Kubernetes do.
+    pub fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    /// Waits for it to end.
+    pub fn wait(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < DEADLINE, "the server does not end");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The command that starts a server, to be changed and spawned.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command
+        .args(["serve", "--print-addresses", "json"])
+        .args([
+            "--grpc-listen",
+            "127.0.0.1:0",
+            "--ops-listen",
+            "127.0.0.1:0",
+        ])
+        .args(arguments)
+        .env_remove("BELLWETHER_SERVER")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// What a server that must not start says, and how it ends.
+pub fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = command(arguments).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code(), said)
+}
+
+/// A report of the whole unit `unit` of application `application`.
+pub fn mk_report(
+    application: &str,
+    unit: &str,
+    level: v1::Level,
+    message: &str,
+) -> v1::ReportStatusRequest {
+    v1::ReportStatusRequest {
+        application: application.to_string(),
+        unit: unit.to_string(),
+        status: Some(v1::StatusReport {
+            level: level as i32,
+            message: message.to_string(),
+            ..v1::StatusReport::default()
+        }),
+        ..v1::ReportStatusRequest::default()
+    }
+}
+
+pub fn get(application: &str) -> v1::GetApplicationRequest {
+    v1::GetApplicationRequest {
+        application: application.to_string(),
+        ..v1::GetApplicationRequest::default()
+    }
+}
+
+/// The reason of an error, which every error has.
+pub fn reason(status: &tonic::Status) -> String {
+    let details = status.get_error_details();
+    let info = details
+        .error_info()
+        .unwrap_or_else(|| panic!("no ErrorInfo: {status:?}"));
+    assert_eq!(info.domain, "bellwether");
+    info.reason.clone()
+}
+
+/// Repeats until the answer is there, or the deadline has passed.
+pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < DEADLINE, "never: {what}");
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,260 @@
+//! Every shell block of the README and of `docs/` works as written.
+//!
+//! The blocks of a document run in order against one fresh server on free ports. A block of
+//! `make` and `git clone` lines says `sh no-test` and is left out; no other line may hide there.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+/// What a block says of a server on its usual ports.
+const GRPC_AS_WRITTEN: &str = "127.0.0.1:50051";
+const OPS_AS_WRITTEN: &str = "127.0.0.1:9090";
+
+/// How long a command that follows is followed, and how long a block may take.
+const FOLLOW_SECONDS: u32 = 3;
+const BLOCK_SECONDS: u32 = 60;
+
+/// What a block without a test may hold.
+const LEFT_OUT: &[&str] = &["make ", "git clone ", "cd ", "#"];
+
+/// What stands in for Juju where a document calls it.
+const JUJU: &str = "#!/bin/sh\nexec cat tests/data/juju-status/snappass.json\n";
+
+#[test]
+fn every_shell_block_works_as_written() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut errors = Vec::new();
+    for path in documents(root) {
+        let text = fs::read_to_string(&path).expect("document is readable");
+        let name = path.strip_prefix(root).expect("is under the root");
+        let blocks = blocks(&text);
+        errors.extend(hidden(&blocks).map(|why| format!("{}:{why}", name.display())));
+        if blocks.iter().any(|block| block.tested) {
+            let server = Server::start();
+            let tested = blocks.iter().filter(|block| block.tested);
+            errors.extend(
+                tested
+                    .filter_map(|block| server.run(root, block).err())
+                    .map(|why| format!("{}:{why}", name.display())),
+            );
+        }
+    }
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
+fn documents(root: &Path) -> Vec<PathBuf> {
+    let mut found = vec![root.join("README.md")];
+    let entries = fs::read_dir(root.join("docs")).expect("docs/ is readable");
+    found.extend(entries.map(|entry| entry.expect("entry is readable").path()));
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    found.sort();
+    found
+}
+
+/// One fenced block of shell.
+#[derive(Debug, PartialEq)]
+struct Block {
+    /// Line of its first command.
+    line: usize,
+    tested: bool,
+    /// Commands; a line that ends with `\` is joined with the next one.
+    commands: Vec<String>,
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut found = Vec::new();
+    let mut lines = (1..).zip(text.lines());
+    while let Some((number, line)) = lines.next() {
+        let Some(tag) = line.strip_prefix("```") else {
+            continue;
+        };
+        let body: Vec<&str> = lines
+            .by_ref()
+            .map(|(_, line)| line)
+            .take_while(|line| *line != "```")
+            .collect();
+        if tag.split(' ').next() == Some("sh") {
+            let joined = body.join("\n").replace("\\\n", " ");
+            found.push(Block {
+                line: number + 1,
+                tested: tag != "sh no-test",
+                commands: joined.lines().map(str::to_string).collect(),
+            });
+        }
+    }
+    found
+}
+
+/// Commands that a block without a test may not hold.
+fn hidden(blocks: &[Block]) -> impl Iterator<Item = String> {
+    blocks
+        .iter()
+        .filter(|block| !block.tested)
+        .flat_map(|block| {
+            let commands = block.commands.iter().filter(|command| {
+                !command.is_empty() && !LEFT_OUT.iter().any(|start| command.starts_with(start))
+            });
+            commands.map(|command| format!("{}: is not tested: {command}", block.line))
+        })
+}
+
+/// Commands that never end by themselves are followed for a while; how they begin is what counts.
+fn ending(command: &str) -> String {
+    let follows = command.starts_with("bellwether watch")
+        || command.starts_with("bellwether ")
+            && [" --watch", " --every"]
+                .iter()
+                .any(|flag| command.contains(flag));
+    let command = command.split(" # ").next().unwrap_or(command).trim_end();
+    match follows {
+        true => format!("timeout {FOLLOW_SECONDS} {command} || [ $? = 124 ]"),
+        false => command.to_string(),
+    }
+}
+
+/// A server of its own for each document; ends when dropped.
+struct Server {
+    process: Child,
+    /// Kept open, so that the server can go on printing.
+    _stdout: BufReader<ChildStdout>,
+    grpc: String,
+    ops: String,
+    /// Holds the program that stands in for Juju.
+    programs: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Server {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_bellwether"))
+            .args(["serve", "--ephemeral", "--print-addresses", "json"])
+            .args([
+                "--grpc-listen",
+                "127.0.0.1:0",
+                "--ops-listen",
+                "127.0.0.1:0",
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server starts");
+        let mut stdout = BufReader::new(process.stdout.take().expect("stdout is piped"));
+        let mut line = String::new();
+        let read = stdout.read_line(&mut line);
+        read.expect("stdout is readable");
+        let addresses: Value = serde_json::from_str(&line).expect("one line of JSON addresses");
+        let address = |key: &str| addresses[key].as_str().expect("an address").to_string();
+        let programs = tempfile::tempdir().expect("a folder for programs");
+        let juju = programs.path().join("juju");
+        fs::write(&juju, JUJU).expect("the stand-in is writable");
+        fs::set_permissions(&juju, fs::Permissions::from_mode(0o755)).expect("is made executable");
+        Server {
+            grpc: address("grpc"),
+            ops: address("ops"),
+            process,
+            _stdout: stdout,
+            programs,
+        }
+    }
+
+    fn run(&self, root: &Path, block: &Block) -> Result<(), String> {
+        let script: Vec<String> = block.commands.iter().map(|line| ending(line)).collect();
+        let script = script
+            .join("\n")
+            .replace(GRPC_AS_WRITTEN, &self.grpc)
+            .replace(OPS_AS_WRITTEN, &self.ops);
+        let binaries = Path::new(env!("CARGO_BIN_EXE_bellwether")).parent();
+        let mut path = vec![
+            binaries.expect("the binary is in a folder").to_path_buf(),
+            self.programs.path().to_path_buf(),
+            root.join(".tools/bin"),
+        ];
+        path.extend(std::env::split_paths(
+            &std::env::var_os("PATH").unwrap_or_default(),
+        ));
+        if script.contains("grpcurl ") && !path.iter().any(|dir| dir.join("grpcurl").exists()) {
+            return skipped(block.line, "grpcurl");
+        }
+        let output = Command::new("timeout")
+            .args([&BLOCK_SECONDS.to_string(), "bash", "-e", "-c", &script])
+            .current_dir(root)
+            .env(
+                "PATH",
+                std::env::join_paths(path).expect("paths can be joined"),
+            )
+            .env("BELLWETHER_SERVER", format!("http://{}", self.grpc))
+            .env_remove("BELLWETHER_NAMESPACE")
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash runs");
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!(
+                "{}: {}\n{script}\n{}{}",
+                block.line,
+                output.status,
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            )),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// A missing tool is said aloud, and is a fault where nothing may be skipped.
+fn skipped(line: usize, tool: &str) -> Result<(), String> {
+    match std::env::var_os("CI").is_some_and(|ci| !ci.is_empty()) {
+        true => Err(format!("{line}: {tool} is missing; run tools/install")),
+        false => {
+            eprintln!("!!! SKIPPED: line {line}: {tool} is missing; run tools/install");
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn blocks_are_found_with_their_lines() {
+    let text = "text\n```sh\na \\\n  b\nc\n```\n```text\nd\n```\n```sh no-test\nmake run\n```\n";
+    let block = |line, tested, commands: &[&str]| Block {
+        line,
+        tested,
+        commands: commands.iter().map(|command| command.to_string()).collect(),
+    };
+    assert_eq!(
+        blocks(text),
+        [
+            block(3, true, &["a    b", "c"]),
+            block(11, false, &["make run"])
+        ]
+    );
+}
+
+#[test]
+fn a_command_cannot_hide_from_the_test() {
+    let found = blocks("```sh no-test\nmake run\nbellwether status\n```\n");
+    let errors: Vec<String> = hidden(&found).collect();
+    assert_eq!(errors, ["2: is not tested: bellwether status"]);
+}
+
+#[test]
+fn what_never_ends_is_followed_for_a_while() {
+    assert_eq!(ending("bellwether status"), "bellwether status");
+    assert_eq!(
+        ending("bellwether watch web   # until Ctrl-C"),
+        "timeout 3 bellwether watch web || [ $? = 124 ]"
+    );
+    assert!(ending("bellwether import juju --every 30s -- juju status").starts_with("timeout"));
+    assert!(ending("bellwether status --watch").starts_with("timeout"));
+}

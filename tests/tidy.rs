@@ -1,0 +1,531 @@
+//! Rules about the code itself, checked as a test: layers, purity, names, lengths, leftovers.
+//!
+//! A rule that a reviewer would have to repeat is a test instead (after TigerBeetle's `tidy.zig`).
+//! Each rule is a function over one file; `FAULTS` plants a fault for each and sees it named.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Modules by layer, lowest first. A module imports only from lower layers, so two modules of one
+/// layer do not know each other. `src/lib.rs` shows the same table to the reader.
+const LAYERS: &[&[&str]] = &[
+    &["domain", "proto", "telemetry"],
+    &["store", "client"],
+    &["aggregator", "watch"],
+    &["service"],
+    &["config"],
+    &["app"],
+    &["cli", "bench"],
+];
+
+/// The one import inside a layer: the load generator is a command.
+const SIDEWAYS: (&str, &str) = ("cli", "bench");
+
+/// Modules that may name generated wire types.
+const WIRE: &[&str] = &["service", "client", "app", "cli", "bench"];
+
+/// Crates that the domain may name. Everything else is IO or a wire format.
+const DOMAIN_CRATES: &[&str] = &[
+    "crate",
+    "super",
+    "self",
+    "std",
+    "core",
+    "serde",
+    "thiserror",
+];
+
+/// Parts of std that reach outside the process, differ between two runs, or share what can change.
+const DOMAIN_STD_BANNED: &[&str] = &[
+    "env", "fs", "io", "net", "process", "thread", "HashMap", "HashSet", "Mutex", "RwLock",
+    "atomic", "mpsc",
+];
+
+const FILE_LINES_MEDIAN_MAX: usize = 150;
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_P90_MAX: usize = 40;
+const FUNCTION_LINES_MAX: usize = 70;
+const COLUMNS_MAX: usize = 100;
+
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: &[&str] = &[
+    "util", "utils", "helper", "helpers", "common", "misc", "manager", "models", "types",
+];
+
+/// What is put there to be taken away again. Spelled so that this file does not hold them.
+const LEFTOVERS: &[&str] = &[
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+    concat!("dbg", "!("),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+];
+
+type Rule = fn(&Source) -> Vec<String>;
+
+/// For the code under `src/`.
+const SOURCE_RULES: &[Rule] = &[
+    layers,
+    wire_at_the_edge,
+    domain_is_pure,
+    no_panics,
+    file_length,
+];
+
+/// For every Rust file, tests too.
+const RULES: &[Rule] = &[
+    opens_with_purpose,
+    names,
+    leftovers,
+    columns,
+    function_length,
+];
+
+#[test]
+fn the_code_is_tidy() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files: Vec<Source> = rust_files(root);
+    let declared_tests: BTreeSet<String> = files.iter().flat_map(test_modules).collect();
+    let mut errors = Vec::new();
+    let mut code = Vec::new();
+    for file in &files {
+        errors.extend(RULES.iter().flat_map(|rule| rule(file)));
+        let is_test = declared_tests
+            .iter()
+            .any(|stem| file.path == format!("{stem}.rs") || under(&file.path, stem));
+        if file.path.starts_with("src/") && !is_test {
+            errors.extend(SOURCE_RULES.iter().flat_map(|rule| rule(file)));
+            code.push(file);
+        }
+    }
+    errors.extend(budgets(&code));
+    let lib = fs::read_to_string(root.join("src/lib.rs")).expect("src/lib.rs is readable");
+    errors.extend(layer_table(&lib));
+    assert!(
+        errors.is_empty(),
+        "{} untidy:\n{}",
+        errors.len(),
+        errors.join("\n")
+    );
+}
+
+/// One Rust file, cut up once for all rules.
+struct Source {
+    /// Relative to the repository, with `/`.
+    path: String,
+    /// `domain` for `src/domain/status.rs` and for `src/domain.rs`; empty outside `src/`.
+    module: String,
+    text: String,
+    /// Lines before the inline `#[cfg(test)] mod`, as written.
+    lines: Vec<String>,
+}
+
+impl Source {
+    fn new(path: &str, text: &str) -> Source {
+        let module = path
+            .strip_prefix("src/")
+            .and_then(|rest| rest.split('/').next())
+            .map_or("", |first| first.trim_end_matches(".rs"));
+        let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
+        let tests = lines.windows(2).position(|pair| {
+            pair[0].trim() == "#[cfg(test)]"
+                && pair[1].trim_start().starts_with("mod ")
+                && pair[1].ends_with('{')
+        });
+        lines.truncate(tests.unwrap_or(lines.len()));
+        Source {
+            path: path.to_string(),
+            module: module.to_string(),
+            text: text.to_string(),
+            lines,
+        }
+    }
+
+    fn is_entry(&self) -> bool {
+        matches!(self.path.as_str(), "src/lib.rs" | "src/main.rs")
+    }
+
+    /// Lines of code with their numbers, without comments.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.lines
+            .iter()
+            .enumerate()
+            .map(|(i, line)| (i + 1, line.split("//").next().unwrap_or("")))
+    }
+
+    /// First line and length of each function. rustfmt closes a function on a line of its own, at
+    /// the indentation of its first line.
+    fn functions(&self) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for (start, line) in self.lines.iter().enumerate() {
+            let body = line.trim_start();
+            if !opens_function(body) {
+                continue;
+            }
+            let end_of_head = self.lines[start..]
+                .iter()
+                .find(|l| l.ends_with(['{', ';', '}']));
+            let Some(head) = end_of_head.filter(|l| !l.ends_with(';')) else {
+                continue;
+            };
+            let close = format!("{}}}", &line[..line.len() - body.len()]);
+            let last = match head.ends_with('}') {
+                true => Some(0),
+                false => self.lines[start..].iter().position(|l| *l == close),
+            };
+            found.extend(last.map(|last| (start + 1, last + 1)));
+        }
+        found
+    }
+}
+
+fn opens_function(line: &str) -> bool {
+    let mut words = line.split_whitespace().skip_while(|word| {
+        word.starts_with("pub") || ["const", "async", "unsafe", "default"].contains(word)
+    });
+    words.next() == Some("fn")
+}
+
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|names| names.contains(&module))
+}
+
+fn word_at(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// `crate::x` points down.
+fn layers(file: &Source) -> Vec<String> {
+    let path = &file.path;
+    if file.is_entry() {
+        return Vec::new();
+    }
+    let Some(own) = layer(&file.module) else {
+        return vec![format!("{path}: module `{}` is in no layer", file.module)];
+    };
+    let mut errors = Vec::new();
+    for (number, line) in file.code() {
+        if line.contains("super::super::") {
+            errors.push(format!("{path}:{number}: write `crate::`"));
+        }
+        for (at, import) in line.match_indices("crate::") {
+            let rest = &line[at + import.len()..];
+            let name = word_at(rest);
+            if rest.starts_with('{') {
+                errors.push(format!("{path}:{number}: one `use crate::module` a line"));
+                continue;
+            }
+            match layer(name) {
+                _ if name == file.module => (),
+                _ if (file.module.as_str(), name) == SIDEWAYS => (),
+                Some(other) if other < own => (),
+                Some(_) => errors.push(format!("{path}:{number}: imports upward: {name}")),
+                None => errors.push(format!("{path}:{number}: unknown module {name}")),
+            }
+        }
+    }
+    errors
+}
+
+fn wire_at_the_edge(file: &Source) -> Vec<String> {
+    if file.module == "proto" || file.is_entry() || WIRE.contains(&file.module.as_str()) {
+        return Vec::new();
+    }
+    file.code()
+        .filter(|(_, line)| line.contains("crate::proto"))
+        .map(|(number, _)| format!("{}:{number}: wire types stay at the edge", file.path))
+        .collect()
+}
+
+/// The domain is synchronous and names no IO.
+fn domain_is_pure(file: &Source) -> Vec<String> {
+    if file.module != "domain" {
+        return Vec::new();
+    }
+    let path = &file.path;
+    let mut errors = Vec::new();
+    let mut std_import = false;
+    for (number, line) in file.code() {
+        if line.contains("async ") || line.contains(".await") {
+            errors.push(format!("{path}:{number}: the domain is synchronous"));
+        }
+        let item = line.trim_start().trim_start_matches("pub ");
+        if let Some(used) = item.strip_prefix("use ") {
+            let name = word_at(used);
+            std_import = name == "std";
+            let is_type = name.starts_with(char::is_uppercase);
+            if !is_type && !DOMAIN_CRATES.contains(&name) {
+                errors.push(format!("{path}:{number}: not for the domain: {name}"));
+            }
+        }
+        let banned = DOMAIN_STD_BANNED.iter().find(|banned| {
+            line.contains(&format!("std::{banned}"))
+                || std_import && words(line).any(|word| word == **banned)
+        });
+        if let Some(banned) = banned {
+            errors.push(format!(
+                "{path}:{number}: not for the domain: std::{banned}"
+            ));
+        }
+        std_import &= !line.contains(';');
+    }
+    errors
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_')
+}
+
+/// Errors are values; below `app` they are typed ones.
+fn no_panics(file: &Source) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (number, line) in file.code() {
+        if line.contains(".unwrap()") {
+            errors.push(format!("{}:{number}: unwrap outside tests", file.path));
+        }
+        let typed = layer(&file.module) < layer("app");
+        if typed && !file.is_entry() && words(line).any(|word| word == "anyhow") {
+            errors.push(format!("{}:{number}: anyhow below app", file.path));
+        }
+    }
+    errors
+}
+
+fn opens_with_purpose(file: &Source) -> Vec<String> {
+    match file.text.starts_with("//! ") {
+        true => Vec::new(),
+        false => vec![format!("{}:1: starts without a `//!` sentence", file.path)],
+    }
+}
+
+fn names(file: &Source) -> Vec<String> {
+    file.path
+        .trim_end_matches(".rs")
+        .split('/')
+        .filter(|part| EMPTY_NAMES.contains(part))
+        .map(|part| format!("{}: `{part}` says nothing", file.path))
+        .collect()
+}
+
+fn leftovers(file: &Source) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (i, line) in file.text.lines().enumerate() {
+        for leftover in LEFTOVERS
+            .iter()
+            .filter(|leftover| line.contains(**leftover))
+        {
+            errors.push(format!("{}:{}: leftover {leftover}", file.path, i + 1));
+        }
+    }
+    errors
+}
+
+fn columns(file: &Source) -> Vec<String> {
+    (1..)
+        .zip(file.text.lines())
+        .filter(|(_, line)| COLUMNS_MAX < line.chars().count())
+        .map(|(number, _)| format!("{}:{number}: wider than {COLUMNS_MAX} columns", file.path))
+        .collect()
+}
+
+fn file_length(file: &Source) -> Vec<String> {
+    match file.lines.len() {
+        0..=FILE_LINES_MAX => Vec::new(),
+        lines => vec![format!("{}: {lines} lines", file.path)],
+    }
+}
+
+fn function_length(file: &Source) -> Vec<String> {
+    file.functions()
+        .into_iter()
+        .filter(|(_, length)| FUNCTION_LINES_MAX < *length)
+        .map(|(line, length)| format!("{}:{line}: function of {length} lines", file.path))
+        .collect()
+}
+
+/// What holds for the code as a whole, so that a few long files or functions are no matter.
+fn budgets(code: &[&Source]) -> Vec<String> {
+    let files = code.iter().map(|file| file.lines.len()).collect();
+    let functions = code
+        .iter()
+        .flat_map(|file| file.functions())
+        .map(|(_, length)| length)
+        .collect();
+    let mut errors = Vec::new();
+    let median = percentile(files, 50);
+    if FILE_LINES_MEDIAN_MAX < median {
+        errors.push(format!("src: the median file has {median} lines"));
+    }
+    let p90 = percentile(functions, 90);
+    if FUNCTION_LINES_P90_MAX < p90 {
+        errors.push(format!("src: one function in ten has {p90} lines or more"));
+    }
+    errors
+}
+
+fn percentile(mut lengths: Vec<usize>, percent: usize) -> usize {
+    lengths.sort_unstable();
+    let rank = (lengths.len() * percent).div_ceil(100);
+    lengths.get(rank.max(1) - 1).copied().unwrap_or(0)
+}
+
+/// The table in `src/lib.rs` is `LAYERS`, so the picture that a reader sees is the rule.
+fn layer_table(lib: &str) -> Vec<String> {
+    let expected = LAYERS.iter().enumerate().map(|(number, names)| {
+        let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        format!("//! | {number} | {} |", quoted.join(", "))
+    });
+    let shown: Vec<String> = lib.lines().filter_map(layer_row).collect();
+    let expected: Vec<String> = expected.collect();
+    let lacks = expected.iter().filter(|row| !shown.contains(row));
+    let invents = shown.iter().filter(|row| !expected.contains(row));
+    lacks
+        .map(|row| format!("src/lib.rs: the layer table lacks: {row}"))
+        .chain(invents.map(|row| format!("src/lib.rs: the layer table invents: {row}")))
+        .collect()
+}
+
+/// A row of the table without what its last column says.
+fn layer_row(line: &str) -> Option<String> {
+    let mut cells = line.strip_prefix("//! |")?.split('|').map(str::trim);
+    let (number, modules) = (cells.next()?, cells.next()?);
+    number.parse::<usize>().ok()?;
+    Some(format!("//! | {number} | {modules} |"))
+}
+
+/// Files that another file declares as tests, without `.rs`: `#[cfg(test)] mod tests;`.
+fn test_modules(file: &Source) -> Vec<String> {
+    let stem = file.path.trim_end_matches(".rs").trim_end_matches("/mod");
+    let folder = match file.is_entry() {
+        true => "src",
+        false => stem,
+    };
+    let lines: Vec<&str> = file.text.lines().collect();
+    lines
+        .windows(2)
+        .filter(|pair| pair[0].trim() == "#[cfg(test)]")
+        .filter_map(|pair| pair[1].trim().strip_suffix(';')?.split("mod ").nth(1))
+        .map(|name| format!("{folder}/{name}"))
+        .collect()
+}
+
+fn under(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn rust_files(root: &Path) -> Vec<Source> {
+    let mut pending = vec![root.join("build.rs")];
+    pending.extend(["src", "tests", "benches", "examples"].map(|folder| root.join(folder)));
+    let mut found = Vec::new();
+    while let Some(path) = pending.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).expect("folder is readable");
+            pending.extend(entries.map(|entry| entry.expect("entry is readable").path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") && path.exists() {
+            let name = path.strip_prefix(root).expect("is under the root");
+            let text = fs::read_to_string(&path).expect("source is readable");
+            found.push(Source::new(
+                &name.to_string_lossy().replace('\\', "/"),
+                &text,
+            ));
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(!found.is_empty(), "no sources under {}", root.display());
+    found
+}
+
+/// Rule, file, text, and what the rule says of it; an empty answer means that the text is allowed.
+#[rustfmt::skip]
+const FAULTS: &[(Rule, &str, &str, &str)] = &[
+    (layers, "src/domain.rs", "use crate::store::Store;", ":1: imports upward: store"),
+    (layers, "src/watch/a.rs", "\nuse crate::aggregator::A;", ":2: imports upward: aggregator"),
+    (layers, "src/app.rs", "let x = crate::cli::run();", ":1: imports upward: cli"),
+    (layers, "src/bench/a.rs", "use crate::cli::run;", ":1: imports upward: cli"),
+    (layers, "src/cli/a.rs", "use crate::bench::run;", ""),
+    (layers, "src/store/a.rs", "use crate::domain::A;\nuse crate::store::B;", ""),
+    (layers, "src/store/a.rs", "// crate::service", ""),
+    (layers, "src/store/a.rs", "#[cfg(test)]\nmod tests {\n    use crate::app::App;\n}", ""),
+    (layers, "src/store/a.rs", "use crate::nowhere::A;", ":1: unknown module nowhere"),
+    (layers, "src/store/a.rs", "use crate::{", ":1: one `use crate::module` a line"),
+    (layers, "src/store/a.rs", "use super::super::app;", ":1: write `crate::`"),
+    (layers, "src/extra.rs", "", ": module `extra` is in no layer"),
+    (wire_at_the_edge, "src/store.rs", "use crate::proto::v1;", ":1: wire types stay at the edge"),
+    (wire_at_the_edge, "src/client/a.rs", "use crate::proto::v1;", ""),
+    (domain_is_pure, "src/domain.rs", "async fn a() {}", ":1: the domain is synchronous"),
+    (domain_is_pure, "src/domain.rs", "use tokio::time;", ":1: not for the domain: tokio"),
+    (domain_is_pure, "src/domain.rs", "use std::HashMap;", ":1: not for the domain: std::HashMap"),
+    (domain_is_pure, "src/domain.rs", "use std::{\n    fs,\n};", ":2: not for the domain: std::fs"),
+    (domain_is_pure, "src/domain.rs", "std::env::args();", ":1: not for the domain: std::env"),
+    (domain_is_pure, "src/domain.rs", "    use Level::*;", ""),
+    (domain_is_pure, "src/domain.rs", "use std::sync::Arc;\nuse serde::Serialize;", ""),
+    (domain_is_pure, "src/store/a.rs", "async fn a() {}", ""),
+    (no_panics, "src/cli/a.rs", "a.unwrap();", ":1: unwrap outside tests"),
+    (no_panics, "src/cli/a.rs", "use anyhow::Result;", ""),
+    (no_panics, "src/store/a.rs", "use anyhow::Result;", ":1: anyhow below app"),
+    (opens_with_purpose, "src/store/a.rs", "use std::fs;", ":1: starts without a `//!` sentence"),
+    (names, "src/store/utils.rs", "", ": `utils` says nothing"),
+    (leftovers, "src/store/a.rs", concat!("// TO", "DO: later"), concat!(":1: leftover TO", "DO")),
+    (leftovers, "src/store/a.rs", concat!("dbg", "!(a);"), concat!(":1: leftover dbg", "!(")),
+];
+
+#[test]
+fn each_rule_names_a_planted_fault() {
+    for (rule, path, text, said) in FAULTS {
+        let expected = match said.is_empty() {
+            true => String::new(),
+            false => format!("{path}{said}"),
+        };
+        let errors = rule(&Source::new(path, text)).join("\n");
+        assert_eq!(errors, expected, "{path}: {text}");
+    }
+}
+
+#[test]
+fn each_length_is_measured() {
+    let long = format!("fn a(\n) {{\n{}}}\n", "    b();\n".repeat(68));
+    let file = Source::new("src/store/a.rs", &long);
+    let said = "src/store/a.rs:1: function of 71 lines";
+    assert_eq!(function_length(&file), [said]);
+    assert_eq!(
+        budgets(&[&file]),
+        ["src: one function in ten has 71 lines or more"]
+    );
+    let file = Source::new("src/store/a.rs", &"//\n".repeat(501));
+    assert_eq!(file_length(&file), ["src/store/a.rs: 501 lines"]);
+    assert_eq!(budgets(&[&file]), ["src: the median file has 501 lines"]);
+    let file = Source::new("src/store/a.rs", &"é".repeat(101));
+    assert_eq!(columns(&file), ["src/store/a.rs:1: wider than 100 columns"]);
+    let short = "trait A {\n    fn a();\n    fn b() {}\n    pub(crate) const fn c() {\n    }\n}\n";
+    let functions = Source::new("src/store/a.rs", short).functions();
+    assert_eq!(functions, [(3, 1), (4, 2)]);
+}
+
+#[test]
+fn the_layer_table_may_neither_lack_nor_invent() {
+    let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"));
+    let lib = lib.expect("src/lib.rs is readable");
+    let moved = lib.replace("| 1 | `store`, `client` |", "| 1 | `client`, `store` |");
+    assert_eq!(
+        layer_table(&moved),
+        [
+            "src/lib.rs: the layer table lacks: //! | 1 | `store`, `client` |",
+            "src/lib.rs: the layer table invents: //! | 1 | `client`, `store` |",
+        ]
+    );
+}
+
+#[test]
+fn files_declared_as_tests_are_known() {
+    let text = "#[cfg(test)]\nmod tests;\n#[cfg(test)]\npub(crate) mod conformance;\n";
+    let found = test_modules(&Source::new("src/store/mod.rs", text));
+    assert_eq!(found, ["src/store/tests", "src/store/conformance"]);
+    assert_eq!(
+        test_modules(&Source::new("src/lib.rs", text))[0],
+        "src/tests"
+    );
+}
