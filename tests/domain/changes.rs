@@ -14,8 +14,7 @@ use crate::model::{Answer, LeaderSays, Model, Outcome, Status, Unit};
 pub type Refusal = &'static str;
 
 impl Model {
-    /// Applies a request at `now`. `base` is the revision before the batch, `changed` whether the batch changed
-    /// anything so far.
+    /// Applies a request at `now`; `changed` is whether its batch changed anything so far.
     pub fn apply(
         &mut self,
         request: &Request,
@@ -267,7 +266,7 @@ impl Model {
         moved
     }
 
-    /// A unit whose every ttl has passed has until `lost_after` to speak, counted anew at each word.
+    /// A unit whose every ttl has passed has until `lost_after` to speak, anew at each word.
     fn settle_silence(&mut self, now: u64, spoke: Option<&str>) {
         let ends = now + millis(self.config.lost_after);
         let statuses = &self.statuses;

@@ -76,7 +76,8 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// A set names each (component, key) once, and only the component it replaces: who converts has checked that.
+/// A set names each (component, key) once, and only the component it replaces: who converts has
+/// checked that.
 fn replace((speaker, component, mut set): (Speaker, Option<PartName>, Vec<NewStatus>)) -> Command {
     if let Some(component) = &component {
         set.iter_mut()

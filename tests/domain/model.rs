@@ -1,4 +1,4 @@
-//! What is known of an application, written down as naively as the rules are worded: lists, and sorting.
+//! What is known of an application, as naively as the rules are worded: lists, and sorting.
 
 use std::cmp::Ordering;
 
@@ -133,7 +133,8 @@ impl Model {
         all
     }
 
-    /// The rules, as `tests/vectors/README.md` lists them; last pull before push, which it leaves open.
+    /// The rules, as `tests/vectors/README.md` lists them; then pull before push, which it leaves
+    /// open.
     fn order(&self, a: &Contribution, b: &Contribution) -> Ordering {
         let leads = |c: &Contribution| self.leader() == Some(c.unit.as_str());
         let by_precedence = b.precedence.cmp(&a.precedence);

@@ -1,4 +1,4 @@
-//! The core, a second replica, a store and the model, side by side; after each step they must agree.
+//! The core, a second replica, a store and the model, side by side; they must agree after each step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl World {
         self.compare_one_by_one(before, expires, &accepted);
     }
 
-    /// The same commands, each in a commit of its own: other revisions, and history that is not collapsed.
+    /// The same commands, each in a commit of its own: other revisions, and history in full.
     fn compare_one_by_one(&self, mut state: AppState, expires: bool, requests: &[Request]) {
         let mut commit = |expires: bool, requests: &[Request]| {
             let (transition, _) = decide(&state, &self.limits, self.now, expires, requests);
