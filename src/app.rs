@@ -119,8 +119,8 @@ impl App {
         })
     }
 
-    /// Serves until `shutdown` resolves, then drains: streams are told and end, open calls finish within the
-    /// deadline, what was taken is committed, the store is closed.
+    /// Serves until `shutdown` resolves, then drains: streams are told and end, open calls finish
+    /// within the deadline, what was taken is committed, the store is closed.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Drained, Error> {
         let draining = CancellationToken::new();
         let stopped = CancellationToken::new();
@@ -166,7 +166,8 @@ const OPS_DEADLINE: Duration = Duration::from_millis(500);
 
 type Serving = tokio::task::JoinHandle<Result<(), tonic::transport::Error>>;
 
-/// Waits for the server to end, but not beyond the deadline: a client that never answers would hold it for ever.
+/// Waits for the server to end, but not beyond the deadline: a client that never answers would hold
+/// it for ever.
 async fn within(deadline: Duration, mut serving: Serving) -> Result<Drained, Error> {
     match tokio::time::timeout(deadline, &mut serving).await {
         Ok(ended) => flatten(ended).map(|()| Drained::Cleanly),

@@ -1,5 +1,5 @@
-//! What the server is told: flags, then `BELLWETHER_*` variables, then the configuration file, then defaults. Checked
-//! once, here, before anything is opened.
+//! What the server is told: flags, then `BELLWETHER_*` variables, then the configuration file, then
+//! defaults. Checked once, here, before anything is opened.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,8 @@ pub enum Error {
 }
 
 impl Config {
-    /// Puts flags, variables (clap has merged these), file and defaults together, and checks the result.
+    /// Puts flags, variables (clap has merged these), file and defaults together, and checks the
+    /// result.
     pub fn load(flags: Flags) -> Result<Config, Error> {
         let file = match &flags.config {
             Some(path) => File::read(path)?,
@@ -194,7 +195,8 @@ impl Config {
         Ok(config)
     }
 
-    /// A configuration for tests and for programs that embed the server: free ports, nothing on disk.
+    /// A configuration for tests and for programs that embed the server: free ports, nothing on
+    /// disk.
     pub fn ephemeral() -> Config {
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         Config {

@@ -148,7 +148,8 @@ fn commands(case: &Case) -> Vec<Command> {
     commands
 }
 
-/// Runs a case; `one_commit` puts all of it into one draft, otherwise each command is a commit of its own.
+/// Runs a case; `one_commit` puts all of it into one draft, otherwise each command is a commit of
+/// its own.
 fn run(case: &Case, one_commit: bool) -> AppState {
     let limits = Limits::default();
     let mut state = AppState::empty(AppName::new("", "app").unwrap(), Revision(0));

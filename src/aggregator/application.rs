@@ -23,7 +23,8 @@ use super::{Error, Inner};
 /// Between two tries of time alone at a store that is away: it is asked by reports often enough.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Idle time of a task whose application does not exist: long enough to be created by a burst of reports.
+/// Idle time of a task whose application does not exist: long enough to be created by a burst of
+/// reports.
 const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// What is asked of an application.
@@ -173,7 +174,8 @@ impl Application {
         }
     }
 
-    /// Nobody finds this task any more; those who did before are still served, then the mailbox closes.
+    /// Nobody finds this task any more; those who did before are still served, then the mailbox
+    /// closes.
     fn retire(&mut self) {
         let mut active = super::lock(&self.inner.active);
         if active

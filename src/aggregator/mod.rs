@@ -1,6 +1,6 @@
-//! Decides: each active application has one task, which owns what is known of it here. The task drains its mailbox,
-//! applies the whole batch, commits once, then answers all. While one commit is in flight the next batch gathers.
-//! Nothing is acknowledged before it is committed.
+//! Decides: each active application has one task, which owns what is known of it here. The task
+//! drains its mailbox, applies the whole batch, commits once, then answers all. While one commit is
+//! in flight the next batch gathers. Nothing is acknowledged before it is committed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,8 +49,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// The mailbox holds two batches: one gathers while one commits. A second of waiting is longer than any healthy
-    /// commit, and shorter than the deadline of a patient caller.
+    /// The mailbox holds two batches: one gathers while one commits. A second of waiting is longer
+    /// than any healthy commit, and shorter than the deadline of a patient caller.
     fn default() -> Options {
         Options {
             limits: Limits::default(),
@@ -111,7 +111,8 @@ impl Aggregator {
         self.ask(app, Ask::Delete(id)).await
     }
 
-    /// Reads what is committed, at `min_revision` or later; waits for that as long as the caller does.
+    /// Reads what is committed, at `min_revision` or later; waits for that as long as the caller
+    /// does.
     pub async fn read<T>(
         &self,
         app: &AppName,

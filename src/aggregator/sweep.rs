@@ -1,5 +1,5 @@
-//! Wakes the applications that have something due. An active one watches its own deadlines; this is for those that
-//! nobody has asked for since the start.
+//! Wakes the applications that have something due. An active one watches its own deadlines; this is
+//! for those that nobody has asked for since the start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

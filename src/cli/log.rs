@@ -65,7 +65,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         unit: target.unit.unwrap_or_default(),
         after_time: args
             .since
-            .map(|since| time::to_wire(Timestamp::now() - since)),
+            // From before the calendar begins is from the beginning.
+            .and_then(|since| Timestamp::now().checked_sub(since).ok())
+            .map(time::to_wire),
         ..ListStatusEventsRequest::default()
     };
     let client = context.connect().await?;

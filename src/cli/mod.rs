@@ -13,6 +13,7 @@ mod juju;
 mod level;
 mod log;
 mod natural;
+mod outage;
 mod remove;
 mod render;
 mod report;
@@ -187,7 +188,8 @@ mod tests {
             "bellwether report web-7f9c --application web --level active --priority -3",
             "bellwether clear web/0 --component database",
             "bellwether -n prod watch web db",
-            "bellwether wait --for=active web --timeout 10m --stable-for 5s --fail-on error,blocked",
+            "bellwether wait --for=active web --timeout 10m --stable-for 5s",
+            "bellwether wait web --fail-on error,blocked",
             "bellwether wait web db --any",
             "bellwether log web/0 -n 20 --since 2h",
             "bellwether -n prod log web --limit 5",
@@ -228,7 +230,7 @@ mod tests {
     fn in_log_the_short_n_counts() {
         let cli = parse("bellwether -n prod log web -n 5").expect("parses");
         assert_eq!(cli.namespace.as_deref(), Some("prod"));
-        let Command::Log(args) = cli.command else {
+        let Command::Client(ClientCommand::Log(args)) = cli.command else {
             panic!("not log");
         };
         assert_eq!(args.limit, 5);

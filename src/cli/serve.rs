@@ -1,5 +1,5 @@
-//! `serve`: the server. Telemetry first, then the configuration, then the ports; what to try next on stderr; then
-//! serving, until a signal ends it.
+//! `serve`: the server. Telemetry first, then the configuration, then the ports; what to try next
+//! on stderr; then serving, until a signal ends it.
 
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ use crate::telemetry;
 
 /// Run the server
 ///
-/// It listens on this machine only and keeps what is reported in ./bellwether-data, unless told otherwise.
-/// SIGTERM and Ctrl-C drain it: streams are told where to go on, open calls finish, the store is closed.
+/// It listens on this machine only and keeps what is reported in ./bellwether-data, unless told
+/// otherwise. SIGTERM and Ctrl-C drain it: streams are told where to go on, open calls finish, the
+/// store is closed.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -11,6 +11,7 @@ use crate::cli::exit::Exit;
 use crate::cli::exit::UsageError;
 use crate::cli::json;
 use crate::cli::level::LevelWord;
+use crate::cli::outage::Outage;
 use crate::cli::span;
 use crate::client::Event;
 use crate::client::Watch;
@@ -40,12 +41,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let request = request(args, context)?;
     let client = context.connect().await?;
     let mut watch = Watch::new(&client, request);
+    let mut outage = Outage::default();
     loop {
         let event = watch.next().await?;
-        if let Event::Disconnected { error, pause } = &event {
-            say(&format!(
-                "disconnected: {error}; trying again in {pause:.1?}"
-            ));
+        if let Some(trouble) = outage.line(&event) {
+            say(&trouble);
         }
         if let Some(line) = line(&event)? {
             print(&format!("{line}\n"))?;

@@ -51,14 +51,17 @@ pub struct Refusal {
 impl Error {
     /// Decodes the status of a call to `url`.
     pub(crate) fn from_status(url: &str, status: tonic::Status) -> Error {
-        match std::error::Error::source(&status) {
-            // A status with a cause was made on this side: the call did not get through.
-            Some(cause) if status.code() == Code::Unavailable => Error::Unreachable {
-                url: url.to_string(),
-                detail: innermost(cause),
-            },
-            _ => Error::Refused(Box::new(Refusal::from(status))),
+        // A status with a cause was made on this side: no answer got through.
+        if let Some(cause) = std::error::Error::source(&status) {
+            return Error::unreachable(url, cause);
         }
+        if status.message().starts_with("grpc-status header missing") {
+            return Error::Unreachable {
+                url: url.to_string(),
+                detail: "what answers there does not speak gRPC".to_string(),
+            };
+        }
+        Error::Refused(Box::new(Refusal::from(status)))
     }
 
     /// Makes the error of a connection to `url` that failed.

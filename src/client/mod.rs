@@ -13,6 +13,9 @@ mod link;
 mod page;
 mod watch;
 
+#[cfg(test)]
+mod tests;
+
 pub use connection::Client;
 pub use error::Error;
 pub use error::Refusal;

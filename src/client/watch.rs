@@ -20,6 +20,9 @@ use crate::proto::v1::WatchApplicationsRequest;
 use crate::proto::v1::WatchApplicationsResponse;
 use crate::proto::v1::watch_applications_response::Event as WireEvent;
 
+/// Before a snapshot from a server that answers, only not with what we asked for.
+const FRESH_START: Duration = Duration::from_millis(50);
+
 /// What a watcher is told.
 #[derive(Debug, Clone)]
 pub enum Event {
@@ -91,7 +94,7 @@ impl Watch {
                 Ok(None) => self.link = Link::open(&self.client, self.request.clone()),
                 Ok(Some(message)) => self.take(message),
                 Err(error) if error.reason() == Some("RESUME_TOKEN_EXPIRED") => {
-                    self.start_over(false)
+                    self.start_over(false, FRESH_START)
                 }
                 Err(error) if error.is_passing() => {
                     let pause = self.disconnect(error.retry_after());
@@ -108,19 +111,14 @@ impl Watch {
             self.store_epoch = message.store_epoch;
             if known_before {
                 // Acknowledged writes may be lost: what we hold may be newer than what is there.
-                return self.start_over(true);
+                return self.start_over(true, FRESH_START);
             }
         }
         if !message.resume_token.is_empty() {
             self.request.resume_token = message.resume_token;
         }
         match message.event {
-            Some(WireEvent::Upserted(application)) => {
-                if self.copy.upsert(&application) {
-                    let event = Event::Upserted(Box::new(application), message.units);
-                    self.told.push_back(event);
-                }
-            }
+            Some(WireEvent::Upserted(application)) => self.upsert(application, message.units),
             Some(WireEvent::Removed(removed)) => self.remove(removed.namespace, removed.name),
             Some(WireEvent::SnapshotComplete(_)) => {
                 for (namespace, name) in self.copy.end_snapshot() {
@@ -134,7 +132,10 @@ impl Watch {
                     self.backoff.reset();
                     self.tell_current();
                 } else {
-                    self.start_over(true);
+                    // A server that is wrong again and again must not be asked for everything
+                    // again and again.
+                    let pause = self.backoff.pause(None);
+                    self.start_over(true, pause);
                 }
             }
             Some(WireEvent::Drain(drain)) => {
@@ -142,6 +143,13 @@ impl Watch {
                 self.disconnect(asked);
             }
             None => {}
+        }
+    }
+
+    fn upsert(&mut self, application: Application, units: Vec<Unit>) {
+        if self.copy.upsert(&application) {
+            let event = Event::Upserted(Box::new(application), units);
+            self.told.push_back(event);
         }
     }
 
@@ -157,12 +165,12 @@ impl Watch {
         }
     }
 
-    /// Goes back to a snapshot, after a pause: a server that is wrong again and again must not be
-    /// asked for everything without one.
-    fn start_over(&mut self, distrust: bool) {
+    /// Goes back to a snapshot, after a pause.
+    fn start_over(&mut self, distrust: bool, pause: Duration) {
+        self.current = false;
         self.request.resume_token.clear();
         self.copy.begin_snapshot(distrust);
-        self.disconnect(None);
+        self.link = Link::Waiting(Instant::now() + pause);
     }
 
     fn disconnect(&mut self, asked: Option<Duration>) -> Duration {

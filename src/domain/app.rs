@@ -114,7 +114,8 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Whether it promised to repeat something and kept none of these promises: what is left is to wait for a word.
+    /// Whether it promised to repeat something and kept none of these promises: what is left is to
+    /// wait for a word.
     pub(super) fn is_overdue(&self) -> bool {
         0 < self.ttl_count && self.stale_count == self.ttl_count
     }

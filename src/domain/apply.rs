@@ -12,8 +12,8 @@ use super::request::{Outcome, Remembered};
 use super::status::{Freshness, Kind, Status, StatusKey};
 use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
 
-/// Applies a request to a draft. The outcome's revision holds once the draft is committed. A repeated request id is
-/// answered as the first time, and applied once.
+/// Applies a request to a draft. The outcome's revision holds once the draft is committed. A
+/// repeated request id is answered as the first time, and applied once.
 pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Rejected> {
     if let Some(answer) = request.id.as_ref().and_then(|id| draft.remembered(id)) {
         return Ok(answer.outcome);
@@ -45,8 +45,8 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
     Ok(outcome)
 }
 
-/// Removes an application: a transition of its own, never part of a draft. Its revision stays, so that one of the
-/// same name goes on counting, and so does the answer.
+/// Removes an application: a transition of its own, never part of a draft. Its revision stays, so
+/// that one of the same name goes on counting, and so does the answer.
 pub fn delete(
     state: &AppState,
     id: Option<&Arc<str>>,
@@ -287,7 +287,8 @@ impl Draft<'_> {
         true
     }
 
-    /// Sets one status. A repeat only moves the deadline. Says whether anything that is shown changed.
+    /// Sets one status. A repeat only moves the deadline. Says whether anything that is shown
+    /// changed.
     fn set(&mut self, speaker: &Speaker, kind: Kind, new: &NewStatus) -> bool {
         let key = new.key_of(&speaker.unit, kind);
         let mut report = new.report.clone();

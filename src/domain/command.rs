@@ -54,7 +54,8 @@ pub struct Claim {
 pub enum Command {
     /// Set one status.
     Report(Speaker, Kind, NewStatus),
-    /// Replace the pull set of a unit, or of one of its components. Each (component, key) stands once.
+    /// Replace the pull set of a unit, or of one of its components. Each (component, key) stands
+    /// once.
     Replace(Speaker, Option<PartName>, Vec<NewStatus>),
     /// Remove the statuses that match; `None` matches all.
     Clear {

@@ -9,7 +9,8 @@ use super::rank::{Criterion, Origin, Rank, compare};
 use super::status::{Freshness, LEVELS, Level, Status};
 use super::time::Timestamp;
 
-/// The derived status of an application, kept with its head so that lists and watchers need nothing else.
+/// The derived status of an application, kept with its head so that lists and watchers need nothing
+/// else.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Level of the winner; unknown if nothing contributes.

@@ -1,5 +1,5 @@
-//! A change in the making: what is known, overlaid with what a batch of commands changes. Nothing is touched until
-//! the transition it ends in is committed.
+//! A change in the making: what is known, overlaid with what a batch of commands changes. Nothing
+//! is touched until the transition it ends in is committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -150,7 +150,8 @@ impl<'a> Draft<'a> {
         self.statuses.insert(key, status);
     }
 
-    /// Moves the deadline of a repeated status; written only if the store's is older than a third of the ttl.
+    /// Moves the deadline of a repeated status; written only if the store's is older than a third
+    /// of the ttl.
     pub(super) fn refresh(&mut self, key: &Arc<StatusKey>, status: &Arc<Status>, until: Timestamp) {
         let written = status.expire_time_written.unwrap_or_default();
         let ttl = status.report.ttl.unwrap_or_default();
@@ -190,8 +191,8 @@ impl<'a> Draft<'a> {
         self.requests.insert(id, Remembered { time, outcome });
     }
 
-    /// Forgets the answers that are too old, or too many beside the new ones. Once at the end: a draft that is about
-    /// to make room for its last answer must still know its first.
+    /// Forgets the answers that are too old, or too many beside the new ones. Once at the end: a
+    /// draft that is about to make room for its last answer must still know its first.
     fn forget_requests(&self) -> Vec<Arc<str>> {
         let known = &self.base.requests;
         let is_new = |id: &&Arc<str>| known.get(id).is_none();
@@ -296,8 +297,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What is written anyway need not be heard: the record has the last word on its deadline, and says when its
-    /// unit was last seen.
+    /// What is written anyway need not be heard: the record has the last word on its deadline, and
+    /// says when its unit was last seen.
     fn settle_heard(&mut self) {
         let statuses = &self.statuses;
         let is_written = |key: &Arc<StatusKey>| statuses.contains_key(key);
@@ -324,7 +325,8 @@ impl<'a> Draft<'a> {
         self.log(event);
     }
 
-    /// The earliest deadline after the draft. One that a repeat has moved is looked at once more than needed.
+    /// The earliest deadline after the draft. One that a repeat has moved is looked at once more
+    /// than needed.
     fn next_due(&self) -> Option<Timestamp> {
         let statuses = self.statuses.values().flatten().filter(|s| !s.stale);
         let units = self.units.values().flatten();

@@ -55,8 +55,8 @@ impl Index {
         self.strongest.iter()
     }
 
-    /// Every contribution, the strongest first. Costs what is taken, not what there is: a unit's second is looked at
-    /// only when its first was taken.
+    /// Every contribution, the strongest first. Costs what is taken, not what there is: a unit's
+    /// second is looked at only when its first was taken.
     pub fn ranked(&self) -> Ranked<'_> {
         Ranked {
             firsts: self.strongest.iter().peekable(),

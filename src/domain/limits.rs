@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// Bytes of a namespace, application, unit, component or key: a DNS name fits, as pods have.
 pub const NAME_BYTES_MAX: usize = 253;
-/// Bytes of a message, check or action: a stack trace does not belong into a status, a paragraph may.
+/// Bytes of a message, check or action: a stack trace does not belong into a status, a paragraph
+/// may.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 /// Characters of a short message: what `juju status` and narrow tables can show.
 pub const SHORT_MESSAGE_CHARS_MAX: usize = 40;
@@ -22,9 +23,11 @@ pub const TTL_MIN: Duration = Duration::from_secs(1);
 pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How long an answer is remembered for its request id.
 pub const REQUEST_TTL: Duration = Duration::from_secs(10 * 60);
-/// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as Juju's agents.
+/// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as
+/// Juju's agents.
 pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);
-/// Records that time alone changes in one commit: 100,000 due at once are ten commits, not one of many seconds.
+/// Records that time alone changes in one commit: 100,000 due at once are ten commits, not one of
+/// many seconds.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;
 /// Entries of a page, and of one if the caller does not say.
 pub const PAGE_SIZE_MAX: usize = 1000;

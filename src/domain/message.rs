@@ -1,8 +1,8 @@
 //! The status line: when two texts say the same.
 
-/// Whether two texts differ at most in ports, ids and counters: in numbers, whatever unit follows (`10s`), and in
-/// hex words as ids have them. A number at the end of a word is part of a name (`ipv6`, `s3`) and does matter. A
-/// retry that counts up says nothing new, so it makes no history.
+/// Whether two texts differ at most in ports, ids and counters: in numbers, whatever unit follows
+/// (`10s`), and in hex words as ids have them. A number at the end of a word is part of a name
+/// (`ipv6`, `s3`) and does matter. A retry that counts up says nothing new, so it makes no history.
 pub fn same_text(a: &str, b: &str) -> bool {
     a == b || words(a).eq(words(b))
 }
@@ -29,8 +29,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A number, or hex digits with a digit among them: eight and more (a commit, a container), or four (the middle of a
-/// UUID).
+/// A number, or hex digits with a digit among them: eight and more (a commit, a container), or four
+/// (the middle of a UUID).
 fn is_id(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     0 < digits

@@ -1,7 +1,8 @@
 //! The core: what is known of an application, what changes it, and what follows.
 //!
-//! The promise: no clock, no randomness, no IO, no async, no hash order. Time is an argument. The same state and the
-//! same commands give the same transitions on every replica, and replaying a transition gives the same state.
+//! The promise: no clock, no randomness, no IO, no async, no hash order. Time is an argument. The
+//! same state and the same commands give the same transitions on every replica, and replaying a
+//! transition gives the same state.
 //!
 //! - The write: [`apply`](apply::apply) a command to a [`Draft`](draft::Draft), or let time
 //!   [`expire`](expire::expire) what is due.

@@ -80,7 +80,8 @@ impl fmt::Debug for AppName {
     }
 }
 
-/// A unit within its application, in natural order: `web/2` before `web/10`, `""` (the application itself) first.
+/// A unit within its application, in natural order: `web/2` before `web/10`, `""` (the application
+/// itself) first.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct UnitName(Arc<str>);
 

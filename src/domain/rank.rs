@@ -1,8 +1,8 @@
 //! Who wins: the one place where two contributions are compared.
 //!
-//! The first of these that differs decides: precedence (higher), severity of the level under the policy, priority
-//! (higher), the leader's unit, unit in natural order, component, key, older since. The order in which statuses were
-//! reported never does.
+//! The first of these that differs decides: precedence (higher), severity of the level under the
+//! policy, priority (higher), the leader's unit, unit in natural order, component, key, older
+//! since. The order in which statuses were reported never does.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

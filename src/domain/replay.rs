@@ -41,8 +41,9 @@ impl AppState {
         state
     }
 
-    /// Gives everybody time to speak from `from` on, when the server is back: one ttl to a status, `lost_after` to a
-    /// silent unit. Our outage is nobody's failure. What the leader set ends when it said: nothing is asked of it.
+    /// Gives everybody time to speak from `from` on, when the server is back: one ttl to a status,
+    /// `lost_after` to a silent unit. Our outage is nobody's failure. What the leader set ends
+    /// when it said: nothing is asked of it.
     pub fn grant_grace(&mut self, from: Timestamp) {
         for status in self.statuses.values_mut().filter(|s| !s.stale) {
             let ttl = status.report.ttl.or(self.head.config.default_ttl);
@@ -176,7 +177,8 @@ impl AppState {
         }
     }
 
-    /// Best effort: if a repeat has moved the deadline, the entry stays and is dropped when it comes up.
+    /// Best effort: if a repeat has moved the deadline, the entry stays and is dropped when it
+    /// comes up.
     fn forget_deadline(&mut self, key: &Arc<StatusKey>) {
         let at = self.statuses.get(key).and_then(|s| s.expire_time);
         if let Some(at) = at {
@@ -194,7 +196,8 @@ impl AppState {
         }
     }
 
-    /// Looks at every deadline that has come up: drops what no longer stands, moves what a repeat has moved.
+    /// Looks at every deadline that has come up: drops what no longer stands, moves what a repeat
+    /// has moved.
     fn settle_due(&mut self, now: Timestamp) {
         let mut moved = Vec::new();
         while let Some((at, due)) = self.due.first().cloned() {
@@ -275,7 +278,8 @@ impl AppState {
             .collect();
     }
 
-    /// Every contribution from the records alone, without the index: what the index must agree with.
+    /// Every contribution from the records alone, without the index: what the index must agree
+    /// with.
     pub fn contributions_from_scratch(&self) -> BTreeSet<Rank> {
         let mut scratch = self.clone();
         scratch.rebuild();

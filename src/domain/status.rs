@@ -151,8 +151,8 @@ pub struct Status {
     pub incarnation: u64,
     /// Past its ttl.
     pub stale: bool,
-    /// `expire_time` as the store has it: repeats move the one in memory, and are written at most every third of
-    /// the ttl.
+    /// `expire_time` as the store has it: repeats move the one in memory, and are written at most
+    /// every third of the ttl.
     #[serde(skip)]
     pub expire_time_written: Option<Timestamp>,
 }

@@ -1,5 +1,5 @@
-//! The status of an application after a draft, from the contributions that the draft touches and the index of the
-//! rest: what an incremental change costs is decided here.
+//! The status of an application after a draft, from the contributions that the draft touches and
+//! the index of the rest: what an incremental change costs is decided here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use super::rank::{Origin, Rank};
 use super::status::{Freshness, Level, StatusKey};
 use super::time::Timestamp;
 
-/// The ranks of one unit before and after a draft: of all its statuses if the unit as a whole was touched, of the
-/// drafted ones if not.
+/// The ranks of one unit before and after a draft: of all its statuses if the unit as a whole was
+/// touched, of the drafted ones if not.
 struct Reranked {
     unit: UnitName,
     keys: BTreeSet<Arc<StatusKey>>,
@@ -74,8 +74,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The level of the application began when it moved. If what decides is itself news, it began when that says;
-    /// if it was said before and only now decides, it begins now.
+    /// The level of the application began when it moved. If what decides is itself news, it began
+    /// when that says; if it was said before and only now decides, it begins now.
     fn level_began(
         &self,
         old: &Summary,
@@ -179,7 +179,8 @@ impl Draft<'_> {
             Origin::Reported(_) => unit.keys.contains(&rank.key),
             Origin::Lost | Origin::Leader => unit.whole,
         });
-        // Without the whole unit touched, only the drafted keys are looked up, not every rank of the unit.
+        // Without the whole unit touched, only the drafted keys are looked up, not every rank of
+        // the unit.
         if unit.whole {
             gone.for_each(|rank| totals.remove(rank));
         } else {

@@ -1,4 +1,5 @@
-//! What one commit changes: record writes, history, and what to tell others. Replaying it gives the same state.
+//! What one commit changes: record writes, history, and what to tell others. Replaying it gives the
+//! same state.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use super::revision::Revision;
 use super::status::{Freshness, Kind, Level, Status, StatusKey};
 use super::time::Timestamp;
 
-/// A change of one application from one revision to the next, or at one revision if nobody needs to be told.
+/// A change of one application from one revision to the next, or at one revision if nobody needs to
+/// be told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
     /// Which application.
@@ -52,7 +54,8 @@ impl Transition {
     }
 }
 
-/// One record written or, with `None`, removed. A deletion of the application removes all records first.
+/// One record written or, with `None`, removed. A deletion of the application removes all records
+/// first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
     /// A unit.

@@ -1,4 +1,5 @@
-//! `grpc.health.v1`, to the letter: the server as `""`, every application as `namespace/application`.
+//! `grpc.health.v1`, to the letter: the server as `""`, every application as
+//! `namespace/application`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
@@ -156,8 +157,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// The next status that differs from the last one told; the first at once. Who watches the server is told that
-    /// it is not serving before a drain ends the stream.
+    /// The next status that differs from the last one told; the first at once. Who watches the
+    /// server is told that it is not serving before a drain ends the stream.
     async fn next(&mut self) -> Option<Result<HealthCheckResponse, Status>> {
         let draining = self.draining.clone();
         while !self.ended {

@@ -13,7 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-/// Rest after the process ran out of files: without it, accepting takes a whole core until one is closed.
+/// Rest after the process ran out of files: without it, accepting takes a whole core until one is
+/// closed.
 const PAUSE_WITHOUT_FILES: Duration = Duration::from_millis(50);
 
 /// Accepts at most `connections_max` connections at once; more wait in the kernel's queue.

@@ -1,5 +1,5 @@
-//! Speaks: wire in, wire out. `convert` is the only translation, `code` the only table from failures to gRPC codes,
-//! `observe` the only one that measures and logs.
+//! Speaks: wire in, wire out. `convert` is the only translation, `code` the only table from
+//! failures to gRPC codes, `observe` the only one that measures and logs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,8 +46,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// A request holds the fullest pull set that is allowed a unit at a few hundred bytes each; ten thousand watches
-    /// cost about as many megabytes as a browser tab.
+    /// A request holds the fullest pull set that is allowed a unit at a few hundred bytes each; ten
+    /// thousand watches cost about as many megabytes as a browser tab.
     fn default() -> Options {
         Options {
             connections_max: 10_000,
@@ -73,12 +73,12 @@ pub struct Parts {
     pub draining: CancellationToken,
 }
 
-/// How often a silent connection is asked whether it is alive, and how long it may take to answer: a peer that is
-/// gone without a word is noticed within 40 s.
+/// How often a silent connection is asked whether it is alive, and how long it may take to answer:
+/// a peer that is gone without a word is noticed within 40 s.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
 
-/// A client that cancels this many calls before we took them is misbehaving. The default of 20 hits clients under
-/// load whose deadlines pass.
+/// A client that cancels this many calls before we took them is misbehaving. The default of 20 hits
+/// clients under load whose deadlines pass.
 const PENDING_RESETS_MAX: usize = 1000;
 
 /// Every gRPC service behind the observing layer.

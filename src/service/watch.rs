@@ -1,4 +1,5 @@
-//! `WatchApplications`: the hub's items on the wire, until the reader leaves, its deadline passes, or we drain.
+//! `WatchApplications`: the hub's items on the wire, until the reader leaves, its deadline passes,
+//! or we drain.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,8 +27,9 @@ use crate::watch::{Event, Filter, Hub, Item, Start, Token, WatchError, Watcher};
 pub type WatchStream =
     Pin<Box<dyn Stream<Item = Result<v1::WatchApplicationsResponse, Status>> + Send>>;
 
-/// How long a drained reader waits before it connects again: the time a replica needs to be replaced in a rollout is
-/// the balancer's business, so only long enough not to come back to this one.
+/// How long a drained reader waits before it connects again: the time a replica needs to be
+/// replaced in a rollout is the balancer's business, so only long enough not to come back to this
+/// one.
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
 /// Opens watches, within their number.

@@ -1,5 +1,5 @@
-//! A store in a directory of this machine: redb, one writer thread, group commit, synced before it is
-//! acknowledged.
+//! A store in a directory of this machine: redb, one writer thread, group commit, synced before it
+//! is acknowledged.
 //!
 //! ```text
 //!  commit --encode--> queue --> Writer: group --> compare --> one transaction, synced --> publish --> answers
@@ -7,8 +7,8 @@
 //!  follow <------------------------------- heads, followers <----------------------------'
 //! ```
 //!
-//! An error of the disk makes the database unusable: commits are `Unavailable` until the writer has opened
-//! it again, which it tries by itself.
+//! An error of the disk makes the database unusable: commits are `Unavailable` until the writer has
+//! opened it again, which it tries by itself.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
@@ -36,7 +36,8 @@ mod batch;
 mod file;
 mod writer;
 
-/// Transitions that wait or are being written: several groups, so that the disk always has a next one.
+/// Transitions that wait or are being written: several groups, so that the disk always has a next
+/// one.
 const QUEUE_MAX: usize = 1024;
 
 /// What can be chosen.
@@ -84,8 +85,8 @@ struct Published {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a directory, both made if they are not there. Reads the whole file to check it, so
-    /// this takes a moment.
+    /// Opens the store in a directory, both made if they are not there. Reads the whole file to
+    /// check it, so this takes a moment.
     pub fn open(dir: &Path, options: Options) -> Result<EmbeddedStore, OpenError> {
         EmbeddedStore::open_with(dir, options, file::open_file())
     }

@@ -1,5 +1,5 @@
-//! The digest with which a reader proves that its copy is right: a sum of hashes, so that order does
-//! not matter and one change costs one subtraction and one addition.
+//! The digest with which a reader proves that its copy is right: a sum of hashes, so that order
+//! does not matter and one change costs one subtraction and one addition.
 
 use std::fmt::{self, Write};
 
@@ -7,7 +7,8 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Level;
 
-/// The 64-bit FNV-1a hash. Not against an attacker: against mistakes, and in ten lines of any language.
+/// The 64-bit FNV-1a hash. Not against an attacker: against mistakes, and in ten lines of any
+/// language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fnv(u64);
 

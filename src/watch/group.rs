@@ -52,8 +52,8 @@ pub(super) struct Standing {
 }
 
 impl Group {
-    /// Of what is in scope, tombstones too, in order of names, with the changes of the store known up to
-    /// `position`.
+    /// Of what is in scope, tombstones too, in order of names, with the changes of the store known
+    /// up to `position`.
     pub(super) fn new<'a>(
         filter: Filter,
         in_scope: impl Iterator<Item = &'a Arc<Entry>>,
@@ -116,13 +116,15 @@ impl Group {
         self.moved.subscribe()
     }
 
-    /// The place after everything, and the position to go on from for who has been told all before it.
+    /// The place after everything, and the position to go on from for who has been told all before
+    /// it.
     pub(super) fn begin(&self, position: Position) -> (Place, Position) {
         let state = self.locked();
         (state.index.end(), state.resume_at(position))
     }
 
-    /// The place of a reader who goes on from a position. Whether the others have something to look at.
+    /// The place of a reader who goes on from a position. Whether the others have something to look
+    /// at.
     pub(super) fn resume(&self, position: Position) -> (Place, bool) {
         let mut state = self.locked();
         let held = state.settling.as_mut().map(|s| s.take_for(position));
@@ -142,7 +144,8 @@ impl Group {
         Ok(members.map(|e| (begin, Told::Upserted(e))).collect())
     }
 
-    /// What is told after a place. `position` is one up to which every change has reached the groups.
+    /// What is told after a place. `position` is one up to which every change has reached the
+    /// groups.
     pub(super) fn read(
         &self,
         after: Place,
@@ -186,7 +189,8 @@ impl State {
         held.into_iter().fold(false, tell)
     }
 
-    /// Nothing is told of what was not shown and still is not, unless a reader may know it from before.
+    /// Nothing is told of what was not shown and still is not, unless a reader may know it from
+    /// before.
     fn tell(&mut self, filter: &Filter, entry: &Arc<Entry>, may_be_known: bool) -> bool {
         let shown = filter.shows(&entry.head);
         let concerns = shown || may_be_known || self.index.has(&entry.app);

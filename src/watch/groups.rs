@@ -7,7 +7,8 @@ use super::filter::{Filter, Scope};
 use super::group::Group;
 use crate::domain::name::AppName;
 
-/// Groups by filter, and by scope so that a change finds those it concerns without asking the others.
+/// Groups by filter, and by scope so that a change finds those it concerns without asking the
+/// others.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     by_filter: HashMap<Filter, (Arc<Group>, usize)>,

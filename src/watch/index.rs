@@ -1,7 +1,8 @@
 //! What the readers of one filter are told: each application once, at the place of its last change.
 //!
-//! Reading on from a place gives the newest state of whatever changed since. A newer change takes its
-//! application away from the older place, so the index is bounded by applications, never by changes.
+//! Reading on from a place gives the newest state of whatever changed since. A newer change takes
+//! its application away from the older place, so the index is bounded by applications, never by
+//! changes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -45,8 +46,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// All that is in scope, tombstones too: `members` in order of names, `others` in any. Whoever goes
-    /// on from before a change of one of the others is told that it is not there.
+    /// All that is in scope, tombstones too: `members` in order of names, `others` in any. Whoever
+    /// goes on from before a change of one of the others is told that it is not there.
     pub(super) fn new(
         members: Vec<Arc<Entry>>,
         others: Vec<Arc<Entry>>,

@@ -4,12 +4,14 @@
 //!  Store --Change--> Hub (by name) --in scope--> Group (one a filter): Index --read on--> Watcher (a cursor)
 //! ```
 //!
-//! The hub is fed by the store alone, so another replica's commit comes by the same path as ours. In the
-//! [index](index) of a group each application stands once, at the place of its last change. Snapshot,
-//! changes, conflation, resume and slow readers are one mechanism: reading on from a place.
+//! The hub is fed by the store alone, so another replica's commit comes by the same path as ours.
+//! In the [index](index) of a group each application stands once, at the place of its last change.
+//! Snapshot, changes, conflation, resume and slow readers are one mechanism: reading on from a
+//! place.
 //!
-//! Locks: the hub's, then a group's; held for one change, one batch or one page, never while waiting. The
-//! first watcher of a filter holds the hub's for as long as it takes to index what is in scope.
+//! Locks: the hub's, then a group's; held for one change, one batch or one page, never while
+//! waiting. The first watcher of a filter holds the hub's for as long as it takes to index what is
+//! in scope.
 
 mod digest;
 mod entry;
@@ -71,9 +73,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Two million entries of about 300 bytes: twenty filters over a fleet of 100,000, or any number of
-    /// small ones. 4 s, so that 5 s are kept with a second for the way. 256: enough that the lock does
-    /// not count, little enough that nobody waits for it, and all that a slow reader keeps in memory.
+    /// Two million entries of about 300 bytes: twenty filters over a fleet of 100,000, or any
+    /// number of small ones. 4 s, so that 5 s are kept with a second for the way. 256: enough
+    /// that the lock does not count, little enough that nobody waits for it, and all that a
+    /// slow reader keeps in memory.
     fn default() -> Limits {
         Limits {
             watchers_max: 100_000,
@@ -127,8 +130,9 @@ impl Hub {
         }
     }
 
-    /// Told the time by the store's clock, so that `stable_for` knows how old a level is that was there
-    /// before this process. Without it, such a level is as old as the hub's knowledge of it.
+    /// Told the time by the store's clock, so that `stable_for` knows how old a level is that was
+    /// there before this process. Without it, such a level is as old as the hub's knowledge of
+    /// it.
     #[must_use]
     pub fn with_time(mut self, now: Timestamp) -> Hub {
         self.clock = StoreClock::reads(now, Instant::now());
@@ -142,8 +146,8 @@ impl Hub {
         entry.cloned()
     }
 
-    /// Up to `count_max` applications after `after`, by namespace and name; of one namespace only, and at
-    /// one of these levels only unless there are none.
+    /// Up to `count_max` applications after `after`, by namespace and name; of one namespace only,
+    /// and at one of these levels only unless there are none.
     pub fn list(
         &self,
         namespace: Option<&str>,
@@ -174,8 +178,8 @@ impl Hub {
         }
     }
 
-    /// Waits until an application is known at this revision or a later one, also as deleted. For as long
-    /// as it takes: the caller has a deadline.
+    /// Waits until an application is known at this revision or a later one, also as deleted. For as
+    /// long as it takes: the caller has a deadline.
     pub async fn wait_for(&self, app: &AppName, revision: Revision) {
         if let Some(mut wait) = Wait::new(&self.state, app, revision) {
             wait.reached(revision).await;
@@ -326,8 +330,8 @@ impl State {
         namespace: Option<&'a str>,
         after: Option<&AppName>,
     ) -> impl Iterator<Item = &'a Arc<Entry>> {
-        // The least name there is: names begin with a letter or a digit. A namespace that is no name
-        // has no applications.
+        // The least name there is: names begin with a letter or a digit. A namespace that is no
+        // name has no applications.
         let first = namespace.map(|n| AppName::new(n, "0"));
         let none = matches!(first, Some(Err(_)));
         let first = first.and_then(Result::ok);

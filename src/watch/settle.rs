@@ -1,10 +1,10 @@
 //! `stable_for`: a level is told only after it has held.
 //!
-//! The rule: an application is *settled* at the level last told of it. A change that keeps this level
-//! passes at once. One that moves it is held back until its level is old enough, and while something is
-//! held back a newer change takes its place and waits for its own level to hold, also if that is the
-//! settled one again: of a level that came and went nothing is told, and the newest state comes once the
-//! application is quiet. A deletion is no level and is told at once.
+//! The rule: an application is *settled* at the level last told of it. A change that keeps this
+//! level passes at once. One that moves it is held back until its level is old enough, and while
+//! something is held back a newer change takes its place and waits for its own level to hold, also
+//! if that is the settled one again: of a level that came and went nothing is told, and the newest
+//! state comes once the application is quiet. A deletion is no level and is told at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,8 +53,8 @@ impl Settling {
         }
     }
 
-    /// Whether an application that was there before this group can be told as it is. If not, it is held
-    /// back.
+    /// Whether an application that was there before this group can be told as it is. If not, it is
+    /// held back.
     pub(super) fn admit_first(&mut self, entry: &Arc<Entry>, now: Instant) -> bool {
         if entry.head.deleted || self.due_of(entry) <= now {
             self.settle(entry);
@@ -84,8 +84,8 @@ impl Settling {
         self.take(apps)
     }
 
-    /// Lets go of what a reader who goes on from `position` may have been told before: what this group
-    /// has never told, and what began before that position.
+    /// Lets go of what a reader who goes on from `position` may have been told before: what this
+    /// group has never told, and what began before that position.
     pub(super) fn take_for(&mut self, position: Position) -> Vec<Held> {
         let told = |app| self.settled.contains_key(app);
         let held = self.held.iter();
@@ -110,7 +110,8 @@ impl Settling {
         self.firsts.first().map(|(position, _)| *position)
     }
 
-    /// Whether a reader from before this group may have been told of an application that is held back.
+    /// Whether a reader from before this group may have been told of an application that is held
+    /// back.
     pub(super) fn may_be_known(&self, app: &AppName) -> bool {
         self.held.get(app).is_some_and(|held| held.known)
     }

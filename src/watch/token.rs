@@ -1,7 +1,8 @@
 //! Resume tokens: where a reader stands, in a text that is opaque to it.
 //!
-//! Base64url without padding of: format (1 byte), store id (8), losses (4), position (8), fingerprint
-//! of the filter (8), check (4: the low half of FNV-1a of the bytes before it). Big-endian.
+//! Base64url without padding of: format (1 byte), store id (8), losses (4), position (8),
+//! fingerprint of the filter (8), check (4: the low half of FNV-1a of the bytes before it).
+//! Big-endian.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,8 +1,8 @@
 //! One reader: a cursor over the index that it shares with all readers of its filter.
 //!
 //! Nothing is queued for a reader. It takes what stands after its place when it comes, at most
-//! [`Limits::batch_max`](super::Limits::batch_max) things at a time, so one that comes late finds the
-//! newest state of each application and costs nothing meanwhile.
+//! [`Limits::batch_max`](super::Limits::batch_max) things at a time, so one that comes late finds
+//! the newest state of each application and costs nothing meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub struct Item {
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// The newest state of an application. May come twice after a snapshot or a resume: its revision
-    /// says so.
+    /// The newest state of an application. May come twice after a snapshot or a resume: its
+    /// revision says so.
     Upserted(Arc<Entry>),
     /// An application is gone, or has left the filter. The reader may not have known it.
     Removed(AppName),
@@ -139,7 +139,8 @@ impl Watcher {
         Ok(next.map(|(place, told)| self.hand_out(place, told)))
     }
 
-    /// Where to go on with what has been handed out so far; nothing before the snapshot is complete.
+    /// Where to go on with what has been handed out so far; nothing before the snapshot is
+    /// complete.
     pub fn token(&self) -> Option<String> {
         matches!(self.stage, Stage::Following).then(|| self.token_at(self.resume_at))
     }

@@ -1,4 +1,5 @@
-//! What was acknowledged is there: after kill -9, on a full disk, and never under two processes at once.
+//! What was acknowledged is there: after kill -9, on a full disk, and never under two processes at
+//! once.
 
 use std::collections::BTreeMap;
 use std::path::Path;

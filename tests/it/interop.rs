@@ -1,5 +1,5 @@
-//! Other people's clients: grpcurl, Python over reflection, grpc_health_probe. The programs are beside this file in
-//! `tests/interop/`; `tools/install` gets what they need.
+//! Other people's clients: grpcurl, Python over reflection, grpc_health_probe. The programs are
+//! beside this file in `tests/interop/`; `tools/install` gets what they need.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

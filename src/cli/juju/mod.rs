@@ -1,7 +1,8 @@
 //! `bellwether import juju`: reports what `juju status --format json` says.
 //!
 //! ```text
-//!  source --text--> document --(checked)--> plan <-- what the server has      import --calls--> server
+//!  source --text--> document --checked--> plan --steps--> import --calls--> server
+//!                                          ^------ what it has now ----------'
 //! ```
 //!
 //! Everything is read and checked before the first call, so a document that is wrong anywhere
@@ -15,7 +16,7 @@ mod source;
 mod word;
 
 #[cfg(test)]
-mod fixtures;
+mod tests;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -165,30 +166,4 @@ fn summary(outcome: &Outcome, namespace: &str) -> String {
         "imported {applications}, {units} into namespace {namespace} ({news}); \
          see: bellwether -n {namespace} status"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_summary_counts() {
-        let mut outcome = Outcome {
-            application_count: 3,
-            unit_count: 1,
-            ..Outcome::default()
-        };
-        assert_eq!(
-            summary(&outcome, "tt"),
-            "imported 3 applications, 1 unit into namespace tt (nothing changed); \
-             see: bellwether -n tt status"
-        );
-        outcome.changed = ["web".to_string(), "web/0".to_string()].into();
-        outcome.removed = ["web/1".to_string()].into();
-        assert_eq!(
-            summary(&outcome, "tt"),
-            "imported 3 applications, 1 unit into namespace tt (2 changed, 1 removed); \
-             see: bellwether -n tt status"
-        );
-    }
 }

@@ -19,6 +19,7 @@ use crate::proto::v1::ClearApplicationStatusRequest;
 use crate::proto::v1::ConfigureApplicationRequest;
 use crate::proto::v1::DeleteApplicationRequest;
 use crate::proto::v1::ExternalLeader;
+use crate::proto::v1::Level;
 use crate::proto::v1::RemoveUnitRequest;
 use crate::proto::v1::ReplaceStatusesRequest;
 use crate::proto::v1::SetApplicationStatusRequest;
@@ -151,7 +152,7 @@ fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<
             .map(|a| a.units.as_slice());
         if let Some(unit) = units.and_then(speaker) {
             let meaning = Meaning {
-                level: crate::proto::v1::Level::Active,
+                level: Level::Active,
                 reason: "",
                 message,
             };
@@ -160,6 +161,7 @@ fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<
                 .or_default()
                 .push(StatusReport {
                     key: name.clone(),
+                    priority: word::ASIDE,
                     ..word::labelled("offer", meaning)
                 });
         }
@@ -216,7 +218,10 @@ impl Planner<'_> {
                 let agent = statuses.agent.as_ref();
                 let mut reports = Vec::new();
                 reports.extend(workload.map(|w| word::report("workload", w, Meaning::of_workload)));
-                reports.extend(agent.map(|a| word::report("agent", a, Meaning::of_agent)));
+                reports.extend(agent.map(|a| StatusReport {
+                    priority: word::ASIDE,
+                    ..word::report("agent", a, Meaning::of_agent)
+                }));
                 reports.extend(self.offers.get(&unit.name).into_iter().flatten().cloned());
                 (None, reports)
             }

@@ -11,6 +11,10 @@ use crate::proto::v1::StatusReport;
 /// The label by which a later import knows what an earlier one brought.
 pub const LABEL: (&str, &str) = ("imported-from", "juju");
 
+/// What an agent or an offer says loses against everything else of the same level: that the agent
+/// is idle must not stand where the workload says what it does.
+pub const ASIDE: i32 = -1;
+
 /// As the server takes messages.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 

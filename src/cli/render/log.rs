@@ -141,8 +141,10 @@ Time                  What                  From -> To                  Message
     fn wide_adds_revision_cause_and_reason() {
         let text = render("web", &mk_events()[2..3], true, Screen::PLAIN);
         let expected = "\
-Time                  What                  From -> To    Revision  Cause     Reason           Message
-2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked        12  Reported  RelationMissing  add a database relation
+Time                  What                  From -> To    \
+Revision  Cause     Reason           Message
+2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked        \
+12  Reported  RelationMissing  add a database relation
 ";
         assert_eq!(text, expected);
     }

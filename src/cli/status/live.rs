@@ -13,6 +13,7 @@ use crate::cli::context::print;
 use crate::cli::context::say;
 use crate::cli::context::screen;
 use crate::cli::exit::Exit;
+use crate::cli::outage::Outage;
 use crate::cli::render;
 use crate::cli::render::Screen;
 use crate::cli::render::status::ApplicationView;
@@ -46,6 +47,8 @@ struct Live<'a> {
     dirty: bool,
     current: bool,
     trouble: Option<Error>,
+    outage: Outage,
+    is_terminal: bool,
 }
 
 /// Shows until interrupted.
@@ -64,13 +67,14 @@ pub async fn run(client: &Client, query: &Query) -> anyhow::Result<Exit> {
         dirty: true,
         current: false,
         trouble: None,
+        outage: Outage::default(),
+        is_terminal: io::stdout().is_terminal(),
     };
-    let is_terminal = io::stdout().is_terminal();
     let mut shown: Option<View> = None;
     loop {
         live.listen(&mut watch).await?;
         let view = live.view().await?;
-        if is_terminal && !query.output.is_structured() {
+        if live.is_terminal && !query.output.is_structured() {
             draw(&view, live.trouble.as_ref(), query.is_wide())?;
         } else if live.current && shown.as_ref() != Some(&view) {
             show(&view, query)?;
@@ -94,6 +98,10 @@ impl Live<'_> {
     }
 
     fn take(&mut self, event: Event) {
+        // A terminal shows it above the tables for as long as it lasts.
+        if let Some(line) = self.outage.line(&event).filter(|_| !self.is_terminal) {
+            say(&line);
+        }
         match event {
             Event::Upserted(application, _) => {
                 let name = (application.namespace.clone(), application.name.clone());
@@ -108,12 +116,7 @@ impl Live<'_> {
                 self.current = true;
                 self.trouble = None;
             }
-            Event::Disconnected { error, .. } => {
-                if !io::stdout().is_terminal() {
-                    say(&format!("disconnected: {error}"));
-                }
-                self.trouble = Some(error);
-            }
+            Event::Disconnected { error, .. } => self.trouble = Some(error),
         }
         self.dirty = true;
     }

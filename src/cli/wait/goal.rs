@@ -102,11 +102,11 @@ impl Progress {
     /// Where the wait stands at this moment.
     pub fn standing(&self, now: Instant) -> Standing {
         if let Some(since) = self.met_since {
-            let until = since + self.goal.stable_for;
-            return if until <= now {
-                Standing::Met
-            } else {
-                Standing::Holding(until)
+            // Of a moment further away than time goes nothing is to be seen.
+            return match since.checked_add(self.goal.stable_for) {
+                Some(until) if until <= now => Standing::Met,
+                Some(until) => Standing::Holding(until),
+                None => Standing::Pending,
             };
         }
         match self.failed() {

@@ -15,13 +15,13 @@ use crate::cli::context::say;
 use crate::cli::context::terminal_width;
 use crate::cli::exit::Exit;
 use crate::cli::level::LevelWord;
+use crate::cli::outage::Outage;
 use crate::cli::render::one_line;
 use crate::cli::render::table::fit;
 use crate::cli::span;
 use crate::cli::wait::goal::Goal;
 use crate::cli::wait::goal::Progress;
 use crate::cli::wait::goal::Standing;
-use crate::client::Event;
 use crate::client::Watch;
 use crate::proto::v1::Level;
 use crate::proto::v1::WatchApplicationsRequest;
@@ -80,6 +80,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let mut wait = Wait {
         progress: Progress::new(goal, &args.applications),
         line: Line::new(started, args.timeout),
+        outage: Outage::default(),
         deadline: started.checked_add(args.timeout),
     };
     wait.run(Watch::new(&client, request)).await
@@ -88,6 +89,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 struct Wait {
     progress: Progress,
     line: Line,
+    outage: Outage,
     /// Absent if it is further away than time goes.
     deadline: Option<Instant>,
 }
@@ -110,8 +112,8 @@ impl Wait {
                 continue;
             };
             let event = event?;
-            if let Event::Disconnected { error, .. } = &event {
-                self.line.note(&format!("disconnected: {error}"));
+            if let Some(trouble) = self.outage.line(&event) {
+                self.line.note(&trouble);
             }
             if self.progress.take(&event, Instant::now()) {
                 self.line.changed(&self.progress.describe());
@@ -147,6 +149,7 @@ impl Wait {
 /// otherwise.
 struct Line {
     is_terminal: bool,
+    last: String,
     started: Instant,
     timeout: Duration,
 }
@@ -155,6 +158,7 @@ impl Line {
     fn new(started: Instant, timeout: Duration) -> Line {
         Line {
             is_terminal: io::stderr().is_terminal(),
+            last: String::new(),
             started,
             timeout,
         }
@@ -170,18 +174,22 @@ impl Line {
     }
 
     /// Says a change where there is no line to rewrite.
-    fn changed(&self, words: &str) {
+    fn changed(&mut self, words: &str) {
         if !self.is_terminal {
-            say(&one_line(words));
+            self.note(words);
         }
     }
 
-    /// Says what is to stay.
-    fn note(&self, words: &str) {
+    /// Says what is to stay, once.
+    fn note(&mut self, words: &str) {
         if self.is_terminal {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
-        say(&one_line(words));
+        let line = one_line(words);
+        if line != self.last {
+            say(&line);
+            self.last = line;
+        }
     }
 }
 

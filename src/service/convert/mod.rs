@@ -1,13 +1,18 @@
-//! The only translation between the wire and the domain: checked on the way in, total on the way out.
+//! The only translation between the wire and the domain: checked on the way in, total on the way
+//! out.
 
-mod input;
+mod configure;
+mod fields;
+mod filter;
 mod output;
 mod page;
+mod report;
 
-pub use input::{
-    Fields, application_status, claim, clear, config_patch, filter, levels, replace, report,
-};
+pub use configure::config_patch;
+pub use fields::{Fields, levels};
+pub use filter::filter;
 pub use output::{
     application, config, contribution, event, override_contribution, record, rule, unit,
 };
 pub use page::{Page, PageToken};
+pub use report::{application_status, claim, clear, replace, report};

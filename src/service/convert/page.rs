@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 use crate::domain::limits::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use crate::service::code::{Problem, Reason, Violation};
 
-/// Entries to return: more than the limit is the limit, nothing is the default, less than nothing is refused.
+/// Entries to return: more than the limit is the limit, nothing is the default, less than nothing
+/// is refused.
 pub struct Page(pub usize);
 
 impl Page {

@@ -72,7 +72,8 @@ impl Location {
         if self.file.try_exists().map_err(|e| self.io(e))? {
             return Ok(());
         }
-        // Drafted under another name: a file of that name is whole, or damaged, but never half made.
+        // Drafted under another name: a file of that name is whole, or damaged, but never half
+        // made.
         let store_id = random_store_id();
         let draft = self.dir.join(format!("{FILE_NAME}.{store_id:016x}"));
         let created = self.draft(&draft, store_id).and_then(|()| {
@@ -212,7 +213,8 @@ pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 
 // === writing what holds for the store as a whole ===
 
-/// Writes the meta record in a transaction of its own; with `is_new` all that makes a file a database of ours.
+/// Writes the meta record in a transaction of its own; with `is_new` all that makes a file a
+/// database of ours.
 pub(super) fn write_meta(
     database: &Database,
     meta: &Meta,

@@ -138,8 +138,8 @@ fn taken(watcher: &mut Watcher) -> Vec<Item> {
     std::iter::from_fn(|| watcher.try_next().unwrap()).collect()
 }
 
-/// The same as words: `+web@3=active`, `-web`, `complete 2`, `bookmark 2`, with ` ~n` if n changes were
-/// coalesced.
+/// The same as words: `+web@3=active`, `-web`, `complete 2`, `bookmark 2`, with ` ~n` if n changes
+/// were coalesced.
 fn told(watcher: &mut Watcher) -> String {
     let lines: Vec<String> = taken(watcher).iter().map(words).collect();
     lines.join(" ")

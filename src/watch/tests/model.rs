@@ -1,4 +1,5 @@
-//! Random histories: whoever applies what it is told has, at each bookmark, exactly what the filter shows.
+//! Random histories: whoever applies what it is told has, at each bookmark, exactly what the filter
+//! shows.
 
 use proptest::prelude::*;
 

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 
 use crate::cli::juju::document;
 use crate::cli::juju::document::Document;
+use crate::cli::juju::import::Outcome;
 use crate::cli::juju::plan::Known;
 use crate::cli::juju::plan::Plan;
 use crate::cli::juju::plan::Step;
 use crate::cli::juju::plan::plan;
+use crate::cli::juju::summary;
 use crate::cli::level;
 use crate::proto::v1::Application;
 use crate::proto::v1::ApplicationConfig;
@@ -75,6 +77,8 @@ fn status(report: &StatusReport) -> String {
     } else {
         format!("[{}]", report.key)
     };
+    let is_aside = report.component != "workload";
+    assert_eq!(report.priority, if is_aside { -1 } else { 0 });
     let at = report.observe_time.map_or(0, |t| t.seconds);
     format!(
         "\n  {}{key} {} {} {} @{at}",
@@ -376,4 +380,25 @@ fn any_cut_of_a_real_document_is_an_error_and_no_panic() {
             assert!(document::read(&text[..end]).is_err());
         }
     }
+}
+
+#[test]
+fn the_summary_counts() {
+    let mut outcome = Outcome {
+        application_count: 3,
+        unit_count: 1,
+        ..Outcome::default()
+    };
+    assert_eq!(
+        summary(&outcome, "tt"),
+        "imported 3 applications, 1 unit into namespace tt (nothing changed); \
+         see: bellwether -n tt status"
+    );
+    outcome.changed = ["web".to_string(), "web/0".to_string()].into();
+    outcome.removed = ["web/1".to_string()].into();
+    assert_eq!(
+        summary(&outcome, "tt"),
+        "imported 3 applications, 1 unit into namespace tt (2 changed, 1 removed); \
+         see: bellwether -n tt status"
+    );
 }

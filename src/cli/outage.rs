@@ -1,0 +1,55 @@
+//! Says that the connection is lost, and that it is back: each once, however many attempts lie
+//! between.
+
+use crate::client::Event;
+
+/// What has been said so far.
+#[derive(Debug, Default)]
+pub struct Outage {
+    /// The last error said, while it lasts.
+    said: Option<String>,
+}
+
+impl Outage {
+    /// The line that an event is worth, if any.
+    pub fn line(&mut self, event: &Event) -> Option<String> {
+        match event {
+            Event::Disconnected { error, .. } => {
+                let text = error.to_string();
+                if self.said.as_ref() == Some(&text) {
+                    return None;
+                }
+                self.said = Some(text.clone());
+                Some(format!("disconnected: {text}"))
+            }
+            Event::Current => self.said.take().map(|_| "connected again".to_string()),
+            Event::Upserted(..) | Event::Removed { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Error;
+    use std::time::Duration;
+
+    #[test]
+    fn each_trouble_is_said_once_and_its_end() {
+        let mk_event = |detail: &str| Event::Disconnected {
+            error: Error::Unreachable {
+                url: "http://h:1".into(),
+                detail: detail.into(),
+            },
+            pause: Duration::ZERO,
+        };
+        let mut outage = Outage::default();
+        assert_eq!(outage.line(&Event::Current), None);
+        assert!(outage.line(&mk_event("reset")).is_some());
+        assert!(outage.line(&mk_event("refused")).is_some());
+        assert_eq!(outage.line(&mk_event("refused")), None);
+        let back = Some("connected again".to_string());
+        assert_eq!(outage.line(&Event::Current), back);
+        assert_eq!(outage.line(&Event::Current), None);
+    }
+}

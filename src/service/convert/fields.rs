@@ -1,0 +1,243 @@
+//! From the wire: every field is checked, and every violation is told at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::limits::{LABEL_BYTES_MAX, LABELS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX};
+use crate::domain::name::{AppName, NameError, PartName, UnitName, namespace_name};
+use crate::domain::status::{Kind, Level};
+use crate::domain::time::Timestamp;
+use crate::proto::v1;
+use crate::service::code::{Problem, Reason, Violation};
+
+/// Checks the fields of one request. What cannot be read is noted, and `None` goes on in its place.
+#[derive(Default)]
+pub struct Fields {
+    violations: Vec<Violation>,
+    /// Prefix of the fields that are being checked: `status.`.
+    pub(super) within: String,
+}
+
+impl Fields {
+    /// Ends the check: what was read, or everything that is wrong.
+    pub fn finish<T>(self, read: Option<T>) -> Result<T, Problem> {
+        match read {
+            Some(read) if self.violations.is_empty() => Ok(read),
+            _ => Err(Problem::of_fields(self.violations)),
+        }
+    }
+
+    pub(super) fn note(&mut self, field: &str, reason: Reason, description: impl Into<String>) {
+        let field = format!("{}{field}", self.within);
+        self.violations.push(Violation {
+            field,
+            reason,
+            description: description.into(),
+        });
+    }
+
+    fn name<T>(&mut self, field: &str, read: Result<T, NameError>) -> Option<T> {
+        match read {
+            Ok(name) => Some(name),
+            Err(NameError::Empty) => {
+                self.note(field, Reason::MissingField, "is required");
+                None
+            }
+            Err(error) => {
+                self.note(field, Reason::InvalidName, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// The application a request is about.
+    pub fn app(&mut self, namespace: &str, application: &str) -> Option<AppName> {
+        match AppName::new(namespace, application) {
+            Ok(name) => Some(name),
+            Err((field, error)) => self.name(field, Err(error)),
+        }
+    }
+
+    /// A namespace, or with `-` all of them.
+    #[allow(clippy::option_option)]
+    pub fn namespace(&mut self, text: &str) -> Option<Option<Arc<str>>> {
+        match text {
+            "-" => Some(None),
+            text => self.name("namespace", namespace_name(text)).map(Some),
+        }
+    }
+
+    /// A required unit.
+    pub fn unit(&mut self, field: &str, text: &str) -> Option<UnitName> {
+        self.name(field, UnitName::new(text))
+    }
+
+    /// A unit that may be left out.
+    pub fn unit_or_application(&mut self, field: &str, text: &str) -> Option<UnitName> {
+        match text {
+            "" => Some(UnitName::application()),
+            text => self.unit(field, text),
+        }
+    }
+
+    pub(super) fn part(&mut self, field: &str, text: &str) -> Option<PartName> {
+        self.name(field, PartName::new(text))
+    }
+
+    /// The id under which the answer is remembered.
+    pub fn request_id(&mut self, id: &str) -> Option<Option<Arc<str>>> {
+        if REQUEST_ID_BYTES_MAX < id.len() {
+            let text = format!("is {} bytes long; at most {REQUEST_ID_BYTES_MAX}", id.len());
+            self.note("request_id", Reason::InvalidValue, text);
+            return None;
+        }
+        Some((!id.is_empty()).then(|| Arc::from(id)))
+    }
+
+    /// A required level.
+    pub fn level(&mut self, field: &str, level: i32) -> Option<Level> {
+        match v1::Level::try_from(level) {
+            Ok(v1::Level::Unspecified) => {
+                let words: Vec<&str> = Level::ALL.iter().map(|l| l.word()).collect();
+                let text = format!("is required: one of {}", words.join(", "));
+                self.note(field, Reason::MissingField, text);
+                None
+            }
+            Ok(level) => Some(from_level(level)),
+            Err(_) => {
+                let text = format!("is {level}, which is no level; the enum Level has them");
+                self.note(field, Reason::UnknownLevel, text);
+                None
+            }
+        }
+    }
+
+    pub(super) fn kind(&mut self, kind: i32) -> Option<Option<Kind>> {
+        match v1::StatusKind::try_from(kind) {
+            Ok(v1::StatusKind::Unspecified) => Some(None),
+            Ok(v1::StatusKind::Pull) => Some(Some(Kind::Pull)),
+            Ok(v1::StatusKind::Push) => Some(Some(Kind::Push)),
+            Err(_) => {
+                let text = format!("is {kind}; give pull, push, or nothing");
+                self.note("kind", Reason::InvalidValue, text);
+                None
+            }
+        }
+    }
+
+    pub(super) fn text(&mut self, field: &str, text: &str, bytes_max: usize) -> Option<Box<str>> {
+        if bytes_max < text.len() {
+            let text = format!("is {} bytes long; at most {bytes_max}", text.len());
+            self.note(field, Reason::MessageTooLong, text);
+            return None;
+        }
+        Some(text.into())
+    }
+
+    pub(super) fn weight(&mut self, field: &str, weight: i32) -> Option<i32> {
+        if weight.unsigned_abs() <= PRIORITY_MAX.unsigned_abs() {
+            return Some(weight);
+        }
+        let text = format!("is {weight}; give -{PRIORITY_MAX} to {PRIORITY_MAX}");
+        self.note(field, Reason::InvalidValue, text);
+        None
+    }
+
+    /// A duration within bounds, if there is one.
+    pub fn duration(
+        &mut self,
+        field: &str,
+        duration: Option<&prost_types::Duration>,
+        min: Duration,
+        max: Duration,
+    ) -> Option<Option<Duration>> {
+        let Some(given) = duration else {
+            return Some(None);
+        };
+        match Duration::try_from(*given) {
+            Ok(read) if min <= read && read <= max => Some(Some(read)),
+            _ => {
+                let (min, max) = (min.as_secs(), max.as_secs());
+                let text = format!("is {given}; give {min} s to {max} s, or nothing");
+                self.note(field, Reason::InvalidValue, text);
+                None
+            }
+        }
+    }
+
+    /// A moment, if there is one.
+    pub fn moment(
+        &mut self,
+        field: &str,
+        time: Option<&prost_types::Timestamp>,
+    ) -> Option<Option<Timestamp>> {
+        let Some(given) = time else {
+            return Some(None);
+        };
+        let seconds = u64::try_from(given.seconds).ok();
+        let nanos = u64::try_from(given.nanos)
+            .ok()
+            .filter(|n| *n < 1_000_000_000);
+        // The year 9999, as google.protobuf.Timestamp says.
+        match seconds.filter(|s| *s < 253_402_300_800).zip(nanos) {
+            Some((seconds, nanos)) => Some(Some(Timestamp(seconds * 1000 + nanos / 1_000_000))),
+            None => {
+                self.note(
+                    field,
+                    Reason::InvalidValue,
+                    "is not between the years 1970 and 9999",
+                );
+                None
+            }
+        }
+    }
+
+    pub(super) fn labels(
+        &mut self,
+        labels: &std::collections::HashMap<String, String>,
+    ) -> Option<BTreeMap<Box<str>, Box<str>>> {
+        if LABELS_MAX < labels.len() {
+            let text = format!("are {}; at most {LABELS_MAX}", labels.len());
+            self.note("labels", Reason::InvalidValue, text);
+            return None;
+        }
+        let long = labels.iter().find(|(key, value)| {
+            key.is_empty() || LABEL_BYTES_MAX < key.len() || LABEL_BYTES_MAX < value.len()
+        });
+        if let Some((key, _)) = long {
+            let text = format!(
+                "has {key:?}; keys have 1 to {LABEL_BYTES_MAX} bytes, values at most as many"
+            );
+            self.note("labels", Reason::InvalidValue, text);
+            return None;
+        }
+        Some(
+            labels
+                .iter()
+                .map(|(k, v)| (k.as_str().into(), v.as_str().into()))
+                .collect(),
+        )
+    }
+}
+
+fn from_level(level: v1::Level) -> Level {
+    match level {
+        v1::Level::Unspecified | v1::Level::Unknown => Level::Unknown,
+        v1::Level::Terminated => Level::Terminated,
+        v1::Level::Active => Level::Active,
+        v1::Level::Waiting => Level::Waiting,
+        v1::Level::Maintenance => Level::Maintenance,
+        v1::Level::Blocked => Level::Blocked,
+        v1::Level::Error => Level::Error,
+    }
+}
+
+/// Levels of a filter.
+pub fn levels(fields: &mut Fields, levels: &[i32]) -> Option<BTreeSet<Level>> {
+    let read: Vec<Option<Level>> = levels
+        .iter()
+        .map(|level| fields.level("levels", *level))
+        .collect();
+    read.into_iter().collect()
+}

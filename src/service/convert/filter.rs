@@ -1,0 +1,64 @@
+//! From the wire: what a watch is to follow.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::fields::{Fields, levels};
+use crate::domain::name::AppName;
+use crate::proto::v1;
+use crate::service::code::Reason;
+use crate::watch;
+
+/// How many applications a watch may name.
+const WATCHED_NAMES_MAX: usize = 1000;
+
+/// Longest `stable_for`.
+const STABLE_FOR_MAX: Duration = Duration::from_secs(3600);
+
+/// `WatchApplications`.
+pub fn filter(
+    fields: &mut Fields,
+    request: &v1::WatchApplicationsRequest,
+) -> Option<watch::Filter> {
+    let scope = scope(fields, request);
+    let min_level = match request.min_level {
+        0 => Some(None),
+        level => fields.level("min_level", level).map(Some),
+    };
+    let levels = levels(fields, &request.levels);
+    let stable_for = request.stable_for.as_ref();
+    let stable_for = fields.duration("stable_for", stable_for, Duration::ZERO, STABLE_FOR_MAX);
+    Some(watch::Filter {
+        scope: scope?,
+        min_level: min_level?,
+        levels: levels?,
+        stable_for: stable_for?.filter(|d| !d.is_zero()),
+    })
+}
+
+fn scope(fields: &mut Fields, request: &v1::WatchApplicationsRequest) -> Option<watch::Scope> {
+    let namespace = fields.namespace(&request.namespace)?;
+    if WATCHED_NAMES_MAX < request.applications.len() {
+        let text = format!(
+            "names {}; at most {WATCHED_NAMES_MAX}, or none for the whole namespace",
+            request.applications.len()
+        );
+        fields.note("applications", Reason::InvalidValue, text);
+        return None;
+    }
+    match (namespace, request.applications.is_empty()) {
+        (None, true) => Some(watch::Scope::All),
+        (Some(namespace), true) => Some(watch::Scope::Namespace(namespace)),
+        (None, false) => {
+            let text = "cannot be named with namespace `-`; watch one namespace at a time";
+            fields.note("applications", Reason::InvalidValue, text);
+            None
+        }
+        (Some(namespace), false) => {
+            let names = request.applications.iter();
+            let names: Option<BTreeSet<AppName>> =
+                names.map(|name| fields.app(&namespace, name)).collect();
+            Some(watch::Scope::Applications(names?))
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! From the wire: what is reported.
+
+use std::collections::BTreeMap;
+
+use super::fields::Fields;
+use crate::domain::app::Mode;
+use crate::domain::command::{Claim, Command, NewApplicationStatus, NewStatus, Speaker};
+use crate::domain::limits::{
+    MESSAGE_BYTES_MAX, NAME_BYTES_MAX, SHORT_MESSAGE_CHARS_MAX, TTL_MAX, TTL_MIN,
+};
+use crate::domain::name::PartName;
+use crate::domain::status::{Kind, Report};
+use crate::proto::v1;
+use crate::service::code::Reason;
+
+/// One status, with its kind if it has one.
+fn new_status(
+    fields: &mut Fields,
+    within: &str,
+    status: Option<&v1::StatusReport>,
+) -> Option<(Option<Kind>, NewStatus)> {
+    let Some(given) = status else {
+        fields.note(
+            within.trim_end_matches('.'),
+            Reason::MissingField,
+            "is required",
+        );
+        return None;
+    };
+    let outer = std::mem::replace(&mut fields.within, within.to_string());
+    let component = fields.part("component", &given.component);
+    let key = fields.part("key", &given.key);
+    let kind = fields.kind(given.kind);
+    let observe_time = fields.moment("observe_time", given.observe_time.as_ref());
+    let report = report_of(fields, given);
+    fields.within = outer;
+    let status = NewStatus {
+        component: component?,
+        key: key?,
+        report: report?,
+        observe_time: observe_time?,
+    };
+    Some((kind?, status))
+}
+
+fn report_of(fields: &mut Fields, given: &v1::StatusReport) -> Option<Report> {
+    let level = fields.level("level", given.level);
+    let message = fields.text("message", &given.message, MESSAGE_BYTES_MAX);
+    if SHORT_MESSAGE_CHARS_MAX < given.short_message.chars().count() {
+        let text = format!("has more than {SHORT_MESSAGE_CHARS_MAX} characters");
+        fields.note("short_message", Reason::MessageTooLong, text);
+    }
+    let reason = fields.text("reason", &given.reason, NAME_BYTES_MAX);
+    let check = fields.text("check", &given.check, MESSAGE_BYTES_MAX);
+    let action = fields.text("action", &given.action, MESSAGE_BYTES_MAX);
+    let priority = fields.weight("priority", given.priority);
+    let precedence = fields.weight("precedence", given.precedence);
+    let labels = fields.labels(&given.labels);
+    let ttl = fields.duration("ttl", given.ttl.as_ref(), TTL_MIN, TTL_MAX);
+    Some(Report {
+        level: level?,
+        message: message?,
+        short_message: given.short_message.as_str().into(),
+        reason: reason?,
+        check: check?,
+        action: action?,
+        priority: priority?,
+        precedence: precedence?,
+        labels: labels?,
+        ttl: ttl?,
+    })
+}
+
+fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Speaker> {
+    let unit = fields.unit("unit", unit)?;
+    Some(Speaker { unit, incarnation })
+}
+
+/// `ReportStatus`.
+pub fn report(fields: &mut Fields, request: &v1::ReportStatusRequest) -> Option<Command> {
+    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let status = new_status(fields, "status.", request.status.as_ref());
+    let (kind, status) = status?;
+    Some(Command::Report(
+        speaker?,
+        kind.unwrap_or(Kind::Push),
+        status,
+    ))
+}
+
+/// `ReplaceStatuses`.
+pub fn replace(fields: &mut Fields, request: &v1::ReplaceStatusesRequest) -> Option<Command> {
+    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let component = match &request.component {
+        Some(component) => fields.part("component", component).map(Some),
+        None => Some(None),
+    };
+    let mut set = Vec::with_capacity(request.statuses.len());
+    let mut places: BTreeMap<(PartName, PartName), usize> = BTreeMap::new();
+    for (n, status) in request.statuses.iter().enumerate() {
+        let within = format!("statuses[{n}].");
+        let Some((kind, mut status)) = new_status(fields, &within, Some(status)) else {
+            continue;
+        };
+        if kind == Some(Kind::Push) {
+            let text = "is push; a pull set holds pull statuses, report this one by itself";
+            fields.note(&format!("{within}kind"), Reason::InvalidValue, text);
+        }
+        if let Some(Some(component)) = &component {
+            if status.component == PartName::default() {
+                status.component = component.clone();
+            } else if status.component != *component {
+                let text = format!(
+                    "is {:?}, but the set is that of {component:?}; leave one of them out",
+                    status.component
+                );
+                fields.note(&format!("{within}component"), Reason::InvalidValue, text);
+            }
+        }
+        let place = (status.component.clone(), status.key.clone());
+        if let Some(first) = places.insert(place, n) {
+            let text = format!(
+                "names the same component {:?} and key {:?} as statuses[{first}]; \
+                 a pull set has each once",
+                status.component, status.key
+            );
+            fields.note(&format!("statuses[{n}]"), Reason::InvalidValue, text);
+        }
+        set.push(status);
+    }
+    Some(Command::Replace(speaker?, component?, set))
+}
+
+/// `ClearStatus`.
+pub fn clear(fields: &mut Fields, request: &v1::ClearStatusRequest) -> Option<Command> {
+    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let mut part = |field: &str, text: &Option<String>| match text {
+        Some(text) => fields.part(field, text).map(Some),
+        None => Some(None),
+    };
+    let component = part("component", &request.component);
+    let key = part("key", &request.key);
+    let kind = fields.kind(request.kind);
+    Some(Command::Clear {
+        speaker: speaker?,
+        component: component?,
+        key: key?,
+        kind: kind?,
+    })
+}
+
+/// Who says to lead.
+pub fn claim(fields: &mut Fields, unit: &str, lease_epoch: u64) -> Option<Claim> {
+    let unit = fields.unit_or_application("unit", unit)?;
+    Some(Claim { unit, lease_epoch })
+}
+
+/// `SetApplicationStatus`.
+pub fn application_status(
+    fields: &mut Fields,
+    request: &v1::SetApplicationStatusRequest,
+) -> Option<NewApplicationStatus> {
+    let level = fields.level("level", request.level);
+    let message = fields.text("message", &request.message, MESSAGE_BYTES_MAX);
+    let reason = fields.text("reason", &request.reason, NAME_BYTES_MAX);
+    let action = fields.text("action", &request.action, MESSAGE_BYTES_MAX);
+    let ttl = fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX);
+    let observe_time = fields.moment("observe_time", request.observe_time.as_ref());
+    let mode = match v1::ApplicationStatusMode::try_from(request.mode) {
+        Ok(v1::ApplicationStatusMode::Override) => Some(Mode::Override),
+        Ok(_) => Some(Mode::Contribute),
+        Err(_) => {
+            let text = format!("is {}; give contribute or override", request.mode);
+            fields.note("mode", Reason::InvalidValue, text);
+            None
+        }
+    };
+    Some(NewApplicationStatus {
+        mode: mode?,
+        level: level?,
+        message: message?,
+        reason: reason?,
+        action: action?,
+        ttl: ttl?,
+        observe_time: observe_time?,
+    })
+}
