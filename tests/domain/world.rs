@@ -1,4 +1,4 @@
-//! The core, a second replica, a store and the model, side by side; they must agree after each step.
+//! The core, a second replica, a store and the model, side by side; after each step they agree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
