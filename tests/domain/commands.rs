@@ -23,6 +23,8 @@ pub enum Step {
     Pass(u64),
     /// A batch, with or without looking at the clock first.
     Commit(bool, Vec<Request>),
+    /// What is known is said again, and maybe in the same batch something else of it.
+    Again(usize, Option<Report>),
     /// Time alone.
     Expire,
     /// Somebody else has found that a unit is gone.
@@ -41,6 +43,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => pass.prop_map(Step::Pass),
         8 => (any::<bool>(), vec(request(), 1..5)).prop_map(|(e, r)| Step::Commit(e, r)),
+        5 => (any::<usize>(), option::of(report())).prop_map(|(n, r)| Step::Again(n, r)),
         3 => Just(Step::Expire),
         1 => unit().prop_map(Step::Lose),
         1 => option::of(id()).prop_map(Step::Delete),

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::{apply, delete};
-use bellwether::domain::command::{Rejected, Request};
+use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
-use bellwether::domain::name::{AppName, UnitName};
+use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::{Outcome, Remembered};
 use bellwether::domain::revision::Revision;
-use bellwether::domain::status::{Status, StatusKey};
+use bellwether::domain::status::{Report, Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
 
@@ -113,6 +113,7 @@ impl World {
         match step {
             Step::Pass(time) => self.now += time,
             Step::Commit(expires, requests) => self.commit(*expires, requests),
+            Step::Again(pick, report) => self.say_again(*pick, report.clone()),
             Step::Expire => self.expire(),
             Step::Lose(unit) => self.lose(unit),
             Step::Delete(id) => self.delete(id.as_ref()),
@@ -135,6 +136,36 @@ impl World {
         assert_eq!(transition, without, "a rejected command leaves no trace");
         self.replay(&transition, changed);
         self.compare_one_by_one(before, expires, &accepted);
+    }
+
+    fn say_again(&mut self, pick: usize, other: Option<Report>) {
+        let count = self.model.statuses.len();
+        let Some(status) = self.model.statuses.get(pick % count.max(1)) else {
+            return;
+        };
+        let speaker = Speaker {
+            unit: UnitName::new(&status.unit).unwrap(),
+            incarnation: Some(status.incarnation),
+        };
+        let new = NewStatus {
+            component: PartName::new(&status.component).unwrap(),
+            key: PartName::new(&status.key).unwrap(),
+            report: status.report.clone(),
+            observe_time: None,
+        };
+        let kind = status.kind;
+        let reports = [Some(status.report.clone()), other].into_iter().flatten();
+        let requests = reports.map(|report| {
+            let new = NewStatus {
+                report,
+                ..new.clone()
+            };
+            Request {
+                id: None,
+                command: Command::Report(speaker.clone(), kind, new),
+            }
+        });
+        self.commit(false, &requests.collect::<Vec<_>>());
     }
 
     /// The same commands, each in a commit of its own: other revisions, and history in full.
