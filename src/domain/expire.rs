@@ -28,6 +28,7 @@ pub fn expire(draft: &mut Draft<'_>) {
                 let stale = Status {
                     stale: true,
                     update_time: now,
+                    expire_time_written: status.expire_time,
                     ..(*status).clone()
                 };
                 draft.log_status(&key, Some(&status), Some(&stale), Cause::Expired);

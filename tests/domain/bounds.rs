@@ -1,0 +1,343 @@
+//! Single cases at the edges, each of which was wrong once or would be easy to get wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether::domain::app::{AppState, Mode};
+use bellwether::domain::apply::{apply, delete};
+use bellwether::domain::command::{
+    Claim, Command, NewApplicationStatus, NewStatus, Rejected, Request, Speaker,
+};
+use bellwether::domain::draft::Draft;
+use bellwether::domain::expire::expire;
+use bellwether::domain::limits::{EXPIRED_PER_COMMIT_MAX, Limits};
+use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::policy::ConfigPatch;
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Freshness, Kind, Level, Report, StatusKey};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::{Transition, Write};
+
+use crate::world::app_name;
+
+fn unit(name: &str) -> UnitName {
+    UnitName::new(name).unwrap()
+}
+
+fn report(name: &str, key: &str, level: Level, ttl: Option<u64>) -> Command {
+    let speaker = Speaker {
+        unit: unit(name),
+        incarnation: None,
+    };
+    let new = NewStatus {
+        component: PartName::default(),
+        key: PartName::new(key).unwrap(),
+        report: Report {
+            level,
+            ttl: ttl.map(Duration::from_secs),
+            ..Report::default()
+        },
+        observe_time: None,
+    };
+    Command::Report(speaker, Kind::Push, new)
+}
+
+fn with_id(id: String, command: Command) -> Request {
+    Request {
+        id: Some(Arc::from(id)),
+        command,
+    }
+}
+
+/// Commits at `now` seconds and says what was committed.
+fn commit(state: &mut AppState, now: u64, requests: &[Request]) -> Transition {
+    commit_within(state, now, requests, &Limits::default())
+}
+
+fn commit_within(
+    state: &mut AppState,
+    now: u64,
+    requests: &[Request],
+    limits: &Limits,
+) -> Transition {
+    let mut draft = Draft::new(state, limits, Timestamp(now * 1000));
+    for request in requests {
+        apply(&mut draft, request).unwrap();
+    }
+    let transition = draft.finish();
+    state.replay(&transition);
+    transition
+}
+
+fn run(state: &mut AppState, now: u64, commands: &[Command]) -> Transition {
+    let requests = commands.iter().cloned();
+    let requests = requests.map(|command| Request { id: None, command });
+    commit(state, now, &requests.collect::<Vec<_>>())
+}
+
+/// Time alone, in one commit.
+fn pass(state: &mut AppState, now: u64) -> Transition {
+    let limits = Limits::default();
+    let mut draft = Draft::new(state, &limits, Timestamp(now * 1000));
+    expire(&mut draft);
+    let transition = draft.finish();
+    state.replay(&transition);
+    transition
+}
+
+fn empty() -> AppState {
+    AppState::empty(app_name(), Revision(0))
+}
+
+#[test]
+fn a_batch_forgets_no_more_answers_than_it_must() {
+    let limits = Limits {
+        request_ids_max: 8,
+        ..Limits::default()
+    };
+    let mut state = empty();
+    let ask = |n: usize| with_id(format!("r{n}"), report("web/0", "", Level::Active, None));
+    for n in 0..8 {
+        commit_within(&mut state, n as u64, &[ask(n)], &limits);
+    }
+    let batch: Vec<Request> = (8..12).map(ask).collect();
+    let transition = commit_within(&mut state, 8, &batch, &limits);
+    let forgotten = transition.writes.iter().filter_map(|write| match write {
+        Write::Request(id, None) => Some(&**id),
+        _ => None,
+    });
+    assert_eq!(forgotten.collect::<Vec<_>>(), ["r0", "r1", "r2", "r3"]);
+    let again: Vec<Request> = (4..12).map(ask).collect();
+    assert!(!commit_within(&mut state, 9, &again, &limits).is_durable());
+}
+
+#[test]
+fn an_answer_stands_for_ten_minutes_however_long_it_is_kept() {
+    let mut state = empty();
+    let ask = with_id("r".to_string(), report("web/0", "", Level::Active, None));
+    commit(&mut state, 0, std::slice::from_ref(&ask));
+    run(&mut state, 1, &[Command::RemoveUnit(unit("web/0"))]);
+    commit(&mut state, 599, std::slice::from_ref(&ask));
+    assert!(state.unit(&unit("web/0")).is_none());
+    commit(&mut state, 600, &[ask]);
+    assert!(state.unit(&unit("web/0")).is_some());
+}
+
+#[test]
+fn what_is_written_in_a_batch_is_not_also_heard() {
+    let mut state = empty();
+    let brief = report("web/0", "", Level::Active, Some(90));
+    run(&mut state, 0, std::slice::from_ref(&brief));
+    let lasting = report("web/0", "", Level::Active, None);
+    let transition = run(&mut state, 1, &[brief, lasting]);
+    assert!(transition.heard.deadlines.is_empty());
+    let status = state.status(&push_of("web/0")).unwrap();
+    assert_eq!(status.expire_time, None);
+    assert_eq!(state.unit(&unit("web/0")).unwrap().ttl_count, 0);
+    pass(&mut state, 1000);
+    assert_eq!(state.next_due(), None);
+}
+
+fn push_of(name: &str) -> StatusKey {
+    StatusKey {
+        kind: Kind::Push,
+        ..StatusKey::first_of(&unit(name))
+    }
+}
+
+#[test]
+fn the_record_of_a_unit_says_when_it_was_seen_with_this_change() {
+    let mut state = empty();
+    run(&mut state, 0, &[report("web/0", "", Level::Active, None)]);
+    let transition = run(&mut state, 7, &[report("web/0", "", Level::Blocked, None)]);
+    let seen = transition.writes.iter().find_map(|write| match write {
+        Write::Unit(_, Some(unit)) => Some(unit.last_seen),
+        _ => None,
+    });
+    assert_eq!(seen, Some(Timestamp(7000)));
+}
+
+#[test]
+fn the_answer_to_a_deletion_outlives_what_is_asked_in_vain() {
+    let mut state = empty();
+    run(&mut state, 0, &[report("web/0", "", Level::Active, None)]);
+    let id: Arc<str> = "d".into();
+    let (transition, outcome) = delete(&state, Some(&id), Timestamp(1000)).unwrap();
+    state.replay(&transition.unwrap());
+    let before = state.clone();
+    run(&mut state, 2, &[]);
+    pass(&mut state, 3);
+    assert_eq!(state, before);
+    let again = delete(&state, Some(&id), Timestamp(4000)).unwrap();
+    assert_eq!(again, (None, outcome));
+    let other = delete(&state, None, Timestamp(4000));
+    assert_eq!(other, Err(Rejected::ApplicationNotFound));
+}
+
+/// A push is a sign of life, but it does not keep the promise of the ttl.
+#[test]
+fn a_unit_that_spoke_of_something_else_can_still_be_lost() {
+    let mut state = empty();
+    run(
+        &mut state,
+        0,
+        &[report("web/0", "", Level::Active, Some(30))],
+    );
+    pass(&mut state, 30);
+    run(
+        &mut state,
+        100,
+        &[report("web/0", "k", Level::Active, None)],
+    );
+    let repeat = run(
+        &mut state,
+        200,
+        &[report("web/0", "k", Level::Active, None)],
+    );
+    assert!(!repeat.moves_revision() && repeat.events.is_empty());
+    pass(&mut state, 319);
+    assert_eq!(
+        state.unit(&unit("web/0")).unwrap().freshness(),
+        Freshness::Stale
+    );
+    pass(&mut state, 320);
+    assert_eq!(
+        state.unit(&unit("web/0")).unwrap().freshness(),
+        Freshness::Lost
+    );
+    assert_eq!(state.next_due(), None);
+}
+
+/// The unit was lost all along, but until now the application was blocked.
+#[test]
+fn a_level_that_comes_to_light_begins_then() {
+    let mut state = empty();
+    run(
+        &mut state,
+        0,
+        &[report("web/0", "", Level::Active, Some(30))],
+    );
+    run(&mut state, 1, &[report("web/1", "", Level::Blocked, None)]);
+    pass(&mut state, 30);
+    pass(&mut state, 150);
+    assert_eq!(
+        state.unit(&unit("web/0")).unwrap().lost_since,
+        Some(Timestamp(150_000))
+    );
+    run(&mut state, 200, &[report("web/1", "", Level::Active, None)]);
+    let summary = &state.head().summary;
+    assert_eq!(
+        (summary.level, summary.since),
+        (Level::Waiting, Timestamp(200_000))
+    );
+}
+
+#[test]
+fn unknown_is_one_level_whether_said_or_not() {
+    let mut state = empty();
+    run(&mut state, 1, &[Command::Configure(ConfigPatch::default())]);
+    run(&mut state, 5, &[report("web/0", "", Level::Unknown, None)]);
+    assert_eq!(state.head().summary.since, Timestamp(1000));
+    run(&mut state, 9, &[Command::RemoveUnit(unit("web/0"))]);
+    assert_eq!(state.head().summary.since, Timestamp(1000));
+}
+
+/// Its end must be kept, so the revision moves; but nothing happened.
+#[test]
+fn a_leader_that_repeats_itself_makes_no_history() {
+    let mut state = empty();
+    let claim = Claim {
+        unit: unit("web/0"),
+        lease_epoch: 0,
+    };
+    let leader = Some(Some(claim.unit.clone()));
+    let configure = Command::Configure(ConfigPatch {
+        external_leader: leader,
+        ..ConfigPatch::default()
+    });
+    let says = Command::SetApplicationStatus(
+        claim,
+        NewApplicationStatus {
+            mode: Mode::Override,
+            level: Level::Waiting,
+            message: "".into(),
+            reason: "".into(),
+            action: "".into(),
+            ttl: Some(Duration::from_secs(60)),
+            observe_time: None,
+        },
+    );
+    run(&mut state, 0, &[configure, says.clone()]);
+    let transition = run(&mut state, 50, &[says]);
+    assert!(transition.is_durable() && transition.events.is_empty());
+    pass(&mut state, 109);
+    assert_eq!(state.head().summary.level, Level::Waiting);
+    pass(&mut state, 110);
+    assert_eq!(state.head().summary.level, Level::Unknown);
+}
+
+/// Our outage is nobody's failure: after it, everybody has as long as they are always given.
+#[test]
+fn a_grace_is_one_ttl_or_one_silence() {
+    let mut state = empty();
+    let commands = [
+        report("web/0", "", Level::Active, Some(30)),
+        report("web/1", "", Level::Active, Some(60)),
+    ];
+    run(&mut state, 0, &commands);
+    pass(&mut state, 30);
+    state.grant_grace(Timestamp(1_000_000));
+    pass(&mut state, 1_059);
+    assert_eq!(
+        state.unit(&unit("web/1")).unwrap().freshness(),
+        Freshness::Fresh
+    );
+    pass(&mut state, 1_060);
+    assert_eq!(
+        state.unit(&unit("web/1")).unwrap().freshness(),
+        Freshness::Stale
+    );
+    pass(&mut state, 1_119);
+    assert_eq!(state.unit(&unit("web/0")).unwrap().lost_since, None);
+    pass(&mut state, 1_120);
+    assert_eq!(
+        state.unit(&unit("web/0")).unwrap().freshness(),
+        Freshness::Lost
+    );
+}
+
+#[test]
+fn more_is_due_than_fits_into_a_commit() {
+    let mut state = empty();
+    let units = 0..=EXPIRED_PER_COMMIT_MAX;
+    let commands = units.map(|n| report(&format!("web/{n}"), "", Level::Active, Some(30)));
+    run(&mut state, 0, &commands.collect::<Vec<_>>());
+    let first = pass(&mut state, 30);
+    assert_eq!(
+        first.head.summary.totals.stale_units as usize,
+        EXPIRED_PER_COMMIT_MAX
+    );
+    assert_eq!(state.next_due(), Some(Timestamp(30_000)));
+    let second = pass(&mut state, 30);
+    assert_eq!(
+        second.head.summary.totals.stale_units as usize,
+        EXPIRED_PER_COMMIT_MAX + 1
+    );
+    assert_eq!(state.next_due(), Some(Timestamp(150_000)));
+}
+
+/// Nothing that was due may be looked at again and again because it no longer stands.
+#[test]
+fn deadlines_that_repeats_moved_are_looked_at_once() {
+    let mut state = empty();
+    let again = report("web/0", "", Level::Active, Some(90));
+    run(&mut state, 0, std::slice::from_ref(&again));
+    let heard = run(&mut state, 29, std::slice::from_ref(&again));
+    assert!(!heard.is_durable());
+    assert_eq!(heard.heard.deadlines.len(), 1);
+    let written = run(&mut state, 30, std::slice::from_ref(&again));
+    assert!(written.is_durable() && !written.moves_revision());
+    run(&mut state, 31, &[again]);
+    assert!(!pass(&mut state, 120).is_durable());
+    assert_eq!(state.next_due(), Some(Timestamp(121_000)));
+}

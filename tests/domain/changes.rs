@@ -1,0 +1,335 @@
+//! What changes the model: commands and time, one rule after the other.
+
+use std::time::Duration;
+
+use bellwether::domain::app::Mode;
+use bellwether::domain::command::{Command, NewApplicationStatus, NewStatus, Request, Speaker};
+use bellwether::domain::limits::{Limits, REQUEST_TTL};
+use bellwether::domain::name::PartName;
+use bellwether::domain::status::Kind;
+
+use crate::model::{Answer, LeaderSays, Model, Outcome, Status, Unit};
+
+/// Why a command is refused, as far as the model tells.
+pub type Refusal = &'static str;
+
+impl Model {
+    /// Applies a request at `now`; `changed` is whether its batch changed anything so far.
+    pub fn apply(
+        &mut self,
+        request: &Request,
+        now: u64,
+        changed: &mut bool,
+        limits: &Limits,
+    ) -> Result<Outcome, Refusal> {
+        if let Some(id) = &request.id
+            && let Some(answer) = self.answer(id, now)
+        {
+            return Ok(answer);
+        }
+        let (moved, removed) = self.command(&request.command, now, limits)?;
+        *changed |= moved;
+        self.exists |= moved;
+        let outcome = Outcome {
+            revision: self.revision + u64::from(*changed),
+            changed: moved,
+            removed,
+        };
+        if let Some(id) = &request.id {
+            self.remember(id, now, outcome);
+        }
+        Ok(outcome)
+    }
+
+    pub fn answer(&self, id: &str, now: u64) -> Option<Outcome> {
+        let stands = |a: &&Answer| a.id == id && now - a.at < REQUEST_TTL.as_millis() as u64;
+        self.answers.iter().find(stands).map(|a| a.outcome)
+    }
+
+    pub fn remember(&mut self, id: &str, at: u64, outcome: Outcome) {
+        self.answers.retain(|a| a.id != id);
+        let id = id.to_string();
+        self.answers.push(Answer { id, at, outcome });
+    }
+
+    fn command(
+        &mut self,
+        command: &Command,
+        now: u64,
+        limits: &Limits,
+    ) -> Result<(bool, u32), Refusal> {
+        match command {
+            Command::Report(speaker, kind, new) => {
+                let set = std::slice::from_ref(new);
+                self.told(speaker, *kind, set, |_| false, now, limits)
+            }
+            Command::Replace(speaker, component, set) => {
+                let leaves = |s: &Status| {
+                    let named = set.iter().any(|new| new.is(&s.component, &s.key));
+                    s.kind == Kind::Pull && !named && matches(component.as_ref(), &s.component)
+                };
+                self.told(speaker, Kind::Pull, set, leaves, now, limits)
+            }
+            Command::Clear {
+                speaker,
+                component,
+                key,
+                kind,
+            } => {
+                self.known(speaker.unit.as_str())?;
+                let leaves = |s: &Status| {
+                    matches(component.as_ref(), &s.component)
+                        && matches(key.as_ref(), &s.key)
+                        && kind.is_none_or(|k| s.kind == k)
+                };
+                self.told(speaker, Kind::Pull, &[], leaves, now, limits)
+            }
+            Command::Configure(patch) => {
+                let config = self.config.patched(patch);
+                let moved = config != self.config || !self.exists;
+                self.config = config;
+                Ok((moved, 0))
+            }
+            Command::SetApplicationStatus(claim, new) => {
+                self.leads(claim.unit.as_str())?;
+                Ok((self.leader_sets(new, now), 0))
+            }
+            Command::ClearApplicationStatus(claim) => {
+                self.leads(claim.unit.as_str())?;
+                let had = self.leader_says.take().is_some();
+                Ok((had, u32::from(had)))
+            }
+            Command::RemoveUnit(name) => {
+                self.known(name.as_str())?;
+                let before = self.statuses.len();
+                self.statuses.retain(|s| s.unit != name.as_str());
+                self.units.retain(|u| u.name != name.as_str());
+                Ok((true, (before - self.statuses.len()) as u32))
+            }
+        }
+    }
+
+    fn known(&self, unit: &str) -> Result<(), Refusal> {
+        match (self.exists, self.unit(unit)) {
+            (false, _) => Err("no application"),
+            (true, None) => Err("no unit"),
+            _ => Ok(()),
+        }
+    }
+
+    fn leads(&self, unit: &str) -> Result<(), Refusal> {
+        let leader = self.config.external_leader.as_ref();
+        match leader.is_some_and(|l| l.as_str() == unit) {
+            true => Ok(()),
+            false => Err("does not lead"),
+        }
+    }
+
+    fn leader_sets(&mut self, new: &NewApplicationStatus, now: u64) -> bool {
+        let old = self.leader_says.as_ref().filter(|s| s.level == new.level);
+        let says = LeaderSays {
+            overrides: new.mode == Mode::Override,
+            level: new.level,
+            message: new.message.to_string(),
+            asks: !new.action.is_empty(),
+            since: old.map_or(now, |s| s.since),
+            ends: new.ttl.map(|ttl| now + millis(ttl)),
+        };
+        let moved = self.leader_says.as_ref() != Some(&says);
+        self.leader_says = Some(says);
+        moved
+    }
+
+    /// A unit speaks: what `leaves` is gone, `set` is there.
+    fn told(
+        &mut self,
+        speaker: &Speaker,
+        kind: Kind,
+        set: &[NewStatus],
+        leaves: impl Fn(&Status) -> bool,
+        now: u64,
+        limits: &Limits,
+    ) -> Result<(bool, u32), Refusal> {
+        let name = speaker.unit.as_str();
+        let incarnation = speaker.incarnation.unwrap_or(0);
+        let current = self.unit(name).map_or(0, |u| u.incarnation);
+        if speaker.incarnation.is_some_and(|given| given < current) {
+            return Err("stale incarnation");
+        }
+        let mut after = self.clone();
+        let mut moved = after.hear(name, incarnation);
+        after.statuses.retain(|s| s.unit != name || !leaves(s));
+        let removed = (self.statuses.len() - after.statuses.len()) as u32;
+        for new in set {
+            moved |= after.set(name, kind, incarnation, new, now);
+        }
+        let is_new = |s: &Status| !self.statuses.iter().any(|old| old.same_identity(s));
+        let added: Vec<&Status> = after.statuses.iter().filter(|s| is_new(s)).collect();
+        if limits.units_max < after.units.len() && self.unit(name).is_none() {
+            return Err("limit");
+        }
+        if !added.is_empty() && limits.statuses_per_unit_max < after.of(name).count() {
+            return Err("limit");
+        }
+        for new in added {
+            let beside = after.of(name).filter(|s| s.component == new.component);
+            if limits.keys_per_component_max < beside.count() {
+                return Err("limit");
+            }
+        }
+        after.settle_silence(now, Some(name));
+        *self = after;
+        Ok((moved || removed != 0, removed))
+    }
+
+    fn hear(&mut self, name: &str, incarnation: u64) -> bool {
+        let Some(unit) = self.units.iter_mut().find(|u| u.name == name) else {
+            self.units.push(Unit {
+                name: name.to_string(),
+                incarnation,
+                lost_since: None,
+                silence_ends: None,
+            });
+            return true;
+        };
+        let moved = unit.lost_since.is_some() || unit.incarnation < incarnation;
+        unit.lost_since = None;
+        unit.incarnation = unit.incarnation.max(incarnation);
+        moved
+    }
+
+    fn set(&mut self, unit: &str, kind: Kind, incarnation: u64, new: &NewStatus, now: u64) -> bool {
+        let mut report = new.report.clone();
+        report.ttl = report.ttl.or(self.config.default_ttl);
+        let observed = new.observe_time.map(|t| t.0).filter(|t| *t <= now);
+        let mut status = Status {
+            unit: unit.to_string(),
+            component: new.component.as_str().to_string(),
+            key: new.key.as_str().to_string(),
+            kind,
+            ends: report.ttl.map(|ttl| now + millis(ttl)),
+            report,
+            incarnation,
+            since: observed.unwrap_or(now),
+            stale: false,
+        };
+        let place = self.statuses.iter().position(|s| s.same_identity(&status));
+        let Some(place) = place else {
+            self.statuses.push(status);
+            return true;
+        };
+        let old = &self.statuses[place];
+        if old.report.level == status.report.level {
+            status.since = old.since;
+        }
+        let moved =
+            old.report != status.report || old.stale || old.incarnation != status.incarnation;
+        self.statuses[place] = status;
+        moved
+    }
+
+    /// Time alone. Says whether it changed anything.
+    pub fn expire(&mut self, now: u64) -> bool {
+        let mut moved = false;
+        for status in self.statuses.iter_mut().filter(|s| !s.stale) {
+            status.stale = status.ends.is_some_and(|t| t <= now);
+            moved |= status.stale;
+        }
+        for unit in &mut self.units {
+            if unit.silence_ends.is_some_and(|t| t <= now) {
+                unit.lost_since = Some(now);
+                moved = true;
+            }
+        }
+        if self
+            .leader_says
+            .as_ref()
+            .and_then(|s| s.ends)
+            .is_some_and(|t| t <= now)
+        {
+            self.leader_says = None;
+            moved = true;
+        }
+        self.settle_silence(now, None);
+        moved
+    }
+
+    pub fn lose(&mut self, name: &str, now: u64) -> bool {
+        if self.unit(name).is_none() {
+            self.hear(name, 0);
+        }
+        let unit = self.units.iter_mut().find(|u| u.name == name).unwrap();
+        let moved = unit.lost_since.is_none();
+        unit.lost_since = unit.lost_since.or(Some(now));
+        self.exists |= moved;
+        self.settle_silence(now, None);
+        moved
+    }
+
+    /// A unit whose every ttl has passed has until `lost_after` to speak, anew at each word.
+    fn settle_silence(&mut self, now: u64, spoke: Option<&str>) {
+        let ends = now + millis(self.config.lost_after);
+        let statuses = &self.statuses;
+        for unit in &mut self.units {
+            let mut promised = statuses
+                .iter()
+                .filter(|s| s.unit == unit.name && s.ends.is_some());
+            let overdue = promised.clone().count() != 0 && promised.all(|s| s.stale);
+            unit.silence_ends = match overdue && unit.lost_since.is_none() {
+                true if spoke == Some(unit.name.as_str()) => Some(ends),
+                true => unit.silence_ends.or(Some(ends)),
+                false => None,
+            };
+        }
+    }
+
+    /// Nothing is left but the count of revisions and the answer.
+    pub fn delete(&mut self, id: Option<&str>, now: u64) -> Result<Outcome, Refusal> {
+        if let Some(answer) = id.and_then(|id| self.answer(id, now)) {
+            return Ok(answer);
+        }
+        if !self.exists {
+            return Err("no application");
+        }
+        let outcome = Outcome {
+            revision: self.revision + 1,
+            changed: true,
+            removed: self.statuses.len() as u32,
+        };
+        *self = Model {
+            revision: outcome.revision,
+            ..Model::default()
+        };
+        if let Some(id) = id {
+            self.remember(id, now, outcome);
+        }
+        Ok(outcome)
+    }
+}
+
+impl Status {
+    fn same_identity(&self, other: &Status) -> bool {
+        self.unit == other.unit
+            && self.component == other.component
+            && self.key == other.key
+            && self.kind == other.kind
+    }
+}
+
+trait Names {
+    fn is(&self, component: &str, key: &str) -> bool;
+}
+
+impl Names for NewStatus {
+    fn is(&self, component: &str, key: &str) -> bool {
+        self.component.as_str() == component && self.key.as_str() == key
+    }
+}
+
+fn matches(wanted: Option<&PartName>, found: &str) -> bool {
+    wanted.is_none_or(|w| w.as_str() == found)
+}
+
+pub fn millis(duration: Duration) -> u64 {
+    duration.as_millis() as u64
+}

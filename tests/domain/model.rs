@@ -1,0 +1,278 @@
+//! What is known of an application, as naively as the rules are worded: lists, and sorting.
+
+use std::cmp::Ordering;
+
+use bellwether::domain::policy::{Config, LostUnits, Policy};
+use bellwether::domain::status::{Kind, LEVELS, Level, Report};
+
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    pub revision: u64,
+    pub exists: bool,
+    pub config: Config,
+    pub leader_says: Option<LeaderSays>,
+    pub units: Vec<Unit>,
+    pub statuses: Vec<Status>,
+    pub answers: Vec<Answer>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeaderSays {
+    pub overrides: bool,
+    pub level: Level,
+    pub message: String,
+    pub asks: bool,
+    pub since: u64,
+    pub ends: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Unit {
+    pub name: String,
+    pub incarnation: u64,
+    pub lost_since: Option<u64>,
+    pub silence_ends: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Status {
+    pub unit: String,
+    pub component: String,
+    pub key: String,
+    pub kind: Kind,
+    pub report: Report,
+    pub incarnation: u64,
+    pub since: u64,
+    pub ends: Option<u64>,
+    pub stale: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub id: String,
+    pub at: u64,
+    pub outcome: Outcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    pub revision: u64,
+    pub changed: bool,
+    pub removed: u32,
+}
+
+/// One contribution, as far as the rules and the counts ask for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contribution {
+    pub unit: String,
+    pub component: String,
+    pub key: String,
+    pub origin: &'static str,
+    pub level: Level,
+    pub precedence: i32,
+    pub priority: i32,
+    pub since: u64,
+    pub asks: bool,
+    pub message: String,
+}
+
+/// The counts of an application.
+#[derive(Debug, Default, PartialEq)]
+pub struct Counts {
+    pub units: u32,
+    pub units_by_level: [u32; LEVELS],
+    pub stale_units: u32,
+    pub lost_units: u32,
+    pub contributions: [u32; LEVELS],
+    pub asking: u32,
+}
+
+impl Model {
+    /// Every contribution, the strongest first. A status that overrides is none: it wins outright.
+    pub fn contributions(&self) -> Vec<Contribution> {
+        let mut all: Vec<Contribution> = Vec::new();
+        if let Some(says) = self.leader_says.as_ref().filter(|s| !s.overrides) {
+            all.push(Contribution {
+                since: says.since,
+                asks: says.asks,
+                ..plain("", "leader", says.level, &says.message)
+            });
+        }
+        for unit in self.units.iter().filter(|u| u.lost_since.is_some()) {
+            let level = match self.config.lost_units {
+                LostUnits::Ignore => continue,
+                LostUnits::Waiting => Level::Waiting,
+                LostUnits::Blocked => Level::Blocked,
+            };
+            let message = format!("unit {} lost", unit.name);
+            all.push(Contribution {
+                since: unit.lost_since.unwrap(),
+                ..plain(&unit.name, "lost", level, &message)
+            });
+        }
+        for status in &self.statuses {
+            let level = status.report.level;
+            let believed = self.unit(&status.unit).unwrap().lost_since.is_none();
+            if believed || level == Level::Error || level == Level::Terminated {
+                let origin = match status.kind {
+                    Kind::Pull => "pull",
+                    Kind::Push => "push",
+                };
+                all.push(Contribution {
+                    component: status.component.clone(),
+                    key: status.key.clone(),
+                    precedence: status.report.precedence,
+                    priority: status.report.priority,
+                    since: status.since,
+                    asks: !status.report.action.is_empty(),
+                    ..plain(&status.unit, origin, level, &status.report.message)
+                });
+            }
+        }
+        all.sort_by(|a, b| self.order(a, b));
+        all
+    }
+
+    /// The rules, as `tests/vectors/README.md` lists them; then pull before push, which it leaves
+    /// open.
+    fn order(&self, a: &Contribution, b: &Contribution) -> Ordering {
+        let leads = |c: &Contribution| self.leader() == Some(c.unit.as_str());
+        let by_precedence = b.precedence.cmp(&a.precedence);
+        by_precedence
+            .then_with(|| self.rank(a.level).cmp(&self.rank(b.level)))
+            .then_with(|| b.priority.cmp(&a.priority))
+            .then_with(|| leads(b).cmp(&leads(a)))
+            .then_with(|| natural(&a.unit, &b.unit))
+            .then_with(|| a.component.as_bytes().cmp(b.component.as_bytes()))
+            .then_with(|| a.key.as_bytes().cmp(b.key.as_bytes()))
+            .then_with(|| a.since.cmp(&b.since))
+            .then_with(|| a.origin.cmp(b.origin))
+    }
+
+    /// Which rule decided between two.
+    pub fn rule_between(&self, a: &Contribution, b: &Contribution) -> &'static str {
+        let leads = |c: &Contribution| self.leader() == Some(c.unit.as_str());
+        let differs = [
+            ("Precedence", a.precedence != b.precedence),
+            ("Level", a.level != b.level),
+            ("Priority", a.priority != b.priority),
+            ("Leader", leads(a) != leads(b)),
+            ("Unit", a.unit != b.unit),
+            ("Component", a.component != b.component),
+            ("Key", a.key != b.key),
+            ("Since", a.since != b.since),
+        ];
+        let first = differs.iter().find(|(_, differs)| *differs);
+        first.map_or("Kind", |(rule, _)| rule)
+    }
+
+    fn rank(&self, level: Level) -> usize {
+        let order = match &self.config.policy {
+            Policy::Juju => "error blocked maintenance waiting active terminated unknown",
+            Policy::OpenStack => "error blocked waiting maintenance active terminated unknown",
+            Policy::Strict => "error blocked maintenance waiting unknown active terminated",
+            Policy::Custom(order) => return order.iter().position(|l| *l == level).unwrap(),
+        };
+        order.split(' ').position(|w| w == level.word()).unwrap()
+    }
+
+    /// The leading unit.
+    pub fn leader(&self) -> Option<&str> {
+        let unit = self.config.external_leader.as_ref()?;
+        (unit.as_str() != "").then_some(unit.as_str())
+    }
+
+    /// Level and message of the application.
+    pub fn result(&self) -> (Level, String) {
+        if let Some(says) = self.leader_says.as_ref().filter(|s| s.overrides) {
+            return (says.level, says.message.clone());
+        }
+        match self.contributions().first() {
+            Some(winner) => (winner.level, winner.message.clone()),
+            None => (Level::Unknown, String::new()),
+        }
+    }
+
+    /// Everything counted.
+    pub fn counts(&self) -> Counts {
+        let all = self.contributions();
+        let mut counts = Counts::default();
+        for contribution in &all {
+            counts.contributions[contribution.level as usize] += 1;
+            counts.asking += u32::from(contribution.asks);
+        }
+        for unit in &self.units {
+            let strongest = all.iter().find(|c| c.unit == unit.name);
+            counts.units += 1;
+            counts.units_by_level[strongest.map_or(Level::Unknown, |c| c.level) as usize] += 1;
+            let stale = self.of(&unit.name).any(|s| s.stale);
+            match unit.lost_since {
+                Some(_) => counts.lost_units += 1,
+                None => counts.stale_units += u32::from(stale),
+            }
+        }
+        counts
+    }
+
+    /// Every moment at which time alone changes something.
+    pub fn deadlines(&self) -> Vec<u64> {
+        let statuses = self.statuses.iter().filter(|s| !s.stale);
+        let statuses = statuses.filter_map(|s| s.ends);
+        let units = self.units.iter().filter_map(|u| u.silence_ends);
+        let leader = self.leader_says.as_ref().and_then(|s| s.ends);
+        statuses.chain(units).chain(leader).collect()
+    }
+}
+
+fn plain(unit: &str, origin: &'static str, level: Level, message: &str) -> Contribution {
+    Contribution {
+        unit: unit.to_string(),
+        component: String::new(),
+        key: String::new(),
+        origin,
+        level,
+        precedence: 0,
+        priority: 0,
+        since: 0,
+        asks: false,
+        message: message.to_string(),
+    }
+}
+
+/// Runs of digits as numbers, the rest by bytes; `""` before all.
+fn natural(a: &str, b: &str) -> Ordering {
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    enum Piece {
+        BelowDigits(u8),
+        Number(u64),
+        AboveDigits(u8),
+    }
+    let pieces = |text: &str| {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut in_number = false;
+        for byte in text.bytes() {
+            let digit = byte.is_ascii_digit();
+            match pieces.last_mut() {
+                Some(Piece::Number(n)) if digit && in_number => {
+                    *n = *n * 10 + u64::from(byte - b'0');
+                }
+                _ if digit => pieces.push(Piece::Number(u64::from(byte - b'0'))),
+                _ if byte < b'0' => pieces.push(Piece::BelowDigits(byte)),
+                _ => pieces.push(Piece::AboveDigits(byte)),
+            }
+            in_number = digit;
+        }
+        pieces
+    };
+    pieces(a).cmp(&pieces(b)).then(a.cmp(b))
+}
+
+impl Model {
+    pub fn unit(&self, name: &str) -> Option<&Unit> {
+        self.units.iter().find(|u| u.name == name)
+    }
+
+    pub fn of<'a>(&'a self, unit: &'a str) -> impl Iterator<Item = &'a Status> {
+        self.statuses.iter().filter(move |s| s.unit == unit)
+    }
+}

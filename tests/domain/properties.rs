@@ -1,0 +1,378 @@
+//! What must hold after every commit, whatever came before.
+
+use std::collections::BTreeSet;
+
+use bellwether::domain::app::{AppState, Head};
+use bellwether::domain::apply::apply;
+use bellwether::domain::command::{Command, NewStatus, Request, Speaker};
+use bellwether::domain::derive::{Rule, derive};
+use bellwether::domain::draft::Draft;
+use bellwether::domain::limits::Limits;
+use bellwether::domain::name::UnitName;
+use bellwether::domain::policy::ConfigPatch;
+use bellwether::domain::rank::{Origin, Rank};
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Freshness, Kind, StatusKey};
+use bellwether::domain::time::Timestamp;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::commands::{new_status, patch, steps, unit};
+use crate::model::{Contribution, Counts, Status};
+use crate::world::{World, app_name, ranked};
+
+proptest! {
+    #[test]
+    fn the_core_agrees_with_the_model(steps in steps()) {
+        let mut world = World::new();
+        for step in &steps {
+            world.step(step);
+        }
+    }
+
+    #[test]
+    fn a_repeat_changes_nothing_but_deadlines(steps in steps(), pick in any::<usize>()) {
+        let mut world = World::new();
+        for step in &steps {
+            world.step(step);
+        }
+        check_repeat(&world, pick);
+    }
+
+    /// Who is reported in which order never decides.
+    #[test]
+    fn the_order_of_reports_does_not_matter(
+        (patch, mut reports, shuffled) in permuted()
+    ) {
+        let mut seen = BTreeSet::new();
+        let mut identity = |(unit, kind, new): &(UnitName, Kind, NewStatus)| {
+            seen.insert((unit.clone(), *kind, new.component.clone(), new.key.clone()))
+        };
+        reports.retain(|report| identity(report));
+        let shuffled: Vec<_> = shuffled.into_iter().filter(|r| reports.contains(r)).collect();
+        let (one, other) = (report_all(&patch, &reports), report_all(&patch, &shuffled));
+        let shown = |state: &AppState| {
+            let mut summary = state.head().summary.clone();
+            summary.since = Timestamp(0);
+            summary
+        };
+        prop_assert_eq!(shown(&one), shown(&other));
+        prop_assert!(ranked(&one) == ranked(&other));
+        prop_assert_eq!(derive(&one, 100), derive(&other, 100));
+    }
+}
+
+type Reports = Vec<(UnitName, Kind, NewStatus)>;
+
+fn permuted() -> impl Strategy<Value = (ConfigPatch, Reports, Reports)> {
+    let kind = prop_oneof![Just(Kind::Push), Just(Kind::Pull)];
+    let reports = vec((unit(), kind, new_status()), 1..12);
+    (patch(), reports).prop_flat_map(|(patch, reports)| {
+        let shuffled = Just(reports.clone()).prop_shuffle();
+        (Just(patch), Just(reports), shuffled)
+    })
+}
+
+fn report_all(patch: &ConfigPatch, reports: &Reports) -> AppState {
+    let mut state = AppState::empty(app_name(), Revision(0));
+    let commands = reports.iter().map(|(unit, kind, new)| {
+        let speaker = Speaker {
+            unit: unit.clone(),
+            incarnation: None,
+        };
+        Command::Report(speaker, *kind, new.clone())
+    });
+    let configure = Command::Configure(patch.clone());
+    for command in std::iter::once(configure).chain(commands) {
+        let limits = Limits::default();
+        let mut draft = Draft::new(&state, &limits, Timestamp(5000));
+        apply(&mut draft, &Request { id: None, command }).unwrap();
+        let transition = draft.finish();
+        state.replay(&transition);
+    }
+    state
+}
+
+// === one state ===
+
+/// Everything that the model, the store and the deadlines have to say about the state.
+pub fn check(world: &World) {
+    let (state, model) = (&world.state, &world.model);
+    let expected = model.contributions();
+    let found: Vec<Contribution> = state.ranked().map(|r| contribution(state, r)).collect();
+    assert_eq!(found, expected);
+    let scratch = state.contributions_from_scratch();
+    assert!(ranked(state) == scratch.into_iter().collect::<Vec<Rank>>());
+    let head = state.head();
+    assert_eq!(state.exists(), model.exists);
+    assert_eq!(head.revision.0, model.revision);
+    let (level, message) = model.result();
+    assert_eq!(head.summary.level, level);
+    assert!(
+        head.summary.message.starts_with(&message),
+        "{:?}",
+        head.summary
+    );
+    assert_eq!(counts(head), model.counts());
+    check_rule(world, &expected);
+    check_units(world);
+    check_statuses(world);
+    check_derived(world, &expected);
+    check_deadlines(world);
+    check_loaded(world);
+}
+
+fn contribution(state: &AppState, rank: &Rank) -> Contribution {
+    let status = state.status(&rank.key);
+    let leader = state.head().application_status.as_ref();
+    let (origin, message) = match rank.origin {
+        Origin::Leader => ("leader", leader.unwrap().message.to_string()),
+        Origin::Lost => ("lost", format!("unit {} lost", rank.key.unit)),
+        Origin::Reported(Kind::Pull) => ("pull", status.unwrap().report.message.to_string()),
+        Origin::Reported(Kind::Push) => ("push", status.unwrap().report.message.to_string()),
+    };
+    Contribution {
+        unit: rank.key.unit.to_string(),
+        component: rank.key.component.as_str().to_string(),
+        key: rank.key.key.as_str().to_string(),
+        origin,
+        level: rank.level,
+        precedence: rank.precedence,
+        priority: rank.priority,
+        since: rank.since.0,
+        asks: rank.asks,
+        message,
+    }
+}
+
+fn counts(head: &Head) -> Counts {
+    let totals = &head.summary.totals;
+    Counts {
+        units: totals.units,
+        units_by_level: totals.units_by_level,
+        stale_units: totals.stale_units,
+        lost_units: totals.lost_units,
+        contributions: totals.contributions,
+        asking: totals.asking,
+    }
+}
+
+fn check_rule(world: &World, expected: &[Contribution]) {
+    let overrides = world
+        .model
+        .leader_says
+        .as_ref()
+        .is_some_and(|s| s.overrides);
+    match (&world.state.head().summary.rule, expected) {
+        (Rule::Override, _) => assert!(overrides),
+        (Rule::Nothing, []) | (Rule::Only, [_]) => assert!(!overrides),
+        (Rule::Beat { by, .. }, [first, second, ..]) => {
+            assert!(!overrides);
+            assert_eq!(format!("{by:?}"), world.model.rule_between(first, second));
+        }
+        (rule, _) => panic!("{rule:?} for {expected:?}"),
+    }
+}
+
+fn check_units(world: &World) {
+    let model = &world.model;
+    assert_eq!(world.state.units_after(None).count(), model.units.len());
+    for expected in &model.units {
+        let name = UnitName::new(&expected.name).unwrap();
+        let found = world.state.unit(&name).unwrap();
+        assert_eq!(found.incarnation, expected.incarnation);
+        assert_eq!(found.lost_since.map(|t| t.0), expected.lost_since);
+        assert_eq!(
+            found.silence_ends.map(|t| t.0),
+            expected.silence_ends,
+            "{name}"
+        );
+        let of = || model.of(&expected.name);
+        assert_eq!(found.status_count as usize, of().count());
+        assert_eq!(
+            found.ttl_count as usize,
+            of().filter(|s| s.ends.is_some()).count()
+        );
+        assert_eq!(found.stale_count as usize, of().filter(|s| s.stale).count());
+        assert_eq!(found.stale_since.is_some(), of().any(|s| s.stale));
+        let contributions = model.contributions();
+        let level = contributions.iter().find(|c| c.unit == expected.name);
+        let strongest = world.state.strongest_of(&name);
+        assert_eq!(strongest.map(|r| r.level), level.map(|c| c.level));
+    }
+}
+
+fn check_statuses(world: &World) {
+    assert_eq!(world.state.status_count(), world.model.statuses.len());
+    let first = StatusKey::first_of(&UnitName::application());
+    for (key, found) in world.state.statuses_from(&first) {
+        let mut expected = world.model.statuses.iter().filter(|s| same_key(key, s));
+        let expected = expected.next().unwrap();
+        assert_eq!(found.report, expected.report);
+        assert_eq!(found.since.0, expected.since);
+        assert_eq!(found.expire_time.map(|t| t.0), expected.ends, "{key:?}");
+        assert_eq!(found.stale, expected.stale);
+        assert_eq!(found.incarnation, expected.incarnation);
+    }
+}
+
+pub fn same_key(key: &StatusKey, status: &Status) -> bool {
+    key.unit.as_str() == status.unit
+        && key.component.as_str() == status.component
+        && key.key.as_str() == status.key
+        && key.kind == status.kind
+}
+
+fn check_derived(world: &World, expected: &[Contribution]) {
+    let overrides = world.state.head().summary.rule == Rule::Override;
+    for others_max in [0, 1, 3, 1000] {
+        let derived = derive(&world.state, others_max);
+        let winners = usize::from(derived.winner.is_some());
+        assert_eq!(derived.winner.is_some(), !overrides && !expected.is_empty());
+        assert_eq!(derived.others_count, expected.len() - winners);
+        assert_eq!(derived.others.len(), others_max.min(derived.others_count));
+        let listed = derived.winner.iter().chain(&derived.others);
+        for (found, expected) in listed.zip(expected) {
+            assert_eq!(contribution(&world.state, &found.rank), *expected);
+            assert!(found.words.message.starts_with(&expected.message));
+            let wins = found.beaten_by.is_empty();
+            assert_eq!(
+                wins,
+                winners == 1 && *expected == world.model.contributions()[0]
+            );
+            let lost = expected.origin == "lost";
+            assert_eq!(found.freshness == Freshness::Lost, lost);
+        }
+        let reported = |c: &&Contribution| c.origin == "pull" || c.origin == "push";
+        let silent = world.model.statuses.len() - expected.iter().filter(reported).count();
+        assert_eq!(derived.silent_count, silent);
+    }
+}
+
+// === time ===
+
+fn check_deadlines(world: &World) {
+    let earliest = world.model.deadlines().into_iter().min();
+    let state = &world.state;
+    for promised in [state.next_due(), state.head().next_due] {
+        match (promised, earliest) {
+            (Some(promised), Some(earliest)) => assert!(promised.0 <= earliest),
+            (None, Some(earliest)) => panic!("nobody looks at {earliest}"),
+            (_, None) => {}
+        }
+    }
+    let overdue = |at: Timestamp| at.0 <= world.now;
+    if state.next_due().is_some_and(overdue) {
+        let really = earliest.is_some_and(|at| at <= world.now);
+        assert!(really, "what no longer stands is looked at for ever");
+    }
+}
+
+/// The level of an application begins when it moves, and only then.
+pub fn check_since(before: &Head, world: &World) {
+    let head = world.state.head();
+    let (old, new) = (&before.summary, &head.summary);
+    if head.revision == before.revision || head.deleted {
+        return;
+    }
+    if old.level == new.level && !before.deleted {
+        assert_eq!(old.since, new.since);
+        return;
+    }
+    let leader = world.model.leader_says.as_ref().filter(|s| s.overrides);
+    let said = leader.map(|s| s.since);
+    let contributions = world.model.contributions();
+    let said = said.or(contributions.first().map(|c| c.since));
+    assert!(new.since.0 == world.now || Some(new.since.0) == said);
+    assert!(new.since.0 <= world.now);
+}
+
+/// What the store has gives the same state, but for deadlines that a repeat moved unwritten.
+fn check_loaded(world: &World) {
+    let (state, loaded) = (&world.state, world.store.load());
+    let plain = |state: &AppState| Head {
+        next_due: None,
+        ..state.head().clone()
+    };
+    assert_eq!(plain(&loaded), plain(state));
+    assert!(ranked(&loaded) == ranked(state));
+    assert_eq!(loaded.units_after(None).count(), world.model.units.len());
+    for (name, unit) in state.units_after(None) {
+        let mut kept = loaded.unit(name).unwrap().clone();
+        assert!(kept.last_seen <= unit.last_seen);
+        kept.last_seen = unit.last_seen;
+        if world.graced {
+            kept.silence_ends = kept.silence_ends.and(unit.silence_ends);
+        }
+        assert_eq!(kept, *unit);
+    }
+    assert_eq!(loaded.status_count(), state.status_count());
+    let first = StatusKey::first_of(&UnitName::application());
+    for (key, status) in state.statuses_from(&first) {
+        let mut kept = (**loaded.status(key).unwrap()).clone();
+        let (written, until) = (kept.expire_time.take(), status.expire_time);
+        assert!(written <= until);
+        if let (Some(written), Some(until), Some(ttl)) = (written, until, status.report.ttl) {
+            assert!(
+                world.graced || until.since(written) < ttl / 3,
+                "{written:?} {until:?}"
+            );
+        }
+        kept.expire_time = status.expire_time;
+        assert_eq!(kept.expire_time_written, status.expire_time_written);
+        assert_eq!(kept, **status);
+    }
+}
+
+fn check_repeat(world: &World, pick: usize) {
+    let state = &world.state;
+    let first = StatusKey::first_of(&UnitName::application());
+    let believed = |s: &Status| !s.stale && world.model.unit(&s.unit).unwrap().lost_since.is_none();
+    let statuses = world.model.statuses.iter().filter(|s| believed(s));
+    let statuses: Vec<&Status> = statuses.collect();
+    let Some(again) = statuses.get(pick % statuses.len().max(1)) else {
+        return;
+    };
+    // A unit that is fenced may not even repeat itself.
+    if again.incarnation != world.model.unit(&again.unit).unwrap().incarnation {
+        return;
+    }
+    let (key, _) = state
+        .statuses_from(&first)
+        .find(|(k, _)| same_key(k, again))
+        .unwrap();
+    let speaker = Speaker {
+        unit: key.unit.clone(),
+        incarnation: Some(again.incarnation),
+    };
+    let new = NewStatus {
+        component: key.component.clone(),
+        key: key.key.clone(),
+        report: again.report.clone(),
+        observe_time: Some(Timestamp(world.now)),
+    };
+    // Without a ttl of its own a status would be given one now that there is a default.
+    if new.report.ttl.is_none() && world.model.config.default_ttl.is_some() {
+        return;
+    }
+    let request = Request {
+        id: None,
+        command: Command::Report(speaker, key.kind, new),
+    };
+    let mut draft = Draft::new(state, &world.limits, Timestamp(world.now));
+    let outcome = apply(&mut draft, &request).unwrap();
+    let transition = draft.finish();
+    assert!(!outcome.changed && !transition.moves_revision());
+    assert!(transition.events.is_empty());
+    let mut after = state.clone();
+    after.replay(&transition);
+    assert_eq!(after.head().summary, state.head().summary);
+    assert!(ranked(&after) == ranked(state));
+    for (key, before) in state.statuses_from(&first) {
+        let mut status = (**after.status(key).unwrap()).clone();
+        assert!(before.expire_time <= status.expire_time);
+        status.expire_time = before.expire_time;
+        status.expire_time_written = before.expire_time_written;
+        assert_eq!(status, **before);
+    }
+}

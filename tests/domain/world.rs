@@ -1,0 +1,325 @@
+//! The core, a second replica, a store and the model, side by side; after each step they agree.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bellwether::domain::app::AppState;
+use bellwether::domain::apply::{apply, delete};
+use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::draft::Draft;
+use bellwether::domain::expire::expire;
+use bellwether::domain::limits::Limits;
+use bellwether::domain::name::{AppName, PartName, UnitName};
+use bellwether::domain::replay::Records;
+use bellwether::domain::request::{Outcome, Remembered};
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Report, Status, StatusKey};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::{Transition, Write};
+
+use crate::changes::millis;
+use crate::commands::Step;
+use crate::model::{self, Model};
+
+pub struct World {
+    pub now: u64,
+    pub limits: Limits,
+    pub state: AppState,
+    replica: AppState,
+    pub store: Stored,
+    pub model: Model,
+    /// Since a restart deadlines are later than the store's by what everybody was granted.
+    pub graced: bool,
+}
+
+/// What a store does with the transitions it is given.
+#[derive(Debug, Default)]
+pub struct Stored {
+    head: Option<bellwether::domain::app::Head>,
+    units: BTreeMap<UnitName, bellwether::domain::app::Unit>,
+    pub statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    requests: BTreeMap<Arc<str>, Remembered>,
+}
+
+impl Stored {
+    fn commit(&mut self, transition: &Transition) {
+        if transition.is_deletion() {
+            *self = Stored::default();
+        }
+        self.head = Some(transition.head.clone());
+        for write in transition.writes.iter().cloned() {
+            match write {
+                Write::Unit(name, unit) => put(&mut self.units, name, unit),
+                Write::Status(key, status) => put(&mut self.statuses, key, status),
+                Write::Request(id, answer) => put(&mut self.requests, id, answer),
+            }
+        }
+    }
+
+    pub fn load(&self) -> AppState {
+        let name = app_name();
+        let Some(head) = self.head.clone() else {
+            return AppState::empty(name, Revision(0));
+        };
+        let statuses = self.statuses.iter();
+        let records = Records {
+            head,
+            units: self.units.clone().into_iter().collect(),
+            statuses: statuses
+                .map(|(k, s)| ((**k).clone(), (**s).clone()))
+                .collect(),
+            requests: self.requests.clone().into_iter().collect(),
+        };
+        AppState::load(name, records)
+    }
+}
+
+fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
+}
+
+pub fn app_name() -> AppName {
+    AppName::new("", "web").unwrap()
+}
+
+/// So small that they are reached.
+pub fn tight_limits() -> Limits {
+    Limits {
+        units_max: 3,
+        statuses_per_unit_max: 6,
+        keys_per_component_max: 3,
+        ..Limits::default()
+    }
+}
+
+impl World {
+    pub fn new() -> World {
+        let state = AppState::empty(app_name(), Revision(0));
+        World {
+            now: 1000,
+            limits: tight_limits(),
+            replica: state.clone(),
+            state,
+            store: Stored::default(),
+            model: Model::default(),
+            graced: false,
+        }
+    }
+
+    pub fn step(&mut self, step: &Step) {
+        match step {
+            Step::Pass(time) => self.now += time,
+            Step::Commit(expires, requests) => self.commit(*expires, requests),
+            Step::Again(pick, report) => self.say_again(*pick, report.clone()),
+            Step::Expire => self.expire(),
+            Step::Lose(unit) => self.lose(unit),
+            Step::Delete(id) => self.delete(id.as_ref()),
+            Step::Restart => self.restart(),
+        }
+    }
+
+    fn commit(&mut self, expires: bool, requests: &[Request]) {
+        let now = self.now;
+        let before = self.state.clone();
+        let mut changed = expires && self.model.expire(now);
+        let (transition, results) = decide(&before, &self.limits, now, expires, requests);
+        for (request, result) in requests.iter().zip(&results) {
+            let expected = self.model.apply(request, now, &mut changed, &self.limits);
+            assert_eq!(told(result), expected, "{request:?}");
+        }
+        let accepted = requests.iter().zip(&results).filter(|(_, r)| r.is_ok());
+        let accepted: Vec<Request> = accepted.map(|(request, _)| request.clone()).collect();
+        let (without, _) = decide(&before, &self.limits, now, expires, &accepted);
+        assert_eq!(transition, without, "a rejected command leaves no trace");
+        self.replay(&transition, changed);
+        self.compare_one_by_one(before, expires, &accepted);
+    }
+
+    fn say_again(&mut self, pick: usize, other: Option<Report>) {
+        let count = self.model.statuses.len();
+        let Some(status) = self.model.statuses.get(pick % count.max(1)) else {
+            return;
+        };
+        let speaker = Speaker {
+            unit: UnitName::new(&status.unit).unwrap(),
+            incarnation: Some(status.incarnation),
+        };
+        let new = NewStatus {
+            component: PartName::new(&status.component).unwrap(),
+            key: PartName::new(&status.key).unwrap(),
+            report: status.report.clone(),
+            observe_time: None,
+        };
+        let kind = status.kind;
+        let reports = [Some(status.report.clone()), other].into_iter().flatten();
+        let requests = reports.map(|report| {
+            let new = NewStatus {
+                report,
+                ..new.clone()
+            };
+            Request {
+                id: None,
+                command: Command::Report(speaker.clone(), kind, new),
+            }
+        });
+        self.commit(false, &requests.collect::<Vec<_>>());
+    }
+
+    /// The same commands, each in a commit of its own: other revisions, and history in full.
+    fn compare_one_by_one(&self, mut state: AppState, expires: bool, requests: &[Request]) {
+        let mut commit = |expires: bool, requests: &[Request]| {
+            let (transition, _) = decide(&state, &self.limits, self.now, expires, requests);
+            state.replay(&transition);
+        };
+        commit(expires, &[]);
+        for request in requests {
+            commit(false, std::slice::from_ref(request));
+        }
+        let units = |s: &AppState| Vec::from_iter(s.units_after(None).map(own_pair));
+        assert_eq!(units(&state), units(&self.state));
+        let first = StatusKey::first_of(&UnitName::application());
+        let statuses = |s: &AppState| Vec::from_iter(s.statuses_from(&first).map(own_pair));
+        assert_eq!(statuses(&state), statuses(&self.state));
+        let (one, all) = (state.head(), self.state.head());
+        assert_eq!(one.config, all.config);
+        assert_eq!(one.application_status, all.application_status);
+        assert_eq!(one.deleted, all.deleted);
+        let shown = |s: &AppState| {
+            let mut summary = s.head().summary.clone();
+            summary.since = Timestamp(0);
+            summary
+        };
+        assert_eq!(shown(&state), shown(&self.state));
+        assert!(ranked(&state) == ranked(&self.state));
+    }
+
+    /// Until nothing is due: how often must be known beforehand.
+    fn expire(&mut self) {
+        for round in 0.. {
+            assert!(round < 3, "time alone never comes to an end");
+            let changed = self.model.expire(self.now);
+            let (transition, _) = decide(&self.state, &self.limits, self.now, true, &[]);
+            self.replay(&transition, changed);
+            let due = self.state.next_due();
+            if due.is_none_or(|at| self.now < at.0) {
+                return;
+            }
+        }
+    }
+
+    fn lose(&mut self, unit: &UnitName) {
+        let changed = self.model.lose(unit.as_str(), self.now);
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+        draft.lose_unit(unit);
+        let transition = draft.finish();
+        self.replay(&transition, changed);
+    }
+
+    fn delete(&mut self, id: Option<&Arc<str>>) {
+        let expected = self.model.delete(id.map(|id| &**id), self.now);
+        let revision = self.state.head().revision;
+        match delete(&self.state, id, Timestamp(self.now)) {
+            Ok((transition, outcome)) => {
+                assert_eq!(told(&Ok(outcome)), expected);
+                if let Some(transition) = transition {
+                    // The model has counted it already.
+                    self.model.revision = revision.0;
+                    self.replay(&transition, true);
+                }
+            }
+            Err(rejected) => assert_eq!(told(&Err(rejected)), expected),
+        }
+    }
+
+    fn restart(&mut self) {
+        self.state = self.store.load();
+        for status in &mut self.model.statuses {
+            let kept = self.store.statuses.iter();
+            let mut kept = kept.filter(|(key, _)| crate::properties::same_key(key, status));
+            let kept = kept.next().unwrap().1;
+            status.ends = kept.expire_time.map(|at| at.0);
+            if let (Some(ends), Some(ttl), false) = (status.ends, status.report.ttl, status.stale) {
+                status.ends = Some(ends.max(self.now + millis(ttl)));
+            }
+        }
+        let earliest = self.now + millis(self.model.config.lost_after);
+        for unit in &mut self.model.units {
+            let kept = &self.store.units[&UnitName::new(&unit.name).unwrap()];
+            unit.silence_ends = kept.silence_ends.map(|at| at.0.max(earliest));
+        }
+        self.state.grant_grace(Timestamp(self.now));
+        self.replica = self.state.clone();
+        self.graced = true;
+    }
+
+    fn replay(&mut self, transition: &Transition, changed: bool) {
+        let before = self.state.head().clone();
+        let head = &transition.head;
+        assert_eq!(transition.base, before.revision);
+        assert_eq!(head.revision.0, before.revision.0 + u64::from(changed));
+        assert_eq!(
+            head.next_event,
+            before.next_event + transition.events.len() as u64
+        );
+        assert!(
+            changed || transition.events.is_empty(),
+            "an event of nothing"
+        );
+        for event in &transition.events {
+            assert_eq!(event.revision, head.revision);
+            assert_eq!(event.time.0, self.now);
+        }
+        self.model.revision += u64::from(changed);
+        self.state.replay(transition);
+        self.replica.replay(transition);
+        assert_eq!(self.state, self.replica);
+        if transition.is_durable() {
+            self.store.commit(transition);
+        }
+        crate::properties::check_since(&before, self);
+        crate::properties::check(self);
+    }
+}
+
+fn decide(
+    state: &AppState,
+    limits: &Limits,
+    now: u64,
+    expires: bool,
+    requests: &[Request],
+) -> (Transition, Vec<Result<Outcome, Rejected>>) {
+    let mut draft = Draft::new(state, limits, Timestamp(now));
+    if expires {
+        expire(&mut draft);
+    }
+    let results = requests.iter().map(|request| apply(&mut draft, request));
+    let results = results.collect();
+    (draft.finish(), results)
+}
+
+/// A result in the words of the model.
+fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static str> {
+    match result {
+        Ok(outcome) => Ok(model::Outcome {
+            revision: outcome.revision.0,
+            changed: outcome.changed,
+            removed: outcome.removed,
+        }),
+        Err(Rejected::ApplicationNotFound) => Err("no application"),
+        Err(Rejected::UnitNotFound { .. }) => Err("no unit"),
+        Err(Rejected::StaleIncarnation { .. }) => Err("stale incarnation"),
+        Err(Rejected::LimitExceeded { .. }) => Err("limit"),
+        Err(Rejected::NotLeader { .. }) => Err("does not lead"),
+    }
+}
+
+fn own_pair<K: Clone, V: Clone>((key, value): (&K, &V)) -> (K, V) {
+    (key.clone(), value.clone())
+}
+
+pub fn ranked(state: &AppState) -> Vec<bellwether::domain::rank::Rank> {
+    state.ranked().cloned().collect()
+}

@@ -1,0 +1,325 @@
+//! Scenarios as text: `tests/scripts/*.txt`. Each command is followed by what it prints, indented;
+//! `UPDATE=1` writes what is printed now.
+//!
+//! ```text
+//! t=5s report web/0 db blocked "add a relation" action="juju integrate web db" ttl=90s
+//! + report web/1 db active          (in the same commit as the line before)
+//! replace web/0 ; db active "ok" ; cache waiting "warming up"
+//! clear web/0 component=db kind=push
+//! configure policy=openstack leader=web/0 lost_units=blocked lost_after=60s default_ttl=90s
+//! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
+//! remove-unit web/0        delete        expire        show        why        log
+//! ```
+//!
+//! `t=` moves the clock, `id=` gives a request id, `incarnation=` names the worker, `-` is no
+//! component.
+#![allow(clippy::unwrap_used)] // here a panic is how a test fails
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bellwether::domain::app::AppState;
+use bellwether::domain::apply::{apply, delete};
+use bellwether::domain::command::{Command, Request};
+use bellwether::domain::derive::{Contribution, derive};
+use bellwether::domain::draft::Draft;
+use bellwether::domain::expire::expire;
+use bellwether::domain::limits::Limits;
+use bellwether::domain::name::AppName;
+use bellwether::domain::rank::Origin;
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Freshness, Level, advice};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::{StatusEvent, Transition};
+
+#[path = "scripts/line.rs"]
+mod line;
+use line::Line;
+
+#[test]
+fn scripts() {
+    let update = std::env::var_os("UPDATE").is_some();
+    let mut differ = Vec::new();
+    for path in paths() {
+        let wanted = std::fs::read_to_string(&path).unwrap();
+        let found = play(&wanted);
+        if found == wanted {
+            continue;
+        }
+        if update {
+            std::fs::write(&path, &found).unwrap();
+            continue;
+        }
+        let mut lines = wanted.lines().zip(found.lines()).enumerate();
+        let first = lines.find(|(_, (wanted, found))| wanted != found);
+        differ.push(match first {
+            Some((n, (wanted, found))) => {
+                format!(
+                    "{}:{}\n  wanted {wanted}\n  found  {found}",
+                    path.display(),
+                    n + 1
+                )
+            }
+            None => format!("{}: one is longer than the other\n{found}", path.display()),
+        });
+    }
+    assert!(
+        differ.is_empty(),
+        "{}\n(UPDATE=1 writes what is found)",
+        differ.join("\n")
+    );
+}
+
+fn paths() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path());
+    let mut paths: Vec<PathBuf> = entries.collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "txt"));
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths
+}
+
+/// The script with what it prints now.
+fn play(script: &str) -> String {
+    let mut stage = Stage {
+        now: Timestamp(0),
+        state: AppState::empty(AppName::new("", "web").unwrap(), Revision(0)),
+        history: Vec::new(),
+        told: 0,
+    };
+    let lines = script.lines().filter(|line| !line.starts_with("  "));
+    let mut lines = lines.peekable();
+    let mut out = String::new();
+    while let Some(line) = lines.next() {
+        writeln!(out, "{line}").unwrap();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let mut batch = vec![Line::parse(line)];
+        while let Some(more) = lines.next_if(|line| line.starts_with("+ ")) {
+            writeln!(out, "{more}").unwrap();
+            batch.push(Line::parse(more.trim_start_matches("+ ")));
+        }
+        for said in stage.play(&batch).lines() {
+            writeln!(out, "  {said}").unwrap();
+        }
+    }
+    out
+}
+
+struct Stage {
+    now: Timestamp,
+    state: AppState,
+    history: Vec<StatusEvent>,
+    /// Lines of history that `log` has printed.
+    told: usize,
+}
+
+impl Stage {
+    /// Plays lines that belong into one commit; says what they print.
+    fn play(&mut self, batch: &[Line]) -> String {
+        if let Some(time) = batch[0].duration("t") {
+            let now = Timestamp(0).after(time);
+            assert!(self.now <= now, "the clock never goes back");
+            self.now = now;
+        }
+        match batch[0].word(0) {
+            "show" => self.show(),
+            "why" => self.why(),
+            "log" => self.log(),
+            "expire" => self.expire(),
+            "delete" => self.delete(batch[0].option("id")),
+            _ => self.commit(batch),
+        }
+    }
+
+    fn commit(&mut self, batch: &[Line]) -> String {
+        let mut out = String::new();
+        let limits = Limits::default();
+        let before = self.state.clone();
+        let mut draft = Draft::new(&before, &limits, self.now);
+        for line in batch {
+            let command = line.command();
+            let command = command.unwrap_or_else(|| panic!("no command {:?}", line.words));
+            let advice = match &command {
+                Command::Report(_, _, new) => advice(&new.report),
+                _ => Vec::new(),
+            };
+            let id = line.option("id").map(Arc::from);
+            match apply(&mut draft, &Request { id, command }) {
+                Ok(outcome) => {
+                    let revision = outcome.revision;
+                    let changed = if outcome.changed { "" } else { "nothing new, " };
+                    write!(out, "{changed}revision {revision}").unwrap();
+                    if outcome.removed != 0 {
+                        write!(out, ", {} removed", outcome.removed).unwrap();
+                    }
+                    out.push('\n');
+                    advice
+                        .iter()
+                        .for_each(|a| writeln!(out, "advice: {a}").unwrap());
+                }
+                Err(rejected) => writeln!(out, "rejected: {rejected}").unwrap(),
+            }
+        }
+        let transition = draft.finish();
+        if transition.is_durable() && !transition.moves_revision() {
+            out.push_str("written, and nobody is told\n");
+        }
+        self.replay(&transition);
+        out
+    }
+
+    fn expire(&mut self) -> String {
+        let from = self.history.len();
+        loop {
+            let before = self.state.clone();
+            let limits = Limits::default();
+            let mut draft = Draft::new(&before, &limits, self.now);
+            expire(&mut draft);
+            self.replay(&draft.finish());
+            if self.state.next_due().is_none_or(|at| self.now < at) {
+                break;
+            }
+        }
+        let events: String = self.history[from..].iter().map(event).collect();
+        let due = self.state.next_due();
+        let due = due.map_or_else(|| "never".to_string(), |at| format!("at {}", time(at)));
+        format!("{events}looks again {due}")
+    }
+
+    fn delete(&mut self, id: Option<&str>) -> String {
+        let id = id.map(Arc::from);
+        match delete(&self.state, id.as_ref(), self.now) {
+            Ok((transition, outcome)) => {
+                transition.iter().for_each(|t| self.replay(t));
+                format!("revision {}, {} removed", outcome.revision, outcome.removed)
+            }
+            Err(rejected) => format!("rejected: {rejected}"),
+        }
+    }
+
+    fn replay(&mut self, transition: &Transition) {
+        self.state.replay(transition);
+        self.history.extend(transition.events.iter().cloned());
+    }
+
+    // === reading ===
+
+    fn show(&self) -> String {
+        let head = self.state.head();
+        if !self.state.exists() {
+            return format!("web is not known | revision {}", head.revision);
+        }
+        let summary = &head.summary;
+        let mut out = format!(
+            "web is {} since {}",
+            summary.level.word(),
+            time(summary.since)
+        );
+        if !summary.message.is_empty() {
+            write!(out, ": {}", summary.message).unwrap();
+        }
+        write!(out, "\n  | {}", summary.rule.words(&head.config.policy)).unwrap();
+        if !summary.action.is_empty() {
+            write!(out, "\n  | action: {}", summary.action).unwrap();
+        }
+        let units = self.state.units_after(None).map(|(name, unit)| {
+            let strongest = self.state.strongest_of(name);
+            let level = strongest.map_or(Level::Unknown, |rank| rank.level);
+            let star = if head.leader() == Some(name) { "*" } else { "" };
+            let fresh = match unit.freshness() {
+                Freshness::Fresh => String::new(),
+                stale => format!(" ({})", format!("{stale:?}").to_lowercase()),
+            };
+            format!("{name}{star} {}{fresh}", level.word())
+        });
+        let units: Vec<String> = units.collect();
+        let units = if units.is_empty() {
+            "no units".to_string()
+        } else {
+            units.join(", ")
+        };
+        write!(out, "\n  | {units}").unwrap();
+        out
+    }
+
+    fn why(&self) -> String {
+        let derived = derive(&self.state, 10);
+        let mut out = String::new();
+        if let Some(winner) = &derived.winner {
+            writeln!(out, "winner  {}", contribution(winner)).unwrap();
+        }
+        for other in &derived.others {
+            let line = contribution(other);
+            writeln!(out, "beaten  {line}  <- {}", other.beaten_by).unwrap();
+        }
+        if derived.silent_count != 0 {
+            writeln!(out, "silent  {}", derived.silent_count).unwrap();
+        }
+        if out.is_empty() {
+            out.push_str("nothing contributes");
+        }
+        out
+    }
+
+    /// What happened since it was last printed.
+    fn log(&mut self) -> String {
+        let events: String = self.history[self.told..].iter().map(event).collect();
+        self.told = self.history.len();
+        match events.as_str() {
+            "" => "nothing happened".to_string(),
+            _ => events,
+        }
+    }
+}
+
+fn contribution(one: &Contribution) -> String {
+    let key = &one.rank.key;
+    let mut out = match (one.rank.origin, key.unit.as_str()) {
+        (Origin::Leader, _) => "the leader".to_string(),
+        (_, unit) => unit.to_string(),
+    };
+    for name in [&key.component, &key.key] {
+        if !name.as_str().is_empty() {
+            write!(out, " {}", name.as_str()).unwrap();
+        }
+    }
+    write!(out, " {}", one.rank.level.word()).unwrap();
+    if !one.words.message.is_empty() {
+        write!(out, ": {}", one.words.message).unwrap();
+    }
+    out
+}
+
+fn event(event: &StatusEvent) -> String {
+    let mut out = format!("{} #{} ", time(event.time), event.revision);
+    match &event.subject {
+        None => out.push_str("web"),
+        Some(subject) if subject.unit.is_application() => out.push_str("the leader"),
+        Some(subject) => {
+            write!(out, "{}", subject.unit).unwrap();
+            for name in [&subject.component, &subject.key] {
+                if !name.as_str().is_empty() {
+                    write!(out, " {}", name.as_str()).unwrap();
+                }
+            }
+        }
+    }
+    let word = |level: Option<Level>| level.map_or("none", Level::word);
+    if event.from.is_some() || event.to.is_some() {
+        write!(out, " {} -> {}", word(event.from), word(event.to)).unwrap();
+    }
+    if !event.message.is_empty() {
+        write!(out, ": {}", event.message).unwrap();
+    }
+    format!("{out} ({:?})\n", event.cause)
+}
+
+fn time(at: Timestamp) -> String {
+    format!("t={}s", at.0 / 1000)
+}
