@@ -36,6 +36,9 @@ mod batch;
 mod file;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 /// Transitions that wait or are being written: several groups, so that the disk always has a next one.
 const QUEUE_MAX: usize = 1024;
 
