@@ -1,6 +1,7 @@
 //! The power goes, the disk is full, the disk fails: nothing acknowledged is lost, and it recovers by itself.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
@@ -9,6 +10,8 @@ use crate::store::conformance::driver::{Recorder, Told, mk_app, mk_report};
 
 use super::disk::{Disk, ENOSPC};
 use super::*;
+
+const CRASHES: usize = 40;
 
 /// Opens what a crash left, and holds it against what was acknowledged before.
 async fn check_after_crash(image: &[u8], acknowledged: &BTreeMap<String, Revision>) {
@@ -35,38 +38,40 @@ async fn power_loss_takes_nothing_acknowledged() {
     let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.open_file()).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     let acknowledged = Arc::new(Mutex::new(BTreeMap::new()));
+    let enough = Arc::new(AtomicBool::new(false));
     let tasks = (0..4).map(|n| {
         let (store, acknowledged) = (store.clone(), acknowledged.clone());
+        let enough = enough.clone();
         tokio::spawn(async move {
             let name = format!("app-{n}");
             let mut driver = Driver::new(&store, &name).await;
-            for i in 1..=60 {
-                driver.report("u/0", &i.to_string()).await;
-                let revision = driver.revision();
-                acknowledged.lock().unwrap().insert(name.clone(), revision);
+            while !enough.load(Ordering::Relaxed) {
+                let next = driver.revision().next();
+                driver.report("u/0", &next.to_string()).await;
+                acknowledged.lock().unwrap().insert(name.clone(), next);
+                // Lets the crashes come in between also where memory is quicker than they are.
+                tokio::task::yield_now().await;
             }
         })
     });
     let tasks: Vec<_> = tasks.collect();
-    let mut crashes = 0_u64;
-    while !tasks.iter().all(|task| task.is_finished()) {
+    let mut dice = 1_u64;
+    for _ in 0..CRASHES {
         // What is acknowledged before the power goes; more may come in between, and may be there.
         let known = acknowledged.lock().unwrap().clone();
-        let mut dice = 0x9e37_79b9_u64.wrapping_mul(crashes + 1);
         let image = disk.after_power_loss(|| {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             dice >> 63 == 1
         });
         check_after_crash(&image, &known).await;
-        crashes += 1;
     }
+    enough.store(true, Ordering::Relaxed);
     for task in tasks {
         task.await.unwrap();
     }
     let known = acknowledged.lock().unwrap().clone();
     assert_eq!(known.len(), 4);
     check_after_crash(&disk.after_power_loss(|| false), &known).await;
-    assert!(0 < crashes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,20 +126,27 @@ async fn a_full_disk_is_said_and_recovered_from() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_refused_but_applied_is_told() {
     let dir = TempDir::new().unwrap();
-    let options = Options {
-        retry_interval: Duration::from_millis(1),
-        ..mk_options()
-    };
-    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir.path(), options).unwrap());
+    let disk = Disk::default();
+    let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.open_file()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
     let recorder = Recorder::on(&store);
     let mut web = Driver::new(&store, "web").await;
     web.report("web/0", "one").await;
     let transition = Arc::new(web.draft(mk_report("web/0", "two")));
-    store.commit(transition.clone()).await.unwrap();
-    let again = store.commit(transition).await;
-    let current = Revision(2);
-    assert_eq!(again, Err(CommitError::Conflict { current }));
+    disk.lie_once();
+    let refused = store.commit(transition.clone()).await;
+    let unavailable = matches!(refused, Err(CommitError::Unavailable { .. }));
+    assert!(unavailable, "{refused:?}");
+
+    until("it recovers", || store.health().is_ok()).await;
     assert_eq!(recorder.positions(), [1, 2]);
+    let current = Revision(2);
+    let again = store.commit(transition).await;
+    assert_eq!(again, Err(CommitError::Conflict { current }));
+    let mut web = Driver::new(&store, "web").await;
+    web.report("web/0", "three").await;
+    assert_eq!(recorder.positions(), [1, 2, 3]);
+    store.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

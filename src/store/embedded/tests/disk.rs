@@ -10,6 +10,8 @@ use crate::store::embedded::file::OpenFile;
 
 /// What the operating system says of a full disk.
 pub(super) const ENOSPC: i32 = 28;
+/// What it says of a disk that fails.
+const EIO: i32 = 5;
 
 /// See the module. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +26,7 @@ struct Content {
     /// What was done since.
     unsynced: Vec<Step>,
     failing: Option<i32>,
+    lying: bool,
     refused: usize,
 }
 
@@ -66,6 +69,11 @@ impl Disk {
     /// From now on every write fails with this error of the operating system, or none does.
     pub(super) fn fail(&self, errno: Option<i32>) {
         self.content().failing = errno;
+    }
+
+    /// The next sync is done, and then said to have failed.
+    pub(super) fn lie_once(&self) {
+        self.content().lying = true;
     }
 
     /// How often something was refused.
@@ -130,7 +138,10 @@ impl StorageBackend for Disk {
         content.refuse()?;
         content.synced = content.seen.clone();
         content.unsynced.clear();
-        Ok(())
+        match std::mem::take(&mut content.lying) {
+            true => Err(io::Error::from_raw_os_error(EIO)),
+            false => Ok(()),
+        }
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
