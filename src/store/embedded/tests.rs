@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-use crate::store::conformance::driver::{Driver, Recorder, mk_report};
+use crate::store::conformance::driver::{Driver, Recorder, Told, mk_report};
 use crate::store::conformance::test_all;
 use crate::store::{Change, Position};
 
@@ -14,6 +14,7 @@ use super::*;
 mod crash;
 mod damage;
 mod disk;
+mod formats;
 
 fn mk_options() -> Options {
     Options {

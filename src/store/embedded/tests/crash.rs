@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
 use crate::domain::status::StatusKey;
-use crate::store::conformance::driver::{Recorder, Told, mk_app, mk_report};
+use crate::store::conformance::driver::mk_app;
 
 use super::disk::{Disk, ENOSPC};
 use super::*;

@@ -163,7 +163,7 @@ async fn a_newer_format_is_named() {
     let newer = u32::from(FORMAT) + 1;
     tamper(dir.path(), META, META_FORMAT, &newer.to_le_bytes());
     let error = EmbeddedStore::open(dir.path(), mk_options()).err().unwrap();
-    let known = FORMAT.into();
+    let known = u32::from(FORMAT);
     assert!(
         matches!(error, OpenError::TooNew { found, known: k, .. } if found == newer && k == known),
         "{error:?}"
