@@ -80,16 +80,22 @@ pub fn delete(
         revision,
         update_time: now,
         next_event: old.next_event + 1,
+        lease_epoch: old.lease_epoch,
         ..Head::empty(revision)
     };
-    let remembered = Some(Remembered { time: now, outcome });
+    // The answers that stand outlive it: a late duplicate must not bring it back.
+    let kept = state
+        .requests
+        .standing(now)
+        .map(|(id, answer)| (id.clone(), *answer));
+    let own = id.map(|id| (id.clone(), Remembered { time: now, outcome }));
+    let answers = kept.chain(own);
     let transition = Transition {
         app: state.name.clone(),
         base: old.revision,
         head,
-        writes: id
-            .map(|id| Write::Request(id.clone(), remembered))
-            .into_iter()
+        writes: answers
+            .map(|(id, answer)| Write::Request(id, Some(answer)))
             .collect(),
         events: vec![event],
         heard: Heard::default(),

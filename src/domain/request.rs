@@ -47,6 +47,12 @@ impl RequestLog {
         self.get(id).filter(|answer| !is_too_old(answer.time, now))
     }
 
+    /// The answers that stand at `now`.
+    pub fn standing(&self, now: Timestamp) -> impl Iterator<Item = (&Arc<str>, &Remembered)> {
+        let all = self.answers.iter();
+        all.filter(move |(_, answer)| !is_too_old(answer.time, now))
+    }
+
     /// The answer kept for this id, however old.
     pub fn get(&self, id: &str) -> Option<&Remembered> {
         self.answers.get(id)

@@ -213,10 +213,10 @@ mod tests {
         }
 
         #[test]
-        fn a_flipped_bit_is_noticed(status in mk_status(), at: proptest::sample::Index, bit in 0..8) {
+        fn a_flipped_bit_is_noticed(status in mk_status(), at: proptest::sample::Index, bit in 0..8u32) {
             let mut bytes = encode(&status);
             let at = at.index(bytes.len());
-            bytes[at] ^= 1 << bit;
+            bytes[at] ^= 1u8 << bit;
             prop_assert!(decode::<Status>(&bytes).is_err());
         }
 

@@ -36,8 +36,10 @@ mod batch;
 mod file;
 mod writer;
 
-/// Transitions that wait or are being written: several groups, so that the disk always has a next
-/// one.
+#[cfg(test)]
+mod tests;
+
+/// Transitions that wait or are being written: several groups, so that the disk always has a next one.
 const QUEUE_MAX: usize = 1024;
 
 /// What can be chosen.

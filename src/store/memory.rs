@@ -195,3 +195,14 @@ fn put<K: Clone + Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, value: Optio
         None => map.remove(key),
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::conformance::test_all;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn conforms() {
+        test_all(|retention| Arc::new(MemoryStore::new(retention))).await;
+    }
+}

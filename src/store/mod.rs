@@ -17,6 +17,9 @@ pub mod embedded;
 pub mod error;
 pub mod memory;
 
+#[cfg(test)]
+pub mod conformance;
+
 mod codec;
 mod heads;
 mod key;

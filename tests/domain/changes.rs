@@ -283,7 +283,7 @@ impl Model {
         }
     }
 
-    /// Nothing is left but the count of revisions and the answer.
+    /// Nothing is left but the count of revisions and the answers.
     pub fn delete(&mut self, id: Option<&str>, now: u64) -> Result<Outcome, Refusal> {
         if let Some(answer) = id.and_then(|id| self.answer(id, now)) {
             return Ok(answer);
@@ -298,6 +298,7 @@ impl Model {
         };
         *self = Model {
             revision: outcome.revision,
+            answers: std::mem::take(&mut self.answers),
             ..Model::default()
         };
         if let Some(id) = id {

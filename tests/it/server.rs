@@ -135,12 +135,8 @@ pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command
         .args(["serve", "--print-addresses", "json"])
-        .args([
-            "--grpc-listen",
-            "127.0.0.1:0",
-            "--ops-listen",
-            "127.0.0.1:0",
-        ])
+        .env("BELLWETHER_GRPC_LISTEN", "127.0.0.1:0")
+        .env("BELLWETHER_OPS_LISTEN", "127.0.0.1:0")
         .args(arguments)
         .env_remove("BELLWETHER_SERVER")
         .stdout(Stdio::piped())

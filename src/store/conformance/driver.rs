@@ -1,0 +1,216 @@
+//! One application driven from outside: drafts commands on what it knows, commits them, replays them.
+
+use std::sync::{Arc, Mutex};
+
+use crate::domain::app::{AppState, Unit};
+use crate::domain::apply::{apply, delete};
+use crate::domain::command::{Command, NewStatus, Request, Speaker};
+use crate::domain::draft::Draft;
+use crate::domain::limits::Limits;
+use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::revision::Revision;
+use crate::domain::status::{Kind, Level, Report, Status, StatusKey};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Transition;
+use crate::store::{Change, CommitError, Follower, NumberedEvent, Position, Store};
+
+/// See the module.
+pub struct Driver {
+    /// Where it is kept.
+    pub store: Arc<dyn Store>,
+    /// What is known of it here.
+    pub state: AppState,
+}
+
+impl Driver {
+    /// Starts from what the store has.
+    pub async fn new(store: &Arc<dyn Store>, name: &str) -> Driver {
+        let app = mk_app(name);
+        let records = store.load(&app).await.unwrap();
+        Driver {
+            store: store.clone(),
+            state: AppState::load(app, records),
+        }
+    }
+
+    /// Its revision as known here.
+    pub fn revision(&self) -> Revision {
+        self.state.head().revision
+    }
+
+    /// What the command would do now.
+    pub fn draft(&self, command: Command) -> Transition {
+        self.draft_all([command])
+    }
+
+    /// What the commands would do now, in one transition.
+    pub fn draft_all(&self, commands: impl IntoIterator<Item = Command>) -> Transition {
+        let requests = commands
+            .into_iter()
+            .map(|command| Request { id: None, command });
+        self.draft_requests(requests, self.store.now())
+    }
+
+    /// What the requests would do at a time.
+    pub fn draft_requests(
+        &self,
+        requests: impl IntoIterator<Item = Request>,
+        now: Timestamp,
+    ) -> Transition {
+        let limits = Limits::default();
+        let mut draft = Draft::new(&self.state, &limits, now);
+        for request in requests {
+            apply(&mut draft, &request).unwrap();
+        }
+        draft.finish()
+    }
+
+    /// Commits, and replays if that went well.
+    pub async fn commit(&mut self, transition: Transition) -> Result<(), CommitError> {
+        let transition = Arc::new(transition);
+        self.store.commit(transition.clone()).await?;
+        self.state.replay(&transition);
+        Ok(())
+    }
+
+    /// Does a command that the store must take.
+    pub async fn run(&mut self, command: Command) {
+        let transition = self.draft(command);
+        self.commit(transition).await.unwrap();
+    }
+
+    /// Pushes one status of a unit.
+    pub async fn report(&mut self, unit: &str, message: &str) {
+        self.run(mk_report(unit, message)).await;
+    }
+
+    /// Deletes the application.
+    pub async fn delete(&mut self) {
+        let (transition, _) = delete(&self.state, None, self.store.now()).unwrap();
+        self.commit(transition.unwrap()).await.unwrap();
+    }
+
+    /// The state as the store has it.
+    pub async fn reload(&self) -> AppState {
+        let app = self.state.name.clone();
+        let records = self.store.load(&app).await.unwrap();
+        AppState::load(app, records)
+    }
+
+    /// The store has what was replayed here. Only for states that no repeat has touched.
+    pub async fn check(&self) {
+        let stored = self.reload().await;
+        assert_eq!(*stored.head(), *self.state.head());
+        assert_eq!(as_stored(&stored), as_stored(&self.state));
+        let scratch = stored.contributions_from_scratch();
+        assert_eq!(scratch, self.state.contributions_from_scratch());
+        assert_eq!(scratch, self.state.ranked().cloned().collect());
+    }
+
+    /// Its whole history, newest first.
+    pub async fn events(&self) -> Vec<NumberedEvent> {
+        let events = self.store.events(&self.state.name, None, usize::MAX);
+        events.await.unwrap()
+    }
+}
+
+/// Units and statuses, but for what a state knows better than the store.
+fn as_stored(state: &AppState) -> (Vec<(UnitName, Unit)>, Vec<(StatusKey, Status)>) {
+    let units = state.units_after(None).map(|(name, unit)| {
+        let last_seen = Timestamp::default();
+        let unit = Unit {
+            last_seen,
+            ..unit.clone()
+        };
+        (name.clone(), unit)
+    });
+    let first = StatusKey::first_of(&UnitName::application());
+    let statuses = state.statuses_from(&first).map(|(key, status)| {
+        let mut status = (**status).clone();
+        status.expire_time_written = None;
+        ((**key).clone(), status)
+    });
+    (units.collect(), statuses.collect())
+}
+
+/// An application of the suite's namespace.
+pub fn mk_app(name: &str) -> AppName {
+    AppName::new("test", name).unwrap()
+}
+
+/// A unit without incarnation.
+pub fn mk_speaker(unit: &str) -> Speaker {
+    Speaker {
+        unit: UnitName::new(unit).unwrap(),
+        incarnation: None,
+    }
+}
+
+/// A status without key.
+pub fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
+    NewStatus {
+        component: PartName::new(component).unwrap(),
+        key: PartName::default(),
+        report: Report {
+            level,
+            message: message.into(),
+            ..Report::default()
+        },
+        observe_time: None,
+    }
+}
+
+/// A push of one status.
+pub fn mk_report(unit: &str, message: &str) -> Command {
+    let status = mk_status("workload", Level::Active, message);
+    Command::Report(mk_speaker(unit), Kind::Push, status)
+}
+
+/// What a follower was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Application, where it stands, its revision, whether it is deleted.
+    Changed(String, Position, Revision, bool),
+    /// Up to where.
+    Forgotten(Position),
+}
+
+/// A follower that writes down what it is told.
+#[derive(Default)]
+pub struct Recorder(Mutex<Vec<Told>>);
+
+impl Recorder {
+    /// One that follows the store from now on.
+    pub fn on(store: &Arc<dyn Store>) -> Arc<Recorder> {
+        let recorder = Arc::new(Recorder::default());
+        store.follow(recorder.clone());
+        recorder
+    }
+
+    /// Everything so far, in order.
+    pub fn told(&self) -> Vec<Told> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Where the changes told so far stand.
+    pub fn positions(&self) -> Vec<u64> {
+        let told = self.told();
+        let changed = told.iter().filter_map(|told| match told {
+            Told::Changed(_, position, ..) => Some(position.0),
+            Told::Forgotten(_) => None,
+        });
+        changed.collect()
+    }
+}
+
+impl Follower for Recorder {
+    fn changed(&self, change: &Change) {
+        let (app, head) = (change.app.application().to_string(), &change.head);
+        let told = Told::Changed(app, change.position, head.revision, head.deleted);
+        self.0.lock().unwrap().push(told);
+    }
+
+    fn forgotten(&self, up_to: Position) {
+        self.0.lock().unwrap().push(Told::Forgotten(up_to));
+    }
+}

@@ -1,0 +1,221 @@
+//! What is stored is what was decided, whoever decided it and however often.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::app::{AppState, Mode};
+use crate::domain::apply::{apply, delete};
+use crate::domain::command::{Claim, Command, NewApplicationStatus, Request, Speaker};
+use crate::domain::draft::Draft;
+use crate::domain::expire::expire;
+use crate::domain::limits::Limits;
+use crate::domain::name::UnitName;
+use crate::domain::policy::{ConfigPatch, LostUnits, Policy};
+use crate::domain::revision::Revision;
+use crate::domain::status::{Kind, Level};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Transition;
+use crate::store::{CommitError, Store};
+
+use super::driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
+
+pub(super) async fn writers_of_one_application_take_turns(store: Arc<dyn Store>) {
+    const WRITERS: u64 = 8;
+    const COMMITS: u64 = 15;
+    let tasks = (0..WRITERS).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let unit = format!("u/{n}");
+            for i in 1..=COMMITS {
+                loop {
+                    let mut driver = Driver::new(&store, "web").await;
+                    let before = driver.revision();
+                    let report = driver.draft(mk_report(&unit, &format!("{i}")));
+                    match driver.commit(report).await {
+                        Ok(()) => break,
+                        Err(CommitError::Conflict { current }) => assert!(before < current),
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let end = Driver::new(&store, "web").await;
+    assert_eq!(end.revision(), Revision(WRITERS * COMMITS));
+    for n in 0..WRITERS {
+        let unit = UnitName::new(&format!("u/{n}")).unwrap();
+        let (_, status) = end.state.statuses_of(&unit, None).next().unwrap();
+        assert_eq!(*status.report.message, *COMMITS.to_string());
+    }
+    let events = end.events().await;
+    let numbers: Vec<u64> = events.iter().map(|e| e.number).rev().collect();
+    let expected: Vec<u64> = (0..end.state.head().next_event).collect();
+    assert_eq!(numbers, expected);
+}
+
+pub(super) async fn many_applications_at_once(store: Arc<dyn Store>) {
+    let tasks = (0..300).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut driver = Driver::new(&store, &format!("app-{n}")).await;
+            for word in ["one", "two", "three"] {
+                driver.report("u/0", word).await;
+            }
+            driver.check().await;
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let recorder = Recorder::on(&store);
+    assert_eq!(recorder.told().len(), 300);
+    assert_eq!(recorder.positions().last(), Some(&900));
+}
+
+pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
+    let mut web = Driver::new(&store, "web").await;
+    let recorder = Recorder::on(&store);
+    let mut status = mk_status("workload", Level::Active, "here");
+    status.report.ttl = Some(Duration::from_secs(60));
+    let report = Command::Report(mk_speaker("web/0"), Kind::Push, status);
+    let start = store.now();
+    let repeat_at = async |web: &mut Driver, id: &str, seconds: u64| {
+        let request = Request {
+            id: Some(Arc::from(id)),
+            command: report.clone(),
+        };
+        let now = start.after(Duration::from_secs(seconds));
+        let transition = web.draft_requests([request], now);
+        web.commit(transition).await.unwrap();
+    };
+    repeat_at(&mut web, "first", 0).await;
+    let told = recorder.told();
+    repeat_at(&mut web, "second", 1).await;
+    repeat_at(&mut web, "third", 50).await;
+    assert_eq!(recorder.told(), told);
+    assert_eq!(web.revision(), Revision(1));
+
+    let records = store.load(&mk_app("web")).await.unwrap();
+    let ids: Vec<&str> = records.requests.iter().map(|(id, _)| &**id).collect();
+    assert_eq!(ids, ["first", "second", "third"]);
+    let deadline = start.after(Duration::from_secs(50 + 60));
+    assert_eq!(records.statuses[0].1.expire_time, Some(deadline));
+    assert_eq!(records.head, *web.state.head());
+    let told_again = Recorder::on(&store);
+    assert_eq!(told_again.told(), told);
+
+    // The answers that stand outlive a deletion, its own among them; nothing else does.
+    let id = Arc::from("last");
+    let now = store.now();
+    let (deletion, _) = delete(&web.state, Some(&id), now).unwrap();
+    web.commit(deletion.unwrap()).await.unwrap();
+    let records = store.load(&mk_app("web")).await.unwrap();
+    let ids: Vec<&str> = records.requests.iter().map(|(id, _)| &**id).collect();
+    assert_eq!(ids, ["first", "last", "second", "third"]);
+    assert!(records.units.is_empty() && records.statuses.is_empty());
+}
+
+/// A fixed walk through everything that can be asked of an application.
+pub(super) async fn what_is_loaded_is_what_was_replayed(store: Arc<dyn Store>) {
+    let mut web = Driver::new(&store, "web").await;
+    let mut dice = Dice(7);
+    let mut now = store.now();
+    for _ in 0..200 {
+        now = now.after(Duration::from_millis(dice.roll(400)));
+        let transition = match dice.roll(12) {
+            0 if web.state.exists() => {
+                let deleted = delete(&web.state, None, now);
+                deleted.unwrap().0.unwrap()
+            }
+            _ => asked(&mut dice, &web.state, now),
+        };
+        web.commit(transition).await.unwrap();
+        web.check().await;
+        // A state may look once more than needed, never once less.
+        let looks_at = |state: &AppState| state.next_due().map_or(u64::MAX, |at| at.0);
+        assert!(looks_at(&web.state) <= looks_at(&web.reload().await));
+    }
+}
+
+/// Lets time pass, and asks for a few things, of which some may be refused.
+fn asked(dice: &mut Dice, state: &AppState, now: Timestamp) -> Transition {
+    let limits = Limits::default();
+    let mut draft = Draft::new(state, &limits, now);
+    if dice.roll(3) == 0 {
+        expire(&mut draft);
+    }
+    for _ in 0..dice.roll(4) {
+        if let Some(request) = request(dice, state) {
+            let _ = apply(&mut draft, &request);
+        }
+    }
+    draft.finish()
+}
+
+/// Any request without a ttl: deadlines that a repeat moved are in memory alone.
+fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
+    let unit = format!("web/{}", dice.roll(12));
+    let message = format!("{}", "m".repeat(dice.roll(40) as usize));
+    let level = Level::ALL[dice.roll(7) as usize];
+    let speaker = mk_speaker(&unit);
+    let mut status = mk_status(["", "db", "net"][dice.roll(3) as usize], level, &message);
+    status.report.priority = dice.roll(3) as i32;
+    let command = match dice.roll(8) {
+        0..=3 => Command::Report(speaker, Kind::Push, status),
+        4 => {
+            let second = mk_status("second", Level::Waiting, &message);
+            let set = [mk_status("first", level, &message), second];
+            let set = set[..dice.roll(3) as usize].to_vec();
+            Command::Replace(speaker, None, set)
+        }
+        5 => Command::Configure(ConfigPatch {
+            policy: Some([Policy::Juju, Policy::OpenStack][dice.roll(2) as usize].clone()),
+            lost_units: Some([LostUnits::Ignore, LostUnits::Blocked][dice.roll(2) as usize]),
+            external_leader: Some(Some(UnitName::new(&unit).unwrap())),
+            ..ConfigPatch::default()
+        }),
+        6 => {
+            let leader = state.head().leader()?.clone();
+            Command::SetApplicationStatus(
+                Claim {
+                    unit: leader,
+                    lease_epoch: 0,
+                },
+                NewApplicationStatus {
+                    mode: [Mode::Contribute, Mode::Override][dice.roll(2) as usize],
+                    level,
+                    message: message.into(),
+                    reason: "".into(),
+                    action: "".into(),
+                    ttl: Some(Duration::from_secs(1 + dice.roll(5))),
+                    observe_time: None,
+                },
+            )
+        }
+        _ => {
+            let speaker = Speaker {
+                incarnation: Some(1 + dice.roll(1000) + state.head().revision.0 * 1000),
+                ..speaker
+            };
+            Command::Report(speaker, Kind::Pull, status)
+        }
+    };
+    Some(Request {
+        id: Some(Arc::from(format!("id-{}", dice.roll(1 << 40)))),
+        command,
+    })
+}
+
+/// The same numbers each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        let step = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = step.wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}

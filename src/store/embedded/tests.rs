@@ -1,0 +1,165 @@
+//! What the embedded store holds beyond the suite: it outlives its process, and says when it cannot be used.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex};
+
+use tempfile::TempDir;
+
+use crate::store::conformance::driver::{Driver, Recorder, Told, mk_report};
+use crate::store::conformance::test_all;
+use crate::store::{Change, Position};
+
+use super::*;
+
+mod crash;
+mod damage;
+mod disk;
+mod formats;
+
+fn mk_options() -> Options {
+    Options {
+        retry_interval: Duration::from_millis(5),
+        ..Options::default()
+    }
+}
+
+/// Waits until something holds, and fails if that takes too long.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    assert!(in_time.is_ok(), "not in time: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn conforms() {
+    let dirs = Mutex::new(Vec::new());
+    test_all(|retention| {
+        let dir = TempDir::new().unwrap();
+        let options = Options {
+            retention,
+            ..mk_options()
+        };
+        let store = EmbeddedStore::open(dir.path(), options).unwrap();
+        dirs.lock().unwrap().push(dir);
+        Arc::new(store)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_is_there_after_a_restart() {
+    let dir = TempDir::new().unwrap();
+    let options = Options {
+        retention: Retention {
+            tombstones_max: 1,
+            ..Retention::default()
+        },
+        ..mk_options()
+    };
+    let open = || EmbeddedStore::open(dir.path(), options.clone()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(open());
+    let mut web = Driver::new(&store, "web").await;
+    web.report("web/0", "one").await;
+    for name in ["gone", "left"] {
+        let mut app = Driver::new(&store, name).await;
+        app.report("u/0", "here").await;
+        app.delete().await;
+    }
+    web.report("web/1", "two").await;
+    let (epoch, events) = (store.epoch(), web.events().await);
+    let told = Recorder::on(&store).told();
+    assert_eq!(told.len(), 3);
+    let unknown = Driver::new(&store, "unknown").await.revision();
+    let time = store.now();
+    store.close().await;
+
+    let store: Arc<dyn Store> = Arc::new(open());
+    assert!(time <= store.now());
+    assert_eq!(store.epoch(), epoch);
+    assert_eq!(Recorder::on(&store).told(), told);
+    let mut again = Driver::new(&store, "web").await;
+    assert_eq!(again.state.head(), web.state.head());
+    assert_eq!(again.events().await, events);
+    assert_eq!(Driver::new(&store, "unknown").await.revision(), unknown);
+    let recorder = Recorder::on(&store);
+    again.report("web/2", "three").await;
+    assert_eq!(recorder.positions().last(), Some(&7));
+    again.check().await;
+}
+
+#[tokio::test]
+async fn time_goes_on_from_where_it_was() {
+    let dir = TempDir::new().unwrap();
+    let open = || EmbeddedStore::open(dir.path(), mk_options()).unwrap();
+    tokio::time::pause();
+    let store = open();
+    // As if the wall clock had been a day ahead, and was set back while we were away.
+    tokio::time::advance(Duration::from_secs(24 * 3600)).await;
+    let time = store.now();
+    tokio::time::resume();
+    drop(store);
+    assert!(time <= open().now());
+}
+
+#[test]
+fn a_second_one_is_refused_and_the_first_is_private() {
+    let dir = TempDir::new().unwrap();
+    let data = dir.path().join("state").join("bellwether");
+    let first = EmbeddedStore::open(&data, mk_options()).unwrap();
+    let error = EmbeddedStore::open(&data, mk_options()).err().unwrap();
+    assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
+    drop(first);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&data), 0o700);
+    assert_eq!(mode(&data.join("bellwether.redb")), 0o600);
+    let files = std::fs::read_dir(&data).unwrap().count();
+    assert_eq!(files, 1);
+    EmbeddedStore::open(&data, mk_options()).unwrap();
+}
+
+#[test]
+fn a_directory_that_cannot_be_is_said() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for dir in [file.path().to_path_buf(), file.path().join("below")] {
+        let error = EmbeddedStore::open(&dir, mk_options()).err().unwrap();
+        assert!(matches!(error, OpenError::Io { .. }), "{error:?}");
+    }
+}
+
+/// A follower with a bug.
+struct Panicking;
+
+impl Follower for Panicking {
+    fn changed(&self, _: &Change) {
+        panic!("no such key");
+    }
+
+    fn forgotten(&self, _: Position) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_the_writer_is_said() {
+    let dir = TempDir::new().unwrap();
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
+    store.follow(Arc::new(Panicking));
+    let mut web = Driver::new(&store, "web").await;
+    for _ in 0..3 {
+        let report = web.draft(mk_report("web/0", "one"));
+        let refused = web.commit(report).await;
+        let unavailable = matches!(refused, Err(CommitError::Unavailable { .. }));
+        assert!(unavailable, "{refused:?}");
+    }
+    until("it says so", || {
+        let said = store.health().err();
+        said.is_some_and(|said| said == "writer stopped by a panic: no such key")
+    })
+    .await;
+    store.close().await;
+    drop(store);
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
+    Driver::new(&store, "web").await.check().await;
+}

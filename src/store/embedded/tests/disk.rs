@@ -1,0 +1,150 @@
+//! A disk in memory that can be full, fail, and lose what was not synced.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use redb::{Builder, StorageBackend};
+
+use crate::store::embedded::file::OpenFile;
+
+/// What the operating system says of a full disk.
+pub(super) const ENOSPC: i32 = 28;
+/// What it says of a disk that fails.
+const EIO: i32 = 5;
+
+/// See the module. Clones are the same disk.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Disk(Arc<Mutex<Content>>);
+
+#[derive(Debug, Default)]
+struct Content {
+    /// As a process reads it.
+    seen: Vec<u8>,
+    /// As it was at the last sync.
+    synced: Vec<u8>,
+    /// What was done since.
+    unsynced: Vec<Step>,
+    failing: Option<i32>,
+    lying: bool,
+    refused: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Resize(u64),
+    Write(u64, Vec<u8>),
+}
+
+impl Step {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Step::Resize(len) => bytes.resize(*len as usize, 0),
+            Step::Write(at, data) => {
+                let (at, end) = (*at as usize, *at as usize + data.len());
+                if bytes.len() < end {
+                    bytes.resize(end, 0);
+                }
+                bytes[at..end].copy_from_slice(data);
+            }
+        }
+    }
+}
+
+impl Disk {
+    /// Takes the place of the file, with its content as it is when it is first opened.
+    pub(super) fn open_file(&self) -> OpenFile {
+        let disk = self.clone();
+        Arc::new(move |builder: &Builder, path: &Path| {
+            if disk.content().seen.is_empty() {
+                let bytes = std::fs::read(path)?;
+                let mut content = disk.content();
+                content.seen.clone_from(&bytes);
+                content.synced = bytes;
+            }
+            builder.create_with_backend(disk.clone())
+        })
+    }
+
+    /// From now on every write fails with this error of the operating system, or none does.
+    pub(super) fn fail(&self, errno: Option<i32>) {
+        self.content().failing = errno;
+    }
+
+    /// The next sync is done, and then said to have failed.
+    pub(super) fn lie_once(&self) {
+        self.content().lying = true;
+    }
+
+    /// How often something was refused.
+    pub(super) fn refused(&self) -> usize {
+        self.content().refused
+    }
+
+    /// What is on the disk after the power went: all that was synced, and of the rest whatever `keeps` says.
+    pub(super) fn after_power_loss(&self, mut keeps: impl FnMut() -> bool) -> Vec<u8> {
+        let content = self.content();
+        let mut bytes = content.synced.clone();
+        for step in content.unsynced.iter().filter(|_| keeps()) {
+            step.apply(&mut bytes);
+        }
+        bytes
+    }
+
+    fn content(&self) -> MutexGuard<'_, Content> {
+        self.0.lock().unwrap()
+    }
+
+    fn change(&self, step: Step) -> io::Result<()> {
+        let mut content = self.content();
+        content.refuse()?;
+        step.apply(&mut content.seen);
+        content.unsynced.push(step);
+        Ok(())
+    }
+}
+
+impl Content {
+    fn refuse(&mut self) -> io::Result<()> {
+        match self.failing {
+            None => Ok(()),
+            Some(errno) => {
+                self.refused += 1;
+                Err(io::Error::from_raw_os_error(errno))
+            }
+        }
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.content().seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let content = self.content();
+        let end = offset as usize + out.len();
+        let found = content.seen.get(offset as usize..end);
+        out.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(Step::Resize(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut content = self.content();
+        content.refuse()?;
+        content.synced = content.seen.clone();
+        content.unsynced.clear();
+        match std::mem::take(&mut content.lying) {
+            true => Err(io::Error::from_raw_os_error(EIO)),
+            false => Ok(()),
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.change(Step::Write(offset, data.to_vec()))
+    }
+}
