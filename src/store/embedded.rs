@@ -188,6 +188,9 @@ impl Store for EmbeddedStore {
     }
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        if !transition.is_durable() {
+            return self.shared.compare(&transition);
+        }
         let batch = Batch::encode(&transition);
         let gone = || match self.shared.health() {
             Err(reason) => self.shared.unavailable(reason),
@@ -199,7 +202,7 @@ impl Store for EmbeddedStore {
         let job = Job {
             batch,
             answer,
-            _room: room,
+            room,
         };
         let sent = self.queue().as_ref().is_some_and(|q| q.send(job).is_ok());
         if !sent {
@@ -262,6 +265,14 @@ impl Shared {
 
     fn health(&self) -> Result<(), String> {
         self.database().as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    /// Commits what there is nothing to write of: as of now, without waiting for what is being written.
+    fn compare(&self, transition: &Transition) -> Result<(), CommitError> {
+        self.health().map_err(|reason| self.unavailable(reason))?;
+        let Transition { app, base, .. } = transition;
+        let compared = self.published().heads.compare(app, *base);
+        compared.map_err(|current| CommitError::Conflict { current })
     }
 
     fn unavailable(&self, reason: String) -> CommitError {

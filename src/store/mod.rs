@@ -44,8 +44,8 @@ pub use error::{CommitError, OpenError, ReadError};
 ///   are forgotten, the oldest first, when there are too many, and their history with them; revisions go
 ///   on from above the highest one forgotten, so none is ever used twice.
 /// - **History.** Events are numbered from `head.next_event` downwards without gaps, and outlive the
-///   unit and the application. Older ones than [`Retention`] says are never told, and are removed for
-///   good by the next commit of the application.
+///   unit and the application. What [`Retention`] finds too much or too old is removed by the next
+///   commit of the application; what is too old is not told before that either.
 /// - **Time.** [`now`](Store::now) never goes back, also across restarts.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync + 'static {

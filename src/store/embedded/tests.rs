@@ -15,6 +15,7 @@ mod crash;
 mod damage;
 mod disk;
 mod formats;
+mod group;
 
 fn mk_options() -> Options {
     Options {
