@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 use crate::domain::time::Timestamp;
 
-/// The wall clock as it was at the start, moved on by time that only passes: a wall clock that is set
-/// back or forth while we run moves no deadline. Follows tokio's time where a test has paused it.
+/// The wall clock as it was at the start, moved on by time that only passes: a wall clock that is
+/// set back or forth while we run moves no deadline. Follows tokio's time where a test has paused
+/// it.
 #[derive(Debug)]
 pub struct Clock {
     start: Timestamp,
@@ -17,7 +18,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts at the wall clock, or at `floor` (the latest time told before a restart) if that is later.
+    /// Starts at the wall clock, or at `floor` (the latest time told before a restart) if that is
+    /// later.
     pub fn starting_from(floor: Timestamp) -> Clock {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH);
         let start = floor.max(Timestamp(0).after(wall.unwrap_or_default()));

@@ -1,8 +1,9 @@
-//! Records as bytes: `[format: u8][crc32 of the body: u32 LE][body: MessagePack, structs as arrays]`.
+//! Records as bytes: `[format: u8][crc32 of the body: u32 LE][body: MessagePack, structs as
+//! arrays]`.
 //!
-//! The newest format is written, and every one ever shipped is read. A record of the domain whose fields
-//! change gets a new format: its old shape stays here as a struct that turns into the new one, and
-//! `tests/formats` keeps a database of each.
+//! The newest format is written, and every one ever shipped is read. A record of the domain whose
+//! fields change gets a new format: its old shape stays here as a struct that turns into the new
+//! one, and `tests/formats` keeps a database of each.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -82,8 +83,8 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     rmp_serde::from_slice(body).map_err(|e| e.to_string())
 }
 
-/// A head as bytes, but for its position, which is known only when it is written: all else is done before,
-/// off the one thread that writes.
+/// A head as bytes, but for its position, which is known only when it is written: all else is done
+/// before, off the one thread that writes.
 pub(super) struct HeadRecord(Vec<u8>);
 
 impl HeadRecord {
@@ -212,7 +213,11 @@ mod tests {
         }
 
         #[test]
-        fn a_flipped_bit_is_noticed(status in mk_status(), at: proptest::sample::Index, bit in 0..8u32) {
+        fn a_flipped_bit_is_noticed(
+            status in mk_status(),
+            at: proptest::sample::Index,
+            bit in 0..8u32,
+        ) {
             let mut bytes = encode(&status);
             let at = at.index(bytes.len());
             bytes[at] ^= 1u8 << bit;

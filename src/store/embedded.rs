@@ -1,14 +1,14 @@
-//! A store in a directory of this machine: redb, one writer thread, group commit, synced before it is
-//! acknowledged.
+//! A store in a directory of this machine: redb, one writer thread, group commit, synced before it
+//! is acknowledged.
 //!
 //! ```text
-//!  commit --encode--> queue --> Writer: group --> compare --> one transaction, synced --> publish --> answers
-//!  load, events ----------------------------------------------> read transactions         |
-//!  follow <------------------------------- heads, followers <----------------------------'
+//!  commit --encode--> queue --> Writer: group, compare, write, sync --> publish --> answer
+//!  load, events ------------------------> read transactions               |
+//!  follow <------------------------------ heads, followers <--------------'
 //! ```
 //!
-//! An error of the disk makes the database unusable: commits are `Unavailable` until the writer has opened
-//! it again, which it tries by itself.
+//! An error of the disk makes the database unusable: commits are `Unavailable` until the writer has
+//! opened it again, which it tries by itself.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
@@ -29,17 +29,20 @@ use super::heads::{Followers, Heads};
 use super::{CommitError, Epoch, Follower, NumberedEvent, OpenError, ReadError, Retention, Store};
 
 use batch::Batch;
-use file::{Fault, Location, OpenFile, Opened};
+use file::{Location, OpenFile, Opened};
+use read::Fault;
 use writer::{Job, Writer};
 
 mod batch;
 mod file;
+mod read;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-/// Transitions that wait or are being written: several groups, so that the disk always has a next one.
+/// Transitions that wait or are being written: several groups, so that the disk always has a next
+/// one.
 const QUEUE_MAX: usize = 1024;
 
 /// What can be chosen.
@@ -87,8 +90,8 @@ struct Published {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a directory, both made if they are not there. Reads the whole file to check it, so
-    /// this takes a moment.
+    /// Opens the store in a directory, both made if they are not there. Reads the whole file to
+    /// check it, so this takes a moment.
     pub fn open(dir: &Path, options: Options) -> Result<EmbeddedStore, OpenError> {
         EmbeddedStore::open_with(dir, options, file::open_file())
     }
@@ -183,7 +186,7 @@ impl Store for EmbeddedStore {
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let name = app.clone();
-        self.read(app, move |_, database| file::read_app(database, &name))
+        self.read(app, move |_, database| read::read_app(database, &name))
             .await
     }
 
@@ -225,7 +228,7 @@ impl Store for EmbeddedStore {
         let (name, now) = (app.clone(), self.now());
         self.read(app, move |shared, database| {
             let retention = &shared.retention;
-            file::read_events(database, &name, before, count_max, retention, now)
+            read::read_events(database, &name, before, count_max, retention, now)
         })
         .await
     }
@@ -267,7 +270,8 @@ impl Shared {
         self.database().as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
-    /// Commits what there is nothing to write of: as of now, without waiting for what is being written.
+    /// Commits what there is nothing to write of: as of now, without waiting for what is being
+    /// written.
     fn compare(&self, transition: &Transition) -> Result<(), CommitError> {
         self.health().map_err(|reason| self.unavailable(reason))?;
         let Transition { app, base, .. } = transition;

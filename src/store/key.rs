@@ -1,8 +1,8 @@
 //! Every record there is, with its owner, life and place on disk.
 //!
-//! An application's prefix is `namespace 00 application 00`. Names have no zero byte, so no prefix is the
-//! start of another, and all records of an application in a table are one range. Within it records stand
-//! by bytes: the natural order of units is rebuilt in memory.
+//! An application's prefix is `namespace 00 application 00`. Names have no zero byte, so no prefix
+//! is the start of another, and all records of an application in a table are one range. Within it
+//! records stand by bytes: the natural order of units is rebuilt in memory.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,14 +18,16 @@ type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
 /// What holds for the store as a whole.
 pub(super) const META: Table = TableDefinition::new("meta");
-/// The head of each application: a table of its own, because a start reads all of it and nothing else.
+/// The head of each application: a table of its own, because a start reads all of it and nothing
+/// else.
 pub(super) const HEADS: Table = TableDefinition::new("heads");
 /// Everything else that is known of an application.
 pub(super) const RECORDS: Table = TableDefinition::new("records");
 /// The history of each application.
 pub(super) const EVENTS: Table = TableDefinition::new("events");
 
-/// Number of the format of the database as a whole, LE u32: this alone is read before anything is believed.
+/// Number of the format of the database as a whole, LE u32: this alone is read before anything is
+/// believed.
 pub(super) const META_FORMAT: &[u8] = b"format";
 /// The store itself: [`Meta`](super::codec::Meta).
 pub(super) const META_STORE: &[u8] = b"store";
@@ -37,19 +39,19 @@ const REQUEST: u8 = b'r';
 /// Names one record of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Key {
-    /// One per application, rewritten by each commit, and kept as a tombstone after deletion until that is
-    /// forgotten. `heads`: prefix.
+    /// One per application, rewritten by each commit, and kept as a tombstone after deletion until
+    /// that is forgotten. `heads`: prefix.
     Head(AppName),
     /// One per unit, until the unit is removed. `records`: prefix `u` unit.
     Unit(AppName, UnitName),
-    /// One per status, until it is cleared or its unit removed. `records`: prefix `s` unit `00` component
-    /// `00` key `00` kind, where kind is `0` for pull and `1` for push.
+    /// One per status, until it is cleared or its unit removed. `records`: prefix `s` unit `00`
+    /// component `00` key `00` kind, where kind is `0` for pull and `1` for push.
     Status(AppName, Arc<StatusKey>),
-    /// One per request id, until there are too many; written by a deletion too, and then forgotten with the
-    /// tombstone. `records`: prefix `r` id.
+    /// One per request id, until there are too many; written by a deletion too, and then forgotten
+    /// with the tombstone. `records`: prefix `r` id.
     Request(AppName, Arc<str>),
-    /// One per line of history, never rewritten, until it is too old or there are too many; outlives the
-    /// application for as long as its tombstone. `events`: prefix number, BE u64.
+    /// One per line of history, never rewritten, until it is too old or there are too many;
+    /// outlives the application for as long as its tombstone. `events`: prefix number, BE u64.
     Event(AppName, u64),
 }
 
@@ -245,7 +247,12 @@ mod tests {
         }
 
         #[test]
-        fn ranges_hold_nobody_else(app in mk_app(), other in mk_app(), key in mk_status_key(), n: u64) {
+        fn ranges_hold_nobody_else(
+            app in mk_app(),
+            other in mk_app(),
+            key in mk_status_key(),
+            n: u64,
+        ) {
             prop_assume!(app != other);
             let status = Key::Status(other.clone(), Arc::new(key)).to_bytes();
             prop_assert!(!range_of(&app).contains(&status));

@@ -30,22 +30,23 @@ pub use error::{CommitError, OpenError, ReadError};
 ///
 /// The contract:
 ///
-/// - **Compare and swap.** [`commit`](Store::commit) applies a transition only if the application is
-///   at the revision it was decided on; otherwise nothing is written and the answer is
-///   [`CommitError::Conflict`]. All of a transition is applied or nothing. When `commit` returns `Ok`,
-///   the transition survives whatever the store promises to survive (a crash of the process and of the
-///   machine for the embedded store; nothing for memory).
-/// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been applied.
-///   The caller reads again before it decides anew.
-/// - **Order.** Each commit that moves a revision gets the next [`Position`] of the store. Followers are
-///   told of it in that order, before `commit` returns. A transition that moves no revision gets none and
-///   is told to nobody; of an application that is not known, nothing of it is kept.
-/// - **Deletion.** A deleted application leaves a tombstone with its revision and position. Tombstones
-///   are forgotten, the oldest first, when there are too many, and their history with them; revisions go
-///   on from above the highest one forgotten, so none is ever used twice.
-/// - **History.** Events are numbered from `head.next_event` downwards without gaps, and outlive the
-///   unit and the application. What [`Retention`] finds too much or too old is removed by the next
-///   commit of the application; what is too old is not told before that either.
+/// - **Compare and swap.** [`commit`](Store::commit) applies a transition only if the application
+///   is at the revision it was decided on; otherwise nothing is written and the answer is
+///   [`CommitError::Conflict`]. All of a transition is applied or nothing. When `commit` returns
+///   `Ok`, the transition survives whatever the store promises to survive (a crash of the process
+///   and of the machine for the embedded store; nothing for memory).
+/// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been
+///   applied. The caller reads again before it decides anew.
+/// - **Order.** Each commit that moves a revision gets the next [`Position`] of the store.
+///   Followers are told of it in that order, before `commit` returns. A transition that moves no
+///   revision gets none and is told to nobody; of an application that is not known, nothing of it
+///   is kept.
+/// - **Deletion.** A deleted application leaves a tombstone with its revision and position.
+///   Tombstones are forgotten, the oldest first, when there are too many, and their history with
+///   them; revisions go on from above the highest one forgotten, so none is ever used twice.
+/// - **History.** Events are numbered from `head.next_event` downwards without gaps, and outlive
+///   the unit and the application. What [`Retention`] finds too much or too old is removed by the
+///   next commit of the application; what is too old is not told before that either.
 /// - **Time.** [`now`](Store::now) never goes back, also across restarts.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -55,19 +56,20 @@ pub trait Store: Send + Sync + 'static {
     /// The history that positions belong to.
     fn epoch(&self) -> Epoch;
 
-    /// Everything known of an application. One that is not known is an empty head (`deleted`) with the revision to
-    /// go on from.
+    /// Everything known of an application. One that is not known is an empty head (`deleted`) with
+    /// the revision to go on from.
     async fn load(&self, app: &AppName) -> Result<Records, ReadError>;
 
     /// Makes a transition part of what is remembered.
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
 
-    /// Tells the follower how far tombstones were forgotten (if any were), then of each application and
-    /// tombstone there is, in order of position, and from then on of each change. Nothing is left out in
-    /// between.
+    /// Tells the follower how far tombstones were forgotten (if any were), then of each application
+    /// and tombstone there is, in order of position, and from then on of each change. Nothing is
+    /// left out in between.
     fn follow(&self, follower: Arc<dyn Follower>);
 
-    /// The history of an application before the event numbered `before` (from the end without it), newest first.
+    /// The history of an application before the event numbered `before` (from the end without it),
+    /// newest first.
     async fn events(
         &self,
         app: &AppName,
@@ -91,12 +93,14 @@ pub struct NumberedEvent {
     pub event: StatusEvent,
 }
 
-/// Is told of changes, one at a time: must be quick, and must not call the store, which waits for it.
+/// Is told of changes, one at a time: must be quick, and must not call the store, which waits for
+/// it.
 pub trait Follower: Send + Sync {
     /// An application changed, or is a tombstone (`head.deleted`).
     fn changed(&self, change: &Change);
 
-    /// Tombstones up to here have been forgotten: who stands before this cannot be told what was deleted.
+    /// Tombstones up to here have been forgotten: who stands before this cannot be told what was
+    /// deleted.
     fn forgotten(&self, up_to: Position);
 }
 
@@ -117,7 +121,8 @@ pub struct Change {
 )]
 pub struct Position(pub u64);
 
-/// Names a history of positions: random when the store was made, counted up when it may have lost writes.
+/// Names a history of positions: random when the store was made, counted up when it may have lost
+/// writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch {
     /// Of the store.
@@ -151,8 +156,9 @@ impl Retention {
 }
 
 impl Default for Retention {
-    /// A thousand transitions or a week of each application: enough to see what happened over a weekend. Ten thousand
-    /// tombstones: a watcher may be away while that many applications are deleted.
+    /// A thousand transitions or a week of each application: enough to see what happened over a
+    /// weekend. Ten thousand tombstones: a watcher may be away while that many applications are
+    /// deleted.
     fn default() -> Retention {
         Retention {
             events_max: 1000,

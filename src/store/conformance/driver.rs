@@ -1,4 +1,5 @@
-//! One application driven from outside: drafts commands on what it knows, commits them, replays them.
+//! One application driven from outside: drafts commands on what it knows, commits them, replays
+//! them.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! A transition ready to be written: encoded by whoever commits it, so that the writer only inserts bytes.
+//! A transition ready to be written: encoded by whoever commits it, so that the writer only inserts
+//! bytes.
 
 use std::sync::Arc;
 

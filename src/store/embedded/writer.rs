@@ -16,7 +16,8 @@ use super::batch::{Batch, Tables};
 use super::file::{Location, Opened, panic_text, write_meta};
 use super::{Published, Shared};
 
-/// Transitions of one transaction. Beyond this a longer transaction costs each of them more than it saves.
+/// Transitions of one transaction. Beyond this a longer transaction costs each of them more than it
+/// saves.
 const GROUP_MAX: usize = 256;
 
 /// A transition on its way, and who waits for it.
@@ -73,8 +74,8 @@ impl Writer {
         self.finish();
     }
 
-    /// Waits for something to do. The group is empty if that is to open the database again; there is none if
-    /// the queue is closed.
+    /// Waits for something to do. The group is empty if that is to open the database again; there
+    /// is none if the queue is closed.
     fn next_group(&mut self) -> Option<Vec<Job>> {
         let first = match self.retry_at {
             None => self.queue.recv().ok()?,
@@ -210,7 +211,8 @@ impl Writer {
                 "another database has been put in its place; restart to use it".to_string(),
             );
         }
-        // Reading may work where writing does not: that would be found out at once, again and again.
+        // Reading may work where writing does not: that would be found out at once, again and
+        // again.
         let probe = Meta::new(meta.epoch(), self.shared.clock.latest(), heads.marks());
         write_meta(&database, &probe, false).map_err(|e| e.to_string())?;
         let mut published = self.shared.published();
@@ -273,7 +275,8 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *place, database);
         drop(place);
-        // A database that broke may panic once more when it is dropped; there is nothing left to lose.
+        // A database that broke may panic once more when it is dropped; there is nothing left to
+        // lose.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(old)));
     }
 }

@@ -100,7 +100,8 @@ impl Disk {
         self.content().refused
     }
 
-    /// What is on the disk after the power went: all that was synced, and of the rest whatever `keeps` says.
+    /// What is on the disk after the power went: all that was synced, and of the rest whatever
+    /// `keeps` says.
     pub(super) fn after_power_loss(&self, mut keeps: impl FnMut() -> bool) -> Vec<u8> {
         let content = self.content();
         let mut bytes = content.synced.clone();

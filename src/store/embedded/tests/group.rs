@@ -25,7 +25,8 @@ impl Busy {
         }
     }
 
-    /// Begins a commit that is not synced before the disk is let go: everything else has to wait for it.
+    /// Begins a commit that is not synced before the disk is let go: everything else has to wait
+    /// for it.
     async fn begin(&self) -> JoinHandle<Result<(), CommitError>> {
         let first = self.driver("first").await.draft(mk_report("u/0", "here"));
         self.disk.hold(true);
