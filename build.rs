@@ -15,10 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "bellwether/v1/application_service.proto",
             "grpc/health/v1/health.proto",
         ])?;
-    std::fs::write(
-        out.join("descriptor.bin"),
-        compiler.encode_file_descriptor_set(),
-    )?;
+    std::fs::write(out.join("descriptor.bin"), compiler.encode_file_descriptor_set())?;
     tonic_prost_build::configure()
         .bytes(".bellwether.v1")
         .compile_fds(compiler.file_descriptor_set())?;

@@ -6,14 +6,8 @@ use std::path::{Path, PathBuf};
 const MARKDOWN_COLUMNS_MAX: usize = 120;
 
 /// Folders that are made, not written.
-const MADE: &[&str] = &[
-    ".git",
-    ".tools",
-    "__pycache__",
-    "bellwether-data",
-    "node_modules",
-    "target",
-];
+const MADE: &[&str] =
+    &[".git", ".tools", "__pycache__", "bellwether-data", "node_modules", "target"];
 
 /// What belongs to one machine and not to the project, and leftovers. Spelled so that this file
 /// does not hold them.
@@ -50,12 +44,7 @@ fn documents_are_tidy() {
             }
         }
     }
-    assert!(
-        errors.is_empty(),
-        "{} untidy:\n{}",
-        errors.len(),
-        errors.join("\n")
-    );
+    assert!(errors.is_empty(), "{} untidy:\n{}", errors.len(), errors.join("\n"));
 }
 
 fn forbidden_words(path: &str, text: &str) -> Vec<String> {
@@ -175,10 +164,7 @@ fn text_files(root: &Path) -> Vec<(String, String)> {
 fn each_forbidden_word_is_named() {
     for word in FORBIDDEN {
         let text = format!("fine\nsee {word} there\n");
-        assert_eq!(
-            forbidden_words("a.md", &text),
-            [format!("a.md:2: {word} has no place here")]
-        );
+        assert_eq!(forbidden_words("a.md", &text), [format!("a.md:2: {word} has no place here")]);
     }
     assert_eq!(forbidden_words("a.md", "a worker's session"), [""; 0]);
 }
@@ -189,17 +175,11 @@ fn a_link_to_nowhere_is_named() {
     let read =
         |_: &str| Some("# Title\n## What it is, `now`\n```\n# no heading\n```\n".to_string());
     let said = |text: &str| links("docs/a.md", text, &exists, &read);
-    assert_eq!(
-        said("[a](b.md) [b](../README.md) [c](https://x.org/y)"),
-        [""; 0]
-    );
+    assert_eq!(said("[a](b.md) [b](../README.md) [c](https://x.org/y)"), [""; 0]);
     assert_eq!(said("[a](b.md#what-it-is-now) [b](#title)"), [""; 0]);
     assert_eq!(said("```\n[a](c.md)\n```"), [""; 0]);
     assert_eq!(said("\n[a](c.md)"), ["docs/a.md:2: no such file: c.md"]);
-    assert_eq!(
-        said("[a](b.md#no-heading)"),
-        ["docs/a.md:1: no such heading: b.md#no-heading"]
-    );
+    assert_eq!(said("[a](b.md#no-heading)"), ["docs/a.md:1: no such heading: b.md#no-heading"]);
 }
 
 #[test]

@@ -74,11 +74,8 @@ fn blocks(text: &str) -> Vec<Block> {
         let Some(tag) = line.strip_prefix("```") else {
             continue;
         };
-        let body: Vec<&str> = lines
-            .by_ref()
-            .map(|(_, line)| line)
-            .take_while(|line| *line != "```")
-            .collect();
+        let body: Vec<&str> =
+            lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
         if tag.split(' ').next() == Some("sh") {
             let joined = body.join("\n").replace("\\\n", " ");
             found.push(Block {
@@ -93,24 +90,19 @@ fn blocks(text: &str) -> Vec<Block> {
 
 /// Commands that a block without a test may not hold.
 fn hidden(blocks: &[Block]) -> impl Iterator<Item = String> {
-    blocks
-        .iter()
-        .filter(|block| !block.tested)
-        .flat_map(|block| {
-            let commands = block.commands.iter().filter(|command| {
-                !command.is_empty() && !LEFT_OUT.iter().any(|start| command.starts_with(start))
-            });
-            commands.map(|command| format!("{}: is not tested: {command}", block.line))
-        })
+    blocks.iter().filter(|block| !block.tested).flat_map(|block| {
+        let commands = block.commands.iter().filter(|command| {
+            !command.is_empty() && !LEFT_OUT.iter().any(|start| command.starts_with(start))
+        });
+        commands.map(|command| format!("{}: is not tested: {command}", block.line))
+    })
 }
 
 /// Commands that never end by themselves are followed for a while; how they begin is what counts.
 fn ending(command: &str) -> String {
     let follows = command.starts_with("bellwether watch")
         || command.starts_with("bellwether ")
-            && [" --watch", " --every"]
-                .iter()
-                .any(|flag| command.contains(flag));
+            && [" --watch", " --every"].iter().any(|flag| command.contains(flag));
     let command = command.split(" # ").next().unwrap_or(command).trim_end();
     match follows {
         true => format!("timeout {FOLLOW_SECONDS} {command} || [ $? = 124 ]"),
@@ -133,12 +125,7 @@ impl Server {
     fn start() -> Server {
         let mut process = Command::new(env!("CARGO_BIN_EXE_bellwether"))
             .args(["serve", "--ephemeral", "--print-addresses", "json"])
-            .args([
-                "--grpc-listen",
-                "127.0.0.1:0",
-                "--ops-listen",
-                "127.0.0.1:0",
-            ])
+            .args(["--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -154,13 +141,7 @@ impl Server {
         let juju = programs.path().join("juju");
         fs::write(&juju, JUJU).expect("the stand-in is writable");
         fs::set_permissions(&juju, fs::Permissions::from_mode(0o755)).expect("is made executable");
-        Server {
-            grpc: address("grpc"),
-            ops: address("ops"),
-            process,
-            _stdout: stdout,
-            programs,
-        }
+        Server { grpc: address("grpc"), ops: address("ops"), process, _stdout: stdout, programs }
     }
 
     fn run(&self, root: &Path, block: &Block) -> Result<(), String> {
@@ -175,19 +156,14 @@ impl Server {
             self.programs.path().to_path_buf(),
             root.join(".tools/bin"),
         ];
-        path.extend(std::env::split_paths(
-            &std::env::var_os("PATH").unwrap_or_default(),
-        ));
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         if script.contains("grpcurl ") && !path.iter().any(|dir| dir.join("grpcurl").exists()) {
             return skipped(block.line, "grpcurl");
         }
         let output = Command::new("timeout")
             .args([&BLOCK_SECONDS.to_string(), "bash", "-e", "-c", &script])
             .current_dir(root)
-            .env(
-                "PATH",
-                std::env::join_paths(path).expect("paths can be joined"),
-            )
+            .env("PATH", std::env::join_paths(path).expect("paths can be joined"))
             .env("BELLWETHER_SERVER", format!("http://{}", self.grpc))
             .env_remove("BELLWETHER_NAMESPACE")
             .stdin(Stdio::null())
@@ -232,13 +208,7 @@ fn blocks_are_found_with_their_lines() {
         tested,
         commands: commands.iter().map(|command| command.to_string()).collect(),
     };
-    assert_eq!(
-        blocks(text),
-        [
-            block(3, true, &["a    b", "c"]),
-            block(11, false, &["make run"])
-        ]
-    );
+    assert_eq!(blocks(text), [block(3, true, &["a    b", "c"]), block(11, false, &["make run"])]);
 }
 
 #[test]

@@ -55,27 +55,17 @@ fn scripts() {
         let first = lines.find(|(_, (wanted, found))| wanted != found);
         differ.push(match first {
             Some((n, (wanted, found))) => {
-                format!(
-                    "{}:{}\n  wanted {wanted}\n  found  {found}",
-                    path.display(),
-                    n + 1
-                )
+                format!("{}:{}\n  wanted {wanted}\n  found  {found}", path.display(), n + 1)
             }
             None => format!("{}: one is longer than the other\n{found}", path.display()),
         });
     }
-    assert!(
-        differ.is_empty(),
-        "{}\n(UPDATE=1 writes what is found)",
-        differ.join("\n")
-    );
+    assert!(differ.is_empty(), "{}\n(UPDATE=1 writes what is found)", differ.join("\n"));
 }
 
 fn paths() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
-    let entries = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|e| e.unwrap().path());
+    let entries = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
     let mut paths: Vec<PathBuf> = entries.collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "txt"));
     paths.sort();
@@ -159,9 +149,7 @@ impl Stage {
                         write!(out, ", {} removed", outcome.removed).unwrap();
                     }
                     out.push('\n');
-                    advice
-                        .iter()
-                        .for_each(|a| writeln!(out, "advice: {a}").unwrap());
+                    advice.iter().for_each(|a| writeln!(out, "advice: {a}").unwrap());
                 }
                 Err(rejected) => writeln!(out, "rejected: {rejected}").unwrap(),
             }
@@ -216,11 +204,7 @@ impl Stage {
             return format!("web is not known | revision {}", head.revision);
         }
         let summary = &head.summary;
-        let mut out = format!(
-            "web is {} since {}",
-            summary.level.word(),
-            time(summary.since)
-        );
+        let mut out = format!("web is {} since {}", summary.level.word(), time(summary.since));
         if !summary.message.is_empty() {
             write!(out, ": {}", summary.message).unwrap();
         }
@@ -239,11 +223,7 @@ impl Stage {
             format!("{name}{star} {}{fresh}", level.word())
         });
         let units: Vec<String> = units.collect();
-        let units = if units.is_empty() {
-            "no units".to_string()
-        } else {
-            units.join(", ")
-        };
+        let units = if units.is_empty() { "no units".to_string() } else { units.join(", ") };
         write!(out, "\n  | {units}").unwrap();
         out
     }

@@ -26,15 +26,7 @@ const SIDEWAYS: (&str, &str) = ("cli", "bench");
 const WIRE: &[&str] = &["service", "client", "app", "cli", "bench"];
 
 /// Crates that the domain may name. Everything else is IO or a wire format.
-const DOMAIN_CRATES: &[&str] = &[
-    "crate",
-    "super",
-    "self",
-    "std",
-    "core",
-    "serde",
-    "thiserror",
-];
+const DOMAIN_CRATES: &[&str] = &["crate", "super", "self", "std", "core", "serde", "thiserror"];
 
 /// Parts of std that reach outside the process, differ between two runs, or share what can change.
 const DOMAIN_STD_BANNED: &[&str] = &[
@@ -49,9 +41,8 @@ const FUNCTION_LINES_MAX: usize = 70;
 const COLUMNS_MAX: usize = 100;
 
 /// Names that say nothing about what is inside.
-const EMPTY_NAMES: &[&str] = &[
-    "util", "utils", "helper", "helpers", "common", "misc", "manager", "models", "types",
-];
+const EMPTY_NAMES: &[&str] =
+    &["util", "utils", "helper", "helpers", "common", "misc", "manager", "models", "types"];
 
 /// What is put there to be taken away again. Spelled so that this file does not hold them.
 const LEFTOVERS: &[&str] = &[
@@ -66,22 +57,10 @@ const LEFTOVERS: &[&str] = &[
 type Rule = fn(&Source) -> Vec<String>;
 
 /// For the code under `src/`.
-const SOURCE_RULES: &[Rule] = &[
-    layers,
-    wire_at_the_edge,
-    domain_is_pure,
-    no_panics,
-    file_length,
-];
+const SOURCE_RULES: &[Rule] = &[layers, wire_at_the_edge, domain_is_pure, no_panics, file_length];
 
 /// For every Rust file, tests too.
-const RULES: &[Rule] = &[
-    opens_with_purpose,
-    names,
-    leftovers,
-    columns,
-    function_length,
-];
+const RULES: &[Rule] = &[opens_with_purpose, names, leftovers, columns, function_length];
 
 #[test]
 fn the_code_is_tidy() {
@@ -103,12 +82,7 @@ fn the_code_is_tidy() {
     errors.extend(budgets(&code));
     let lib = fs::read_to_string(root.join("src/lib.rs")).expect("src/lib.rs is readable");
     errors.extend(layer_table(&lib));
-    assert!(
-        errors.is_empty(),
-        "{} untidy:\n{}",
-        errors.len(),
-        errors.join("\n")
-    );
+    assert!(errors.is_empty(), "{} untidy:\n{}", errors.len(), errors.join("\n"));
 }
 
 /// One Rust file, cut up once for all rules.
@@ -135,12 +109,7 @@ impl Source {
                 && pair[1].ends_with('{')
         });
         lines.truncate(tests.unwrap_or(lines.len()));
-        Source {
-            path: path.to_string(),
-            module: module.to_string(),
-            text: text.to_string(),
-            lines,
-        }
+        Source { path: path.to_string(), module: module.to_string(), text: text.to_string(), lines }
     }
 
     fn is_entry(&self) -> bool {
@@ -164,9 +133,7 @@ impl Source {
             if !opens_function(body) {
                 continue;
             }
-            let end_of_head = self.lines[start..]
-                .iter()
-                .find(|l| l.ends_with(['{', ';', '}']));
+            let end_of_head = self.lines[start..].iter().find(|l| l.ends_with(['{', ';', '}']));
             let Some(head) = end_of_head.filter(|l| !l.ends_with(';')) else {
                 continue;
             };
@@ -266,9 +233,7 @@ fn domain_is_pure(file: &Source) -> Vec<String> {
                 || std_import && words(line).any(|word| word == **banned)
         });
         if let Some(banned) = banned {
-            errors.push(format!(
-                "{path}:{number}: not for the domain: std::{banned}"
-            ));
+            errors.push(format!("{path}:{number}: not for the domain: std::{banned}"));
         }
         std_import &= !line.contains(';');
     }
@@ -313,10 +278,7 @@ fn names(file: &Source) -> Vec<String> {
 fn leftovers(file: &Source) -> Vec<String> {
     let mut errors = Vec::new();
     for (i, line) in file.text.lines().enumerate() {
-        for leftover in LEFTOVERS
-            .iter()
-            .filter(|leftover| line.contains(**leftover))
-        {
+        for leftover in LEFTOVERS.iter().filter(|leftover| line.contains(**leftover)) {
             errors.push(format!("{}:{}: leftover {leftover}", file.path, i + 1));
         }
     }
@@ -349,11 +311,8 @@ fn function_length(file: &Source) -> Vec<String> {
 /// What holds for the code as a whole, so that a few long files or functions are no matter.
 fn budgets(code: &[&Source]) -> Vec<String> {
     let files = code.iter().map(|file| file.lines.len()).collect();
-    let functions = code
-        .iter()
-        .flat_map(|file| file.functions())
-        .map(|(_, length)| length)
-        .collect();
+    let functions =
+        code.iter().flat_map(|file| file.functions()).map(|(_, length)| length).collect();
     let mut errors = Vec::new();
     let median = percentile(files, 50);
     if FILE_LINES_MEDIAN_MAX < median {
@@ -413,8 +372,7 @@ fn test_modules(file: &Source) -> Vec<String> {
 }
 
 fn under(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder)
-        .is_some_and(|rest| rest.starts_with('/'))
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn rust_files(root: &Path) -> Vec<Source> {
@@ -428,10 +386,7 @@ fn rust_files(root: &Path) -> Vec<Source> {
         } else if path.extension().is_some_and(|extension| extension == "rs") && path.exists() {
             let name = path.strip_prefix(root).expect("is under the root");
             let text = fs::read_to_string(&path).expect("source is readable");
-            found.push(Source::new(
-                &name.to_string_lossy().replace('\\', "/"),
-                &text,
-            ));
+            found.push(Source::new(&name.to_string_lossy().replace('\\', "/"), &text));
         }
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
@@ -491,10 +446,7 @@ fn each_length_is_measured() {
     let file = Source::new("src/store/a.rs", &long);
     let said = "src/store/a.rs:1: function of 71 lines";
     assert_eq!(function_length(&file), [said]);
-    assert_eq!(
-        budgets(&[&file]),
-        ["src: one function in ten has 71 lines or more"]
-    );
+    assert_eq!(budgets(&[&file]), ["src: one function in ten has 71 lines or more"]);
     let file = Source::new("src/store/a.rs", &"//\n".repeat(501));
     assert_eq!(file_length(&file), ["src/store/a.rs: 501 lines"]);
     assert_eq!(budgets(&[&file]), ["src: the median file has 501 lines"]);
@@ -524,8 +476,5 @@ fn files_declared_as_tests_are_known() {
     let text = "#[cfg(test)]\nmod tests;\n#[cfg(test)]\npub(crate) mod conformance;\n";
     let found = test_modules(&Source::new("src/store/mod.rs", text));
     assert_eq!(found, ["src/store/tests", "src/store/conformance"]);
-    assert_eq!(
-        test_modules(&Source::new("src/lib.rs", text))[0],
-        "src/tests"
-    );
+    assert_eq!(test_modules(&Source::new("src/lib.rs", text))[0], "src/tests");
 }

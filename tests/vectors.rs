@@ -122,10 +122,7 @@ fn commands(case: &Case) -> Vec<Command> {
     }
     commands.extend(case.statuses.iter().map(|given| {
         Command::Report(
-            Speaker {
-                unit: UnitName::new(&given.unit).unwrap(),
-                incarnation: None,
-            },
+            Speaker { unit: UnitName::new(&given.unit).unwrap(), incarnation: None },
             match given.kind.as_str() {
                 "pull" => Kind::Pull,
                 "push" => Kind::Push,
@@ -154,11 +151,7 @@ fn run(case: &Case, one_commit: bool) -> AppState {
     let limits = Limits::default();
     let mut state = AppState::empty(AppName::new("", "app").unwrap(), Revision(0));
     let mut commands = commands(case);
-    let lost: Vec<UnitName> = case
-        .lost
-        .iter()
-        .map(|u| UnitName::new(u).unwrap())
-        .collect();
+    let lost: Vec<UnitName> = case.lost.iter().map(|u| UnitName::new(u).unwrap()).collect();
     let batches = match one_commit {
         true => vec![std::mem::take(&mut commands)],
         false => commands.into_iter().map(|c| vec![c]).collect(),
@@ -190,11 +183,7 @@ fn check(case: &Case, state: &AppState) {
     }
     let winner = got.winner.as_ref();
     if let Some(unit) = &case.expect.unit {
-        assert_eq!(
-            winner.map(|w| w.unit.as_str()),
-            Some(unit.as_str()),
-            "{id}: unit"
-        );
+        assert_eq!(winner.map(|w| w.unit.as_str()), Some(unit.as_str()), "{id}: unit");
     }
     if let Some(component) = &case.expect.component {
         let won = winner.map(|w| w.component.as_str());

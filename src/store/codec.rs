@@ -213,7 +213,11 @@ mod tests {
         }
 
         #[test]
-        fn a_flipped_bit_is_noticed(status in mk_status(), at: proptest::sample::Index, bit in 0..8u32) {
+        fn a_flipped_bit_is_noticed(
+            status in mk_status(),
+            at: proptest::sample::Index,
+            bit in 0..8u32,
+        ) {
             let mut bytes = encode(&status);
             let at = at.index(bytes.len());
             bytes[at] ^= 1u8 << bit;

@@ -2,9 +2,9 @@
 //! is acknowledged.
 //!
 //! ```text
-//!  commit --encode--> queue --> Writer: group --> compare --> one transaction, synced --> publish --> answers
-//!  load, events ----------------------------------------------> read transactions         |
-//!  follow <------------------------------- heads, followers <----------------------------'
+//!  commit --encode--> queue --> Writer: group, compare, write, sync --> publish --> answer
+//!  load, events ------------------------> read transactions               |
+//!  follow <------------------------------ heads, followers <--------------'
 //! ```
 //!
 //! An error of the disk makes the database unusable: commits are `Unavailable` until the writer has
@@ -29,17 +29,20 @@ use super::heads::{Followers, Heads};
 use super::{CommitError, Epoch, Follower, NumberedEvent, OpenError, ReadError, Retention, Store};
 
 use batch::Batch;
-use file::{Fault, Location, OpenFile, Opened};
+use file::{Location, OpenFile, Opened};
+use read::Fault;
 use writer::{Job, Writer};
 
 mod batch;
 mod file;
+mod read;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-/// Transitions that wait or are being written: several groups, so that the disk always has a next one.
+/// Transitions that wait or are being written: several groups, so that the disk always has a next
+/// one.
 const QUEUE_MAX: usize = 1024;
 
 /// What can be chosen.
@@ -183,11 +186,14 @@ impl Store for EmbeddedStore {
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let name = app.clone();
-        self.read(app, move |_, database| file::read_app(database, &name))
+        self.read(app, move |_, database| read::read_app(database, &name))
             .await
     }
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        if !transition.is_durable() {
+            return self.shared.compare(&transition);
+        }
         let batch = Batch::encode(&transition);
         let gone = || match self.shared.health() {
             Err(reason) => self.shared.unavailable(reason),
@@ -199,7 +205,7 @@ impl Store for EmbeddedStore {
         let job = Job {
             batch,
             answer,
-            _room: room,
+            room,
         };
         let sent = self.queue().as_ref().is_some_and(|q| q.send(job).is_ok());
         if !sent {
@@ -222,7 +228,7 @@ impl Store for EmbeddedStore {
         let (name, now) = (app.clone(), self.now());
         self.read(app, move |shared, database| {
             let retention = &shared.retention;
-            file::read_events(database, &name, before, count_max, retention, now)
+            read::read_events(database, &name, before, count_max, retention, now)
         })
         .await
     }
@@ -262,6 +268,15 @@ impl Shared {
 
     fn health(&self) -> Result<(), String> {
         self.database().as_ref().map(|_| ()).map_err(Clone::clone)
+    }
+
+    /// Commits what there is nothing to write of: as of now, without waiting for what is being
+    /// written.
+    fn compare(&self, transition: &Transition) -> Result<(), CommitError> {
+        self.health().map_err(|reason| self.unavailable(reason))?;
+        let Transition { app, base, .. } = transition;
+        let compared = self.published().heads.compare(app, *base);
+        compared.map_err(|current| CommitError::Conflict { current })
     }
 
     fn unavailable(&self, reason: String) -> CommitError {

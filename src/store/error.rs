@@ -58,7 +58,8 @@ pub enum OpenError {
     /// The files are not what was written.
     #[error(
         "database {} is damaged ({reason}); \
-         restore it from a backup, or move it away to start empty: workers report again by themselves",
+         restore it from a backup, or move it away to start empty: \
+         workers report again by themselves",
         path.display()
     )]
     Damaged {

@@ -76,8 +76,7 @@ impl Heads {
     }
 
     /// Puts the head in place if the application is at revision `base`; else says where it is.
-    /// `None` if there is nothing to keep: the application is not known, and does not become
-    /// so.
+    /// `None` if there is nothing to keep: the application is not known, and does not become so.
     pub(super) fn swap(
         &mut self,
         app: &AppName,

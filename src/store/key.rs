@@ -247,7 +247,12 @@ mod tests {
         }
 
         #[test]
-        fn ranges_hold_nobody_else(app in mk_app(), other in mk_app(), key in mk_status_key(), n: u64) {
+        fn ranges_hold_nobody_else(
+            app in mk_app(),
+            other in mk_app(),
+            key in mk_status_key(),
+            n: u64,
+        ) {
             prop_assume!(app != other);
             let status = Key::Status(other.clone(), Arc::new(key)).to_bytes();
             prop_assert!(!range_of(&app).contains(&status));

@@ -46,8 +46,8 @@ pub use memory::MemoryStore;
 ///   Tombstones are forgotten, the oldest first, when there are too many, and their history with
 ///   them; revisions go on from above the highest one forgotten, so none is ever used twice.
 /// - **History.** Events are numbered from `head.next_event` downwards without gaps, and outlive
-///   the unit and the application. Older ones than [`Retention`] says are never told, and are
-///   removed for good by the next commit of the application.
+///   the unit and the application. What [`Retention`] finds too much or too old is removed by the
+///   next commit of the application; what is too old is not told before that either.
 /// - **Time.** [`now`](Store::now) never goes back, also across restarts.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -65,8 +65,8 @@ pub trait Store: Send + Sync + 'static {
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
 
     /// Tells the follower how far tombstones were forgotten (if any were), then of each application
-    /// and tombstone there is, in order of position, and from then on of each change. Nothing
-    /// is left out in between.
+    /// and tombstone there is, in order of position, and from then on of each change. Nothing is
+    /// left out in between.
     fn follow(&self, follower: Arc<dyn Follower>);
 
     /// The history of an application before the event numbered `before` (from the end without it),

@@ -25,28 +25,18 @@ fn unit(name: &str) -> UnitName {
 }
 
 fn report(name: &str, key: &str, level: Level, ttl: Option<u64>) -> Command {
-    let speaker = Speaker {
-        unit: unit(name),
-        incarnation: None,
-    };
+    let speaker = Speaker { unit: unit(name), incarnation: None };
     let new = NewStatus {
         component: PartName::default(),
         key: PartName::new(key).unwrap(),
-        report: Report {
-            level,
-            ttl: ttl.map(Duration::from_secs),
-            ..Report::default()
-        },
+        report: Report { level, ttl: ttl.map(Duration::from_secs), ..Report::default() },
         observe_time: None,
     };
     Command::Report(speaker, Kind::Push, new)
 }
 
 fn with_id(id: String, command: Command) -> Request {
-    Request {
-        id: Some(Arc::from(id)),
-        command,
-    }
+    Request { id: Some(Arc::from(id)), command }
 }
 
 /// Commits at `now` seconds and says what was committed.
@@ -91,10 +81,7 @@ fn empty() -> AppState {
 
 #[test]
 fn a_batch_forgets_no_more_answers_than_it_must() {
-    let limits = Limits {
-        request_ids_max: 8,
-        ..Limits::default()
-    };
+    let limits = Limits { request_ids_max: 8, ..Limits::default() };
     let mut state = empty();
     let ask = |n: usize| with_id(format!("r{n}"), report("web/0", "", Level::Active, None));
     for n in 0..8 {
@@ -139,10 +126,7 @@ fn what_is_written_in_a_batch_is_not_also_heard() {
 }
 
 fn push_of(name: &str) -> StatusKey {
-    StatusKey {
-        kind: Kind::Push,
-        ..StatusKey::first_of(&unit(name))
-    }
+    StatusKey { kind: Kind::Push, ..StatusKey::first_of(&unit(name)) }
 }
 
 #[test]
@@ -178,33 +162,15 @@ fn the_answer_to_a_deletion_outlives_what_is_asked_in_vain() {
 #[test]
 fn a_unit_that_spoke_of_something_else_can_still_be_lost() {
     let mut state = empty();
-    run(
-        &mut state,
-        0,
-        &[report("web/0", "", Level::Active, Some(30))],
-    );
+    run(&mut state, 0, &[report("web/0", "", Level::Active, Some(30))]);
     pass(&mut state, 30);
-    run(
-        &mut state,
-        100,
-        &[report("web/0", "k", Level::Active, None)],
-    );
-    let repeat = run(
-        &mut state,
-        200,
-        &[report("web/0", "k", Level::Active, None)],
-    );
+    run(&mut state, 100, &[report("web/0", "k", Level::Active, None)]);
+    let repeat = run(&mut state, 200, &[report("web/0", "k", Level::Active, None)]);
     assert!(!repeat.moves_revision() && repeat.events.is_empty());
     pass(&mut state, 319);
-    assert_eq!(
-        state.unit(&unit("web/0")).unwrap().freshness(),
-        Freshness::Stale
-    );
+    assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Stale);
     pass(&mut state, 320);
-    assert_eq!(
-        state.unit(&unit("web/0")).unwrap().freshness(),
-        Freshness::Lost
-    );
+    assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Lost);
     assert_eq!(state.next_due(), None);
 }
 
@@ -212,24 +178,14 @@ fn a_unit_that_spoke_of_something_else_can_still_be_lost() {
 #[test]
 fn a_level_that_comes_to_light_begins_then() {
     let mut state = empty();
-    run(
-        &mut state,
-        0,
-        &[report("web/0", "", Level::Active, Some(30))],
-    );
+    run(&mut state, 0, &[report("web/0", "", Level::Active, Some(30))]);
     run(&mut state, 1, &[report("web/1", "", Level::Blocked, None)]);
     pass(&mut state, 30);
     pass(&mut state, 150);
-    assert_eq!(
-        state.unit(&unit("web/0")).unwrap().lost_since,
-        Some(Timestamp(150_000))
-    );
+    assert_eq!(state.unit(&unit("web/0")).unwrap().lost_since, Some(Timestamp(150_000)));
     run(&mut state, 200, &[report("web/1", "", Level::Active, None)]);
     let summary = &state.head().summary;
-    assert_eq!(
-        (summary.level, summary.since),
-        (Level::Waiting, Timestamp(200_000))
-    );
+    assert_eq!((summary.level, summary.since), (Level::Waiting, Timestamp(200_000)));
 }
 
 #[test]
@@ -246,15 +202,10 @@ fn unknown_is_one_level_whether_said_or_not() {
 #[test]
 fn a_leader_that_repeats_itself_makes_no_history() {
     let mut state = empty();
-    let claim = Claim {
-        unit: unit("web/0"),
-        lease_epoch: 0,
-    };
+    let claim = Claim { unit: unit("web/0"), lease_epoch: 0 };
     let leader = Some(Some(claim.unit.clone()));
-    let configure = Command::Configure(ConfigPatch {
-        external_leader: leader,
-        ..ConfigPatch::default()
-    });
+    let configure =
+        Command::Configure(ConfigPatch { external_leader: leader, ..ConfigPatch::default() });
     let says = Command::SetApplicationStatus(
         claim,
         NewApplicationStatus {
@@ -288,22 +239,13 @@ fn a_grace_is_one_ttl_or_one_silence() {
     pass(&mut state, 30);
     state.grant_grace(Timestamp(1_000_000));
     pass(&mut state, 1_059);
-    assert_eq!(
-        state.unit(&unit("web/1")).unwrap().freshness(),
-        Freshness::Fresh
-    );
+    assert_eq!(state.unit(&unit("web/1")).unwrap().freshness(), Freshness::Fresh);
     pass(&mut state, 1_060);
-    assert_eq!(
-        state.unit(&unit("web/1")).unwrap().freshness(),
-        Freshness::Stale
-    );
+    assert_eq!(state.unit(&unit("web/1")).unwrap().freshness(), Freshness::Stale);
     pass(&mut state, 1_119);
     assert_eq!(state.unit(&unit("web/0")).unwrap().lost_since, None);
     pass(&mut state, 1_120);
-    assert_eq!(
-        state.unit(&unit("web/0")).unwrap().freshness(),
-        Freshness::Lost
-    );
+    assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Lost);
 }
 
 #[test]
@@ -313,16 +255,10 @@ fn more_is_due_than_fits_into_a_commit() {
     let commands = units.map(|n| report(&format!("web/{n}"), "", Level::Active, Some(30)));
     run(&mut state, 0, &commands.collect::<Vec<_>>());
     let first = pass(&mut state, 30);
-    assert_eq!(
-        first.head.summary.totals.stale_units as usize,
-        EXPIRED_PER_COMMIT_MAX
-    );
+    assert_eq!(first.head.summary.totals.stale_units as usize, EXPIRED_PER_COMMIT_MAX);
     assert_eq!(state.next_due(), Some(Timestamp(30_000)));
     let second = pass(&mut state, 30);
-    assert_eq!(
-        second.head.summary.totals.stale_units as usize,
-        EXPIRED_PER_COMMIT_MAX + 1
-    );
+    assert_eq!(second.head.summary.totals.stale_units as usize, EXPIRED_PER_COMMIT_MAX + 1);
     assert_eq!(state.next_due(), Some(Timestamp(150_000)));
 }
 

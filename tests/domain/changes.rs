@@ -30,11 +30,8 @@ impl Model {
         let (moved, removed) = self.command(&request.command, now, limits)?;
         *changed |= moved;
         self.exists |= moved;
-        let outcome = Outcome {
-            revision: self.revision + u64::from(*changed),
-            changed: moved,
-            removed,
-        };
+        let outcome =
+            Outcome { revision: self.revision + u64::from(*changed), changed: moved, removed };
         if let Some(id) = &request.id {
             self.remember(id, now, outcome);
         }
@@ -70,12 +67,7 @@ impl Model {
                 };
                 self.told(speaker, Kind::Pull, set, leaves, now, limits)
             }
-            Command::Clear {
-                speaker,
-                component,
-                key,
-                kind,
-            } => {
+            Command::Clear { speaker, component, key, kind } => {
                 self.known(speaker.unit.as_str())?;
                 let leaves = |s: &Status| {
                     matches(component.as_ref(), &s.component)
@@ -241,12 +233,7 @@ impl Model {
                 moved = true;
             }
         }
-        if self
-            .leader_says
-            .as_ref()
-            .and_then(|s| s.ends)
-            .is_some_and(|t| t <= now)
-        {
+        if self.leader_says.as_ref().and_then(|s| s.ends).is_some_and(|t| t <= now) {
             self.leader_says = None;
             moved = true;
         }
@@ -271,9 +258,7 @@ impl Model {
         let ends = now + millis(self.config.lost_after);
         let statuses = &self.statuses;
         for unit in &mut self.units {
-            let mut promised = statuses
-                .iter()
-                .filter(|s| s.unit == unit.name && s.ends.is_some());
+            let mut promised = statuses.iter().filter(|s| s.unit == unit.name && s.ends.is_some());
             let overdue = promised.clone().count() != 0 && promised.all(|s| s.stale);
             unit.silence_ends = match overdue && unit.lost_since.is_none() {
                 true if spoke == Some(unit.name.as_str()) => Some(ends),

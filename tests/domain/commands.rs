@@ -83,8 +83,7 @@ fn command() -> impl Strategy<Value = Command> {
 /// checked that.
 fn replace((speaker, component, mut set): (Speaker, Option<PartName>, Vec<NewStatus>)) -> Command {
     if let Some(component) = &component {
-        set.iter_mut()
-            .for_each(|new| new.component = component.clone());
+        set.iter_mut().for_each(|new| new.component = component.clone());
     }
     let mut seen = std::collections::BTreeSet::new();
     set.retain(|new| seen.insert((new.component.clone(), new.key.clone())));
@@ -149,29 +148,16 @@ pub fn new_status() -> impl Strategy<Value = NewStatus> {
         1 => Just(Some(Timestamp(u64::MAX))),
     ];
     (component(), key(), report(), observed).prop_map(|(component, key, report, observe_time)| {
-        NewStatus {
-            component,
-            key,
-            report,
-            observe_time,
-        }
+        NewStatus { component, key, report, observe_time }
     })
 }
 
 pub fn patch() -> impl Strategy<Value = ConfigPatch> {
     let custom = Just(Level::ALL.to_vec()).prop_shuffle();
     let custom = custom.prop_map(|order| Policy::Custom(order.try_into().unwrap()));
-    let policy = prop_oneof![
-        Just(Policy::Juju),
-        Just(Policy::OpenStack),
-        Just(Policy::Strict),
-        custom,
-    ];
-    let lost_units = select(vec![
-        LostUnits::Ignore,
-        LostUnits::Waiting,
-        LostUnits::Blocked,
-    ]);
+    let policy =
+        prop_oneof![Just(Policy::Juju), Just(Policy::OpenStack), Just(Policy::Strict), custom,];
+    let lost_units = select(vec![LostUnits::Ignore, LostUnits::Waiting, LostUnits::Blocked]);
     let lost_after = select(vec![1000, 20_000]).prop_map(Duration::from_millis);
     let leader = prop_oneof![
         3 => unit().prop_map(Some),
@@ -185,24 +171,21 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
         option::of(lost_after),
         option::of(leader),
     )
-        .prop_map(
-            |(policy, lost_units, default_ttl, lost_after, external_leader)| ConfigPatch {
+        .prop_map(|(policy, lost_units, default_ttl, lost_after, external_leader)| {
+            ConfigPatch {
                 policy,
                 lost_units,
                 default_ttl,
                 lost_after,
                 external_leader,
                 ..ConfigPatch::default()
-            },
-        )
+            }
+        })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {
     let unit = prop_oneof![4 => unit(), 1 => Just(UnitName::application())];
-    unit.prop_map(|unit| Claim {
-        unit,
-        lease_epoch: 0,
-    })
+    unit.prop_map(|unit| Claim { unit, lease_epoch: 0 })
 }
 
 fn application_status() -> impl Strategy<Value = NewApplicationStatus> {

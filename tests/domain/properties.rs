@@ -76,10 +76,7 @@ fn permuted() -> impl Strategy<Value = (ConfigPatch, Reports, Reports)> {
 fn report_all(patch: &ConfigPatch, reports: &Reports) -> AppState {
     let mut state = AppState::empty(app_name(), Revision(0));
     let commands = reports.iter().map(|(unit, kind, new)| {
-        let speaker = Speaker {
-            unit: unit.clone(),
-            incarnation: None,
-        };
+        let speaker = Speaker { unit: unit.clone(), incarnation: None };
         Command::Report(speaker, *kind, new.clone())
     });
     let configure = Command::Configure(patch.clone());
@@ -108,11 +105,7 @@ pub fn check(world: &World) {
     assert_eq!(head.revision.0, model.revision);
     let (level, message) = model.result();
     assert_eq!(head.summary.level, level);
-    assert!(
-        head.summary.message.starts_with(&message),
-        "{:?}",
-        head.summary
-    );
+    assert!(head.summary.message.starts_with(&message), "{:?}", head.summary);
     assert_eq!(counts(head), model.counts());
     check_rule(world, &expected);
     check_units(world);
@@ -158,11 +151,7 @@ fn counts(head: &Head) -> Counts {
 }
 
 fn check_rule(world: &World, expected: &[Contribution]) {
-    let overrides = world
-        .model
-        .leader_says
-        .as_ref()
-        .is_some_and(|s| s.overrides);
+    let overrides = world.model.leader_says.as_ref().is_some_and(|s| s.overrides);
     match (&world.state.head().summary.rule, expected) {
         (Rule::Override, _) => assert!(overrides),
         (Rule::Nothing, []) | (Rule::Only, [_]) => assert!(!overrides),
@@ -182,17 +171,10 @@ fn check_units(world: &World) {
         let found = world.state.unit(&name).unwrap();
         assert_eq!(found.incarnation, expected.incarnation);
         assert_eq!(found.lost_since.map(|t| t.0), expected.lost_since);
-        assert_eq!(
-            found.silence_ends.map(|t| t.0),
-            expected.silence_ends,
-            "{name}"
-        );
+        assert_eq!(found.silence_ends.map(|t| t.0), expected.silence_ends, "{name}");
         let of = || model.of(&expected.name);
         assert_eq!(found.status_count as usize, of().count());
-        assert_eq!(
-            found.ttl_count as usize,
-            of().filter(|s| s.ends.is_some()).count()
-        );
+        assert_eq!(found.ttl_count as usize, of().filter(|s| s.ends.is_some()).count());
         assert_eq!(found.stale_count as usize, of().filter(|s| s.stale).count());
         assert_eq!(found.stale_since.is_some(), of().any(|s| s.stale));
         let contributions = model.contributions();
@@ -236,10 +218,7 @@ fn check_derived(world: &World, expected: &[Contribution]) {
             assert_eq!(contribution(&world.state, &found.rank), *expected);
             assert!(found.words.message.starts_with(&expected.message));
             let wins = found.beaten_by.is_empty();
-            assert_eq!(
-                wins,
-                winners == 1 && *expected == world.model.contributions()[0]
-            );
+            assert_eq!(wins, winners == 1 && *expected == world.model.contributions()[0]);
             let lost = expected.origin == "lost";
             assert_eq!(found.freshness == Freshness::Lost, lost);
         }
@@ -290,10 +269,7 @@ pub fn check_since(before: &Head, world: &World) {
 /// What the store has gives the same state, but for deadlines that a repeat moved unwritten.
 fn check_loaded(world: &World) {
     let (state, loaded) = (&world.state, world.store.load());
-    let plain = |state: &AppState| Head {
-        next_due: None,
-        ..state.head().clone()
-    };
+    let plain = |state: &AppState| Head { next_due: None, ..state.head().clone() };
     assert_eq!(plain(&loaded), plain(state));
     assert!(ranked(&loaded) == ranked(state));
     assert_eq!(loaded.units_after(None).count(), world.model.units.len());
@@ -313,10 +289,7 @@ fn check_loaded(world: &World) {
         let (written, until) = (kept.expire_time.take(), status.expire_time);
         assert!(written <= until);
         if let (Some(written), Some(until), Some(ttl)) = (written, until, status.report.ttl) {
-            assert!(
-                world.graced || until.since(written) < ttl / 3,
-                "{written:?} {until:?}"
-            );
+            assert!(world.graced || until.since(written) < ttl / 3, "{written:?} {until:?}");
         }
         kept.expire_time = status.expire_time;
         assert_eq!(kept.expire_time_written, status.expire_time_written);
@@ -337,14 +310,8 @@ fn check_repeat(world: &World, pick: usize) {
     if again.incarnation != world.model.unit(&again.unit).unwrap().incarnation {
         return;
     }
-    let (key, _) = state
-        .statuses_from(&first)
-        .find(|(k, _)| same_key(k, again))
-        .unwrap();
-    let speaker = Speaker {
-        unit: key.unit.clone(),
-        incarnation: Some(again.incarnation),
-    };
+    let (key, _) = state.statuses_from(&first).find(|(k, _)| same_key(k, again)).unwrap();
+    let speaker = Speaker { unit: key.unit.clone(), incarnation: Some(again.incarnation) };
     let new = NewStatus {
         component: key.component.clone(),
         key: key.key.clone(),
@@ -355,10 +322,7 @@ fn check_repeat(world: &World, pick: usize) {
     if new.report.ttl.is_none() && world.model.config.default_ttl.is_some() {
         return;
     }
-    let request = Request {
-        id: None,
-        command: Command::Report(speaker, key.kind, new),
-    };
+    let request = Request { id: None, command: Command::Report(speaker, key.kind, new) };
     let mut draft = Draft::new(state, &world.limits, Timestamp(world.now));
     let outcome = apply(&mut draft, &request).unwrap();
     let transition = draft.finish();

@@ -65,9 +65,7 @@ impl Stored {
         let records = Records {
             head,
             units: self.units.clone().into_iter().collect(),
-            statuses: statuses
-                .map(|(k, s)| ((**k).clone(), (**s).clone()))
-                .collect(),
+            statuses: statuses.map(|(k, s)| ((**k).clone(), (**s).clone())).collect(),
             requests: self.requests.clone().into_iter().collect(),
         };
         AppState::load(name, records)
@@ -156,14 +154,8 @@ impl World {
         let kind = status.kind;
         let reports = [Some(status.report.clone()), other].into_iter().flatten();
         let requests = reports.map(|report| {
-            let new = NewStatus {
-                report,
-                ..new.clone()
-            };
-            Request {
-                id: None,
-                command: Command::Report(speaker.clone(), kind, new),
-            }
+            let new = NewStatus { report, ..new.clone() };
+            Request { id: None, command: Command::Report(speaker.clone(), kind, new) }
         });
         self.commit(false, &requests.collect::<Vec<_>>());
     }
@@ -260,14 +252,8 @@ impl World {
         let head = &transition.head;
         assert_eq!(transition.base, before.revision);
         assert_eq!(head.revision.0, before.revision.0 + u64::from(changed));
-        assert_eq!(
-            head.next_event,
-            before.next_event + transition.events.len() as u64
-        );
-        assert!(
-            changed || transition.events.is_empty(),
-            "an event of nothing"
-        );
+        assert_eq!(head.next_event, before.next_event + transition.events.len() as u64);
+        assert!(changed || transition.events.is_empty(), "an event of nothing");
         for event in &transition.events {
             assert_eq!(event.revision, head.revision);
             assert_eq!(event.time.0, self.now);

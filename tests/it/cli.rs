@@ -45,24 +45,14 @@ fn json(server: &Server, line: &[&str]) -> Value {
 }
 
 fn fixture(name: &str) -> String {
-    format!(
-        "{}/tests/data/juju-status/{name}.json",
-        env!("CARGO_MANIFEST_DIR")
-    )
+    format!("{}/tests/data/juju-status/{name}.json", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
 fn the_first_five_minutes() {
     let server = Server::ephemeral();
     let action = "juju integrate web postgresql";
-    let report = [
-        "report",
-        "web/0",
-        "--level",
-        "blocked",
-        "-m",
-        "add a database relation",
-    ];
+    let report = ["report", "web/0", "--level", "blocked", "-m", "add a database relation"];
     let said = run(&server, &[&report[..], &["--action", action]].concat());
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains("bellwether why web"), "{}", said.err);
@@ -72,14 +62,8 @@ fn the_first_five_minutes() {
     assert!(lines[0].starts_with("Namespace  Server"), "{status}");
     assert_eq!(lines[3], "App  Status   Scale  Since  Message");
     assert!(lines[4].starts_with("web  blocked    2/2"), "{status}");
-    assert!(
-        lines[4].ends_with("web/0: add a database relation"),
-        "{status}"
-    );
-    assert!(
-        status.contains("-> action: juju integrate web postgresql"),
-        "{status}"
-    );
+    assert!(lines[4].ends_with("web/0: add a database relation"), "{status}");
+    assert!(status.contains("-> action: juju integrate web postgresql"), "{status}");
     assert!(!status.contains('\u{1b}'), "no colour into a pipe");
     let why = ok(&server, &["why", "web"]);
     assert!(why.starts_with("web is blocked since "), "{why}");
@@ -101,10 +85,7 @@ fn the_first_five_minutes() {
 #[test]
 fn advice_comes_with_a_report_that_could_be_better() {
     let server = Server::ephemeral();
-    let said = run(
-        &server,
-        &["report", "web/0", "--level", "blocked", "-m", "stuck"],
-    );
+    let said = run(&server, &["report", "web/0", "--level", "blocked", "-m", "stuck"]);
     assert_eq!(said.code, Some(0));
     assert!(said.err.contains("say what they must do"), "{}", said.err);
     assert_eq!(said.out, "");
@@ -113,10 +94,7 @@ fn advice_comes_with_a_report_that_could_be_better() {
 #[test]
 fn how_it_ends() {
     let server = Server::ephemeral();
-    ok(
-        &server,
-        &["report", "web/0", "--level", "waiting", "-m", "for db"],
-    );
+    ok(&server, &["report", "web/0", "--level", "waiting", "-m", "for db"]);
     let cases: [(&[&str], i32); 9] = [
         (&["status", "--exit-status"], 10),
         (&["why", "nobody"], 3),
@@ -124,44 +102,18 @@ fn how_it_ends() {
         (&["report", "a b/0", "--level", "active"], 1),
         (&["clear", "web/7"], 3),
         (&["wait", "web", "--for=active", "--timeout", "200ms"], 124),
-        (
-            &[
-                "wait",
-                "web",
-                "--for=active",
-                "--fail-on",
-                "waiting",
-                "--timeout",
-                "10s",
-            ],
-            6,
-        ),
+        (&["wait", "web", "--for=active", "--fail-on", "waiting", "--timeout", "10s"], 6),
         (&["wait", "web", "--for=waiting", "--timeout", "10s"], 0),
         (&["--server", "http://127.0.0.1:1", "status"], 5),
     ];
     for (line, expected) in cases {
         let said = run(&server, line);
-        assert_eq!(
-            said.code,
-            Some(expected),
-            "{line:?}: {}{}",
-            said.out,
-            said.err
-        );
+        assert_eq!(said.code, Some(expected), "{line:?}: {}{}", said.out, said.err);
         assert!(!said.err.contains("panicked"), "{}", said.err);
     }
-    for (level, expected) in [
-        ("blocked", 11),
-        ("error", 12),
-        ("unknown", 13),
-        ("active", 0),
-    ] {
+    for (level, expected) in [("blocked", 11), ("error", 12), ("unknown", 13), ("active", 0)] {
         ok(&server, &["report", "web/0", "--level", level, "-m", "m"]);
-        assert_eq!(
-            run(&server, &["status", "--exit-status"]).code,
-            Some(expected),
-            "{level}"
-        );
+        assert_eq!(run(&server, &["status", "--exit-status"]).code, Some(expected), "{level}");
     }
 }
 
@@ -178,24 +130,9 @@ impl Drop for Running {
 #[test]
 fn wait_ends_when_the_level_comes() {
     let server = Server::ephemeral();
-    ok(
-        &server,
-        &[
-            "report",
-            "web/0",
-            "--level",
-            "maintenance",
-            "-m",
-            "installing",
-        ],
-    );
+    ok(&server, &["report", "web/0", "--level", "maintenance", "-m", "installing"]);
     let line = ["wait", "web", "--for=active", "--timeout", "30s"];
-    let mut waiting = Running(
-        command(&server, &line)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap(),
-    );
+    let mut waiting = Running(command(&server, &line).stderr(Stdio::piped()).spawn().unwrap());
     let mut progress = BufReader::new(waiting.0.stderr.take().unwrap());
     let mut first = String::new();
     progress.read_line(&mut first).unwrap();
@@ -213,10 +150,7 @@ fn watch_prints_a_json_line_for_each_change() {
     let mut lines = BufReader::new(watching.0.stdout.take().unwrap()).lines();
     let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
     assert_eq!(next()["status"]["level"], "LEVEL_ACTIVE");
-    ok(
-        &server,
-        &["report", "web/0", "--level", "error", "-m", "down"],
-    );
+    ok(&server, &["report", "web/0", "--level", "error", "-m", "down"]);
     let change = next();
     assert_eq!(change["status"]["level"], "LEVEL_ERROR");
     assert_eq!(change["revision"], "2");
@@ -229,27 +163,13 @@ fn a_real_juju_model_reads_well() {
     let server = Server::ephemeral();
     let said = run(&server, &["import", "juju", &fixture("subordinates")]);
     assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(
-        said.err
-            .contains("3 applications, 4 units into namespace t "),
-        "{}",
-        said.err
-    );
+    assert!(said.err.contains("3 applications, 4 units into namespace t "), "{}", said.err);
     let status = ok(&server, &["-n", "t", "status"]);
-    let nrpe = status
-        .lines()
-        .find(|line| line.starts_with("nrpe "))
-        .unwrap();
+    let nrpe = status.lines().find(|line| line.starts_with("nrpe ")).unwrap();
     assert!(nrpe.contains("blocked    2/2"), "{nrpe}");
-    assert!(
-        nrpe.contains("nrpe/1*: Nagios server not configured or related"),
-        "{nrpe}"
-    );
+    assert!(nrpe.contains("nrpe/1*: Nagios server not configured or related"), "{nrpe}");
     let why = ok(&server, &["-n", "t", "why", "nrpe"]);
-    assert!(
-        why.starts_with("nrpe is blocked since 2025-06-08 23:17:02Z"),
-        "{why}"
-    );
+    assert!(why.starts_with("nrpe is blocked since 2025-06-08 23:17:02Z"), "{why}");
     assert!(why.contains("the leader's unit before the others"), "{why}");
     assert!(why.contains("(application)"), "{why}");
     let application =
@@ -264,9 +184,7 @@ fn importing_again_changes_only_what_changed() {
     let revision = || {
         let all = json(&server, &["-n", "tt", "status", "-o", "json"]);
         let apps = all["applications"].as_array().unwrap().clone();
-        apps.iter()
-            .map(|a| (a["name"].clone(), a["revision"].clone()))
-            .collect::<Vec<_>>()
+        apps.iter().map(|a| (a["name"].clone(), a["revision"].clone())).collect::<Vec<_>>()
     };
     ok(&server, &["import", "juju", &fixture("database-webapp")]);
     let first = revision();
@@ -284,10 +202,7 @@ fn importing_again_changes_only_what_changed() {
     assert_eq!(second[0], first[0]);
     assert_ne!(second[1], first[1]);
     // Gone from the document: gone here.
-    document["applications"]
-        .as_object_mut()
-        .unwrap()
-        .shift_remove("webapp");
+    document["applications"].as_object_mut().unwrap().shift_remove("webapp");
     import_text(&server, &document.to_string());
     assert_eq!(revision().len(), 1);
 }
@@ -304,26 +219,13 @@ fn what_juju_could_not_read_is_shown_and_nothing_is_lost() {
     let said = run(&server, &["import", "juju", &fixture("status-errors")]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     for part in ["model", "machine machine-failed", "offer offer-failed"] {
-        let note = format!(
-            "juju could not read {}{part}",
-            if part == "model" { "the " } else { "" }
-        );
-        assert!(
-            said.err.contains(&note),
-            "{note:?} is not in:\n{}",
-            said.err
-        );
+        let note =
+            format!("juju could not read {}{part}", if part == "model" { "the " } else { "" });
+        assert!(said.err.contains(&note), "{note:?} is not in:\n{}", said.err);
     }
     let status = ok(&server, &["-n", "tt", "status"]);
-    for expected in [
-        "app status error!",
-        "remote app status error!",
-        "unit status error!",
-    ] {
-        assert!(
-            status.contains(expected),
-            "{expected:?} is not in:\n{status}"
-        );
+    for expected in ["app status error!", "remote app status error!", "unit status error!"] {
+        assert!(status.contains(expected), "{expected:?} is not in:\n{status}");
     }
 }
 
@@ -346,11 +248,7 @@ fn malformed_documents_name_the_field_and_import_nothing() {
             assert!(said.err.contains(word), "{word:?} is not in: {}", said.err);
         }
         let all = json(&server, &["status", "-A", "-o", "json"]);
-        assert_eq!(
-            all["applications"].as_array().map(Vec::len),
-            Some(0),
-            "{all}"
-        );
+        assert_eq!(all["applications"].as_array().map(Vec::len), Some(0), "{all}");
     }
 }
 

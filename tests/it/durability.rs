@@ -58,12 +58,7 @@ async fn write_until_killed(
     use v1::report_service_client::ReportServiceClient;
     let mut reports = ReportServiceClient::connect(url).await.unwrap();
     let unit = format!("web/{writer}");
-    let last = acknowledged
-        .lock()
-        .unwrap()
-        .get(&unit)
-        .copied()
-        .unwrap_or_default();
+    let last = acknowledged.lock().unwrap().get(&unit).copied().unwrap_or_default();
     for n in last + 1.. {
         // A third of them share one application: group commit across and within applications.
         let application = format!("app{}", writer % 3);
@@ -86,19 +81,8 @@ async fn check(server: &Server, acknowledged: &Mutex<BTreeMap<String, u64>>) {
             unit: unit.clone(),
             ..Default::default()
         };
-        let statuses = applications
-            .list_statuses(list)
-            .await
-            .unwrap()
-            .into_inner()
-            .statuses;
-        let kept: u64 = statuses[0]
-            .report
-            .as_ref()
-            .unwrap()
-            .message
-            .parse()
-            .unwrap();
+        let statuses = applications.list_statuses(list).await.unwrap().into_inner().statuses;
+        let kept: u64 = statuses[0].report.as_ref().unwrap().message.parse().unwrap();
         assert!(
             acknowledged <= kept && kept <= acknowledged + 1,
             "{unit}: acknowledged {acknowledged}, kept {kept}"
@@ -177,10 +161,7 @@ async fn on_a_full_disk_reports_are_refused_reads_go_on_and_it_recovers() {
     let server = Server::on(disk.path());
     let mut reports = server.reports().await;
     let mut applications = server.applications().await;
-    reports
-        .report_status(mk_report("web", "web/0", Level::Active, "before"))
-        .await
-        .unwrap();
+    reports.report_status(mk_report("web", "web/0", Level::Active, "before")).await.unwrap();
     // Somebody else fills the disk.
     let ballast = disk.path().join("ballast");
     let _full = std::fs::write(&ballast, vec![0_u8; 8 << 20]);
@@ -196,16 +177,8 @@ async fn on_a_full_disk_reports_are_refused_reads_go_on_and_it_recovers() {
     assert_eq!(refused.code(), tonic::Code::Unavailable);
     use tonic_types::StatusExt;
     assert!(refused.get_error_details().retry_info().is_some());
-    let got = applications
-        .get_application(get("web"))
-        .await
-        .unwrap()
-        .into_inner();
-    assert_eq!(
-        got.application.unwrap().unit_count,
-        unit,
-        "reads go on; {unit} was refused"
-    );
+    let got = applications.get_application(get("web")).await.unwrap().into_inner();
+    assert_eq!(got.application.unwrap().unit_count, unit, "reads go on; {unit} was refused");
     std::fs::remove_file(&ballast).unwrap();
     eventually("reports are taken again", async || {
         let report = mk_report("web", "web/after", Level::Error, "space again");
@@ -214,18 +187,10 @@ async fn on_a_full_disk_reports_are_refused_reads_go_on_and_it_recovers() {
         reports.report_status(request).await.ok()
     })
     .await;
-    let before = applications
-        .get_application(get("web"))
-        .await
-        .unwrap()
-        .into_inner();
+    let before = applications.get_application(get("web")).await.unwrap().into_inner();
     server.kill();
     let server = Server::on(disk.path());
     let mut applications = server.applications().await;
-    let after = applications
-        .get_application(get("web"))
-        .await
-        .unwrap()
-        .into_inner();
+    let after = applications.get_application(get("web")).await.unwrap().into_inner();
     assert_eq!(after, before);
 }

@@ -8,9 +8,7 @@ use tonic::Code;
 use crate::server::{DEADLINE, Server, mk_report, reason};
 
 fn service(name: &str) -> HealthCheckRequest {
-    HealthCheckRequest {
-        service: name.into(),
-    }
+    HealthCheckRequest { service: name.into() }
 }
 
 #[tokio::test]
@@ -20,38 +18,16 @@ async fn check_and_list() {
     let server_health = health.check(service("")).await.unwrap().into_inner();
     assert_eq!(server_health.status(), ServingStatus::Serving);
     for unknown in ["default/web", "web", "a/b/c"] {
-        assert_eq!(
-            health.check(service(unknown)).await.unwrap_err().code(),
-            Code::NotFound
-        );
+        assert_eq!(health.check(service(unknown)).await.unwrap_err().code(), Code::NotFound);
     }
     let mut reports = server.reports().await;
-    reports
-        .report_status(mk_report("web", "web/0", Level::Active, ""))
-        .await
-        .unwrap();
-    reports
-        .report_status(mk_report("api", "api/0", Level::Blocked, ""))
-        .await
-        .unwrap();
-    let web = health
-        .check(service("default/web"))
-        .await
-        .unwrap()
-        .into_inner();
+    reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();
+    reports.report_status(mk_report("api", "api/0", Level::Blocked, "")).await.unwrap();
+    let web = health.check(service("default/web")).await.unwrap().into_inner();
     assert_eq!(web.status(), ServingStatus::Serving);
-    let api = health
-        .check(service("default/api"))
-        .await
-        .unwrap()
-        .into_inner();
+    let api = health.check(service("default/api")).await.unwrap().into_inner();
     assert_eq!(api.status(), ServingStatus::NotServing);
-    let all = health
-        .list(HealthListRequest {})
-        .await
-        .unwrap()
-        .into_inner()
-        .statuses;
+    let all = health.list(HealthListRequest {}).await.unwrap().into_inner().statuses;
     let mut names: Vec<_> = all.keys().map(String::as_str).collect();
     names.sort_unstable();
     assert_eq!(names, ["", "default/api", "default/web"]);
@@ -62,25 +38,15 @@ async fn check_and_list() {
 async fn watch_on_an_unknown_name_stays_open_and_tells_each_change_once() {
     let server = Server::ephemeral();
     let mut health = server.health().await;
-    let mut stream = health
-        .watch(service("default/web"))
-        .await
-        .unwrap()
-        .into_inner();
+    let mut stream = health.watch(service("default/web")).await.unwrap().into_inner();
     let mut next = async || {
         let next = tokio::time::timeout(DEADLINE, stream.message()).await;
-        next.expect("in time")
-            .unwrap()
-            .expect("the call stays open")
-            .status()
+        next.expect("in time").unwrap().expect("the call stays open").status()
     };
     assert_eq!(next().await, ServingStatus::ServiceUnknown);
     let mut reports = server.reports().await;
     let mut report = async |level, message: &str| {
-        reports
-            .report_status(mk_report("web", "web/0", level, message))
-            .await
-            .unwrap();
+        reports.report_status(mk_report("web", "web/0", level, message)).await.unwrap();
     };
     report(Level::Active, "a").await;
     assert_eq!(next().await, ServingStatus::Serving);
@@ -88,16 +54,8 @@ async fn watch_on_an_unknown_name_stays_open_and_tells_each_change_once() {
     report(Level::Active, "b").await;
     report(Level::Error, "c").await;
     assert_eq!(next().await, ServingStatus::NotServing);
-    let delete = DeleteApplicationRequest {
-        application: "web".into(),
-        ..Default::default()
-    };
-    server
-        .applications()
-        .await
-        .delete_application(delete)
-        .await
-        .unwrap();
+    let delete = DeleteApplicationRequest { application: "web".into(), ..Default::default() };
+    server.applications().await.delete_application(delete).await.unwrap();
     assert_eq!(next().await, ServingStatus::ServiceUnknown);
     report(Level::Active, "d").await;
     assert_eq!(next().await, ServingStatus::Serving);

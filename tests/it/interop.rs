@@ -13,11 +13,7 @@ fn root() -> &'static Path {
 /// The tools of this repository come before those of the machine.
 fn path() -> String {
     let bin = root().join(".tools/bin");
-    format!(
-        "{}:{}",
-        bin.display(),
-        std::env::var("PATH").unwrap_or_default()
-    )
+    format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 /// Whether a tool is there. If not, that is said loudly, and in CI it is a failure.
@@ -25,10 +21,7 @@ fn have(tool: &str) -> bool {
     let found = std::env::split_paths(&path()).any(|dir| dir.join(tool).is_file())
         || Path::new(tool).is_file();
     let ci = std::env::var_os("CI").is_some();
-    assert!(
-        found || !ci,
-        "{tool} is missing, and in CI nothing is skipped"
-    );
+    assert!(found || !ci, "{tool} is missing, and in CI nothing is skipped");
     if !found {
         eprintln!("SKIPPED: {tool} is missing; run tools/install");
     }
@@ -66,11 +59,7 @@ fn a_python_client_needs_nothing_but_reflection() {
     let python = root().join(".tools/venv/bin/python");
     let python = python.to_str().unwrap();
     if have(python) {
-        run(
-            python,
-            Some(root().join("tests/interop/client.py")),
-            &Server::ephemeral(),
-        );
+        run(python, Some(root().join("tests/interop/client.py")), &Server::ephemeral());
     }
 }
 

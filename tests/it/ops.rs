@@ -23,21 +23,11 @@ fn fetch(address: SocketAddr, path: &str) -> (String, String) {
 async fn metrics_count_what_happened() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
-    for (level, message) in [
-        (Level::Active, "a"),
-        (Level::Active, "a"),
-        (Level::Blocked, "b"),
-    ] {
-        reports
-            .report_status(mk_report("web", "web/0", level, message))
-            .await
-            .unwrap();
+    for (level, message) in [(Level::Active, "a"), (Level::Active, "a"), (Level::Blocked, "b")] {
+        reports.report_status(mk_report("web", "web/0", level, message)).await.unwrap();
     }
     let mut applications = server.applications().await;
-    applications
-        .get_application(get("nobody"))
-        .await
-        .unwrap_err();
+    applications.get_application(get("nobody")).await.unwrap_err();
     let (status, text) = fetch(server.ops, "/metrics");
     assert!(status.contains("200"), "{status}");
     for expected in [
@@ -60,11 +50,7 @@ async fn metrics_count_what_happened() {
     assert!(calls.is_some_and(|line| line.ends_with(" 3")), "{calls:?}");
     assert!(!text.contains("web/0"), "names of units are no labels");
     assert_eq!(fetch(server.ops, "/livez").1, "ok");
-    assert!(
-        fetch(server.ops, "/readyz?verbose")
-            .1
-            .contains("[+]store ok")
-    );
+    assert!(fetch(server.ops, "/readyz?verbose").1.contains("[+]store ok"));
     assert!(fetch(server.ops, "/nothing").0.contains("404"));
 }
 
@@ -87,10 +73,7 @@ async fn a_collector_that_is_away_is_not_noticed() {
     let start = Instant::now();
     server.terminate();
     assert_eq!(server.wait().code(), Some(0));
-    assert!(
-        start.elapsed() < Duration::from_secs(8),
-        "shutdown is not held up"
-    );
+    assert!(start.elapsed() < Duration::from_secs(8), "shutdown is not held up");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -48,12 +48,7 @@ impl Server {
         BufReader::new(stdout).read_line(&mut line).unwrap();
         if line.is_empty() {
             let mut said = String::new();
-            child
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut said)
-                .unwrap();
+            child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
             panic!("the server did not start: {said}");
         }
         // Nobody else reads it, and a full pipe would stop the server.
@@ -61,11 +56,7 @@ impl Server {
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         let addresses: serde_json::Value = serde_json::from_str(&line).unwrap();
         let address = |key: &str| addresses[key].as_str().unwrap().parse().unwrap();
-        Server {
-            grpc: address("grpc"),
-            ops: address("ops"),
-            child,
-        }
+        Server { grpc: address("grpc"), ops: address("ops"), child }
     }
 
     pub fn url(&self) -> String {
@@ -73,11 +64,7 @@ impl Server {
     }
 
     pub async fn channel(&self) -> Channel {
-        Endpoint::from_shared(self.url())
-            .unwrap()
-            .connect()
-            .await
-            .unwrap()
+        Endpoint::from_shared(self.url()).unwrap().connect().await.unwrap()
     }
 
     pub async fn reports(&self) -> ReportServiceClient<Channel> {
@@ -101,13 +88,7 @@ impl Server {
     /// Asks it to stop, as systemd and Kubernetes do.
     pub fn terminate(&self) {
         let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     }
 
     /// Waits for it to end.
@@ -180,9 +161,7 @@ pub fn get(application: &str) -> v1::GetApplicationRequest {
 /// The reason of an error, which every error has.
 pub fn reason(status: &tonic::Status) -> String {
     let details = status.get_error_details();
-    let info = details
-        .error_info()
-        .unwrap_or_else(|| panic!("no ErrorInfo: {status:?}"));
+    let info = details.error_info().unwrap_or_else(|| panic!("no ErrorInfo: {status:?}"));
     assert_eq!(info.domain, "bellwether");
     info.reason.clone()
 }

@@ -38,13 +38,8 @@ async fn aggregation_through_the_service() {
         let configure = v1::ConfigureApplicationRequest {
             application: id.clone(),
             config: Some(v1::ApplicationConfig {
-                policy: Some(v1::Policy {
-                    name: text(case, "policy"),
-                    order: vec![],
-                }),
-                external_leader: Some(v1::ExternalLeader {
-                    unit: leader.clone(),
-                }),
+                policy: Some(v1::Policy { name: text(case, "policy"), order: vec![] }),
+                external_leader: Some(v1::ExternalLeader { unit: leader.clone() }),
                 ..Default::default()
             }),
             ..Default::default()
@@ -68,11 +63,7 @@ async fn aggregation_through_the_service() {
         for given in case["statuses"].as_sequence().unwrap() {
             reports.report_status(report_of(&id, given)).await.unwrap();
         }
-        let got = applications
-            .get_application(get(&id))
-            .await
-            .unwrap()
-            .into_inner();
+        let got = applications.get_application(get(&id)).await.unwrap().into_inner();
         let status = got.application.unwrap().status.unwrap();
         let expect = &case["expect"];
         assert_eq!(status.level, level(&expect["level"]), "{id}");
@@ -94,12 +85,10 @@ fn report_of(application: &str, given: &Value) -> v1::ReportStatusRequest {
         "pull" => v1::StatusKind::Pull,
         _ => v1::StatusKind::Push,
     };
-    let since = given["since"]
-        .as_i64()
-        .map(|millis| prost_types::Timestamp {
-            seconds: millis / 1000,
-            nanos: (millis % 1000) as i32 * 1_000_000,
-        });
+    let since = given["since"].as_i64().map(|millis| prost_types::Timestamp {
+        seconds: millis / 1000,
+        nanos: (millis % 1000) as i32 * 1_000_000,
+    });
     v1::ReportStatusRequest {
         application: application.to_string(),
         unit: text(given, "unit"),

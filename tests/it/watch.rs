@@ -18,9 +18,7 @@ type Stream = tonic::Streaming<v1::WatchApplicationsResponse>;
 /// The next event; the test fails if none comes.
 async fn next(stream: &mut Stream) -> v1::WatchApplicationsResponse {
     let next = tokio::time::timeout(DEADLINE, stream.message()).await;
-    next.expect("an event in time")
-        .unwrap()
-        .expect("the stream goes on")
+    next.expect("an event in time").unwrap().expect("the stream goes on")
 }
 
 /// A copy of what is watched, as a client keeps it.
@@ -36,8 +34,7 @@ impl Copy {
                 self.0.insert(key, (app.revision, level));
             }
             Event::Removed(removed) => {
-                self.0
-                    .remove(&(removed.namespace.clone(), removed.name.clone()));
+                self.0.remove(&(removed.namespace.clone(), removed.name.clone()));
             }
             _ => {}
         }
@@ -75,11 +72,7 @@ impl Copy {
 
 /// The token that comes with the end of the snapshot.
 pub async fn snapshot_token(client: &mut Client, request: v1::WatchApplicationsRequest) -> String {
-    let mut stream = client
-        .watch_applications(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let mut stream = client.watch_applications(request).await.unwrap().into_inner();
     loop {
         let response = next(&mut stream).await;
         if let Some(Event::SnapshotComplete(_)) = response.event {
@@ -93,51 +86,29 @@ async fn snapshot_then_changes_then_bookmarks() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     for name in ["b", "a", "c"] {
-        reports
-            .report_status(mk_report(name, "u/0", Level::Active, ""))
-            .await
-            .unwrap();
+        reports.report_status(mk_report(name, "u/0", Level::Active, "")).await.unwrap();
     }
     let mut client = server.applications().await;
-    let request = v1::WatchApplicationsRequest {
-        include_units: true,
-        ..Default::default()
-    };
-    let mut stream = client
-        .watch_applications(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let request = v1::WatchApplicationsRequest { include_units: true, ..Default::default() };
+    let mut stream = client.watch_applications(request).await.unwrap().into_inner();
     let mut copy = Copy::default();
     for name in ["a", "b", "c"] {
         let response = next(&mut stream).await;
-        let Some(Event::Upserted(app)) = &response.event else {
-            panic!("{response:?}")
-        };
+        let Some(Event::Upserted(app)) = &response.event else { panic!("{response:?}") };
         assert_eq!((app.name.as_str(), response.units.len()), (name, 1));
         copy.apply(response.event.as_ref().unwrap());
     }
     let response = next(&mut stream).await;
-    let Some(Event::SnapshotComplete(done)) = response.event else {
-        panic!("{response:?}")
-    };
+    let Some(Event::SnapshotComplete(done)) = response.event else { panic!("{response:?}") };
     assert_eq!(done.application_count, 3);
     assert!(!response.resume_token.is_empty() && !response.store_epoch.is_empty());
 
-    reports
-        .report_status(mk_report("b", "u/0", Level::Error, "down"))
-        .await
-        .unwrap();
+    reports.report_status(mk_report("b", "u/0", Level::Error, "down")).await.unwrap();
     let response = next(&mut stream).await;
-    let Some(Event::Upserted(app)) = &response.event else {
-        panic!("{response:?}")
-    };
+    let Some(Event::Upserted(app)) = &response.event else { panic!("{response:?}") };
     assert_eq!((app.name.as_str(), app.revision), ("b", 2));
     copy.apply(response.event.as_ref().unwrap());
-    let delete = v1::DeleteApplicationRequest {
-        application: "c".into(),
-        ..Default::default()
-    };
+    let delete = v1::DeleteApplicationRequest { application: "c".into(), ..Default::default() };
     client.delete_application(delete).await.unwrap();
     let response = next(&mut stream).await;
     assert!(matches!(&response.event, Some(Event::Removed(r)) if r.name == "c"));
@@ -145,10 +116,7 @@ async fn snapshot_then_changes_then_bookmarks() {
     let quiet = Instant::now();
     copy.read_to_bookmark(&mut stream).await;
     copy.read_to_bookmark(&mut stream).await;
-    assert!(
-        quiet.elapsed() < Duration::from_secs(15),
-        "bookmarks come at least every 5 s"
-    );
+    assert!(quiet.elapsed() < Duration::from_secs(15), "bookmarks come at least every 5 s");
 }
 
 #[tokio::test]
@@ -157,78 +125,44 @@ async fn a_token_resumes_after_the_server_restarted() {
     let server = Server::on(directory.path());
     let mut reports = server.reports().await;
     for name in ["kept", "deleted", "changed"] {
-        reports
-            .report_status(mk_report(name, "u/0", Level::Active, ""))
-            .await
-            .unwrap();
+        reports.report_status(mk_report(name, "u/0", Level::Active, "")).await.unwrap();
     }
     let request = v1::WatchApplicationsRequest::default();
     let mut client = server.applications().await;
-    let mut stream = client
-        .watch_applications(request.clone())
-        .await
-        .unwrap()
-        .into_inner();
+    let mut stream = client.watch_applications(request.clone()).await.unwrap().into_inner();
     let mut copy = Copy::default();
     let token = copy.read_to_bookmark(&mut stream).await;
     drop(stream);
-    reports
-        .report_status(mk_report("changed", "u/0", Level::Blocked, "x"))
-        .await
-        .unwrap();
-    reports
-        .report_status(mk_report("new", "u/0", Level::Active, ""))
-        .await
-        .unwrap();
-    let delete = v1::DeleteApplicationRequest {
-        application: "deleted".into(),
-        ..Default::default()
-    };
+    reports.report_status(mk_report("changed", "u/0", Level::Blocked, "x")).await.unwrap();
+    reports.report_status(mk_report("new", "u/0", Level::Active, "")).await.unwrap();
+    let delete =
+        v1::DeleteApplicationRequest { application: "deleted".into(), ..Default::default() };
     client.delete_application(delete).await.unwrap();
     server.kill();
 
     let server = Server::on(directory.path());
-    let resume = v1::WatchApplicationsRequest {
-        resume_token: token,
-        ..request
-    };
+    let resume = v1::WatchApplicationsRequest { resume_token: token, ..request };
     let mut client = server.applications().await;
-    let mut stream = client
-        .watch_applications(resume)
-        .await
-        .unwrap()
-        .into_inner();
+    let mut stream = client.watch_applications(resume).await.unwrap().into_inner();
     // Only what changed comes, and then the proof that the copy is right.
     copy.read_to_bookmark(&mut stream).await;
     let names: Vec<_> = copy.0.keys().map(|(_, name)| name.as_str()).collect();
     assert_eq!(names, ["changed", "kept", "new"]);
-    assert_eq!(
-        copy.0[&("default".into(), "changed".into())].1,
-        Level::Blocked as i32
-    );
+    assert_eq!(copy.0[&("default".into(), "changed".into())].1, Level::Blocked as i32);
 }
 
 #[tokio::test]
 async fn a_status_expires_by_itself_and_the_watcher_is_told() {
     let server = Server::ephemeral();
     let mut report = mk_report("web", "web/0", Level::Active, "up");
-    let ttl = prost_types::Duration {
-        seconds: 1,
-        nanos: 0,
-    };
+    let ttl = prost_types::Duration { seconds: 1, nanos: 0 };
     report.status.as_mut().unwrap().ttl = Some(ttl);
     server.reports().await.report_status(report).await.unwrap();
     let mut client = server.applications().await;
-    let request = v1::WatchApplicationsRequest {
-        applications: vec!["web".into()],
-        ..Default::default()
-    };
+    let request =
+        v1::WatchApplicationsRequest { applications: vec!["web".into()], ..Default::default() };
     let start = Instant::now();
-    let mut stream = client
-        .watch_applications(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let mut stream = client.watch_applications(request).await.unwrap().into_inner();
     loop {
         let response = next(&mut stream).await;
         let Some(Event::Upserted(app)) = response.event else {
@@ -239,20 +173,9 @@ async fn a_status_expires_by_itself_and_the_watcher_is_told() {
         }
         assert_eq!(app.revision, 1);
     }
-    assert!(
-        start.elapsed() < Duration::from_secs(3),
-        "on time, not at the next bookmark"
-    );
-    let list = v1::ListStatusesRequest {
-        application: "web".into(),
-        ..Default::default()
-    };
-    let statuses = client
-        .list_statuses(list)
-        .await
-        .unwrap()
-        .into_inner()
-        .statuses;
+    assert!(start.elapsed() < Duration::from_secs(3), "on time, not at the next bookmark");
+    let list = v1::ListStatusesRequest { application: "web".into(), ..Default::default() };
+    let statuses = client.list_statuses(list).await.unwrap().into_inner().statuses;
     assert_eq!(statuses[0].freshness(), v1::Freshness::Stale);
     assert_eq!(statuses[0].report.as_ref().unwrap().level(), Level::Active);
 }
@@ -261,26 +184,16 @@ async fn a_status_expires_by_itself_and_the_watcher_is_told() {
 async fn a_slow_reader_gets_the_newest_state_only() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
-    reports
-        .report_status(mk_report("web", "web/0", Level::Active, "0"))
-        .await
-        .unwrap();
+    reports.report_status(mk_report("web", "web/0", Level::Active, "0")).await.unwrap();
     let mut client = server.applications().await;
     let request = v1::WatchApplicationsRequest::default();
-    let mut stream = client
-        .watch_applications(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let mut stream = client.watch_applications(request).await.unwrap().into_inner();
     // Fills every buffer between the server and us, while nobody reads.
     let text = "x".repeat(4000);
     let changes = 3000;
     for n in 1..=changes {
         let message = format!("{n} {text}");
-        reports
-            .report_status(mk_report("web", "web/0", Level::Active, &message))
-            .await
-            .unwrap();
+        reports.report_status(mk_report("web", "web/0", Level::Active, &message)).await.unwrap();
     }
     let (mut received, mut coalesced) = (0, 0);
     loop {
@@ -290,56 +203,29 @@ async fn a_slow_reader_gets_the_newest_state_only() {
             continue;
         };
         received += 1;
-        if app
-            .status
-            .unwrap()
-            .message
-            .starts_with(&format!("{changes} "))
-        {
+        if app.status.unwrap().message.starts_with(&format!("{changes} ")) {
             break;
         }
     }
-    assert!(
-        received < changes,
-        "{received} of {changes} were sent one by one"
-    );
-    assert_eq!(
-        received + coalesced,
-        changes + 1,
-        "what was left out is counted"
-    );
+    assert!(received < changes, "{received} of {changes} were sent one by one");
+    assert_eq!(received + coalesced, changes + 1, "what was left out is counted");
 }
 
 #[tokio::test]
 async fn level_filters_tell_who_leaves() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
-    reports
-        .report_status(mk_report("web", "web/0", Level::Blocked, "x"))
-        .await
-        .unwrap();
-    reports
-        .report_status(mk_report("api", "api/0", Level::Active, ""))
-        .await
-        .unwrap();
+    reports.report_status(mk_report("web", "web/0", Level::Blocked, "x")).await.unwrap();
+    reports.report_status(mk_report("api", "api/0", Level::Active, "")).await.unwrap();
     let mut client = server.applications().await;
-    let request = v1::WatchApplicationsRequest {
-        min_level: Level::Blocked as i32,
-        ..Default::default()
-    };
-    let mut stream = client
-        .watch_applications(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let request =
+        v1::WatchApplicationsRequest { min_level: Level::Blocked as i32, ..Default::default() };
+    let mut stream = client.watch_applications(request).await.unwrap().into_inner();
     let first = next(&mut stream).await.event.unwrap();
     assert!(matches!(first, Event::Upserted(app) if app.name == "web"));
     let done = next(&mut stream).await.event.unwrap();
     assert!(matches!(done, Event::SnapshotComplete(done) if done.application_count == 1));
-    reports
-        .report_status(mk_report("web", "web/0", Level::Active, ""))
-        .await
-        .unwrap();
+    reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();
     let left = next(&mut stream).await.event.unwrap();
     assert!(matches!(left, Event::Removed(removed) if removed.name == "web"));
 }
@@ -349,21 +235,11 @@ async fn a_stopping_server_tells_its_watchers_where_to_go_on() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = Server::on(directory.path());
     let mut reports = server.reports().await;
-    reports
-        .report_status(mk_report("web", "web/0", Level::Active, ""))
-        .await
-        .unwrap();
+    reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();
     let mut client = server.applications().await;
     let request = v1::WatchApplicationsRequest::default();
-    let mut stream = client
-        .watch_applications(request)
-        .await
-        .unwrap()
-        .into_inner();
-    while !matches!(
-        next(&mut stream).await.event,
-        Some(Event::SnapshotComplete(_))
-    ) {}
+    let mut stream = client.watch_applications(request).await.unwrap().into_inner();
+    while !matches!(next(&mut stream).await.event, Some(Event::SnapshotComplete(_))) {}
     server.terminate();
     let token = loop {
         let response = next(&mut stream).await;
@@ -373,10 +249,7 @@ async fn a_stopping_server_tells_its_watchers_where_to_go_on() {
         }
     };
     let end = stream.message().await.unwrap_err();
-    assert_eq!(
-        (end.code(), reason(&end).as_str()),
-        (tonic::Code::Unavailable, "DRAINING")
-    );
+    assert_eq!((end.code(), reason(&end).as_str()), (tonic::Code::Unavailable, "DRAINING"));
     drop((stream, client, reports));
     assert_eq!(server.wait().code(), Some(0));
 
@@ -387,16 +260,9 @@ async fn a_stopping_server_tells_its_watchers_where_to_go_on() {
         .report_status(mk_report("web", "web/0", Level::Error, ""))
         .await
         .unwrap();
-    let resume = v1::WatchApplicationsRequest {
-        resume_token: token,
-        ..Default::default()
-    };
+    let resume = v1::WatchApplicationsRequest { resume_token: token, ..Default::default() };
     let mut client = server.applications().await;
-    let mut stream = client
-        .watch_applications(resume)
-        .await
-        .unwrap()
-        .into_inner();
+    let mut stream = client.watch_applications(resume).await.unwrap().into_inner();
     let first = next(&mut stream).await.event.unwrap();
     assert!(matches!(first, Event::Upserted(app) if app.revision == 2));
 }

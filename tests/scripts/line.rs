@@ -18,10 +18,7 @@ pub struct Line {
 
 impl Line {
     pub fn parse(line: &str) -> Line {
-        let mut parsed = Line {
-            words: Vec::new(),
-            options: BTreeMap::new(),
-        };
+        let mut parsed = Line { words: Vec::new(), options: BTreeMap::new() };
         let mut word = String::new();
         let (mut quoted, mut plain) = (false, true);
         for c in line.chars().chain([' ']) {
@@ -81,10 +78,7 @@ impl Line {
     }
 
     fn claim(&self) -> Claim {
-        Claim {
-            unit: self.unit(1),
-            lease_epoch: 0,
-        }
+        Claim { unit: self.unit(1), lease_epoch: 0 }
     }
 
     /// A status from word `n` on: component, level, message.
@@ -112,10 +106,8 @@ impl Line {
         let ends_at = |n: usize| self.words[n..].iter().position(|w| w == ";");
         let statuses = starts.map(|(n, _)| {
             let end = ends_at(n + 1).map_or(self.words.len(), |more| n + 1 + more);
-            let one = Line {
-                words: self.words[n + 1..end].to_vec(),
-                options: self.options.clone(),
-            };
+            let one =
+                Line { words: self.words[n + 1..end].to_vec(), options: self.options.clone() };
             one.status(0)
         });
         statuses.collect()
@@ -175,9 +167,7 @@ impl Line {
                 "blocked" => LostUnits::Blocked,
                 other => panic!("no lost_units {other}"),
             }),
-            external_leader: self
-                .option("leader")
-                .map(|unit| Some(UnitName::new(unit).unwrap())),
+            external_leader: self.option("leader").map(|unit| Some(UnitName::new(unit).unwrap())),
             lost_after: self.duration("lost_after"),
             default_ttl: self.duration("default_ttl").map(Some),
             ..ConfigPatch::default()

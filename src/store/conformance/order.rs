@@ -16,10 +16,14 @@ pub(super) async fn followers_are_told_in_order_before_commit_returns(store: Arc
             let name = format!("app-{n}");
             let mut driver = Driver::new(&store, &name).await;
             for i in 0..20 {
-                driver.report("u/0", &format!("step {}", "x".repeat(i))).await;
+                driver
+                    .report("u/0", &format!("step {}", "x".repeat(i)))
+                    .await;
                 let revision = driver.revision();
-                let is_this =
-                    |t: &Told| matches!(t, Told::Changed(a, _, r, _) if *a == name && *r == revision);
+                let is_this = |told: &Told| match told {
+                    Told::Changed(app, _, at, _) => (app, *at) == (&name, revision),
+                    Told::Forgotten(_) => false,
+                };
                 assert!(recorder.told().iter().any(is_this));
             }
         })
@@ -45,7 +49,8 @@ pub(super) async fn following_in_the_middle_leaves_nothing_out(store: Arc<dyn St
     let first = Recorder::on(&store);
     let mut followers = vec![first.clone()];
     while !tasks.iter().all(|task| task.is_finished()) {
-        // One more each time something has happened: following all the time would be all that happens.
+        // One more each time something has happened: following all the time would be all that
+        // happens.
         if 5 * followers.len() < first.positions().len() {
             followers.push(Recorder::on(&store));
         }

@@ -158,7 +158,7 @@ fn asked(dice: &mut Dice, state: &AppState, now: Timestamp) -> Transition {
 /// Any request without a ttl: deadlines that a repeat moved are in memory alone.
 fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
     let unit = format!("web/{}", dice.roll(12));
-    let message = format!("{}", "m".repeat(dice.roll(40) as usize));
+    let message = "m".repeat(dice.roll(40) as usize);
     let level = Level::ALL[dice.roll(7) as usize];
     let speaker = mk_speaker(&unit);
     let mut status = mk_status(["", "db", "net"][dice.roll(3) as usize], level, &message);

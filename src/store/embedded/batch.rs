@@ -20,7 +20,6 @@ pub(super) struct Batch {
     pub(super) app: AppName,
     pub(super) base: Revision,
     pub(super) head: Arc<Head>,
-    pub(super) is_durable: bool,
     time: Timestamp,
     head_record: HeadRecord,
     /// Key, and the record or nothing.
@@ -50,7 +49,6 @@ impl Batch {
             app: app.clone(),
             base: transition.base,
             head: Arc::new(transition.head.clone()),
-            is_durable: transition.is_durable(),
             time: transition.time,
             head_record: HeadRecord::encode(&transition.head),
             records: transition.writes.iter().map(record).collect(),

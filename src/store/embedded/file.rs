@@ -1,4 +1,4 @@
-//! The database file: made, opened, checked and read.
+//! The database file: made, opened and checked.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -7,24 +7,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use redb::{
-    Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable,
-    StorageError,
-};
+use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, StorageError};
 
-use crate::domain::app::Head;
-use crate::domain::name::AppName;
-use crate::domain::replay::Records;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::StatusEvent;
-use crate::store::codec::{self, FORMAT, HeadRecord, Meta};
+use crate::store::codec::{FORMAT, Meta};
 use crate::store::heads::{Heads, Marks};
-use crate::store::key::{EVENTS, HEADS, Key, META, META_FORMAT, META_STORE, RECORDS, range_of};
-use crate::store::{
-    Change, Epoch, NumberedEvent, OpenError, ReadError, Retention, random_store_id,
-};
+use crate::store::key::{META, META_FORMAT};
+use crate::store::{Epoch, OpenError, random_store_id};
 
 use super::batch::Tables;
+use super::read::{Fault, read_heads, read_meta};
 
 /// The file within the data directory.
 const FILE_NAME: &str = "bellwether.redb";
@@ -211,8 +203,6 @@ pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or_else(|| "panic".to_string())
 }
 
-// === writing what holds for the store as a whole ===
-
 /// Writes the meta record in a transaction of its own; with `is_new` all that makes a file a
 /// database of ours.
 pub(super) fn write_meta(
@@ -230,155 +220,4 @@ pub(super) fn write_meta(
         }
     }
     Ok(txn.commit()?)
-}
-
-// === reading ===
-
-/// Why something could not be read from the database.
-pub(super) enum Fault {
-    /// By redb.
-    Database(redb::Error),
-    /// By us: a record is not what was written.
-    Record { record: String, reason: String },
-}
-
-impl<E: Into<redb::Error>> From<E> for Fault {
-    fn from(error: E) -> Fault {
-        Fault::Database(error.into())
-    }
-}
-
-impl Fault {
-    /// As the one who reads `what` is told.
-    pub(super) fn into_read_error(self, what: impl FnOnce() -> String) -> ReadError {
-        match self {
-            Fault::Record { record, reason } => ReadError::Corrupt { record, reason },
-            Fault::Database(
-                error @ (redb::Error::Corrupted(_) | redb::Error::TableTypeMismatch { .. }),
-            ) => ReadError::Corrupt {
-                record: what(),
-                reason: error.to_string(),
-            },
-            Fault::Database(error) => ReadError::Unavailable {
-                reason: error.to_string(),
-            },
-        }
-    }
-}
-
-fn read_meta(txn: &ReadTransaction) -> Result<Meta, Fault> {
-    let record = || "what holds for the store as a whole".to_string();
-    let Some(bytes) = txn.open_table(META)?.get(META_STORE)? else {
-        let (record, reason) = (record(), "it is not there".to_string());
-        return Err(Fault::Record { record, reason });
-    };
-    codec::decode(bytes.value()).map_err(|reason| Fault::Record {
-        record: record(),
-        reason,
-    })
-}
-
-fn read_heads(txn: &ReadTransaction) -> Result<Vec<Change>, Fault> {
-    let mut heads = Vec::new();
-    for entry in txn.open_table(HEADS)?.iter()? {
-        let (key, record) = entry?;
-        let Some(Key::Head(app)) = Key::head_from_bytes(key.value()) else {
-            return Err(bad_key(key.value()));
-        };
-        let (position, head) = HeadRecord::decode(record.value())
-            .map_err(|reason| in_record(&Key::Head(app.clone()), reason))?;
-        heads.push(Change {
-            app,
-            position,
-            head: Arc::new(head),
-        });
-    }
-    Ok(heads)
-}
-
-/// Everything known of an application, as of one commit.
-pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fault> {
-    let txn = database.begin_read()?;
-    let head_key = Key::Head(app.clone());
-    let head = match txn.open_table(HEADS)?.get(&*head_key.to_bytes())? {
-        Some(bytes) => {
-            let head = HeadRecord::decode(bytes.value());
-            head.map_err(|reason| in_record(&head_key, reason))?.1
-        }
-        None => Head::empty(read_meta(&txn)?.marks().revision_floor),
-    };
-    let mut records = Records {
-        head,
-        units: Vec::new(),
-        statuses: Vec::new(),
-        requests: Vec::new(),
-    };
-    let whole = range_of(app);
-    let table = txn.open_table(RECORDS)?;
-    for entry in table.range(&*whole.start..&*whole.end)? {
-        let (key, record) = entry?;
-        let bytes = record.value();
-        let key = Key::record_from_bytes(key.value()).ok_or_else(|| bad_key(key.value()))?;
-        let bad = |reason| in_record(&key, reason);
-        match &key {
-            Key::Unit(_, name) => {
-                let unit = codec::decode(bytes).map_err(bad)?;
-                records.units.push((name.clone(), unit));
-            }
-            Key::Status(_, status_key) => {
-                let status = codec::decode(bytes).map_err(bad)?;
-                records.statuses.push(((**status_key).clone(), status));
-            }
-            Key::Request(_, id) => {
-                let answer = codec::decode(bytes).map_err(bad)?;
-                records.requests.push((id.clone(), answer));
-            }
-            Key::Head(_) | Key::Event(..) => {}
-        }
-    }
-    Ok(records)
-}
-
-/// The events of an application before one, newest first.
-pub(super) fn read_events(
-    database: &Database,
-    app: &AppName,
-    before: Option<u64>,
-    count_max: usize,
-    retention: &Retention,
-    now: Timestamp,
-) -> Result<Vec<NumberedEvent>, Fault> {
-    let txn = database.begin_read()?;
-    let mut range = range_of(app);
-    if let Some(before) = before {
-        range.end = Key::Event(app.clone(), before).to_bytes();
-    }
-    let mut events = Vec::new();
-    let table = txn.open_table(EVENTS)?;
-    let entries = table.range(&*range.start..&*range.end)?;
-    for entry in entries.rev().take(count_max) {
-        let (key, record) = entry?;
-        let key = Key::event_from_bytes(key.value()).ok_or_else(|| bad_key(key.value()))?;
-        let event = codec::decode::<StatusEvent>(record.value());
-        let event = event.map_err(|reason| in_record(&key, reason))?;
-        if !retention.is_kept(event.time, now) {
-            break;
-        }
-        if let Key::Event(_, number) = key {
-            events.push(NumberedEvent { number, event });
-        }
-    }
-    Ok(events)
-}
-
-fn in_record(key: &Key, reason: String) -> Fault {
-    let record = key.to_string();
-    Fault::Record { record, reason }
-}
-
-fn bad_key(bytes: &[u8]) -> Fault {
-    Fault::Record {
-        record: bytes.escape_ascii().to_string(),
-        reason: "it has no name that is known".to_string(),
-    }
 }

@@ -1,4 +1,5 @@
-//! What the embedded store holds beyond the suite: it outlives its process, and says when it cannot be used.
+//! What the embedded store holds beyond the suite: it outlives its process, and says when it cannot
+//! be used.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,7 @@ mod crash;
 mod damage;
 mod disk;
 mod formats;
+mod group;
 
 fn mk_options() -> Options {
     Options {

@@ -25,7 +25,7 @@ pub(super) struct Job {
     pub(super) batch: Batch,
     pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
     /// Room in the queue, free again when this is dropped.
-    pub(super) _room: OwnedSemaphorePermit,
+    pub(super) room: OwnedSemaphorePermit,
 }
 
 /// See the module.
@@ -94,37 +94,31 @@ impl Writer {
     }
 
     fn commit(&mut self, group: Vec<Job>) {
-        let mut answers = Vec::with_capacity(group.len());
+        let mut waiting = Vec::with_capacity(group.len());
         let mut writes = Vec::with_capacity(group.len());
         for Job {
             batch,
             answer,
-            _room,
+            room,
         } in group
         {
+            // While the database cannot be used, nothing is known to compare with.
             let step = match self.retry_at {
                 None => self.step(&batch),
-                // Nothing is compared with what is not known.
                 Some(_) => Ok(None),
             };
-            match step {
-                Ok(Some(step)) => {
-                    answers.push((answer, Ok(())));
-                    writes.push((batch, step));
-                }
-                Ok(None) => answers.push((answer, Ok(()))),
-                Err(conflict) => answers.push((answer, Err(conflict))),
-            }
+            let outcome = step.map(|step| writes.extend(step.map(|step| (batch, step))));
+            waiting.push((answer, outcome, room));
         }
-        let written = self.write(writes);
-        let unavailable = match written {
+        let unavailable = match self.write(writes) {
             Ok(steps) => {
                 self.shared.publish(&steps);
                 None
             }
             Err(reason) => Some(self.shared.unavailable(reason)),
         };
-        for (answer, outcome) in answers {
+        for (answer, outcome, room) in waiting {
+            drop(room);
             // Who does not wait any more reads again before they decide anew.
             let _ = answer.send(match &unavailable {
                 None => outcome,
@@ -134,15 +128,11 @@ impl Writer {
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Option<Step>, CommitError> {
-        let stepped = match batch.is_durable {
-            true => {
-                let tombstones_max = self.shared.retention.tombstones_max;
-                let head = batch.head.clone();
-                self.heads
-                    .swap(&batch.app, batch.base, head, tombstones_max)
-            }
-            false => self.heads.compare(&batch.app, batch.base).map(|()| None),
-        };
+        let head = batch.head.clone();
+        let tombstones_max = self.shared.retention.tombstones_max;
+        let stepped = self
+            .heads
+            .swap(&batch.app, batch.base, head, tombstones_max);
         stepped.map_err(|current| CommitError::Conflict { current })
     }
 
@@ -221,6 +211,10 @@ impl Writer {
                 "another database has been put in its place; restart to use it".to_string(),
             );
         }
+        // Reading may work where writing does not: that would be found out at once, again and
+        // again.
+        let probe = Meta::new(meta.epoch(), self.shared.clock.latest(), heads.marks());
+        write_meta(&database, &probe, false).map_err(|e| e.to_string())?;
         let mut published = self.shared.published();
         let Published {
             heads: known,
@@ -249,10 +243,10 @@ impl Writer {
     /// Remembers how far time had come, and lets go of the file.
     fn finish(&mut self) {
         let meta = self.meta();
-        if let Ok(database) = &*self.shared.database() {
-            if let Err(error) = write_meta(database, &meta, false) {
-                tracing::warn!(%error, "time of the end is not remembered");
-            }
+        if let Ok(database) = &*self.shared.database()
+            && let Err(error) = write_meta(database, &meta, false)
+        {
+            tracing::warn!(%error, "time of the end is not remembered");
         }
         self.shared.set_unusable("store is closed".to_string());
     }

@@ -1,4 +1,5 @@
-//! The power goes, the disk is full, the disk fails: nothing acknowledged is lost, and it recovers by itself.
+//! The power goes, the disk is full, the disk fails: nothing acknowledged is lost, and it recovers
+//! by itself.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! Files that are not what was written: refused with a sentence, or right in all they say; never a panic.
+//! Files that are not what was written: refused with a sentence, or right in all they say; never a
+//! panic.
 
 use std::path::PathBuf;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use redb::{Builder, StorageBackend};
 
@@ -15,7 +15,7 @@ const EIO: i32 = 5;
 
 /// See the module. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Disk(Arc<Mutex<Content>>);
+pub(super) struct Disk(Arc<(Mutex<Content>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct Content {
@@ -27,6 +27,9 @@ struct Content {
     unsynced: Vec<Step>,
     failing: Option<i32>,
     lying: bool,
+    held: bool,
+    waited_for: bool,
+    syncs: usize,
     refused: usize,
 }
 
@@ -71,6 +74,22 @@ impl Disk {
         self.content().failing = errno;
     }
 
+    /// From now on syncs take as long as this is so.
+    pub(super) fn hold(&self, held: bool) {
+        self.content().held = held;
+        self.0.1.notify_all();
+    }
+
+    /// Whether a sync waits for it.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.content().waited_for
+    }
+
+    /// How often all was synced.
+    pub(super) fn syncs(&self) -> usize {
+        self.content().syncs
+    }
+
     /// The next sync is done, and then said to have failed.
     pub(super) fn lie_once(&self) {
         self.content().lying = true;
@@ -81,7 +100,8 @@ impl Disk {
         self.content().refused
     }
 
-    /// What is on the disk after the power went: all that was synced, and of the rest whatever `keeps` says.
+    /// What is on the disk after the power went: all that was synced, and of the rest whatever
+    /// `keeps` says.
     pub(super) fn after_power_loss(&self, mut keeps: impl FnMut() -> bool) -> Vec<u8> {
         let content = self.content();
         let mut bytes = content.synced.clone();
@@ -92,7 +112,7 @@ impl Disk {
     }
 
     fn content(&self) -> MutexGuard<'_, Content> {
-        self.0.lock().unwrap()
+        self.0.0.lock().unwrap()
     }
 
     fn change(&self, step: Step) -> io::Result<()> {
@@ -134,8 +154,14 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let mut content = self.content();
+        let content = self.content();
+        let mut content = self.0.1.wait_while(content, |c| {
+            c.waited_for = c.held;
+            c.held
+        });
+        let content = content.as_mut().unwrap();
         content.refuse()?;
+        content.syncs += 1;
         content.synced = content.seen.clone();
         content.unsynced.clear();
         match std::mem::take(&mut content.lying) {
