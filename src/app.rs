@@ -69,20 +69,13 @@ impl App {
         metrics: Metrics,
         prometheus: Prometheus,
     ) -> Result<App, Error> {
-        let grpc = listen::bind(config.grpc_listen)
-            .await
-            .map_err(Error::Listen)?;
-        let ops = listen::bind(config.ops_listen)
-            .await
-            .map_err(Error::Listen)?;
+        let grpc = listen::bind(config.grpc_listen).await.map_err(Error::Listen)?;
+        let ops = listen::bind(config.ops_listen).await.map_err(Error::Listen)?;
         let retention = config.retention.clone();
         let store: Arc<dyn Store> = match &config.store {
             StoreChoice::Memory => Arc::new(MemoryStore::new(retention)),
             StoreChoice::Embedded(dir) => {
-                let options = embedded::Options {
-                    retention,
-                    ..embedded::Options::default()
-                };
+                let options = embedded::Options { retention, ..embedded::Options::default() };
                 Arc::new(EmbeddedStore::open(dir, options)?)
             }
         };
@@ -99,16 +92,7 @@ impl App {
                 statuses: counts.contributions,
             }
         });
-        Ok(App {
-            config,
-            grpc,
-            ops,
-            store,
-            aggregator,
-            hub,
-            metrics,
-            prometheus,
-        })
+        Ok(App { config, grpc, ops, store, aggregator, hub, metrics, prometheus })
     }
 
     /// Where it can be reached.
@@ -126,10 +110,7 @@ impl App {
         let stopped = CancellationToken::new();
         let ops = tokio::spawn(serve_ops(
             self.ops,
-            Ops {
-                prometheus: self.prometheus,
-                ready: readiness(&self.store, &draining),
-            },
+            Ops { prometheus: self.prometheus, ready: readiness(&self.store, &draining) },
             stopped.clone(),
         ));
         let parts = Parts {
@@ -197,17 +178,13 @@ fn readiness(
             true => Err("stopping".to_string()),
             false => Ok(()),
         };
-        Readiness::default()
-            .with("store", store.health())
-            .with("serving", serving)
+        Readiness::default().with("store", store.health()).with("serving", serving)
     })
 }
 
 async fn serve_ops(listener: TcpListener, ops: Ops, stopped: CancellationToken) {
     let until = stopped.cancelled_owned();
-    let served = axum::serve(listener, ops.router())
-        .with_graceful_shutdown(until)
-        .await;
+    let served = axum::serve(listener, ops.router()).with_graceful_shutdown(until).await;
     if let Err(error) = served {
         tracing::error!(%error, "serve the ops port");
     }

@@ -141,7 +141,7 @@ pub enum Error {
     },
     /// Beyond this machine, without protection.
     #[error(
-        "{flag} {address} can be reached from other machines, and there is no TLS or authentication; \
+        "{flag} {address} can be reached from other machines, without TLS and authentication; \
          listen on 127.0.0.1, or say --insecure if the network protects it"
     )]
     Unprotected {
@@ -168,10 +168,7 @@ impl Config {
         };
         let insecure = flags.insecure || file.insecure;
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let grpc_listen = flags
-            .grpc_listen
-            .or(file.grpc_listen)
-            .unwrap_or(local(50051));
+        let grpc_listen = flags.grpc_listen.or(file.grpc_listen).unwrap_or(local(50051));
         let ops_listen = flags.ops_listen.or(file.ops_listen).unwrap_or(local(9090));
         for (flag, address) in [("--grpc-listen", grpc_listen), ("--ops-listen", ops_listen)] {
             if !insecure && !address.ip().is_loopback() {
@@ -214,22 +211,13 @@ impl Config {
         let limits = [
             ("applications_max", self.aggregator.applications_max),
             ("units_max", self.aggregator.limits.units_max),
-            (
-                "statuses_per_unit_max",
-                self.aggregator.limits.statuses_per_unit_max,
-            ),
-            (
-                "keys_per_component_max",
-                self.aggregator.limits.keys_per_component_max,
-            ),
+            ("statuses_per_unit_max", self.aggregator.limits.statuses_per_unit_max),
+            ("keys_per_component_max", self.aggregator.limits.keys_per_component_max),
             ("mailbox_max", self.aggregator.mailbox_max),
             ("connections_max", self.service.connections_max),
             ("watch_streams_max", self.service.watch_streams_max),
             ("request_bytes_max", self.service.request_bytes_max),
-            (
-                "calls_per_connection_max",
-                self.service.calls_per_connection_max as usize,
-            ),
+            ("calls_per_connection_max", self.service.calls_per_connection_max as usize),
         ];
         match limits.into_iter().find(|(_, value)| *value == 0) {
             Some((limit, _)) => Err(Error::ZeroLimit { limit }),
@@ -246,25 +234,17 @@ fn choose_store(
     match (given.as_deref(), ephemeral) {
         (None | Some("memory"), true) | (Some("memory"), false) => Ok(StoreChoice::Memory),
         (None | Some("embedded"), false) => Ok(StoreChoice::Embedded(data_dir)),
-        (Some(given), true) => Err(Error::EphemeralAndStore {
-            given: given.to_string(),
-        }),
-        (Some(given), false) => Err(Error::UnknownStore {
-            given: given.to_string(),
-        }),
+        (Some(given), true) => Err(Error::EphemeralAndStore { given: given.to_string() }),
+        (Some(given), false) => Err(Error::UnknownStore { given: given.to_string() }),
     }
 }
 
 impl File {
     fn read(path: &Path) -> Result<File, Error> {
-        let text = std::fs::read_to_string(path).map_err(|source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        })?;
-        toml::from_str(&text).map_err(|source| Error::Parse {
-            path: path.to_path_buf(),
-            source: Box::new(source),
-        })
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+        toml::from_str(&text)
+            .map_err(|source| Error::Parse { path: path.to_path_buf(), source: Box::new(source) })
     }
 }
 
@@ -322,10 +302,7 @@ mod tests {
     fn file(text: &str) -> Flags {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         std::fs::write(&path, text).unwrap();
-        Flags {
-            config: Some(path.keep().unwrap()),
-            ..Flags::default()
-        }
+        Flags { config: Some(path.keep().unwrap()), ..Flags::default() }
     }
 
     fn load(flags: Flags) -> Result<Config, String> {
@@ -339,34 +316,19 @@ mod tests {
     fn flags_beat_the_file_and_the_file_beats_defaults() {
         let text =
             "ops_listen = '127.0.0.1:7'\ngrpc_listen = '127.0.0.1:8'\n[limits]\nunits_max = 5";
-        let flags = Flags {
-            grpc_listen: Some(([127, 0, 0, 1], 9).into()),
-            ..file(text)
-        };
+        let flags = Flags { grpc_listen: Some(([127, 0, 0, 1], 9).into()), ..file(text) };
         let config = load(flags).unwrap();
         assert_eq!(config.grpc_listen.port(), 9);
         assert_eq!(config.ops_listen.port(), 7);
         assert_eq!(config.aggregator.limits.units_max, 5);
-        assert_eq!(
-            config.store,
-            StoreChoice::Embedded("bellwether-data".into())
-        );
+        assert_eq!(config.store, StoreChoice::Embedded("bellwether-data".into()));
     }
 
     #[test]
     fn what_does_not_do_is_said() {
-        let store = |store: &str| Flags {
-            store: Some(store.into()),
-            ..Flags::default()
-        };
-        let open = Flags {
-            grpc_listen: Some(([0, 0, 0, 0], 50051).into()),
-            ..Flags::default()
-        };
-        let both = Flags {
-            ephemeral: true,
-            ..store("embedded")
-        };
+        let store = |store: &str| Flags { store: Some(store.into()), ..Flags::default() };
+        let open = Flags { grpc_listen: Some(([0, 0, 0, 0], 50051).into()), ..Flags::default() };
+        let both = Flags { ephemeral: true, ..store("embedded") };
         let cases = [
             (store("etcd"), "give embedded or memory"),
             (open.clone(), "say --insecure"),
@@ -379,22 +341,8 @@ mod tests {
             let error = load(flags).unwrap_err();
             assert!(error.contains(expected), "{error}");
         }
-        assert!(
-            load(Flags {
-                insecure: true,
-                ..open
-            })
-            .is_ok()
-        );
-        let missing = Flags {
-            config: Some("/nowhere/bellwether.toml".into()),
-            ..Flags::default()
-        };
-        assert!(
-            Config::load(missing)
-                .unwrap_err()
-                .to_string()
-                .contains("/nowhere")
-        );
+        assert!(load(Flags { insecure: true, ..open }).is_ok());
+        let missing = Flags { config: Some("/nowhere/bellwether.toml".into()), ..Flags::default() };
+        assert!(Config::load(missing).unwrap_err().to_string().contains("/nowhere"));
     }
 }

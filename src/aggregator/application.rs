@@ -27,7 +27,9 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// reports.
 const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
 
-/// What is asked of an application.
+/// What is asked of an application. Moved twice on its way; boxing the large one would cost every
+/// report an allocation.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Ask {
     /// Apply a command, together with others.
     Apply(Request),
@@ -119,28 +121,17 @@ impl Application {
             state: RwLock::new(AppState::empty(name.clone(), Revision::default())),
             progress: watch::Sender::new(Progress::Loading),
         });
-        let handle = Handle {
-            mailbox: sender,
-            shared: shared.clone(),
-        };
+        let handle = Handle { mailbox: sender, shared: shared.clone() };
         let inner = inner.clone();
-        let task = Application {
-            name,
-            inner,
-            mailbox,
-            shared,
-            behind: false,
-            pause: Duration::ZERO,
-        };
+        let task =
+            Application { name, inner, mailbox, shared, behind: false, pause: Duration::ZERO };
         (task, handle)
     }
 
     /// Serves until nobody needs the application any more.
     pub(super) async fn run(mut self) {
         if let Err(error) = self.load().await {
-            self.shared
-                .progress
-                .send_replace(Progress::Failed(error.clone()));
+            self.shared.progress.send_replace(Progress::Failed(error.clone()));
             self.retire();
             while let Some(work) = self.mailbox.recv().await {
                 let _ = work.answer.send(Err(error.clone()));
@@ -178,10 +169,7 @@ impl Application {
     /// closes.
     fn retire(&mut self) {
         let mut active = super::lock(&self.inner.active);
-        if active
-            .get(&self.name)
-            .is_some_and(|h| Arc::ptr_eq(&h.shared, &self.shared))
-        {
+        if active.get(&self.name).is_some_and(|h| Arc::ptr_eq(&h.shared, &self.shared)) {
             active.remove(&self.name);
         }
         drop(active);
@@ -309,10 +297,7 @@ fn decide(
 ) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
     let mut draft = Draft::new(state, &inner.options.limits, now);
     expire(&mut draft);
-    let outcomes = requests
-        .iter()
-        .map(|request| apply(&mut draft, request))
-        .collect();
+    let outcomes = requests.iter().map(|request| apply(&mut draft, request)).collect();
     (Some(draft.finish()), outcomes)
 }
 
@@ -333,10 +318,7 @@ fn spread(
     count: usize,
 ) -> Vec<Result<Outcome, Error>> {
     match outcomes {
-        Ok(outcomes) => outcomes
-            .into_iter()
-            .map(|o| o.map_err(Error::Rejected))
-            .collect(),
+        Ok(outcomes) => outcomes.into_iter().map(|o| o.map_err(Error::Rejected)).collect(),
         Err(error) => vec![Err(error); count],
     }
 }

@@ -52,10 +52,9 @@ const READ_RETRY_AFTER: Duration = Duration::from_secs(1);
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Error {
         match error {
-            ReadError::Unavailable { reason } => Error::Unavailable {
-                reason,
-                retry_after: READ_RETRY_AFTER,
-            },
+            ReadError::Unavailable { reason } => {
+                Error::Unavailable { reason, retry_after: READ_RETRY_AFTER }
+            }
             ReadError::Corrupt { record, reason } => Error::Corrupt { record, reason },
         }
     }
@@ -66,13 +65,9 @@ impl Error {
     pub(super) fn of_commit(error: CommitError, attempts: usize) -> Error {
         match error {
             CommitError::Conflict { .. } => Error::Contention { attempts },
-            CommitError::Unavailable {
-                reason,
-                retry_after,
-            } => Error::Unavailable {
-                reason,
-                retry_after,
-            },
+            CommitError::Unavailable { reason, retry_after } => {
+                Error::Unavailable { reason, retry_after }
+            }
         }
     }
 }

@@ -178,11 +178,7 @@ impl Inner {
         if !self.schedule.knows(app) && max <= self.schedule.len().max(active.len()) {
             let what = "applications of this server".to_string();
             let limit = "applications_max";
-            return Err(Error::Rejected(Rejected::LimitExceeded {
-                limit,
-                what,
-                max,
-            }));
+            return Err(Error::Rejected(Rejected::LimitExceeded { limit, what, max }));
         }
         let (application, handle) = Application::new(app.clone(), self);
         self.tasks.spawn(application.run());

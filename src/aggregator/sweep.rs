@@ -65,10 +65,7 @@ impl Follower for Schedule {
         let Some(due) = due.filter(|_| !change.head.deleted) else {
             return;
         };
-        let is_first = entries
-            .by_time
-            .first()
-            .is_none_or(|(first, _)| due < *first);
+        let is_first = entries.by_time.first().is_none_or(|(first, _)| due < *first);
         entries.by_time.insert((due, change.app.clone()));
         drop(entries);
         if is_first {

@@ -18,10 +18,7 @@ fn mk_app(name: &str) -> AppName {
 }
 
 fn mk_report(unit: &str, level: Level, message: &str, ttl: Option<u64>) -> Request {
-    let speaker = Speaker {
-        unit: UnitName::new(unit).unwrap(),
-        incarnation: None,
-    };
+    let speaker = Speaker { unit: UnitName::new(unit).unwrap(), incarnation: None };
     let report = Report {
         level,
         message: message.into(),
@@ -34,10 +31,7 @@ fn mk_report(unit: &str, level: Level, message: &str, ttl: Option<u64>) -> Reque
         report,
         observe_time: None,
     };
-    Request {
-        id: None,
-        command: Command::Report(speaker, Kind::Push, status),
-    }
+    Request { id: None, command: Command::Report(speaker, Kind::Push, status) }
 }
 
 fn start(store: Arc<dyn Store>) -> Aggregator {
@@ -49,9 +43,7 @@ fn mk_memory() -> Arc<MemoryStore> {
 }
 
 async fn level(aggregator: &Aggregator, app: &AppName) -> Level {
-    let read = aggregator
-        .read(app, Revision(0), |s| s.head().summary.level)
-        .await;
+    let read = aggregator.read(app, Revision(0), |s| s.head().summary.level).await;
     read.unwrap()
 }
 
@@ -81,10 +73,7 @@ async fn reports_that_wait_are_committed_together() {
     for report in reports.collect::<Vec<_>>() {
         report.await.unwrap();
     }
-    let head = aggregator
-        .read(&app, Revision(0), |s| s.head().clone())
-        .await
-        .unwrap();
+    let head = aggregator.read(&app, Revision(0), |s| s.head().clone()).await.unwrap();
     assert_eq!(head.summary.totals.units, 500);
     assert!(head.revision < Revision(100), "{} commits", head.revision);
 }
@@ -147,10 +136,7 @@ async fn a_restart_gives_one_ttl_and_finds_what_nobody_asks_for() {
             break;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(
-            restarted.elapsed() < Duration::from_secs(60),
-            "never went stale"
-        );
+        assert!(restarted.elapsed() < Duration::from_secs(60), "never went stale");
     }
     assert!(Duration::from_secs(30) <= restarted.elapsed());
     second.drain().await;
@@ -185,17 +171,11 @@ async fn draining_refuses_what_is_new() {
 
 #[tokio::test(start_paused = true)]
 async fn applications_are_bounded() {
-    let options = Options {
-        applications_max: 2,
-        ..Options::default()
-    };
+    let options = Options { applications_max: 2, ..Options::default() };
     let aggregator = Aggregator::start(mk_memory(), options, Metrics::disabled());
     let report = mk_report("u/0", Level::Active, "", None);
     for name in ["a", "b"] {
-        aggregator
-            .apply(&mk_app(name), report.clone())
-            .await
-            .unwrap();
+        aggregator.apply(&mk_app(name), report.clone()).await.unwrap();
     }
     let refused = aggregator.apply(&mk_app("c"), report.clone()).await;
     let limit = "applications_max";
@@ -210,10 +190,7 @@ async fn applications_are_bounded() {
 async fn an_idle_application_is_released_and_found_again() {
     let aggregator = start(mk_memory());
     let app = mk_app("web");
-    aggregator
-        .apply(&app, mk_report("web/0", Level::Blocked, "x", None))
-        .await
-        .unwrap();
+    aggregator.apply(&app, mk_report("web/0", Level::Blocked, "x", None)).await.unwrap();
     let active = || lock(&aggregator.inner.active).len();
     assert_eq!(active(), 1);
     tokio::time::sleep(Options::default().idle_after * 2).await;
@@ -238,19 +215,14 @@ impl Store for Troubled {
     }
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         if *lock(&self.away) {
-            return Err(ReadError::Unavailable {
-                reason: "away".into(),
-            });
+            return Err(ReadError::Unavailable { reason: "away".into() });
         }
         self.inner.load(app).await
     }
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         if *lock(&self.away) {
             let retry_after = Duration::from_secs(1);
-            return Err(CommitError::Unavailable {
-                reason: "away".into(),
-                retry_after,
-            });
+            return Err(CommitError::Unavailable { reason: "away".into(), retry_after });
         }
         let races = {
             let mut conflicts = lock(&self.conflicts);
@@ -286,11 +258,7 @@ impl Store for Troubled {
 
 fn mk_troubled(conflicts: usize) -> Arc<Troubled> {
     let (conflicts, away) = (Mutex::new(conflicts), Mutex::new(false));
-    Arc::new(Troubled {
-        inner: mk_memory(),
-        conflicts,
-        away,
-    })
+    Arc::new(Troubled { inner: mk_memory(), conflicts, away })
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,14 +269,10 @@ async fn a_lost_race_is_decided_anew() {
     let report = mk_report("web/0", Level::Active, "up", None);
     let outcome = aggregator.apply(&app, report).await.unwrap();
     assert_eq!(outcome.revision, Revision(6), "after five of the other's");
-    let units = aggregator
-        .read(&app, Revision(0), |s| s.head().summary.totals.units)
-        .await;
+    let units = aggregator.read(&app, Revision(0), |s| s.head().summary.totals.units).await;
     assert_eq!(units.unwrap(), 2);
     *lock(&store.conflicts) = 1000;
-    let refused = aggregator
-        .apply(&app, mk_report("web/0", Level::Error, "", None))
-        .await;
+    let refused = aggregator.apply(&app, mk_report("web/0", Level::Error, "", None)).await;
     assert_eq!(refused, Err(Error::Contention { attempts: 16 }));
 }
 

@@ -22,9 +22,7 @@ use crate::bench::wire::{self, Echo};
 /// Serves until stdin ends, which it does with the process that started this one.
 pub async fn serve() -> anyhow::Result<()> {
     // Stock tonic on a stock runtime, whatever runtime runs the command line.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let server = runtime.spawn(listen());
     let (mut stdin, mut rest) = (tokio::io::stdin(), Vec::new());
     let ended = tokio::select! {
@@ -37,19 +35,14 @@ pub async fn serve() -> anyhow::Result<()> {
 }
 
 async fn listen() -> anyhow::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .context("listen for echoes")?;
+    let listener = TcpListener::bind("127.0.0.1:0").await.context("listen for echoes")?;
     println!("{}", serde_json::json!({ "grpc": listener.local_addr()? }));
     answer(listener).await
 }
 
 async fn answer(listener: TcpListener) -> anyhow::Result<()> {
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Server::builder()
-        .add_service(EchoServer)
-        .serve_with_incoming(incoming)
-        .await?;
+    Server::builder().add_service(EchoServer).serve_with_incoming(incoming).await?;
     Ok(())
 }
 
@@ -95,21 +88,15 @@ impl Echoes {
     /// Requests of this encoded length.
     pub fn of(request_bytes: usize) -> Echoes {
         use prost::Message;
-        let of = |len| Echo {
-            payload: vec![b'.'; len],
-        };
+        let of = |len| Echo { payload: vec![b'.'; len] };
         let len = wire::filling(request_bytes, |len| of(len).encoded_len());
-        Echoes {
-            payload: of(len).payload,
-        }
+        Echoes { payload: of(len).payload }
     }
 }
 
 impl Work for Echoes {
     async fn call(&self, channel: tonic::transport::Channel, _: u64) -> Result<(), Status> {
-        let echo = Echo {
-            payload: self.payload.clone(),
-        };
+        let echo = Echo { payload: self.payload.clone() };
         let _: Echo = wire::unary(channel, wire::ECHO, echo).await?;
         Ok(())
     }
@@ -134,9 +121,7 @@ mod tests {
             warm_up: Duration::from_millis(20),
             window: Duration::from_millis(100),
         };
-        let measured = load::run(Arc::new(Echoes::of(60)), url, plan, 0)
-            .await
-            .unwrap();
+        let measured = load::run(Arc::new(Echoes::of(60)), url, plan, 0).await.unwrap();
         measured.check().unwrap();
         assert!(measured.acknowledged > 0);
         assert_eq!(measured.acknowledged, measured.latencies.len());

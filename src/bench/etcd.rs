@@ -30,13 +30,10 @@ pub struct Etcd {
 /// Finds etcd on the PATH.
 pub fn find() -> anyhow::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|dir| dir.join("etcd"))
-        .find(|file| file.is_file())
-        .context(
-            "etcd is not on the PATH; install it (Debian, Ubuntu: apt-get install etcd-server), or \
+    std::env::split_paths(&path).map(|dir| dir.join("etcd")).find(|file| file.is_file()).context(
+        "etcd is not on the PATH; install it (Debian, Ubuntu: apt-get install etcd-server), or \
          measure without it: --peer none",
-        )
+    )
 }
 
 impl Etcd {
@@ -54,24 +51,13 @@ impl Etcd {
             }
         }
         command.arg("--data-dir").arg(directory.path().join("data"));
-        command.args([
-            "--listen-client-urls",
-            &client_url,
-            "--advertise-client-urls",
-            &client_url,
-        ]);
+        command.args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url]);
         command.args(["--listen-peer-urls", &peer_url]);
         command.args(["--initial-advertise-peer-urls", &peer_url]);
         command.args(["--initial-cluster", &format!("default={peer_url}")]);
         let mut process = Process::start(command, directory)?;
-        let version = reached(&mut process, client_url)
-            .await
-            .context("start etcd")?;
-        Ok(Etcd {
-            address,
-            version,
-            _process: process,
-        })
+        let version = reached(&mut process, client_url).await.context("start etcd")?;
+        Ok(Etcd { address, version, _process: process })
     }
 }
 
@@ -116,15 +102,9 @@ pub struct Puts {
 impl Puts {
     /// Requests of this encoded length over this many keys.
     pub fn of(request_bytes: usize, keys: u64) -> Puts {
-        let of = |len| PutRequest {
-            key: key(0),
-            value: vec![b'.'; len],
-        };
+        let of = |len| PutRequest { key: key(0), value: vec![b'.'; len] };
         let len = wire::filling(request_bytes, |len| of(len).encoded_len());
-        Puts {
-            keys,
-            value: of(len).value,
-        }
+        Puts { keys, value: of(len).value }
     }
 
     /// The request number `sequence`: its value differs from the last one of its key.
@@ -134,10 +114,7 @@ impl Puts {
         for (byte, count) in value.iter_mut().zip(counter) {
             *byte = count;
         }
-        PutRequest {
-            key: key(sequence % self.keys),
-            value,
-        }
+        PutRequest { key: key(sequence % self.keys), value }
     }
 }
 

@@ -71,11 +71,7 @@ pub async fn run(args: Ingest) -> anyhow::Result<()> {
         Some(binary) => Some(Etcd::start(binary, &parent).await?),
         None => None,
     };
-    let echo = if wants_echo {
-        Some(Server::start_echo(&parent).await?)
-    } else {
-        None
-    };
+    let echo = if wants_echo { Some(Server::start_echo(&parent).await?) } else { None };
 
     let request_bytes = report(0).encoded_len();
     let ours = format!("bellwether {}", env!("CARGO_PKG_VERSION"));
@@ -83,11 +79,7 @@ pub async fn run(args: Ingest) -> anyhow::Result<()> {
     let mut comparisons = Vec::new();
     if let Some(etcd) = &etcd {
         let puts = Puts::of(request_bytes, APPLICATIONS * UNITS);
-        contenders.push(Contender::new(
-            format!("etcd {}", etcd.version),
-            etcd.address,
-            puts,
-        ));
+        contenders.push(Contender::new(format!("etcd {}", etcd.version), etcd.address, puts));
         comparisons.push(("etcd puts with fsync", None));
     }
     if let Some(echo) = &echo {
@@ -100,16 +92,10 @@ pub async fn run(args: Ingest) -> anyhow::Result<()> {
     drop(progress);
 
     let names = contenders.iter().map(|contender| contender.name.as_str());
-    let sides = names
-        .zip(&measured)
-        .map(|(name, rounds)| Side::of(name, rounds));
+    let sides = names.zip(&measured).map(|(name, rounds)| Side::of(name, rounds));
     let sides: Vec<Side> = sides.collect::<anyhow::Result<_>>()?;
     let rows = compare(args.store, &sides, &comparisons);
-    let report = Report {
-        machine,
-        sent: sent(&args.load, request_bytes),
-        rows,
-    };
+    let report = Report { machine, sent: sent(&args.load, request_bytes), rows };
     print(&report, args.load.json)
 }
 
@@ -125,13 +111,10 @@ fn compare(store: Store, sides: &[Side], comparisons: &[(&str, Option<f64>)]) ->
     if peers.is_empty() {
         return vec![Row::compare(work, ours.clone(), None, None)];
     }
-    let rows = peers
-        .iter()
-        .zip(comparisons)
-        .map(|(peer, (beside, target))| {
-            let work = format!("{work}, beside {beside}");
-            Row::compare(&work, ours.clone(), Some(peer.clone()), *target)
-        });
+    let rows = peers.iter().zip(comparisons).map(|(peer, (beside, target))| {
+        let work = format!("{work}, beside {beside}");
+        Row::compare(&work, ours.clone(), Some(peer.clone()), *target)
+    });
     rows.collect()
 }
 
@@ -170,9 +153,7 @@ impl Work for Reports {
         let answer = client.report_status(report(sequence)).await?.into_inner();
         match answer.changed {
             true => Ok(()),
-            false => Err(Status::data_loss(
-                "a report that changes its status changed nothing",
-            )),
+            false => Err(Status::data_loss("a report that changes its status changed nothing")),
         }
     }
 }
@@ -206,11 +187,8 @@ mod tests {
         assert_eq!(lengths, HashSet::from([report(u64::MAX).encoded_len()]));
         let units: HashSet<_> = reports.iter().map(|r| (&r.application, &r.unit)).collect();
         assert_eq!(units.len() as u64, APPLICATIONS * UNITS);
-        let messages: HashSet<_> = reports
-            .iter()
-            .filter_map(|r| r.status.as_ref())
-            .map(|s| &s.message)
-            .collect();
+        let messages: HashSet<_> =
+            reports.iter().filter_map(|r| r.status.as_ref()).map(|s| &s.message).collect();
         assert_eq!(messages.len(), reports.len());
     }
 
@@ -223,22 +201,11 @@ mod tests {
             p50_seconds: 0.1,
             p99_seconds: 0.1,
         };
-        let peers = [
-            ("etcd puts with fsync", None),
-            ("plain tonic unary echo", Some(0.8)),
-        ];
-        let rows = compare(
-            Store::Memory,
-            &[side("ours"), side("etcd"), side("echo")],
-            &peers,
-        );
+        let peers = [("etcd puts with fsync", None), ("plain tonic unary echo", Some(0.8))];
+        let rows = compare(Store::Memory, &[side("ours"), side("etcd"), side("echo")], &peers);
         let targets: Vec<Option<f64>> = rows.iter().map(|row| row.target).collect();
         assert_eq!(targets, [None, Some(0.8)]);
-        assert!(
-            rows[1].work.ends_with("beside plain tonic unary echo"),
-            "{}",
-            rows[1].work
-        );
+        assert!(rows[1].work.ends_with("beside plain tonic unary echo"), "{}", rows[1].work);
         let rows = compare(Store::Embedded, &[side("ours")], &[]);
         assert_eq!((rows.len(), &rows[0].peer), (1, &None));
     }

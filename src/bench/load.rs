@@ -110,10 +110,7 @@ impl Measured {
         if count == 0 {
             return Ok(());
         }
-        let said = self
-            .failures
-            .iter()
-            .map(|(what, count)| format!("\n  {count} x {what}"));
+        let said = self.failures.iter().map(|(what, count)| format!("\n  {count} x {what}"));
         bail!("{count} calls failed:{}", said.collect::<String>());
     }
 }
@@ -131,9 +128,7 @@ pub async fn run<W: Work>(
     let stop = CancellationToken::new();
     let _stop_when_dropped = stop.clone().drop_guard();
     let connected = Arc::new(Barrier::new(threads));
-    let endpoint = Endpoint::from_shared(url)?
-        .tcp_nodelay(true)
-        .connect_timeout(ANSWER_DEADLINE);
+    let endpoint = Endpoint::from_shared(url)?.tcp_nodelay(true).connect_timeout(ANSWER_DEADLINE);
     let mut answers = Vec::new();
     for thread in 0..threads {
         let share = Share {
@@ -148,9 +143,7 @@ pub async fn run<W: Work>(
     }
     let mut total = Measured::empty(plan.window)?;
     // The first to fail ends all: the others may be waiting for it to connect.
-    let answers = answers
-        .into_iter()
-        .map(|answer| async { answer.await.context("load thread")? });
+    let answers = answers.into_iter().map(|answer| async { answer.await.context("load thread")? });
     for measured in futures_util::future::try_join_all(answers).await? {
         total.merge(&measured)?;
     }
@@ -171,22 +164,18 @@ fn start<W: Work>(
     share: Share<W>,
     stop: CancellationToken,
 ) -> anyhow::Result<oneshot::Receiver<anyhow::Result<Measured>>> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (answer, answered) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("load".to_string())
-        .spawn(move || {
-            let measured = runtime.block_on(async {
-                tokio::select! {
-                    measured = share.run() => measured,
-                    () = stop.cancelled() => bail!("stopped"),
-                }
-            });
-            // Nobody waits any more if the load was stopped.
-            let _ = answer.send(measured);
-        })?;
+    std::thread::Builder::new().name("load".to_string()).spawn(move || {
+        let measured = runtime.block_on(async {
+            tokio::select! {
+                measured = share.run() => measured,
+                () = stop.cancelled() => bail!("stopped"),
+            }
+        });
+        // Nobody waits any more if the load was stopped.
+        let _ = answer.send(measured);
+    })?;
     Ok(answered)
 }
 
@@ -218,14 +207,9 @@ impl<W: Work> Share<W> {
                 }));
             }
         }
-        tokio::time::timeout_at(closes + ANSWER_DEADLINE, slots.join_all())
-            .await
-            .with_context(|| {
-                format!(
-                    "calls are still open {} s after the end",
-                    ANSWER_DEADLINE.as_secs()
-                )
-            })?;
+        tokio::time::timeout_at(closes + ANSWER_DEADLINE, slots.join_all()).await.with_context(
+            || format!("calls are still open {} s after the end", ANSWER_DEADLINE.as_secs()),
+        )?;
         let mut total = Measured::empty(self.plan.window)?;
         for tally in tallies {
             total.merge(&tally.lock().unwrap_or_else(PoisonError::into_inner))?;
@@ -316,10 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_there_is_an_error_not_a_wait() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let plan = Plan {
             connections: 3,
             in_flight: 1,
@@ -327,10 +308,7 @@ mod tests {
             window: Duration::from_secs(60),
         };
         let load = run(Arc::new(Refused), format!("http://{free}"), plan, 0);
-        let error = tokio::time::timeout(Duration::from_secs(5), load)
-            .await
-            .unwrap()
-            .unwrap_err();
+        let error = tokio::time::timeout(Duration::from_secs(5), load).await.unwrap().unwrap_err();
         assert!(format!("{error:#}").contains("connect"), "{error:#}");
     }
 }

@@ -49,16 +49,8 @@ impl Display for Machine {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (processor, kernel) = (&self.processor, &self.kernel);
         let (directory, filesystem) = (self.directory.display(), &self.filesystem);
-        write!(
-            f,
-            "{} cores for servers and load, {processor}, Linux {kernel}",
-            self.cores
-        )?;
-        write!(
-            f,
-            "\n         load {} before, data in {directory} on {filesystem}",
-            self.load
-        )?;
+        write!(f, "{} cores for servers and load, {processor}, Linux {kernel}", self.cores)?;
+        write!(f, "\n         load {} before, data in {directory} on {filesystem}", self.load)?;
         if self.filesystem == "tmpfs" {
             write!(
                 f,
@@ -77,9 +69,7 @@ impl Display for Machine {
 
 fn processor(cpuinfo: &str) -> String {
     let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
-    let model = model
-        .and_then(|line| line.split_once(':'))
-        .map(|(_, model)| model.trim());
+    let model = model.and_then(|line| line.split_once(':')).map(|(_, model)| model.trim());
     model.unwrap_or(std::env::consts::ARCH).to_string()
 }
 
@@ -109,26 +99,16 @@ rootfs / rootfs rw 0 0
 tmpfs /tmp tmpfs rw 0 0
 /dev/vdb /tmp/disk xfs rw 0 0
 ";
-        for (directory, expected) in [
-            ("/var/tmp", "ext4"),
-            ("/tmp/x", "tmpfs"),
-            ("/tmp/disk/x", "xfs"),
-            ("/tmpx", "ext4"),
-        ] {
-            assert_eq!(
-                filesystem(mounts, Path::new(directory)),
-                expected,
-                "{directory}"
-            );
+        for (directory, expected) in
+            [("/var/tmp", "ext4"), ("/tmp/x", "tmpfs"), ("/tmp/disk/x", "xfs"), ("/tmpx", "ext4")]
+        {
+            assert_eq!(filesystem(mounts, Path::new(directory)), expected, "{directory}");
         }
     }
 
     #[test]
     fn the_processor_names_itself() {
-        assert_eq!(
-            processor("processor\t: 0\nmodel name\t: AMD EPYC\n"),
-            "AMD EPYC"
-        );
+        assert_eq!(processor("processor\t: 0\nmodel name\t: AMD EPYC\n"), "AMD EPYC");
         assert_eq!(processor("processor: 0"), std::env::consts::ARCH);
     }
 }

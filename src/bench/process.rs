@@ -33,22 +33,11 @@ impl Process {
             .file_name()
             .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let log = File::create(directory.path().join("log")).context("create a log file")?;
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().with_context(|| format!("start {name}"))?;
-        let stdout = child
-            .stdout
-            .take()
-            .context("no stdout although it was asked for")?;
+        let stdout = child.stdout.take().context("no stdout although it was asked for")?;
         let stdout = BufReader::new(ChildStdout::from_std(stdout)?);
-        Ok(Process {
-            name,
-            child,
-            stdout,
-            directory,
-        })
+        Ok(Process { name, child, stdout, directory })
     }
 
     /// Where its files are.
@@ -61,11 +50,7 @@ impl Process {
         let mut line = String::new();
         match tokio::time::timeout(START_DEADLINE, self.stdout.read_line(&mut line)).await {
             Ok(Ok(read)) if read > 0 => Ok(line),
-            Ok(_closed) => bail!(
-                "{} ended before it said where it is;{}",
-                self.name,
-                self.log()
-            ),
+            Ok(_closed) => bail!("{} ended before it said where it is;{}", self.name, self.log()),
             Err(_) => bail!(
                 "{} did not say where it is within {} s;{}",
                 self.name,
@@ -107,15 +92,9 @@ impl Drop for Process {
 
 /// A directory under `parent` that is removed when dropped.
 pub fn directory(parent: &Path) -> anyhow::Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix("bellwether-bench-")
-        .tempdir_in(parent)
-        .with_context(|| {
-            format!(
-                "create a directory in {}; give another with --dir",
-                parent.display()
-            )
-        })
+    tempfile::Builder::new().prefix("bellwether-bench-").tempdir_in(parent).with_context(|| {
+        format!("create a directory in {}; give another with --dir", parent.display())
+    })
 }
 
 #[cfg(test)]

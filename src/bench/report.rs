@@ -104,14 +104,7 @@ impl Row {
             (Some(target), Some(ratio)) if ratio.value >= target => Verdict::Met,
             (Some(_), Some(_)) => Verdict::NotMet,
         };
-        Row {
-            work: work.to_string(),
-            ours,
-            peer,
-            ratio,
-            target,
-            verdict,
-        }
+        Row { work: work.to_string(), ours, peer, ratio, target, verdict }
     }
 }
 
@@ -137,20 +130,14 @@ impl Side {
 impl Ratio {
     /// None if the peer did nothing at all in some round: there is no such ratio.
     fn of(ours: &Side, peer: &Side) -> Option<Ratio> {
-        let pairs = ours
-            .per_second_by_round
-            .iter()
-            .zip(&peer.per_second_by_round);
+        let pairs = ours.per_second_by_round.iter().zip(&peer.per_second_by_round);
         let ratios: Vec<f64> = pairs.map(|(ours, peer)| ours / peer).collect();
         let ratio = Ratio {
             value: ours.per_second / peer.per_second,
             min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
             max: ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         };
-        [ratio.value, ratio.min, ratio.max]
-            .iter()
-            .all(|x| x.is_finite())
-            .then_some(ratio)
+        [ratio.value, ratio.min, ratio.max].iter().all(|x| x.is_finite()).then_some(ratio)
     }
 }
 
@@ -178,29 +165,14 @@ mod tests {
         let side = side(&[100, 300]);
         assert_eq!(side.per_second, 100.0);
         assert_eq!(side.per_second_by_round, [50.0, 150.0]);
-        assert!(
-            (0.000_999..0.001_001).contains(&side.p50_seconds),
-            "{}",
-            side.p50_seconds
-        );
-        assert!(
-            (0.001_99..0.002_01).contains(&side.p99_seconds),
-            "{}",
-            side.p99_seconds
-        );
+        assert!((0.000_999..0.001_001).contains(&side.p50_seconds), "{}", side.p50_seconds);
+        assert!((0.001_99..0.002_01).contains(&side.p99_seconds), "{}", side.p99_seconds);
     }
 
     #[test]
     fn ratios_pair_the_rounds() {
         let row = Row::compare("x", side(&[200, 100]), Some(side(&[100, 100])), Some(1.5));
-        assert_eq!(
-            row.ratio,
-            Some(Ratio {
-                value: 1.5,
-                min: 1.0,
-                max: 2.0
-            })
-        );
+        assert_eq!(row.ratio, Some(Ratio { value: 1.5, min: 1.0, max: 2.0 }));
         assert_eq!(row.verdict, Verdict::Met);
     }
 

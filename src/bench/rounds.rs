@@ -23,17 +23,9 @@ impl Contender {
     pub fn new<W: Work>(name: impl Into<String>, address: SocketAddr, work: W) -> Contender {
         let work = Arc::new(work);
         let measure = move |plan, first| -> Measuring {
-            Box::pin(load::run(
-                work.clone(),
-                format!("http://{address}"),
-                plan,
-                first,
-            ))
+            Box::pin(load::run(work.clone(), format!("http://{address}"), plan, first))
         };
-        Contender {
-            name: name.into(),
-            measure: Box::new(measure),
-        }
+        Contender { name: name.into(), measure: Box::new(measure) }
     }
 }
 
@@ -69,9 +61,7 @@ pub struct Progress {
 impl Progress {
     /// Silent unless stderr is a terminal.
     pub fn new() -> Progress {
-        Progress {
-            shown: std::io::stderr().is_terminal(),
-        }
+        Progress { shown: std::io::stderr().is_terminal() }
     }
 
     /// Replaces the line.

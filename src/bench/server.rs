@@ -31,21 +31,13 @@ impl Server {
         let directory = process::directory(parent)?;
         let data = directory.path().join("data");
         let mut command = own_binary()?;
-        command.args([
-            "serve",
-            "--grpc-listen",
-            "127.0.0.1:0",
-            "--ops-listen",
-            "127.0.0.1:0",
-        ]);
+        command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
         command.args(["--print-addresses", "json"]);
         match store {
             Store::Embedded => command.arg("--data-dir").arg(data),
             Store::Memory => command.args(["--store", "memory"]),
         };
-        Server::reached(Process::start(command, directory)?)
-            .await
-            .context("start our server")
+        Server::reached(Process::start(command, directory)?).await.context("start our server")
     }
 
     /// Starts the plain tonic echo.
@@ -53,17 +45,12 @@ impl Server {
         let mut command = own_binary()?;
         command.args(["bench", "echo-server"]);
         let process = Process::start(command, process::directory(parent)?)?;
-        Server::reached(process)
-            .await
-            .context("start the echo server")
+        Server::reached(process).await.context("start the echo server")
     }
 
     async fn reached(mut process: Process) -> anyhow::Result<Server> {
         let line = process.line().await?;
-        Ok(Server {
-            grpc: parse_addresses(&line)?,
-            _process: process,
-        })
+        Ok(Server { grpc: parse_addresses(&line)?, _process: process })
     }
 }
 
@@ -100,20 +87,13 @@ mod tests {
             "{\"grpc\":\"127.0.0.1:1234\",\"ops\":\"127.0.0.1:5678\"}\n",
             "{\"http\":null,\"grpc\":\"127.0.0.1:1234\"}",
         ] {
-            assert_eq!(
-                parse_addresses(line).unwrap(),
-                ([127, 0, 0, 1], 1234).into()
-            );
+            assert_eq!(parse_addresses(line).unwrap(), ([127, 0, 0, 1], 1234).into());
         }
     }
 
     #[test]
     fn another_line_is_quoted() {
-        for line in [
-            "listening on 127.0.0.1:1234\n",
-            "{\"ops\":\"127.0.0.1:1\"}",
-            "{\"grpc\":1}",
-        ] {
+        for line in ["listening on 127.0.0.1:1234\n", "{\"ops\":\"127.0.0.1:1\"}", "{\"grpc\":1}"] {
             let error = parse_addresses(line).unwrap_err().to_string();
             assert!(error.contains(&format!("{:?}", line.trim_end())), "{error}");
         }

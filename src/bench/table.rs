@@ -30,40 +30,20 @@ impl Display for Report {
 impl Display for Row {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let sides: Vec<&Side> = [&self.ours].into_iter().chain(&self.peer).collect();
-        let width = sides
-            .iter()
-            .map(|side| side.name.chars().count())
-            .max()
-            .unwrap_or(0);
+        let width = sides.iter().map(|side| side.name.chars().count()).max().unwrap_or(0);
         writeln!(f, "{}", self.work)?;
         let (rate, rounds) = ("per second", "each round");
-        writeln!(
-            f,
-            "  {:width$}  {rate:>10}  {:>8}  {:>8}  {rounds}",
-            "", "p50", "p99"
-        )?;
+        writeln!(f, "  {:width$}  {rate:>10}  {:>8}  {:>8}  {rounds}", "", "p50", "p99")?;
         for side in sides {
             let rate = thousands(side.per_second);
             let (p50, p99) = (duration(side.p50_seconds), duration(side.p99_seconds));
-            let rounds: Vec<_> = side
-                .per_second_by_round
-                .iter()
-                .copied()
-                .map(thousands)
-                .collect();
+            let rounds: Vec<_> = side.per_second_by_round.iter().copied().map(thousands).collect();
             let (name, rounds) = (&side.name, rounds.join("  "));
-            writeln!(
-                f,
-                "  {name:width$}  {rate:>10}  {p50:>8}  {p99:>8}  {rounds}"
-            )?;
+            writeln!(f, "  {name:width$}  {rate:>10}  {p50:>8}  {p99:>8}  {rounds}")?;
         }
         if let Some(ratio) = self.ratio {
             let (value, min, max) = (ratio.value, ratio.min, ratio.max);
-            writeln!(
-                f,
-                "  {:width$}  {value:>10.2}  {min:.2} to {max:.2} by round",
-                "ratio"
-            )?;
+            writeln!(f, "  {:width$}  {value:>10.2}  {min:.2} to {max:.2} by round", "ratio")?;
         }
         let (target, verdict) = match self.target {
             Some(target) => (format!("{target:.2}"), self.verdict.words()),
@@ -140,12 +120,7 @@ Unary reports
 
     #[test]
     fn a_row_alone() {
-        let row = Row::compare(
-            "Unary reports",
-            side("bellwether 0.1.0", &[5.0]),
-            None,
-            None,
-        );
+        let row = Row::compare("Unary reports", side("bellwether 0.1.0", &[5.0]), None, None);
         let expected = "\
 Unary reports
                     per second       p50       p99  each round
@@ -157,21 +132,11 @@ Unary reports
 
     #[test]
     fn numbers_read_well() {
-        let cases = [
-            (0.0, "0"),
-            (999.4, "999"),
-            (1000.0, "1,000"),
-            (1_234_567.0, "1,234,567"),
-        ];
+        let cases = [(0.0, "0"), (999.4, "999"), (1000.0, "1,000"), (1_234_567.0, "1,234,567")];
         for (number, expected) in cases {
             assert_eq!(thousands(number), expected);
         }
-        let cases = [
-            (0.000_64, "0.64 ms"),
-            (0.02, "20.0 ms"),
-            (0.25, "250 ms"),
-            (2.0, "2.00 s"),
-        ];
+        let cases = [(0.000_64, "0.64 ms"), (0.02, "20.0 ms"), (0.25, "250 ms"), (2.0, "2.00 s")];
         for (seconds, expected) in cases {
             assert_eq!(duration(seconds), expected);
         }

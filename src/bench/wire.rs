@@ -68,25 +68,16 @@ where
     A: prost::Message + Default + 'static,
 {
     let mut client = tonic::client::Grpc::new(channel);
-    client
-        .ready()
-        .await
-        .map_err(|error| Status::unavailable(error.to_string()))?;
+    client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
     let codec = ProstCodec::<Q, A>::default();
     let path = PathAndQuery::from_static(path);
-    Ok(client
-        .unary(Request::new(request), path, codec)
-        .await?
-        .into_inner())
+    Ok(client.unary(Request::new(request), path, codec).await?.into_inner())
 }
 
 /// Bytes of filling that make a message as long as `bytes`, or the least that goes; `encoded_len`
 /// tells the length of the message for a filling.
 pub fn filling(bytes: usize, encoded_len: impl Fn(usize) -> usize) -> usize {
-    (0..=bytes)
-        .rev()
-        .find(|&filling| encoded_len(filling) <= bytes)
-        .unwrap_or(0)
+    (0..=bytes).rev().find(|&filling| encoded_len(filling) <= bytes).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -97,16 +88,10 @@ mod tests {
     #[test]
     fn filled_messages_are_as_long_as_asked() {
         for bytes in [40, 100, 127, 128, 200, 20_000] {
-            let of = |len| PutRequest {
-                key: b"app-00/00".to_vec(),
-                value: vec![0; len],
-            };
+            let of = |len| PutRequest { key: b"app-00/00".to_vec(), value: vec![0; len] };
             let len = filling(bytes, |len| of(len).encoded_len());
             // A length that takes one more byte itself can miss by that byte.
-            assert!(
-                (bytes - 1..=bytes).contains(&of(len).encoded_len()),
-                "{bytes}"
-            );
+            assert!((bytes - 1..=bytes).contains(&of(len).encoded_len()), "{bytes}");
         }
     }
 }

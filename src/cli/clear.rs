@@ -40,10 +40,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         unit: target.unit.clone(),
         component: args.component,
         key: args.key,
-        kind: args
-            .kind
-            .map_or(StatusKind::Unspecified, StatusKind::from)
-            .into(),
+        kind: args.kind.map_or(StatusKind::Unspecified, StatusKind::from).into(),
         ..ClearStatusRequest::default()
     });
     let answer = client.answer(client.reports().clear_status(request).await)?;
@@ -55,10 +52,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     say(&match answer.cleared_count {
         0 => format!("no change: {unit} had no such status"),
         1 => format!("cleared 1 status of {unit} (revision {})", answer.revision),
-        n => format!(
-            "cleared {n} statuses of {unit} (revision {})",
-            answer.revision
-        ),
+        n => format!("cleared {n} statuses of {unit} (revision {})", answer.revision),
     });
     Ok(Exit::Ok)
 }

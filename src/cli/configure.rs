@@ -65,10 +65,7 @@ pub struct Args {
 
 fn policy(text: &str) -> Result<Policy, String> {
     if !text.contains(',') {
-        return Ok(Policy {
-            name: text.to_string(),
-            order: Vec::new(),
-        });
+        return Ok(Policy { name: text.to_string(), order: Vec::new() });
     }
     let level = |word: &str| {
         let level = level::parse(word).ok_or_else(|| format!("`{word}` is no level"))?;
@@ -95,10 +92,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let request = request(args, context.namespace())?;
     let client = context.connect().await?;
-    let changes = request
-        .update_mask
-        .as_ref()
-        .is_some_and(|mask| !mask.paths.is_empty());
+    let changes = request.update_mask.as_ref().is_some_and(|mask| !mask.paths.is_empty());
     let config = if changes {
         let request = client.request(request);
         let answer = client.applications().configure_application(request).await;
@@ -110,10 +104,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     let config = config.unwrap_or_default();
     if context.is_structured() {
-        print_value(
-            &json::from_message(&config, "ApplicationConfig")?,
-            context.output,
-        )?;
+        print_value(&json::from_message(&config, "ApplicationConfig")?, context.output)?;
     } else {
         print(&render(&config))?;
     }
@@ -131,9 +122,7 @@ async fn current(
         ..GetApplicationRequest::default()
     });
     let answer = client.answer(client.applications().get_application(request).await)?;
-    Ok(answer
-        .application
-        .and_then(|application| application.config))
+    Ok(answer.application.and_then(|application| application.config))
 }
 
 /// Names in the mask exactly what was given, so that nothing else moves.
@@ -156,11 +145,7 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
             default_ttl: duration(args.default_ttl)?,
             lost_after: duration(args.lost_after)?,
         }),
-        serving_levels: args
-            .serving_levels
-            .iter()
-            .map(|l| Level::from(*l).into())
-            .collect(),
+        serving_levels: args.serving_levels.iter().map(|l| Level::from(*l).into()).collect(),
         external_leader: None,
     };
     Ok(ConfigureApplicationRequest {
@@ -196,10 +181,7 @@ fn render(config: &ApplicationConfig) -> String {
         let words: Vec<&str> = levels.iter().map(|level| level::word(*level)).collect();
         words.join(",")
     };
-    let lost_units = config
-        .lost_units()
-        .as_str_name()
-        .trim_start_matches("LOST_UNITS_");
+    let lost_units = config.lost_units().as_str_name().trim_start_matches("LOST_UNITS_");
     let ttls = config.ttls.unwrap_or_default();
     let span = |duration: Option<prost_types::Duration>, absent: &str| {
         let duration = duration.and_then(|d| Duration::try_from(d).ok());
@@ -211,10 +193,7 @@ fn render(config: &ApplicationConfig) -> String {
         Some(leader) => &format!("decided outside: {}", leader.unit),
     };
     [
-        (
-            "policy",
-            format!("{} ({})", policy.name, words(&policy.order)),
-        ),
+        ("policy", format!("{} ({})", policy.name, words(&policy.order))),
         ("lost-units", lost_units.to_lowercase()),
         ("default-ttl", span(ttls.default_ttl, "none")),
         ("lost-after", span(ttls.lost_after, "default")),
@@ -251,13 +230,7 @@ mod tests {
         let ttls = request.config.and_then(|c| c.ttls).expect("ttls");
         assert_eq!(ttls.default_ttl.map(|d| d.seconds), Some(90));
         assert_eq!(ttls.lost_after, None);
-        assert!(
-            mk_request("web")
-                .update_mask
-                .expect("a mask")
-                .paths
-                .is_empty()
-        );
+        assert!(mk_request("web").update_mask.expect("a mask").paths.is_empty());
     }
 
     #[test]
@@ -272,22 +245,14 @@ mod tests {
     #[test]
     fn shows_settings_as_it_takes_them() {
         let config = ApplicationConfig {
-            policy: Some(Policy {
-                name: "custom".into(),
-                order: vec![7, 6],
-            }),
+            policy: Some(Policy { name: "custom".into(), order: vec![7, 6] }),
             lost_units: LostUnits::Waiting.into(),
             ttls: Some(Ttls {
                 default_ttl: None,
-                lost_after: Some(prost_types::Duration {
-                    seconds: 120,
-                    nanos: 0,
-                }),
+                lost_after: Some(prost_types::Duration { seconds: 120, nanos: 0 }),
             }),
             serving_levels: vec![3],
-            external_leader: Some(ExternalLeader {
-                unit: "web/0".into(),
-            }),
+            external_leader: Some(ExternalLeader { unit: "web/0".into() }),
         };
         let expected = "\
 policy          custom (error,blocked)

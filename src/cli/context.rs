@@ -108,10 +108,7 @@ pub struct JujuHook {
 /// Found by the variables that Juju sets for its hooks.
 pub fn juju_hook() -> Option<JujuHook> {
     let given = |name| env::var(name).ok().filter(|value| !value.is_empty());
-    Some(JujuHook {
-        unit: given("JUJU_UNIT_NAME")?,
-        model: given("JUJU_MODEL_NAME"),
-    })
+    Some(JujuHook { unit: given("JUJU_UNIT_NAME")?, model: given("JUJU_MODEL_NAME") })
 }
 
 /// What stdout is.

@@ -35,9 +35,6 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let value = json::from_message(&answer, "DeleteApplicationResponse")?;
         print_value(&value, context.output)?;
     }
-    say(&format!(
-        "deleted {} (revision {})",
-        args.application, answer.revision
-    ));
+    say(&format!("deleted {} (revision {})", args.application, answer.revision));
     Ok(Exit::Ok)
 }

@@ -88,9 +88,7 @@ impl Exit {
 
     /// Whether the error only says that nobody reads our output any more (`| head`).
     pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
-        error
-            .downcast_ref::<io::Error>()
-            .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+        error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 

@@ -61,12 +61,7 @@ mod tests {
 
     #[test]
     fn is_canonical_and_complete() {
-        let unit = Unit {
-            name: "web/0".into(),
-            incarnation: 7,
-            level: 6,
-            ..Unit::default()
-        };
+        let unit = Unit { name: "web/0".into(), incarnation: 7, level: 6, ..Unit::default() };
         let value = from_message(&unit, "Unit").expect("a unit");
         let expected = concat!(
             r#"{"name":"web/0","incarnation":"7","freshness":"FRESHNESS_UNSPECIFIED","#,
@@ -75,11 +70,7 @@ mod tests {
         );
         assert_eq!(value.to_string(), expected);
         let event = with_first("event", "upserted", value);
-        assert!(
-            event
-                .to_string()
-                .starts_with(r#"{"event":"upserted","name":"#)
-        );
+        assert!(event.to_string().starts_with(r#"{"event":"upserted","name":"#));
     }
 
     #[test]

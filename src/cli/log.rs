@@ -37,12 +37,7 @@ pub struct Args {
     since: Option<Duration>,
     /// Namespace (here -n is --limit; before the command it is the namespace)
     // The same name as the global one, which by that is not passed on with its `-n`.
-    #[arg(
-        long,
-        id = "namespace",
-        value_name = "NAMESPACE",
-        help_heading = "Global options"
-    )]
+    #[arg(long, id = "namespace", value_name = "NAMESPACE", help_heading = "Global options")]
     namespace: Option<String>,
 }
 
@@ -52,10 +47,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = match &args.application {
         Some(application) => {
             let pod = UnitTarget::parse(&args.target, Some(application))?;
-            Target {
-                application: pod.application,
-                unit: Some(pod.unit),
-            }
+            Target { application: pod.application, unit: Some(pod.unit) }
         }
         None => Target::parse(&args.target)?,
     };
@@ -73,22 +65,14 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let events = client.list_events(query, args.limit).await?;
     if context.is_structured() {
-        let answer = ListStatusEventsResponse {
-            events,
-            ..ListStatusEventsResponse::default()
-        };
+        let answer = ListStatusEventsResponse { events, ..ListStatusEventsResponse::default() };
         let value = json::from_message(&answer, "ListStatusEventsResponse")?;
         print_value(&value, context.output)?;
     } else if events.is_empty() {
         say(&format!("nothing has happened to {}", args.target));
     } else {
         let wide = context.output == Output::Wide;
-        print(&render::log::render(
-            &target.application,
-            &events,
-            wide,
-            screen(),
-        ))?;
+        print(&render::log::render(&target.application, &events, wide, screen()))?;
     }
     Ok(Exit::Ok)
 }

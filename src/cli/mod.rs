@@ -53,10 +53,7 @@ Examples:
 struct Cli {
     /// Where the server is
     #[arg(long, global = true, value_name = "URL", env = "BELLWETHER_SERVER")]
-    #[arg(
-        default_value = "http://127.0.0.1:50051",
-        help_heading = "Global options"
-    )]
+    #[arg(default_value = "http://127.0.0.1:50051", help_heading = "Global options")]
     server: String,
 
     /// Namespace [default: the model inside a Juju hook, else `default`]
@@ -222,10 +219,7 @@ mod tests {
             "bellwether status --watch --exit-status",
         ] {
             let error = parse(line).err().map(|e| e.kind());
-            assert!(
-                error.is_some_and(|kind| kind != ErrorKind::DisplayHelp),
-                "{line}"
-            );
+            assert!(error.is_some_and(|kind| kind != ErrorKind::DisplayHelp), "{line}");
         }
     }
 

@@ -27,9 +27,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 /// Splits off the first run of digits or of anything else.
 fn run(text: &str) -> (&str, &str) {
     let digits = is_number(text);
-    let end = text
-        .find(|c: char| c.is_ascii_digit() != digits)
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| c.is_ascii_digit() != digits).unwrap_or(text.len());
     text.split_at(end)
 }
 

@@ -37,10 +37,7 @@ mod tests {
     #[test]
     fn each_trouble_is_said_once_and_its_end() {
         let mk_event = |detail: &str| Event::Disconnected {
-            error: Error::Unreachable {
-                url: "http://h:1".into(),
-                detail: detail.into(),
-            },
+            error: Error::Unreachable { url: "http://h:1".into(), detail: detail.into() },
             pause: Duration::ZERO,
         };
         let mut outage = Outage::default();

@@ -39,9 +39,6 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         n => format!("{n} statuses"),
     };
     let revision = answer.revision;
-    say(&format!(
-        "removed {} with {statuses} (revision {revision})",
-        target.unit
-    ));
+    say(&format!("removed {} with {statuses} (revision {revision})", target.unit));
     Ok(Exit::Ok)
 }

@@ -106,10 +106,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let request = request(args, context.namespace(), juju_hook())?;
     let client = context.connect().await?;
-    let answer = client
-        .reports()
-        .report_status(client.request(request.clone()))
-        .await;
+    let answer = client.reports().report_status(client.request(request.clone())).await;
     let answer = client.answer(answer)?;
     if context.is_structured() {
         let value = json::from_message(&answer, "ReportStatusResponse")?;
@@ -120,10 +117,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         say(&format!("advice: {advice}"));
     }
     if answer.changed {
-        say(&format!(
-            "see: {}",
-            context.hint(&format!("why {}", request.application))
-        ));
+        say(&format!("see: {}", context.hint(&format!("why {}", request.application))));
     }
     Ok(Exit::Ok)
 }
@@ -179,10 +173,7 @@ fn outcome(request: &ReportStatusRequest, answer: &ReportStatusResponse) -> Stri
     if answer.changed {
         format!("{what} is {level}{message} (revision {})", answer.revision)
     } else {
-        format!(
-            "no change: {what} was {level}{message} already (revision {})",
-            answer.revision
-        )
+        format!("no change: {what} was {level}{message} already (revision {})", answer.revision)
     }
 }
 
@@ -199,10 +190,7 @@ mod tests {
 
     fn mk_request(line: &[&str], hook: Option<&str>) -> Result<ReportStatusRequest, UsageError> {
         let line = Line::try_parse_from([&["report"], line].concat()).expect("parses");
-        let hook = hook.map(|unit| JujuHook {
-            unit: unit.to_string(),
-            model: None,
-        });
+        let hook = hook.map(|unit| JujuHook { unit: unit.to_string(), model: None });
         request(line.args, "prod".to_string(), hook)
     }
 
@@ -228,10 +216,7 @@ mod tests {
             "0",
         ];
         let request = mk_request(&line, None).expect("a request");
-        assert_eq!(
-            (request.application.as_str(), request.unit.as_str()),
-            ("web", "web/0")
-        );
+        assert_eq!((request.application.as_str(), request.unit.as_str()), ("web", "web/0"));
         assert_eq!(request.incarnation, Some(0));
         let status = request.status.expect("a status");
         assert_eq!(status.level(), Level::Blocked);
@@ -244,10 +229,7 @@ mod tests {
     #[test]
     fn a_juju_hook_needs_no_unit() {
         let request = mk_request(&["--level", "active"], Some("web/3")).expect("a request");
-        assert_eq!(
-            (request.application.as_str(), request.unit.as_str()),
-            ("web", "web/3")
-        );
+        assert_eq!((request.application.as_str(), request.unit.as_str()), ("web", "web/3"));
         let given = mk_request(&["db/1", "--level", "active"], Some("web/3"));
         assert_eq!(given.expect("a request").unit, "db/1");
     }
@@ -255,33 +237,16 @@ mod tests {
     #[test]
     fn elsewhere_it_does() {
         let error = mk_request(&["--level", "active"], None).expect_err("no unit");
-        assert_eq!(
-            error.to_string(),
-            "no unit given, and this is no Juju hook: write APP/UNIT"
-        );
+        assert_eq!(error.to_string(), "no unit given, and this is no Juju hook: write APP/UNIT");
     }
 
     #[test]
     fn says_whether_anything_changed() {
-        let line = [
-            "web/0",
-            "--level",
-            "blocked",
-            "-m",
-            "add a db",
-            "--component",
-            "db",
-        ];
+        let line = ["web/0", "--level", "blocked", "-m", "add a db", "--component", "db"];
         let request = mk_request(&line, None).expect("a request");
-        let mut answer = ReportStatusResponse {
-            revision: 12,
-            changed: true,
-            ..ReportStatusResponse::default()
-        };
-        assert_eq!(
-            outcome(&request, &answer),
-            "web/0 db is blocked: add a db (revision 12)"
-        );
+        let mut answer =
+            ReportStatusResponse { revision: 12, changed: true, ..ReportStatusResponse::default() };
+        assert_eq!(outcome(&request, &answer), "web/0 db is blocked: add a db (revision 12)");
         answer.changed = false;
         assert_eq!(
             outcome(&request, &answer),

@@ -44,9 +44,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         }
     };
     let telemetry = telemetry::init(telemetry::Options::from_env(version))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let metrics = telemetry.metrics().clone();
     let prometheus = telemetry.prometheus();
     let print_json = args.print_addresses.is_some();
@@ -129,19 +127,14 @@ mod tests {
 
     #[test]
     fn the_next_command_names_the_server_only_where_it_must() {
-        let mut addresses = Addresses {
-            grpc: ([127, 0, 0, 1], 50051).into(),
-            ops: ([127, 0, 0, 1], 9090).into(),
-        };
+        let mut addresses =
+            Addresses { grpc: ([127, 0, 0, 1], 50051).into(), ops: ([127, 0, 0, 1], 9090).into() };
         let usual = welcome(&addresses, &StoreChoice::Memory);
         assert!(usual.contains("  bellwether status\n"), "{usual}");
         assert!(usual.contains("http://127.0.0.1:50051"), "{usual}");
         addresses.grpc.set_port(4242);
         let other = welcome(&addresses, &StoreChoice::Embedded("data".into()));
-        assert!(
-            other.contains("bellwether --server http://127.0.0.1:4242 status"),
-            "{other}"
-        );
+        assert!(other.contains("bellwether --server http://127.0.0.1:4242 status"), "{other}");
         assert!(other.contains("kept     in data"), "{other}");
     }
 }

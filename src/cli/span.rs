@@ -3,13 +3,8 @@
 use std::time::Duration;
 
 /// Seconds of each unit that may be written, the largest first.
-const UNITS: [(char, u64); 5] = [
-    ('w', 7 * 86_400),
-    ('d', 86_400),
-    ('h', 3_600),
-    ('m', 60),
-    ('s', 1),
-];
+const UNITS: [(char, u64); 5] =
+    [('w', 7 * 86_400), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
 /// Reads `90s`, `5m`, `1h30m`, `500ms`; `0` alone needs no unit.
 ///
@@ -37,11 +32,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         };
         total = total.checked_add(part).ok_or_else(wrong)?;
     }
-    if text.is_empty() {
-        Err(wrong())
-    } else {
-        Ok(total)
-    }
+    if text.is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
 /// One number, as in `juju status`: `35s`, `4m`, `2h`, `3d`.
@@ -65,11 +56,7 @@ pub fn exact(span: Duration) -> String {
             seconds %= length;
         }
     }
-    if text.is_empty() {
-        "0s".to_string()
-    } else {
-        text
-    }
+    if text.is_empty() { "0s".to_string() } else { text }
 }
 
 #[cfg(test)]
@@ -78,14 +65,9 @@ mod tests {
 
     #[test]
     fn reads_what_people_write() {
-        for (text, seconds) in [
-            ("90s", 90),
-            ("5m", 300),
-            ("1h30m", 5_400),
-            ("2d", 172_800),
-            ("1w", 604_800),
-            ("0", 0),
-        ] {
+        for (text, seconds) in
+            [("90s", 90), ("5m", 300), ("1h30m", 5_400), ("2d", 172_800), ("1w", 604_800), ("0", 0)]
+        {
             assert_eq!(parse(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         assert_eq!(parse("1s500ms"), Ok(Duration::from_millis(1_500)));
@@ -93,21 +75,10 @@ mod tests {
 
     #[test]
     fn says_how_to_write_the_rest() {
-        for text in [
-            "",
-            "5",
-            "m",
-            "5x",
-            "-5s",
-            "1.5h",
-            "99999999999999999999s",
-            "5 m",
-        ] {
+        for text in ["", "5", "m", "5x", "-5s", "1.5h", "99999999999999999999s", "5 m"] {
             assert_eq!(
                 parse(text),
-                Err(format!(
-                    "`{text}` is no span of time: write 90s, 5m or 1h30m"
-                ))
+                Err(format!("`{text}` is no span of time: write 90s, 5m or 1h30m"))
             );
         }
     }

@@ -26,10 +26,7 @@ impl Target {
             let text = format!("`{text}` is neither APP nor APP/UNIT: write web or web/0");
             return Err(UsageError(text));
         }
-        Ok(Target {
-            application: application.to_string(),
-            unit: unit.map(|_| text.to_string()),
-        })
+        Ok(Target { application: application.to_string(), unit: unit.map(|_| text.to_string()) })
     }
 }
 
@@ -50,17 +47,11 @@ impl UnitTarget {
     /// If the application cannot be told.
     pub fn parse(text: &str, application: Option<&str>) -> Result<UnitTarget, UsageError> {
         if let Some(application) = application {
-            return Ok(UnitTarget {
-                application: application.to_string(),
-                unit: text.to_string(),
-            });
+            return Ok(UnitTarget { application: application.to_string(), unit: text.to_string() });
         }
         let target = Target::parse(text)?;
         match target.unit {
-            Some(unit) => Ok(UnitTarget {
-                application: target.application,
-                unit,
-            }),
+            Some(unit) => Ok(UnitTarget { application: target.application, unit }),
             None => Err(UsageError(format!(
                 "`{text}` names no unit: write {text}/0, or --application APP {text} for a pod"
             ))),
@@ -83,14 +74,9 @@ mod tests {
     #[test]
     fn a_pod_needs_its_application_named() {
         let pod = UnitTarget::parse("web-7f9c", Some("web")).expect("a pod");
+        assert_eq!((pod.application.as_str(), pod.unit.as_str()), ("web", "web-7f9c"));
         assert_eq!(
-            (pod.application.as_str(), pod.unit.as_str()),
-            ("web", "web-7f9c")
-        );
-        assert_eq!(
-            UnitTarget::parse("web-7f9c", None)
-                .expect_err("no application")
-                .to_string(),
+            UnitTarget::parse("web-7f9c", None).expect_err("no application").to_string(),
             "`web-7f9c` names no unit: write web-7f9c/0, or --application APP web-7f9c for a pod"
         );
     }

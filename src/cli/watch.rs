@@ -54,23 +54,12 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn request(args: Args, context: &Context) -> Result<WatchApplicationsRequest, UsageError> {
-    let namespace = if args.all_namespaces {
-        "-".to_string()
-    } else {
-        context.namespace()
-    };
-    let stable_for = args
-        .stable_for
-        .map(prost_types::Duration::try_from)
-        .transpose();
+    let namespace = if args.all_namespaces { "-".to_string() } else { context.namespace() };
+    let stable_for = args.stable_for.map(prost_types::Duration::try_from).transpose();
     Ok(WatchApplicationsRequest {
         namespace,
         applications: args.applications,
-        levels: args
-            .levels
-            .into_iter()
-            .map(|l| Level::from(l).into())
-            .collect(),
+        levels: args.levels.into_iter().map(|l| Level::from(l).into()).collect(),
         stable_for: stable_for
             .map_err(|_| UsageError("--stable-for is longer than time goes".to_string()))?,
         ..WatchApplicationsRequest::default()
@@ -85,10 +74,7 @@ fn line(event: &Event) -> anyhow::Result<Option<Value>> {
             Some(json::with_first("event", "upserted", value))
         }
         Event::Removed { namespace, name } => {
-            let removed = ApplicationRemoved {
-                namespace: namespace.clone(),
-                name: name.clone(),
-            };
+            let removed = ApplicationRemoved { namespace: namespace.clone(), name: name.clone() };
             let value = json::from_message(&removed, "ApplicationRemoved")?;
             Some(json::with_first("event", "removed", value))
         }
@@ -103,27 +89,18 @@ mod tests {
 
     #[test]
     fn each_change_is_one_line() {
-        let application = Application {
-            name: "web".into(),
-            revision: 12,
-            ..Application::default()
-        };
+        let application =
+            Application { name: "web".into(), revision: 12, ..Application::default() };
         let event = Event::Upserted(Box::new(application), vec![]);
         let text = line(&event).expect("json").expect("a line").to_string();
-        assert!(
-            text.starts_with(r#"{"event":"upserted","namespace":"","name":"web","#),
-            "{text}"
-        );
+        assert!(text.starts_with(r#"{"event":"upserted","namespace":"","name":"web","#), "{text}");
         assert!(text.contains(r#""revision":"12""#), "{text}");
         assert!(!text.contains('\n'));
     }
 
     #[test]
     fn so_is_a_removal_and_nothing_else() {
-        let removed = Event::Removed {
-            namespace: "default".into(),
-            name: "web".into(),
-        };
+        let removed = Event::Removed { namespace: "default".into(), name: "web".into() };
         let text = line(&removed).expect("json").map(|v| v.to_string());
         let expected = r#"{"event":"removed","namespace":"default","name":"web"}"#;
         assert_eq!(text.as_deref(), Some(expected));

@@ -45,9 +45,7 @@ mod tests {
     #[test]
     fn doubles_up_to_a_ceiling_and_starts_over() {
         let mut backoff = Backoff::default();
-        let pauses: Vec<u128> = (0..8)
-            .map(|_| backoff.pause_at(None, 1.0).as_millis())
-            .collect();
+        let pauses: Vec<u128> = (0..8).map(|_| backoff.pause_at(None, 1.0).as_millis()).collect();
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         backoff.reset();
         assert_eq!(backoff.pause_at(None, 0.0), Duration::from_millis(50));

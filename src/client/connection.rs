@@ -40,15 +40,8 @@ impl Client {
     /// within 3 s.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         let endpoint = endpoint(url)?;
-        let channel = endpoint
-            .connect()
-            .await
-            .map_err(|cause| Error::unreachable(url, &cause))?;
-        Ok(Client {
-            url: url.to_string(),
-            endpoint,
-            channel,
-        })
+        let channel = endpoint.connect().await.map_err(|cause| Error::unreachable(url, &cause))?;
+        Ok(Client { url: url.to_string(), endpoint, channel })
     }
 
     /// The same server over a new connection, made at the first call.
@@ -65,11 +58,7 @@ impl Client {
     pub(crate) fn mk_lazy() -> Client {
         let url = "http://127.0.0.1:1";
         let endpoint = endpoint(url).expect("an address");
-        Client {
-            url: url.to_string(),
-            channel: endpoint.connect_lazy(),
-            endpoint,
-        }
+        Client { url: url.to_string(), channel: endpoint.connect_lazy(), endpoint }
     }
 
     /// Where the server is, as given.
@@ -106,10 +95,8 @@ impl Client {
 }
 
 fn endpoint(url: &str) -> Result<Endpoint, Error> {
-    let invalid = |detail: &str| Error::InvalidServer {
-        url: url.to_string(),
-        detail: detail.to_string(),
-    };
+    let invalid =
+        |detail: &str| Error::InvalidServer { url: url.to_string(), detail: detail.to_string() };
     let full = match url.split_once("://") {
         Some(("http", _)) => url.to_string(),
         Some(("https", _)) => return Err(invalid("this build speaks http only")),
@@ -136,11 +123,7 @@ mod tests {
 
     #[test]
     fn accepts_an_address_with_or_without_scheme() {
-        for url in [
-            "http://127.0.0.1:50051",
-            "localhost:50051",
-            "http://[::1]:50051",
-        ] {
+        for url in ["http://127.0.0.1:50051", "localhost:50051", "http://[::1]:50051"] {
             assert!(endpoint(url).is_ok(), "{url}");
         }
     }

@@ -103,10 +103,7 @@ mod tests {
             namespace: "default".into(),
             name: name.into(),
             revision,
-            status: Some(AggregatedStatus {
-                level: level.into(),
-                ..AggregatedStatus::default()
-            }),
+            status: Some(AggregatedStatus { level: level.into(), ..AggregatedStatus::default() }),
             ..Application::default()
         }
     }

@@ -66,10 +66,7 @@ impl Error {
 
     /// Makes the error of a connection to `url` that failed.
     pub(crate) fn unreachable(url: &str, cause: &(dyn std::error::Error + 'static)) -> Error {
-        Error::Unreachable {
-            url: url.to_string(),
-            detail: innermost(cause),
-        }
+        Error::Unreachable { url: url.to_string(), detail: innermost(cause) }
     }
 
     /// The server's reason, if it answered with one.
@@ -129,9 +126,7 @@ impl From<tonic::Status> for Refusal {
             code: status.code(),
             message: status.message().to_string(),
             reason: info.map(|i| i.reason.clone()).unwrap_or_default(),
-            metadata: info
-                .map(|i| i.metadata.clone().into_iter().collect())
-                .unwrap_or_default(),
+            metadata: info.map(|i| i.metadata.clone().into_iter().collect()).unwrap_or_default(),
             violations: details
                 .bad_request()
                 .map(|b| b.field_violations.as_slice())

@@ -56,9 +56,8 @@ impl Link {
                     return Ok(None);
                 }
                 Link::Opening(opening, deadline) => {
-                    let stream = timeout_at(*deadline, opening)
-                        .await
-                        .map_err(|_| silent(url))??;
+                    let stream =
+                        timeout_at(*deadline, opening).await.map_err(|_| silent(url))??;
                     *self = Link::Open(Box::new(stream), Instant::now());
                 }
                 Link::Open(stream, heard) => {

@@ -96,11 +96,8 @@ impl Client {
     ) -> Result<Vec<StatusEvent>, Error> {
         let page_size = i32::try_from(count_max).map_or(PAGE_SIZE, |n| n.clamp(1, PAGE_SIZE));
         pages(count_max, async |page_token| {
-            let request = self.request(ListStatusEventsRequest {
-                page_size,
-                page_token,
-                ..query.clone()
-            });
+            let request =
+                self.request(ListStatusEventsRequest { page_size, page_token, ..query.clone() });
             let page = self.answer(self.applications().list_status_events(request).await)?;
             Ok((page.events, page.next_page_token))
         })

@@ -77,10 +77,8 @@ impl ServerStreamingService<WatchApplicationsRequest> for Scripted {
 
 /// Starts a server and a watch of it.
 async fn play(scripts: Vec<Script>) -> (Watch, Scripted) {
-    let scripted = Scripted {
-        scripts: Arc::new(Mutex::new(scripts.into())),
-        tokens: Arc::default(),
-    };
+    let scripted =
+        Scripted { scripts: Arc::new(Mutex::new(scripts.into())), tokens: Arc::default() };
     let service = scripted.clone();
     let handler = move |request: Request| {
         let service = service.clone();
@@ -92,15 +90,10 @@ async fn play(scripts: Vec<Script>) -> (Watch, Scripted) {
     let incoming = TcpIncoming::bind("127.0.0.1:0".parse().expect("an address")).expect("free");
     let url = format!("http://{}", incoming.local_addr().expect("bound"));
     let router = axum::Router::new().route(PATH, post(handler));
-    let serve = Server::builder()
-        .add_routes(Routes::from(router))
-        .serve_with_incoming(incoming);
+    let serve = Server::builder().add_routes(Routes::from(router)).serve_with_incoming(incoming);
     tokio::spawn(serve);
     let client = Client::connect(&url).await.expect("it listens");
-    (
-        Watch::new(&client, WatchApplicationsRequest::default()),
-        scripted,
-    )
+    (Watch::new(&client, WatchApplicationsRequest::default()), scripted)
 }
 
 fn mk_upsert(name: &str) -> WatchApplicationsResponse {
@@ -165,10 +158,7 @@ async fn a_token_too_old_means_a_snapshot() {
     .await;
     let expected = "+old +web current (the server ended the stream) -old current";
     assert_eq!(told(&mut watch, 6).await, expected);
-    assert_eq!(
-        *scripted.tokens.lock().expect("not poisoned"),
-        ["", "t1", ""]
-    );
+    assert_eq!(*scripted.tokens.lock().expect("not poisoned"), ["", "t1", ""]);
 }
 
 #[tokio::test]
@@ -181,11 +171,9 @@ async fn a_refusal_that_asking_again_cannot_heal_ends_it() {
 
 #[tokio::test]
 async fn silence_is_a_dead_stream() {
-    let (mut watch, _) = play(vec![
-        Script::Hold(vec![mk_complete("t1")]),
-        Script::Hold(vec![mk_upsert("web")]),
-    ])
-    .await;
+    let (mut watch, _) =
+        play(vec![Script::Hold(vec![mk_complete("t1")]), Script::Hold(vec![mk_upsert("web")])])
+            .await;
     assert_eq!(told(&mut watch, 1).await, "current");
     // From here on nothing but the clock moves.
     tokio::time::pause();
@@ -197,11 +185,7 @@ async fn silence_is_a_dead_stream() {
 
 #[tokio::test]
 async fn dropping_the_wait_for_an_event_loses_none() {
-    let (mut watch, _) = play(vec![Script::Hold(vec![
-        mk_upsert("web"),
-        mk_complete("t1"),
-    ])])
-    .await;
+    let (mut watch, _) = play(vec![Script::Hold(vec![mk_upsert("web"), mk_complete("t1")])]).await;
     let mut events = Vec::new();
     while events.len() < 2 {
         let patience = Duration::from_micros(50);

@@ -68,10 +68,7 @@ impl Watch {
         copy.begin_snapshot(false);
         Watch {
             client: client.clone(),
-            request: WatchApplicationsRequest {
-                resume_token: String::new(),
-                ..request
-            },
+            request: WatchApplicationsRequest { resume_token: String::new(), ..request },
             link: Link::Waiting(Instant::now()),
             backoff: Backoff::default(),
             copy,
@@ -223,10 +220,7 @@ mod tests {
     }
 
     fn mk_bookmark(digest: &str) -> WatchApplicationsResponse {
-        mk_message(WireEvent::Bookmark(Bookmark {
-            digest: digest.into(),
-            ..Bookmark::default()
-        }))
+        mk_message(WireEvent::Bookmark(Bookmark { digest: digest.into(), ..Bookmark::default() }))
     }
 
     /// What has been told since the last look, one word an event.
@@ -286,10 +280,7 @@ mod tests {
         watch.take(mk_upsert("web", 7));
         watch.take(mk_complete("t1"));
         told(&mut watch);
-        watch.take(WatchApplicationsResponse {
-            store_epoch: "two".into(),
-            ..mk_upsert("web", 3)
-        });
+        watch.take(WatchApplicationsResponse { store_epoch: "two".into(), ..mk_upsert("web", 3) });
         assert_eq!(watch.request.resume_token, "");
         assert!(matches!(watch.link, Link::Waiting(_)));
     }
@@ -308,12 +299,6 @@ mod tests {
     async fn goes_on_after_nobody_answered() {
         let mut watch = mk_watch();
         let event = watch.next().await.expect("passes");
-        assert!(matches!(
-            event,
-            Event::Disconnected {
-                error: Error::Unreachable { .. },
-                ..
-            }
-        ));
+        assert!(matches!(event, Event::Disconnected { error: Error::Unreachable { .. }, .. }));
     }
 }

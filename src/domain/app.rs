@@ -218,11 +218,9 @@ impl AppState {
             ..StatusKey::first_of(unit)
         };
         let end = (unit.clone(), component.cloned());
-        self.statuses
-            .range::<StatusKey, _>(&first..)
-            .take_while(move |(key, _)| {
-                key.unit == end.0 && end.1.as_ref().is_none_or(|c| key.component == *c)
-            })
+        self.statuses.range::<StatusKey, _>(&first..).take_while(move |(key, _)| {
+            key.unit == end.0 && end.1.as_ref().is_none_or(|c| key.component == *c)
+        })
     }
 
     /// Every contribution, the strongest first.

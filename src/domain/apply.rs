@@ -23,22 +23,16 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::Replace(speaker, component, set) => {
             draft.replace(speaker, component.as_ref(), set)
         }
-        Command::Clear {
-            speaker,
-            component,
-            key,
-            kind,
-        } => draft.clear(speaker, component.as_ref(), key.as_ref(), *kind),
+        Command::Clear { speaker, component, key, kind } => {
+            draft.clear(speaker, component.as_ref(), key.as_ref(), *kind)
+        }
         Command::Configure(patch) => Ok(draft.configure(patch)),
         Command::SetApplicationStatus(claim, new) => draft.set_application_status(claim, new),
         Command::ClearApplicationStatus(claim) => draft.clear_application_status(claim),
         Command::RemoveUnit(name) => draft.remove_unit(name),
     }?;
-    let outcome = Outcome {
-        revision: draft.revision(),
-        changed: effect.changed,
-        removed: effect.removed,
-    };
+    let outcome =
+        Outcome { revision: draft.revision(), changed: effect.changed, removed: effect.removed };
     if let Some(id) = &request.id {
         draft.remember(id.clone(), outcome);
     }
@@ -60,11 +54,7 @@ pub fn delete(
     }
     let old = state.head();
     let revision = old.revision.next();
-    let outcome = Outcome {
-        revision,
-        changed: true,
-        removed: state.status_count() as u32,
-    };
+    let outcome = Outcome { revision, changed: true, removed: state.status_count() as u32 };
     let event = StatusEvent {
         time: now,
         revision,
@@ -84,19 +74,14 @@ pub fn delete(
         ..Head::empty(revision)
     };
     // The answers that stand outlive it: a late duplicate must not bring it back.
-    let kept = state
-        .requests
-        .standing(now)
-        .map(|(id, answer)| (id.clone(), *answer));
+    let kept = state.requests.standing(now).map(|(id, answer)| (id.clone(), *answer));
     let own = id.map(|id| (id.clone(), Remembered { time: now, outcome }));
     let answers = kept.chain(own);
     let transition = Transition {
         app: state.name.clone(),
         base: old.revision,
         head,
-        writes: answers
-            .map(|(id, answer)| Write::Request(id, Some(answer)))
-            .collect(),
+        writes: answers.map(|(id, answer)| Write::Request(id, Some(answer))).collect(),
         events: vec![event],
         heard: Heard::default(),
         time: now,
@@ -119,18 +104,10 @@ impl Draft<'_> {
         new: &NewStatus,
     ) -> Result<Effect, Rejected> {
         self.may_speak(speaker)?;
-        self.has_room(
-            &speaker.unit,
-            kind,
-            std::slice::from_ref(new),
-            &BTreeSet::new(),
-        )?;
+        self.has_room(&speaker.unit, kind, std::slice::from_ref(new), &BTreeSet::new())?;
         let mut changed = self.hear_unit(speaker);
         changed |= self.set(speaker, kind, new);
-        Ok(Effect {
-            changed,
-            removed: 0,
-        })
+        Ok(Effect { changed, removed: 0 })
     }
 
     fn replace(
@@ -149,10 +126,7 @@ impl Draft<'_> {
         for new in set {
             changed |= self.set(speaker, Kind::Pull, new);
         }
-        Ok(Effect {
-            changed: changed || 0 < removed,
-            removed,
-        })
+        Ok(Effect { changed: changed || 0 < removed, removed })
     }
 
     fn clear(
@@ -165,12 +139,9 @@ impl Draft<'_> {
         self.unit_exists(&speaker.unit)?;
         self.may_speak(speaker)?;
         let mut changed = self.hear_unit(speaker);
-        let matching = self
-            .keys_of(&speaker.unit, component)
-            .into_iter()
-            .filter(|found| {
-                key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)
-            });
+        let matching = self.keys_of(&speaker.unit, component).into_iter().filter(|found| {
+            key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)
+        });
         let removed = self.remove_all(matching, Cause::Cleared);
         changed |= 0 < removed;
         Ok(Effect { changed, removed })
@@ -190,10 +161,7 @@ impl Draft<'_> {
             from: level,
             ..self.event(Cause::UnitRemoved)
         });
-        Ok(Effect {
-            changed: true,
-            removed,
-        })
+        Ok(Effect { changed: true, removed })
     }
 
     // === the parts of a report ===
@@ -211,11 +179,9 @@ impl Draft<'_> {
     fn may_speak(&self, speaker: &Speaker) -> Result<(), Rejected> {
         let current = self.unit(&speaker.unit).map_or(0, |u| u.incarnation);
         match speaker.incarnation {
-            Some(given) if given < current => Err(Rejected::StaleIncarnation {
-                unit: speaker.unit.clone(),
-                given,
-                current,
-            }),
+            Some(given) if given < current => {
+                Err(Rejected::StaleIncarnation { unit: speaker.unit.clone(), given, current })
+            }
             _ => Ok(()),
         }
     }
@@ -231,12 +197,7 @@ impl Draft<'_> {
         let known = self.unit(unit);
         if known.is_none() {
             let what = || "units of the application".to_string();
-            within(
-                "units_max",
-                self.limits.units_max,
-                self.unit_count() + 1,
-                what,
-            )?;
+            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
         }
         let is_new = |new: &&NewStatus| self.status(&new.key_of(unit, kind)).is_none();
         let added: Vec<&NewStatus> = set.iter().filter(is_new).collect();
@@ -251,10 +212,7 @@ impl Draft<'_> {
         for component in components {
             let keys = self.keys_of(unit, Some(component));
             let kept = keys.difference(leaving).count();
-            let more = added
-                .iter()
-                .filter(|new| new.component == *component)
-                .count();
+            let more = added.iter().filter(|new| new.component == *component).count();
             let what = || format!("statuses of component {component:?} of unit {unit}");
             let max = self.limits.keys_per_component_max;
             within("keys_per_component_max", max, kept + more, what)?;
@@ -353,10 +311,7 @@ impl Draft<'_> {
             self.head_changed(reranks);
             self.log(self.event(Cause::Configured));
         }
-        Effect {
-            changed,
-            removed: 0,
-        }
+        Effect { changed, removed: 0 }
     }
 
     fn may_lead(&self, claim: &Claim) -> Result<(), Rejected> {
@@ -406,21 +361,14 @@ impl Draft<'_> {
         // Said again with a new end: that must be kept, but it is no history.
         let is_repeat = old.is_some_and(|old| {
             let expire_time = status.expire_time;
-            status
-                == ApplicationStatus {
-                    expire_time,
-                    ..old.clone()
-                }
+            status == ApplicationStatus { expire_time, ..old.clone() }
         });
         self.head.application_status = Some(status);
         self.head_changed(false);
         if !is_repeat {
             self.log(event);
         }
-        Ok(Effect {
-            changed: true,
-            removed: 0,
-        })
+        Ok(Effect { changed: true, removed: 0 })
     }
 
     fn clear_application_status(&mut self, claim: &Claim) -> Result<Effect, Rejected> {
@@ -434,10 +382,7 @@ impl Draft<'_> {
             from: Some(old.level),
             ..self.event(Cause::LeaderCleared)
         });
-        Ok(Effect {
-            changed: true,
-            removed: 1,
-        })
+        Ok(Effect { changed: true, removed: 1 })
     }
 }
 

@@ -121,11 +121,7 @@ impl Rule {
             return Rule::Only;
         };
         let by = compare(winner, other).1.unwrap_or(Criterion::Kind);
-        Rule::Beat {
-            by,
-            winner: Side::of(winner),
-            other: Side::of(other),
-        }
+        Rule::Beat { by, winner: Side::of(winner), other: Side::of(other) }
     }
 
     /// The rule in words.
@@ -159,10 +155,9 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
             winner.level.word(),
             other.level.word()
         ),
-        Criterion::Priority => format!(
-            "same level; higher priority: {} over {}",
-            winner.priority, other.priority
-        ),
+        Criterion::Priority => {
+            format!("same level; higher priority: {} over {}", winner.priority, other.priority)
+        }
         Criterion::Leader => {
             "same level and priority; the leader's unit before the others".to_string()
         }
@@ -215,29 +210,19 @@ pub struct Words {
 
 /// What a contribution says, whatever its origin. `status` finds what was reported.
 pub(super) fn words(head: &Head, rank: &Rank, status: Option<&Status>) -> Words {
-    let nothing = || Words {
-        message: "".into(),
-        reason: "".into(),
-        action: "".into(),
-    };
+    let nothing = || Words { message: "".into(), reason: "".into(), action: "".into() };
     match rank.origin {
         Origin::Lost => Words {
-            message: format!(
-                "unit {} lost: silent since its last ttl passed",
-                rank.key.unit
-            )
-            .into(),
+            message: format!("unit {} lost: silent since its last ttl passed", rank.key.unit)
+                .into(),
             reason: "UnitLost".into(),
             action: "".into(),
         },
-        Origin::Leader => head
-            .application_status
-            .as_ref()
-            .map_or_else(nothing, |s| Words {
-                message: s.message.clone(),
-                reason: s.reason.clone(),
-                action: s.action.clone(),
-            }),
+        Origin::Leader => head.application_status.as_ref().map_or_else(nothing, |s| Words {
+            message: s.message.clone(),
+            reason: s.reason.clone(),
+            action: s.action.clone(),
+        }),
         Origin::Reported(_) => status.map_or_else(nothing, |s| Words {
             message: s.report.message.clone(),
             reason: s.report.reason.clone(),
@@ -286,10 +271,8 @@ pub fn derive(state: &AppState, others_max: usize) -> Derived {
     let mut ranked = state.ranked();
     let winner = if overrides { None } else { ranked.next() };
     let others = ranked.take(others_max).map(|rank| {
-        let why = winner.map_or_else(
-            || "overridden by the leader".to_string(),
-            |w| beaten_by(w, rank),
-        );
+        let why =
+            winner.map_or_else(|| "overridden by the leader".to_string(), |w| beaten_by(w, rank));
         contribution(state, rank, why)
     });
     let count: u32 = state.head.summary.totals.contributions.iter().sum();
@@ -334,11 +317,7 @@ impl AppState {
             None => 0,
         };
         let contributes = |s: &ApplicationStatus| s.mode == Mode::Contribute;
-        let leader = self
-            .head
-            .application_status
-            .as_ref()
-            .is_some_and(contributes);
+        let leader = self.head.application_status.as_ref().is_some_and(contributes);
         (count - lost - u32::from(leader)) as usize
     }
 }

@@ -99,13 +99,9 @@ impl<'a> Draft<'a> {
         let belongs = |key: &StatusKey| component.is_none_or(|c| key.component == *c);
         let kept = self.base.statuses_of(unit, component).map(|(k, _)| k);
         let drafted = self.statuses.range::<StatusKey, _>(&first..);
-        let drafted = drafted
-            .take_while(|(key, _)| key.unit == *unit)
-            .map(|(k, _)| k);
+        let drafted = drafted.take_while(|(key, _)| key.unit == *unit).map(|(k, _)| k);
         let keys = kept.chain(drafted.filter(|key| belongs(key)));
-        keys.filter(|key| self.status(key).is_some())
-            .cloned()
-            .collect()
+        keys.filter(|key| self.status(key).is_some()).cloned().collect()
     }
 
     pub(super) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
@@ -286,11 +282,7 @@ impl<'a> Draft<'a> {
             app: self.base.name.clone(),
             base: self.base.head.revision,
             head: self.head,
-            writes: units
-                .chain(statuses)
-                .chain(requests)
-                .chain(forgotten)
-                .collect(),
+            writes: units.chain(statuses).chain(requests).chain(forgotten).collect(),
             events: self.events,
             heard: self.heard,
             time: self.now,
@@ -334,12 +326,7 @@ impl<'a> Draft<'a> {
         statuses
             .filter_map(|s| s.expire_time)
             .chain(units.filter_map(|u| u.silence_ends))
-            .chain(
-                self.head
-                    .application_status
-                    .as_ref()
-                    .and_then(|s| s.expire_time),
-            )
+            .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(kept.map(|(at, _)| *at))
             .min()
     }

@@ -13,10 +13,7 @@ use super::transition::{Cause, StatusEvent, Subject};
 pub fn expire(draft: &mut Draft<'_>) {
     let now = draft.now;
     let due = draft.base.due.iter().take_while(|(at, _)| *at <= now);
-    let due: Vec<Due> = due
-        .take(EXPIRED_PER_COMMIT_MAX)
-        .map(|(_, d)| d.clone())
-        .collect();
+    let due: Vec<Due> = due.take(EXPIRED_PER_COMMIT_MAX).map(|(_, d)| d.clone()).collect();
     for due in due {
         match due {
             Due::Status(key) => {

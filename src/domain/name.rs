@@ -238,11 +238,7 @@ mod tests {
             ("a", "b"),
             ("a/1", "a/1/x"),
         ] {
-            let expected = if (a, b) == ("a1", "a01") {
-                Ordering::Greater
-            } else {
-                Ordering::Less
-            };
+            let expected = if (a, b) == ("a1", "a01") { Ordering::Greater } else { Ordering::Less };
             assert_eq!(natural_order(a, b), expected, "{a} {b}");
             assert_eq!(natural_order(b, a), expected.reverse(), "{b} {a}");
         }
@@ -252,23 +248,14 @@ mod tests {
     fn names_are_checked() {
         assert!(UnitName::new("web/0").is_ok());
         assert_eq!(UnitName::new(""), Err(NameError::Empty));
-        assert_eq!(
-            UnitName::new(&"x".repeat(254)),
-            Err(NameError::TooLong { bytes: 254 })
-        );
+        assert_eq!(UnitName::new(&"x".repeat(254)), Err(NameError::TooLong { bytes: 254 }));
         assert!(UnitName::new(&"x".repeat(253)).is_ok());
-        assert!(matches!(
-            UnitName::new("-web"),
-            Err(NameError::Character { at: 0, .. })
-        ));
+        assert!(matches!(UnitName::new("-web"), Err(NameError::Character { at: 0, .. })));
         assert!(matches!(
             AppName::new("a/b", "web"),
             Err(("namespace", NameError::Character { at: 1, .. }))
         ));
-        assert!(matches!(
-            AppName::new("", ""),
-            Err(("application", NameError::Empty))
-        ));
+        assert!(matches!(AppName::new("", ""), Err(("application", NameError::Empty))));
         assert_eq!(AppName::new("", "web").unwrap().namespace(), "default");
         assert!(PartName::new("").is_ok());
         assert!(PartName::new("é").is_err());

@@ -36,33 +36,11 @@ impl Policy {
     pub fn order(&self) -> [Level; LEVELS] {
         use Level::{Active, Blocked, Error, Maintenance, Terminated, Unknown, Waiting};
         match self {
-            Policy::Juju => [
-                Error,
-                Blocked,
-                Maintenance,
-                Waiting,
-                Active,
-                Terminated,
-                Unknown,
-            ],
-            Policy::OpenStack => [
-                Error,
-                Blocked,
-                Waiting,
-                Maintenance,
-                Active,
-                Terminated,
-                Unknown,
-            ],
-            Policy::Strict => [
-                Error,
-                Blocked,
-                Maintenance,
-                Waiting,
-                Unknown,
-                Active,
-                Terminated,
-            ],
+            Policy::Juju => [Error, Blocked, Maintenance, Waiting, Active, Terminated, Unknown],
+            Policy::OpenStack => {
+                [Error, Blocked, Waiting, Maintenance, Active, Terminated, Unknown]
+            }
+            Policy::Strict => [Error, Blocked, Maintenance, Waiting, Unknown, Active, Terminated],
             Policy::Custom(order) => *order,
         }
     }

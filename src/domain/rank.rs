@@ -78,9 +78,7 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
         (Criterion::Priority, &|| b.priority.cmp(&a.priority)),
         (Criterion::Leader, &|| b.leads.cmp(&a.leads)),
         (Criterion::Unit, &|| this.unit.cmp(&that.unit)),
-        (Criterion::Component, &|| {
-            this.component.cmp(&that.component)
-        }),
+        (Criterion::Component, &|| this.component.cmp(&that.component)),
         (Criterion::Key, &|| this.key.cmp(&that.key)),
         (Criterion::Since, &|| a.since.cmp(&b.since)),
         (Criterion::Kind, &|| a.origin.cmp(&b.origin)),

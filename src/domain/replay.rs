@@ -167,12 +167,7 @@ impl AppState {
                 Write::Request(..) => {}
             }
         }
-        if let Some(at) = self
-            .head
-            .application_status
-            .as_ref()
-            .and_then(|s| s.expire_time)
-        {
+        if let Some(at) = self.head.application_status.as_ref().and_then(|s| s.expire_time) {
             self.due.insert((at, Due::ApplicationStatus));
         }
     }
@@ -234,10 +229,7 @@ impl AppState {
     }
 
     fn index_unit(&mut self, name: &UnitName) {
-        let keys: Vec<_> = self
-            .statuses_of(name, None)
-            .map(|(k, _)| k.clone())
-            .collect();
+        let keys: Vec<_> = self.statuses_of(name, None).map(|(k, _)| k.clone()).collect();
         for key in keys {
             if let Some(rank) = self.rank_of(&key) {
                 self.index.insert(rank);
@@ -267,11 +259,7 @@ impl AppState {
             statuses.filter_map(|(key, s)| Some((s.expire_time?, Due::Status(key.clone()))));
         let units = self.units.iter();
         let units = units.filter_map(|(n, u)| Some((u.silence_ends?, Due::Unit(n.clone()))));
-        let application = self
-            .head
-            .application_status
-            .as_ref()
-            .and_then(|s| s.expire_time);
+        let application = self.head.application_status.as_ref().and_then(|s| s.expire_time);
         self.due = statuses
             .chain(units)
             .chain(application.map(|at| (at, Due::ApplicationStatus)))

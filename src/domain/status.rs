@@ -176,10 +176,7 @@ pub fn advice(report: &Report) -> Vec<String> {
     let is_camel = letters.next().is_none_or(|c| c.is_ascii_uppercase())
         && letters.all(|c| c.is_ascii_alphanumeric());
     if !is_camel {
-        advice.push(format!(
-            "`reason` is for programs: write {:?} in CamelCase",
-            report.reason
-        ));
+        advice.push(format!("`reason` is for programs: write {:?} in CamelCase", report.reason));
     }
     advice
 }

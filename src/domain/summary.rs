@@ -25,23 +25,16 @@ struct Reranked {
 impl Draft<'_> {
     /// The status derived anew, given the one before the draft.
     pub(super) fn summary(&self, old: &Summary) -> Summary {
-        let reranked: Vec<Reranked> = self
-            .touched()
-            .into_iter()
-            .map(|unit| self.rerank(unit))
-            .collect();
+        let reranked: Vec<Reranked> =
+            self.touched().into_iter().map(|unit| self.rerank(unit)).collect();
         let mut totals = old.totals.clone();
         for unit in &reranked {
             self.count(&mut totals, unit);
         }
         let (winner, second) = self.strongest_two(&reranked);
         if let Some(status) = override_status(&self.head) {
-            let since = self.level_began(
-                old,
-                status.level,
-                status.since,
-                self.leader_said(status.level),
-            );
+            let since =
+                self.level_began(old, status.level, status.since, self.leader_said(status.level));
             return Summary {
                 level: status.level,
                 message: status.message.clone(),
@@ -55,11 +48,7 @@ impl Draft<'_> {
         }
         let Some(winner) = winner else {
             let since = self.level_began(old, Level::Unknown, self.now, false);
-            return Summary {
-                since,
-                totals,
-                ..Summary::default()
-            };
+            return Summary { since, totals, ..Summary::default() };
         };
         let says = words(&self.head, &winner, self.status(&winner.key).map(|s| &**s));
         Summary {
@@ -122,18 +111,12 @@ impl Draft<'_> {
     }
 
     fn rerank(&self, unit: UnitName) -> Reranked {
-        let was_lost = self
-            .base
-            .units
-            .get(&unit)
-            .is_some_and(|u| u.lost_since.is_some());
+        let was_lost = self.base.units.get(&unit).is_some_and(|u| u.lost_since.is_some());
         let is_lost = self.unit(&unit).is_some_and(|u| u.lost_since.is_some());
         let whole = self.reranks || was_lost || is_lost || unit.is_application();
         let first = StatusKey::first_of(&unit);
         let drafted = self.statuses.range::<StatusKey, _>(&first..);
-        let drafted = drafted
-            .take_while(|(key, _)| key.unit == unit)
-            .map(|(k, _)| k.clone());
+        let drafted = drafted.take_while(|(key, _)| key.unit == unit).map(|(k, _)| k.clone());
         let mut keys: BTreeSet<Arc<StatusKey>> = drafted.collect();
         if whole {
             keys.extend(self.base.statuses_of(&unit, None).map(|(k, _)| k.clone()));
@@ -148,12 +131,7 @@ impl Draft<'_> {
         if unit.is_application() {
             after.extend(application_rank(&self.head));
         }
-        Reranked {
-            unit,
-            keys,
-            whole,
-            after,
-        }
+        Reranked { unit, keys, whole, after }
     }
 
     /// The strongest contribution of one unit after the draft.
@@ -196,11 +174,7 @@ impl Draft<'_> {
             totals.count_unit(old, strongest, |n| *n -= 1);
         }
         if let Some(new) = self.unit(&unit.unit) {
-            let strongest = unit
-                .after
-                .first()
-                .into_iter()
-                .chain(self.untouched(unit).next());
+            let strongest = unit.after.first().into_iter().chain(self.untouched(unit).next());
             totals.count_unit(new, strongest.min(), |n| *n += 1);
         }
     }

@@ -37,12 +37,7 @@ impl Applications {
         store: Arc<dyn Store>,
         watches: Watches,
     ) -> Applications {
-        Applications {
-            aggregator,
-            hub,
-            store,
-            watches,
-        }
+        Applications { aggregator, hub, store, watches }
     }
 
     /// Reads an application that there is, at `min_revision` or later.
@@ -71,10 +66,7 @@ impl Applications {
         command: Command,
     ) -> Result<Outcome, Problem> {
         let request = command::Request { id, command };
-        self.aggregator
-            .apply(app, request)
-            .await
-            .map_err(|e| Problem::of(app, e))
+        self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
     }
 }
 
@@ -93,10 +85,7 @@ impl ApplicationService for Applications {
         if 0 < wire.min_revision {
             self.hub.wait_for(&app, Revision(wire.min_revision)).await;
         }
-        let entry = self
-            .hub
-            .get(&app)
-            .ok_or_else(|| Problem::application_not_found(&app))?;
+        let entry = self.hub.get(&app).ok_or_else(|| Problem::application_not_found(&app))?;
         Ok(Response::new(v1::GetApplicationResponse {
             application: Some(convert::application(&app, &entry.head)),
         }))
@@ -117,9 +106,7 @@ impl ApplicationService for Applications {
             &[namespace.as_deref().unwrap_or("-"), &format!("{levels:?}")],
         );
         let after: Option<AppName> = token.read(&wire.page_token)?;
-        let mut found = self
-            .hub
-            .list(namespace.as_deref(), after.as_ref(), &levels, page.0 + 1);
+        let mut found = self.hub.list(namespace.as_deref(), after.as_ref(), &levels, page.0 + 1);
         let more = page.0 < found.len();
         found.truncate(page.0);
         let last = found.last().map(|entry| &entry.app).filter(|_| more);
@@ -194,9 +181,7 @@ impl ApplicationService for Applications {
         let mut fields = Fields::default();
         let filter = convert::filter(&mut fields, &wire);
         let filter = fields.finish(filter)?;
-        let stream = self
-            .watches
-            .open(filter, &wire.resume_token, wire.include_units, deadline)?;
+        let stream = self.watches.open(filter, &wire.resume_token, wire.include_units, deadline)?;
         Ok(Response::new(stream))
     }
 
@@ -216,11 +201,7 @@ impl ApplicationService for Applications {
         let mut events = Vec::new();
         // A unit's events lie among those of the others, so more than a page may have to be read.
         loop {
-            let read = self
-                .store
-                .events(&app, before, page.0)
-                .await
-                .map_err(Problem::from)?;
+            let read = self.store.events(&app, before, page.0).await.map_err(Problem::from)?;
             let is_last = read.len() < page.0;
             for numbered in read {
                 if after_time.is_some_and(|after| numbered.event.time <= after) {
@@ -296,9 +277,7 @@ impl ApplicationService for Applications {
         let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
         let id = fields.request_id(&wire.request_id);
         let ((app, claim), id) = fields.finish(app.zip(claim).zip(id))?;
-        let outcome = self
-            .apply(&app, id, Command::ClearApplicationStatus(claim))
-            .await?;
+        let outcome = self.apply(&app, id, Command::ClearApplicationStatus(claim)).await?;
         Ok(Response::new(v1::ClearApplicationStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -333,9 +312,7 @@ impl ApplicationService for Applications {
         let (app, id) = fields.finish(app.zip(id))?;
         let deleted = self.aggregator.delete(&app, id).await;
         let outcome = deleted.map_err(|e| Problem::of(&app, e))?;
-        Ok(Response::new(v1::DeleteApplicationResponse {
-            revision: outcome.revision.0,
-        }))
+        Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))
     }
 }
 
@@ -367,9 +344,7 @@ fn statuses(
         kind: Kind::Pull,
     });
     let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;
-    let found = state
-        .statuses_from(&first)
-        .take_while(|(key, _)| wanted(key));
+    let found = state.statuses_from(&first).take_while(|(key, _)| wanted(key));
     let mut found = found.filter(|(key, _)| after != Some(&***key)).peekable();
     let mut page = Vec::new();
     let mut last = None;
@@ -406,8 +381,5 @@ fn events_page(
     events: Vec<v1::StatusEvent>,
     before: Option<u64>,
 ) -> v1::ListStatusEventsResponse {
-    v1::ListStatusEventsResponse {
-        events,
-        next_page_token: token.write(before.as_ref()),
-    }
+    v1::ListStatusEventsResponse { events, next_page_token: token.write(before.as_ref()) }
 }

@@ -141,15 +141,10 @@ impl Problem {
 
     /// A request of which these fields are wrong. The first one names the reason.
     pub fn of_fields(violations: Vec<Violation>) -> Problem {
-        let reason = violations
-            .first()
-            .map_or(Reason::InvalidValue, |v| v.reason);
+        let reason = violations.first().map_or(Reason::InvalidValue, |v| v.reason);
         let say = |v: &Violation| format!("{} {}", v.field, v.description);
         let message: Vec<String> = violations.iter().map(say).collect();
-        Problem {
-            violations,
-            ..Problem::new(reason, message.join("; "))
-        }
+        Problem { violations, ..Problem::new(reason, message.join("; ")) }
     }
 
     /// A failure of the aggregator about this application.
@@ -158,19 +153,17 @@ impl Problem {
         let text = error.to_string();
         let problem = match error {
             Error::Rejected(rejected) => return Problem::of_rejected(app, &rejected),
-            Error::Overloaded {
-                mailbox_max,
-                retry_after,
-            } => Problem::new(Reason::RateLimited, text)
-                .with("limit", "mailbox_max")
-                .with("max", mailbox_max)
-                .retry_after(retry_after),
-            Error::Contention { attempts } => Problem::new(
-                Reason::Contention,
-                format!("{text}; nothing was applied, try again"),
-            )
-            .with("attempts", attempts)
-            .retry_after(RETRY_SOON),
+            Error::Overloaded { mailbox_max, retry_after } => {
+                Problem::new(Reason::RateLimited, text)
+                    .with("limit", "mailbox_max")
+                    .with("max", mailbox_max)
+                    .retry_after(retry_after)
+            }
+            Error::Contention { attempts } => {
+                Problem::new(Reason::Contention, format!("{text}; nothing was applied, try again"))
+                    .with("attempts", attempts)
+                    .retry_after(RETRY_SOON)
+            }
             Error::Unavailable { retry_after, .. } => Problem::new(
                 Reason::StoreUnavailable,
                 format!("{text}; try again: a repeated report does no harm"),
@@ -188,7 +181,7 @@ impl Problem {
 
     fn of_rejected(app: &AppName, rejected: &Rejected) -> Problem {
         let text = rejected.to_string();
-        let problem = match rejected {
+        match rejected {
             Rejected::ApplicationNotFound => Problem::application_not_found(app),
             Rejected::UnitNotFound { unit } => Problem::new(
                 Reason::UnitNotFound,
@@ -196,24 +189,18 @@ impl Problem {
             )
             .about(app)
             .with("unit", unit),
-            Rejected::StaleIncarnation {
-                unit,
-                given,
-                current,
-            } => Problem::new(Reason::StaleIncarnation, text)
-                .about(app)
-                .with("unit", unit)
-                .with("given", given)
-                .with("current", current),
+            Rejected::StaleIncarnation { unit, given, current } => {
+                Problem::new(Reason::StaleIncarnation, text)
+                    .about(app)
+                    .with("unit", unit)
+                    .with("given", given)
+                    .with("current", current)
+            }
             Rejected::LimitExceeded { limit, max, .. } => Problem::new(Reason::LimitExceeded, text)
                 .about(app)
                 .with("limit", limit)
                 .with("max", max),
-            Rejected::NotLeader {
-                unit,
-                leader,
-                lease_epoch,
-            } => {
+            Rejected::NotLeader { unit, leader, lease_epoch } => {
                 let leader = leader.as_ref().map_or("", |l| l.as_str());
                 Problem::new(Reason::NotLeader, text)
                     .about(app)
@@ -221,8 +208,7 @@ impl Problem {
                     .with("leader", leader)
                     .with("lease_epoch", lease_epoch)
             }
-        };
-        problem
+        }
     }
 
     /// There is no such application.
@@ -249,8 +235,7 @@ impl Problem {
     }
 
     fn about(self, app: &AppName) -> Problem {
-        self.with("namespace", app.namespace())
-            .with("application", app.application())
+        self.with("namespace", app.namespace()).with("application", app.application())
     }
 }
 
@@ -297,11 +282,8 @@ impl From<WatchError> for Problem {
 impl From<Problem> for tonic::Status {
     fn from(problem: Problem) -> tonic::Status {
         let (code, reason) = problem.reason.wire();
-        let metadata: std::collections::HashMap<String, String> = problem
-            .metadata
-            .iter()
-            .map(|(k, v)| ((*k).to_string(), v.clone()))
-            .collect();
+        let metadata: std::collections::HashMap<String, String> =
+            problem.metadata.iter().map(|(k, v)| ((*k).to_string(), v.clone())).collect();
         let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
         for violation in &problem.violations {
             details.add_bad_request_violation(&violation.field, &violation.description);

@@ -35,11 +35,7 @@ pub struct Healths {
 impl Healths {
     /// Serves the health of what the hub follows; of the server, until it drains.
     pub fn new(hub: Arc<Hub>, watches: Watches, draining: CancellationToken) -> Healths {
-        Healths {
-            hub,
-            watches,
-            draining,
-        }
+        Healths { hub, watches, draining }
     }
 
     fn server(&self) -> ServingStatus {
@@ -59,9 +55,7 @@ fn serving(head: &Head) -> ServingStatus {
 }
 
 fn response(status: ServingStatus) -> HealthCheckResponse {
-    HealthCheckResponse {
-        status: status as i32,
-    }
+    HealthCheckResponse { status: status as i32 }
 }
 
 /// The application that a service name means, if it can mean one.
@@ -100,9 +94,7 @@ impl Health for Healths {
                 "there are more than {LIST_MAX} applications; ask for them one by one"
             )));
         }
-        let applications = entries
-            .iter()
-            .map(|e| (e.app.to_string(), response(serving(&e.head))));
+        let applications = entries.iter().map(|e| (e.app.to_string(), response(serving(&e.head))));
         let server = (String::new(), response(self.server()));
         let statuses: HashMap<_, _> = applications.chain([server]).collect();
         Ok(Response::new(HealthListResponse { statuses }))
@@ -197,11 +189,7 @@ impl Reader {
             Follow::Application(watcher) => loop {
                 match watcher.next().await?.event {
                     Event::Upserted(entry) => break serving(&entry.head),
-                    Event::Removed(_)
-                    | Event::SnapshotComplete {
-                        application_count: 0,
-                        ..
-                    } => {
+                    Event::Removed(_) | Event::SnapshotComplete { application_count: 0, .. } => {
                         break ServingStatus::ServiceUnknown;
                     }
                     Event::SnapshotComplete { .. } | Event::Bookmark { .. } => {}

@@ -31,19 +31,12 @@ pub fn connections(
 
 async fn accept(listener: &TcpListener, open: &Arc<Semaphore>) -> io::Result<Connection> {
     loop {
-        let permit = open
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(io::Error::other)?;
+        let permit = open.clone().acquire_owned().await.map_err(io::Error::other)?;
         match listener.accept().await {
             Ok((stream, _)) => {
                 // Answers are small and awaited: waiting to fill a packet would only delay them.
                 stream.set_nodelay(true).ok();
-                return Ok(Connection {
-                    stream,
-                    _permit: permit,
-                });
+                return Ok(Connection { stream, _permit: permit });
             }
             // The client left before we took it, or we are out of files: the next may fare better.
             Err(error) => {

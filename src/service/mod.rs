@@ -83,13 +83,7 @@ const PENDING_RESETS_MAX: usize = 1000;
 
 /// Every gRPC service behind the observing layer.
 pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
-    let Parts {
-        aggregator,
-        hub,
-        store,
-        metrics,
-        draining,
-    } = parts;
+    let Parts { aggregator, hub, store, metrics, draining } = parts;
     let watches = watch::Watches::new(
         hub.clone(),
         aggregator.clone(),
@@ -112,9 +106,7 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
     };
     let reflection = options.reflection.then(|| {
         let v1 = reflect().build_v1().expect("our own descriptors decode");
-        let v1alpha = reflect()
-            .build_v1alpha()
-            .expect("our own descriptors decode");
+        let v1alpha = reflect().build_v1alpha().expect("our own descriptors decode");
         (v1, v1alpha)
     });
     let (v1, v1alpha) = reflection.unzip();

@@ -66,10 +66,7 @@ impl Ops {
 }
 
 async fn metrics(State(ops): State<Ops>) -> impl IntoResponse {
-    (
-        [(CONTENT_TYPE, telemetry::CONTENT_TYPE)],
-        ops.prometheus.text(),
-    )
+    ([(CONTENT_TYPE, telemetry::CONTENT_TYPE)], ops.prometheus.text())
 }
 
 async fn readyz(State(ops): State<Ops>, RawQuery(query): RawQuery) -> impl IntoResponse {
@@ -93,37 +90,21 @@ mod tests {
     /// Status, media type and body of `GET path`.
     async fn get_path(readiness: Readiness, path: &str) -> (u16, String, String) {
         let ready = Arc::new(move || readiness.clone());
-        let router = Ops {
-            prometheus: Prometheus::default(),
-            ready,
-        }
-        .router();
+        let router = Ops { prometheus: Prometheus::default(), ready }.router();
         let request = Request::get(path).body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         let status = response.status().as_u16();
-        let media_type = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .map(|value| value.to_str().unwrap());
+        let media_type = response.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap());
         let media_type = media_type.unwrap_or_default().to_owned();
         let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        (
-            status,
-            media_type,
-            String::from_utf8(body.to_vec()).unwrap(),
-        )
+        (status, media_type, String::from_utf8(body.to_vec()).unwrap())
     }
 
     #[tokio::test]
     async fn probes_say_ok_or_what_is_wrong() {
-        let well = Readiness::default()
-            .with("store", Ok(()))
-            .with("drain", Ok(()));
+        let well = Readiness::default().with("store", Ok(())).with("drain", Ok(()));
         let ill = Readiness::default()
-            .with(
-                "store",
-                Err("has no space left: free some on the data directory".into()),
-            )
+            .with("store", Err("has no space left: free some on the data directory".into()))
             .with("drain", Ok(()));
         let cases = [
             (&well, "/livez", 200, "ok"),
@@ -148,9 +129,6 @@ mod tests {
     #[tokio::test]
     async fn metrics_say_what_format_they_are_in() {
         let (status, media_type, _) = get_path(Readiness::default(), "/metrics").await;
-        assert_eq!(
-            (status, media_type.as_str()),
-            (200, telemetry::CONTENT_TYPE)
-        );
+        assert_eq!((status, media_type.as_str()), (200, telemetry::CONTENT_TYPE));
     }
 }

@@ -29,10 +29,7 @@ impl Reports {
         app: &AppName,
         request: domain::command::Request,
     ) -> Result<Outcome, Problem> {
-        self.aggregator
-            .apply(app, request)
-            .await
-            .map_err(|e| Problem::of(app, e))
+        self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
     }
 }
 
@@ -49,9 +46,7 @@ impl ReportService for Reports {
         let id = fields.request_id(&wire.request_id);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let advice = advice_of(&command);
-        let outcome = self
-            .apply(&app, domain::command::Request { id, command })
-            .await?;
+        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
         Ok(Response::new(v1::ReportStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -70,9 +65,7 @@ impl ReportService for Reports {
         let id = fields.request_id(&wire.request_id);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let advice = advice_of(&command);
-        let outcome = self
-            .apply(&app, domain::command::Request { id, command })
-            .await?;
+        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
         Ok(Response::new(v1::ReplaceStatusesResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -91,9 +84,7 @@ impl ReportService for Reports {
         let command = convert::clear(&mut fields, &wire);
         let id = fields.request_id(&wire.request_id);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
-        let outcome = self
-            .apply(&app, domain::command::Request { id, command })
-            .await?;
+        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
         Ok(Response::new(v1::ClearStatusResponse {
             revision: outcome.revision.0,
             cleared_count: outcome.removed as i32,

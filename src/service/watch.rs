@@ -53,14 +53,7 @@ impl Watches {
         metrics: Metrics,
     ) -> Watches {
         let open = Arc::new(Semaphore::new(open_max));
-        Watches {
-            hub,
-            aggregator,
-            open,
-            open_max,
-            draining,
-            metrics,
-        }
+        Watches { hub, aggregator, open, open_max, draining, metrics }
     }
 
     /// A place among the open streams; given back when it is dropped.
@@ -69,10 +62,7 @@ impl Watches {
             return Err(Problem::draining());
         }
         match self.open.clone().try_acquire_owned() {
-            Ok(permit) => Ok(Place {
-                _permit: permit,
-                _counted: self.metrics.watch_stream(),
-            }),
+            Ok(permit) => Ok(Place { _permit: permit, _counted: self.metrics.watch_stream() }),
             Err(_) => {
                 let max = self.open_max;
                 let text = format!(
@@ -109,13 +99,10 @@ impl Watches {
             ended: false,
             _place: place,
         };
-        Ok(Box::pin(futures_util::stream::unfold(
-            reader,
-            |mut reader| async {
-                let next = reader.next().await?;
-                Some((next, reader))
-            },
-        )))
+        Ok(Box::pin(futures_util::stream::unfold(reader, |mut reader| async {
+            let next = reader.next().await?;
+            Some((next, reader))
+        })))
     }
 }
 
@@ -189,20 +176,13 @@ impl Reader {
                 namespace: app.namespace().to_string(),
                 name: app.application().to_string(),
             }),
-            Event::SnapshotComplete {
-                application_count,
-                token,
-            } => {
+            Event::SnapshotComplete { application_count, token } => {
                 response.resume_token = token;
                 wire::Event::SnapshotComplete(v1::SnapshotComplete {
                     application_count: application_count as i32,
                 })
             }
-            Event::Bookmark {
-                digest,
-                application_count,
-                token,
-            } => {
+            Event::Bookmark { digest, application_count, token } => {
                 response.resume_token = token;
                 wire::Event::Bookmark(v1::Bookmark {
                     digest: format!("{digest:016x}"),
@@ -220,14 +200,9 @@ impl Reader {
         };
         let units = |state: &AppState| {
             let units = state.units_after(None).take(PAGE_SIZE_MAX);
-            units
-                .map(|(name, unit)| convert::unit(state, name, unit))
-                .collect()
+            units.map(|(name, unit)| convert::unit(state, name, unit)).collect()
         };
-        aggregator
-            .read(app, revision, units)
-            .await
-            .unwrap_or_default()
+        aggregator.read(app, revision, units).await.unwrap_or_default()
     }
 
     fn drain(&self) -> v1::WatchApplicationsResponse {

@@ -23,11 +23,7 @@ impl Clock {
     pub fn starting_from(floor: Timestamp) -> Clock {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH);
         let start = floor.max(Timestamp(0).after(wall.unwrap_or_default()));
-        Clock {
-            start,
-            started: Instant::now(),
-            latest: AtomicU64::new(start.0),
-        }
+        Clock { start, started: Instant::now(), latest: AtomicU64::new(start.0) }
     }
 
     /// The time. Never earlier than any told before, also to another thread.

@@ -52,11 +52,7 @@ impl Meta {
     }
 
     pub(super) fn marks(&self) -> Marks {
-        Marks {
-            last: self.last,
-            revision_floor: self.revision_floor,
-            forgotten: self.forgotten,
-        }
+        Marks { last: self.last, revision_floor: self.revision_floor, forgotten: self.forgotten }
     }
 }
 

@@ -28,16 +28,10 @@ pub async fn test_all(make: impl Fn(Retention) -> Arc<dyn Store>) {
     order::followers_are_told_in_order_before_commit_returns(usual()).await;
     order::following_in_the_middle_leaves_nothing_out(usual()).await;
     order::a_deletion_leaves_a_tombstone(usual()).await;
-    order::tombstones_are_forgotten(make(Retention {
-        tombstones_max: 2,
-        ..Retention::default()
-    }))
-    .await;
-    order::no_tombstone_need_be_kept(make(Retention {
-        tombstones_max: 0,
-        ..Retention::default()
-    }))
-    .await;
+    order::tombstones_are_forgotten(make(Retention { tombstones_max: 2, ..Retention::default() }))
+        .await;
+    order::no_tombstone_need_be_kept(make(Retention { tombstones_max: 0, ..Retention::default() }))
+        .await;
     history::history_is_paged_and_outlives_its_subjects(usual()).await;
     history::history_is_bounded_in_number(make(Retention {
         events_max: 5,
@@ -80,9 +74,7 @@ async fn a_commit_at_another_revision_is_refused(store: Arc<dyn Store>) {
     let recorder = Recorder::on(&store);
     let before = (recorder.told(), first.events().await);
 
-    let conflict = Err(CommitError::Conflict {
-        current: Revision(1),
-    });
+    let conflict = Err(CommitError::Conflict { current: Revision(1) });
     let late = second.draft(mk_report("web/1", "late"));
     assert_eq!(second.commit(late).await, conflict);
     let mut early = first.draft(mk_report("web/1", "early"));
@@ -146,8 +138,5 @@ async fn a_closed_store_takes_nothing(store: Arc<dyn Store>) {
     store.close().await;
     assert!(store.health().is_err());
     let refused = web.commit(transition).await;
-    assert!(
-        matches!(refused, Err(CommitError::Unavailable { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(CommitError::Unavailable { .. })), "{refused:?}");
 }

@@ -56,10 +56,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            retention: Retention::default(),
-            retry_interval: Duration::from_secs(1),
-        }
+        Options { retention: Retention::default(), retry_interval: Duration::from_secs(1) }
     }
 }
 
@@ -103,30 +100,20 @@ impl EmbeddedStore {
     ) -> Result<EmbeddedStore, OpenError> {
         let location = Location::new(dir, open_file);
         location.create()?;
-        let Opened {
-            database,
-            meta,
-            heads,
-        } = location.open()?;
+        let Opened { database, meta, heads } = location.open()?;
         let shared = Arc::new(Shared {
             retention: options.retention,
             retry_interval: options.retry_interval,
             clock: Clock::starting_from(meta.clock),
             epoch: meta.epoch(),
             database: RwLock::new(Ok(database)),
-            published: Mutex::new(Published {
-                heads,
-                followers: Followers::default(),
-            }),
+            published: Mutex::new(Published { heads, followers: Followers::default() }),
         });
         let (queue, jobs) = mpsc::channel();
         let writer = Writer::new(shared.clone(), location, jobs);
         let thread = std::thread::Builder::new().name("store-writer".to_string());
         let thread = thread.spawn(move || writer.run());
-        let thread = thread.map_err(|source| OpenError::Io {
-            path: dir.to_path_buf(),
-            source,
-        })?;
+        let thread = thread.map_err(|source| OpenError::Io { path: dir.to_path_buf(), source })?;
         Ok(EmbeddedStore {
             shared,
             room: Arc::new(Semaphore::new(QUEUE_MAX)),
@@ -160,16 +147,13 @@ impl EmbeddedStore {
                 let found = read(&shared, database);
                 found.map_err(|fault| fault.into_read_error(|| what.to_string()))
             }
-            Err(reason) => Err(ReadError::Unavailable {
-                reason: reason.clone(),
-            }),
+            Err(reason) => Err(ReadError::Unavailable { reason: reason.clone() }),
         });
         match task.await {
             Ok(found) => found,
-            Err(error) => Err(ReadError::Corrupt {
-                record: app.to_string(),
-                reason: error.to_string(),
-            }),
+            Err(error) => {
+                Err(ReadError::Corrupt { record: app.to_string(), reason: error.to_string() })
+            }
         }
     }
 }
@@ -186,8 +170,7 @@ impl Store for EmbeddedStore {
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let name = app.clone();
-        self.read(app, move |_, database| read::read_app(database, &name))
-            .await
+        self.read(app, move |_, database| read::read_app(database, &name)).await
     }
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
@@ -202,11 +185,7 @@ impl Store for EmbeddedStore {
         let room = self.room.clone().acquire_owned().await;
         let room = room.map_err(|_| gone())?;
         let (answer, answered) = oneshot::channel();
-        let job = Job {
-            batch,
-            answer,
-            room,
-        };
+        let job = Job { batch, answer, room };
         let sent = self.queue().as_ref().is_some_and(|q| q.send(job).is_ok());
         if !sent {
             return Err(gone());
@@ -261,9 +240,7 @@ impl Shared {
     }
 
     fn published(&self) -> MutexGuard<'_, Published> {
-        self.published
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn health(&self) -> Result<(), String> {
@@ -280,9 +257,6 @@ impl Shared {
     }
 
     fn unavailable(&self, reason: String) -> CommitError {
-        CommitError::Unavailable {
-            reason,
-            retry_after: self.retry_interval,
-        }
+        CommitError::Unavailable { reason, retry_after: self.retry_interval }
     }
 }

@@ -46,10 +46,7 @@ impl Heads {
         for change in changes {
             heads.put(&change);
         }
-        heads.marks = Marks {
-            last: marks.last.max(heads.marks.last),
-            ..marks
-        };
+        heads.marks = Marks { last: marks.last.max(heads.marks.last), ..marks };
         heads
     }
 
@@ -91,21 +88,13 @@ impl Heads {
             Some((position, _)) => *position,
             None => return Ok(None),
         };
-        let change = Change {
-            app: app.clone(),
-            position,
-            head,
-        };
+        let change = Change { app: app.clone(), position, head };
         self.put(&change);
         let mut forgotten = Vec::new();
         while tombstones_max < self.tombstones.len() {
             forgotten.extend(self.forget_oldest());
         }
-        Ok(Some(Step {
-            change,
-            is_told,
-            forgotten,
-        }))
+        Ok(Some(Step { change, is_told, forgotten }))
     }
 
     /// Repeats here what [`swap`](Heads::swap) did elsewhere.
@@ -121,20 +110,12 @@ impl Heads {
         let rest = self.order.range(Position(after.0.saturating_add(1))..);
         rest.filter_map(|(position, app)| {
             let (_, head) = self.by_app.get(app)?;
-            Some(Change {
-                app: app.clone(),
-                position: *position,
-                head: head.clone(),
-            })
+            Some(Change { app: app.clone(), position: *position, head: head.clone() })
         })
     }
 
     fn put(&mut self, change: &Change) {
-        let Change {
-            app,
-            position,
-            head,
-        } = change;
+        let Change { app, position, head } = change;
         let entry = (*position, head.clone());
         if let Some((old, _)) = self.by_app.insert(app.clone(), entry) {
             self.order.remove(&old);
@@ -153,11 +134,7 @@ impl Heads {
         let (_, head) = self.by_app.remove(&app)?;
         self.marks.revision_floor = self.marks.revision_floor.max(head.revision);
         self.marks.forgotten = self.marks.forgotten.max(position);
-        Some(Change {
-            app,
-            position,
-            head,
-        })
+        Some(Change { app, position, head })
     }
 }
 

@@ -189,12 +189,7 @@ impl fmt::Display for Key {
             Key::Head(app) => write!(f, "head of {app}"),
             Key::Unit(app, unit) => write!(f, "unit {unit} of {app}"),
             Key::Status(app, key) => {
-                let StatusKey {
-                    unit,
-                    component,
-                    key,
-                    kind,
-                } = &**key;
+                let StatusKey { unit, component, key, kind } = &**key;
                 let (component, key) = (component.as_str(), key.as_str());
                 write!(f, "{kind:?} status ({unit}, {component}, {key}) of {app}")
             }
@@ -277,18 +272,9 @@ mod tests {
         };
         for (key, bytes) in [
             (Key::Head(app.clone()), "default\0web\0"),
-            (
-                Key::Unit(app.clone(), key.unit.clone()),
-                "default\0web\0uweb/0",
-            ),
-            (
-                Key::Status(app.clone(), Arc::new(key)),
-                "default\0web\0sweb/0\0db\0\x001",
-            ),
-            (
-                Key::Request(app.clone(), Arc::from("a b")),
-                "default\0web\0ra b",
-            ),
+            (Key::Unit(app.clone(), key.unit.clone()), "default\0web\0uweb/0"),
+            (Key::Status(app.clone(), Arc::new(key)), "default\0web\0sweb/0\0db\0\x001"),
+            (Key::Request(app.clone(), Arc::from("a b")), "default\0web\0ra b"),
             (Key::Event(app, 258), "default\0web\0\0\0\0\0\0\0\x01\x02"),
         ] {
             assert_eq!(key.to_bytes(), bytes.as_bytes(), "{key}");

@@ -48,10 +48,7 @@ impl MemoryStore {
         MemoryStore {
             retention,
             clock: Clock::starting_from(Timestamp::default()),
-            epoch: Epoch {
-                store_id,
-                losses: 0,
-            },
+            epoch: Epoch { store_id, losses: 0 },
             kept: Mutex::default(),
         }
     }
@@ -87,9 +84,7 @@ impl Store for MemoryStore {
         Ok(Records {
             head,
             units: records.units.clone().into_iter().collect(),
-            statuses: statuses
-                .map(|(key, status)| ((**key).clone(), (**status).clone()))
-                .collect(),
+            statuses: statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect(),
             requests: records.requests.clone().into_iter().collect(),
         })
     }
@@ -173,8 +168,7 @@ impl AppRecords {
         }
         let numbered = transition.events.iter().cloned();
         let numbered = (transition.first_event()..).zip(numbered);
-        self.events
-            .extend(numbered.map(|(number, event)| NumberedEvent { number, event }));
+        self.events.extend(numbered.map(|(number, event)| NumberedEvent { number, event }));
     }
 
     fn trim(&mut self, retention: &Retention, now: Timestamp) {

@@ -40,11 +40,7 @@ pub(super) fn stderr_layer(options: &Options) -> Result<BoxedLayer, Error> {
             .boxed());
     }
     let colour = io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    Ok(layer
-        .with_ansi(colour)
-        .fmt_fields(TextFields)
-        .with_filter(filter)
-        .boxed())
+    Ok(layer.with_ansi(colour).fmt_fields(TextFields).with_filter(filter).boxed())
 }
 
 /// Spans for the collector. Its filter is not that of the logs: how many are kept is up to the
@@ -66,24 +62,17 @@ pub(super) fn record_layer(
     options: &Options,
 ) -> Result<BoxedLayer, Error> {
     let filter = filter(options)?.and(filter_fn(is_ours));
-    Ok(OpenTelemetryTracingBridge::new(provider)
-        .with_filter(filter)
-        .boxed())
+    Ok(OpenTelemetryTracingBridge::new(provider).with_filter(filter).boxed())
 }
 
 fn filter(options: &Options) -> Result<EnvFilter, Error> {
     EnvFilter::builder()
         .parse(&options.log_filter)
-        .map_err(|source| Error::LogFilter {
-            filter: options.log_filter.clone(),
-            source,
-        })
+        .map_err(|source| Error::LogFilter { filter: options.log_filter.clone(), source })
 }
 
 fn is_ours(metadata: &Metadata<'_>) -> bool {
-    !EXPORT_PATH
-        .iter()
-        .any(|name| metadata.target().starts_with(name))
+    !EXPORT_PATH.iter().any(|name| metadata.target().starts_with(name))
 }
 
 /// Fields as text, but for those that only a collector has a use for: on a line for people they
@@ -107,11 +96,7 @@ impl<'w> FormatFields<'w> for TextFields {
 
 impl TextFields {
     fn write(writer: Writer<'_>, is_first: bool, fields: impl RecordFields) -> fmt::Result {
-        let mut visitor = TextVisitor {
-            writer,
-            is_first,
-            result: Ok(()),
-        };
+        let mut visitor = TextVisitor { writer, is_first, result: Ok(()) };
         fields.record(&mut visitor);
         visitor.result
     }
@@ -129,11 +114,7 @@ impl Visit for TextVisitor<'_> {
         if name.starts_with("otel.") || name == "rpc.system.name" || self.result.is_err() {
             return;
         }
-        let space = if std::mem::replace(&mut self.is_first, false) {
-            ""
-        } else {
-            " "
-        };
+        let space = if std::mem::replace(&mut self.is_first, false) { "" } else { " " };
         self.result = match name {
             "message" => write!(self.writer, "{space}{value:?}"),
             _ => write!(self.writer, "{space}{name}={value:?}"),
@@ -182,9 +163,6 @@ mod tests {
         });
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         let target = module_path!();
-        assert_eq!(
-            text,
-            format!(" INFO rpc{{code=\"OK\" late=2}}: {target}: it happened n=1\n")
-        );
+        assert_eq!(text, format!(" INFO rpc{{code=\"OK\" late=2}}: {target}: it happened n=1\n"));
     }
 }

@@ -15,15 +15,8 @@ use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider}
 use super::rpc::{RpcInstruments, RpcMethod};
 
 /// The levels of a status, in the order of [`FleetCounts`].
-pub const LEVELS: [&str; 7] = [
-    "unknown",
-    "terminated",
-    "active",
-    "waiting",
-    "maintenance",
-    "blocked",
-    "error",
-];
+pub const LEVELS: [&str; 7] =
+    ["unknown", "terminated", "active", "waiting", "maintenance", "blocked", "error"];
 
 /// A commit is mostly one fsync: 0.1 ms on a good disk, seconds on a dying one.
 const COMMIT_SECONDS: &[f64] = &[
@@ -31,9 +24,7 @@ const COMMIT_SECONDS: &[f64] = &[
     5.0, 10.0,
 ];
 
-const BATCH_COMMANDS: &[f64] = &[
-    1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0,
-];
+const BATCH_COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
 /// What became of one report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,12 +85,7 @@ impl Metrics {
         let commit_results = Some(["ok", "conflict", "failed"]);
         let instruments = Instruments {
             reports: counters(meter, "bellwether.reports", "Reports received.", results),
-            commits: counters(
-                meter,
-                "bellwether.commits",
-                "Commits tried.",
-                commit_results,
-            ),
+            commits: counters(meter, "bellwether.commits", "Commits tried.", commit_results),
             commit_duration: meter
                 .f64_histogram("bellwether.commit.duration")
                 .with_unit("s")
@@ -194,10 +180,7 @@ fn counters<const N: usize>(
     let counters: Counters<N> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
     let read = Arc::clone(&counters);
     let labels: [Vec<KeyValue>; N] = std::array::from_fn(|index| {
-        results
-            .iter()
-            .map(|words| KeyValue::new("result", words[index]))
-            .collect()
+        results.iter().map(|words| KeyValue::new("result", words[index])).collect()
     });
     meter
         .u64_observable_counter(name)
@@ -242,19 +225,9 @@ fn fleet(meter: &Meter) -> Fleet {
             })
             .build();
     };
-    gauge(
-        "bellwether.applications",
-        "Applications by level.",
-        |counts| &counts.applications,
-    );
-    gauge("bellwether.units", "Units by level.", |counts| {
-        &counts.units
-    });
-    gauge(
-        "bellwether.statuses",
-        "Statuses kept, by level.",
-        |counts| &counts.statuses,
-    );
+    gauge("bellwether.applications", "Applications by level.", |counts| &counts.applications);
+    gauge("bellwether.units", "Units by level.", |counts| &counts.units);
+    gauge("bellwether.statuses", "Statuses kept, by level.", |counts| &counts.statuses);
     fleet
 }
 
@@ -274,10 +247,7 @@ mod tests {
 
     #[track_caller]
     fn assert_line(text: &str, line: &str) {
-        assert!(
-            text.lines().any(|each| each == line),
-            "no line {line:?} in\n{text}"
-        );
+        assert!(text.lines().any(|each| each == line), "no line {line:?} in\n{text}");
     }
 
     #[test]
@@ -307,10 +277,7 @@ mod tests {
         ] {
             assert_line(&text, line);
         }
-        assert!(
-            !text.contains("bellwether_applications"),
-            "counted by nobody yet\n{text}"
-        );
+        assert!(!text.contains("bellwether_applications"), "counted by nobody yet\n{text}");
         assert!(!text.contains("otel_scope"), "{text}");
         drop(open);
         assert_line(&telemetry.prometheus_text(), "bellwether_watch_streams 0");
@@ -350,8 +317,6 @@ mod tests {
         metrics.report(ReportResult::Repeated);
         metrics.commit(CommitResult::Failed, 1, Duration::ZERO);
         metrics.observe_fleet(FleetCounts::default);
-        metrics
-            .rpc_method("a.B/C")
-            .call_finished(tonic::Code::Ok, false, Duration::ZERO);
+        metrics.rpc_method("a.B/C").call_finished(tonic::Code::Ok, false, Duration::ZERO);
     }
 }

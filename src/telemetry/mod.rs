@@ -63,21 +63,11 @@ pub fn init(options: Options) -> Result<Telemetry, Error> {
         layers.push(log::record_layer(provider, &options)?);
     }
     layers.push(stderr);
-    tracing_subscriber::registry()
-        .with(layers)
-        .try_init()
-        .map_err(Error::Installed)?;
+    tracing_subscriber::registry().with(layers).try_init().map_err(Error::Installed)?;
     global::set_text_map_propagator(TraceContextPropagator::new());
 
-    let metrics = Metrics::new(
-        &providers.metrics.meter("bellwether"),
-        &options.service_version,
-    );
-    Ok(Telemetry {
-        metrics,
-        prometheus,
-        providers,
-    })
+    let metrics = Metrics::new(&providers.metrics.meter("bellwether"), &options.service_version);
+    Ok(Telemetry { metrics, prometheus, providers })
 }
 
 impl Telemetry {
@@ -87,11 +77,7 @@ impl Telemetry {
         let prometheus = Prometheus::default();
         let providers = Providers::build(Exports::default(), service_version, &prometheus)?;
         let metrics = Metrics::new(&providers.metrics.meter("bellwether"), service_version);
-        Ok(Self {
-            metrics,
-            prometheus,
-            providers,
-        })
+        Ok(Self { metrics, prometheus, providers })
     }
 
     /// The instruments.

@@ -101,14 +101,8 @@ mod tests {
     fn our_own_variable_comes_before_the_general_one() {
         assert_eq!(filter_of(&[]), LOG_FILTER);
         assert_eq!(filter_of(&[("RUST_LOG", "debug")]), "debug");
-        assert_eq!(
-            filter_of(&[("RUST_LOG", "debug"), ("BELLWETHER_LOG", "warn")]),
-            "warn"
-        );
-        assert_eq!(
-            filter_of(&[("RUST_LOG", "debug"), ("BELLWETHER_LOG", " ")]),
-            "debug"
-        );
+        assert_eq!(filter_of(&[("RUST_LOG", "debug"), ("BELLWETHER_LOG", "warn")]), "warn");
+        assert_eq!(filter_of(&[("RUST_LOG", "debug"), ("BELLWETHER_LOG", " ")]), "debug");
     }
 
     #[test]

@@ -63,10 +63,7 @@ impl Exports {
         };
         let disabled = variable("OTEL_SDK_DISABLED");
         if disabled.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return Ok(Self {
-                sdk_disabled: true,
-                ..Self::default()
-            });
+            return Ok(Self { sdk_disabled: true, ..Self::default() });
         }
         Ok(Self {
             sdk_disabled: false,
@@ -90,9 +87,7 @@ fn exports(signal: Signal, variable: &impl Fn(&str) -> Option<String>) -> Result
     let either = |last: &str| {
         let own = format!("OTEL_EXPORTER_OTLP_{part}_{last}");
         let of_all = format!("OTEL_EXPORTER_OTLP_{last}");
-        [own, of_all]
-            .into_iter()
-            .find_map(|name| variable(&name).map(|value| (name, value)))
+        [own, of_all].into_iter().find_map(|name| variable(&name).map(|value| (name, value)))
     };
     if either("ENDPOINT").is_none() {
         return Ok(false);
@@ -105,24 +100,15 @@ fn exports(signal: Signal, variable: &impl Fn(&str) -> Option<String>) -> Result
 }
 
 pub(super) fn span_exporter() -> Result<SpanExporter, Error> {
-    SpanExporter::builder()
-        .with_tonic()
-        .build()
-        .map_err(because(Signal::Traces))
+    SpanExporter::builder().with_tonic().build().map_err(because(Signal::Traces))
 }
 
 pub(super) fn metric_exporter() -> Result<MetricExporter, Error> {
-    MetricExporter::builder()
-        .with_tonic()
-        .build()
-        .map_err(because(Signal::Metrics))
+    MetricExporter::builder().with_tonic().build().map_err(because(Signal::Metrics))
 }
 
 pub(super) fn log_exporter() -> Result<LogExporter, Error> {
-    LogExporter::builder()
-        .with_tonic()
-        .build()
-        .map_err(because(Signal::Logs))
+    LogExporter::builder().with_tonic().build().map_err(because(Signal::Logs))
 }
 
 fn because(signal: Signal) -> impl Fn(ExporterBuildError) -> Error {
@@ -134,18 +120,9 @@ mod tests {
     use super::*;
 
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317");
-    const NONE: Exports = Exports {
-        sdk_disabled: false,
-        traces: false,
-        metrics: false,
-        logs: false,
-    };
-    const ALL: Exports = Exports {
-        traces: true,
-        metrics: true,
-        logs: true,
-        ..NONE
-    };
+    const NONE: Exports =
+        Exports { sdk_disabled: false, traces: false, metrics: false, logs: false };
+    const ALL: Exports = Exports { traces: true, metrics: true, logs: true, ..NONE };
 
     fn read(variables: &[(&str, &str)]) -> Result<Exports, Error> {
         Exports::read(|name| {
@@ -157,39 +134,18 @@ mod tests {
     #[test]
     fn the_environment_decides_what_is_exported() {
         let traces_endpoint = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:4317");
-        let off = Exports {
-            sdk_disabled: true,
-            ..NONE
-        };
+        let off = Exports { sdk_disabled: true, ..NONE };
         let cases: &[(&[(&str, &str)], Exports)] = &[
             (&[], NONE),
             (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")], NONE),
             (&[ENDPOINT], ALL),
-            (
-                &[traces_endpoint],
-                Exports {
-                    traces: true,
-                    ..NONE
-                },
-            ),
-            (
-                &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")],
-                Exports {
-                    traces: false,
-                    ..ALL
-                },
-            ),
+            (&[traces_endpoint], Exports { traces: true, ..NONE }),
+            (&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")], Exports { traces: false, ..ALL }),
             (
                 &[ENDPOINT, ("OTEL_METRICS_EXPORTER", "prometheus")],
-                Exports {
-                    metrics: false,
-                    ..ALL
-                },
+                Exports { metrics: false, ..ALL },
             ),
-            (
-                &[ENDPOINT, ("OTEL_METRICS_EXPORTER", "prometheus, otlp")],
-                ALL,
-            ),
+            (&[ENDPOINT, ("OTEL_METRICS_EXPORTER", "prometheus, otlp")], ALL),
             (&[ENDPOINT, ("OTEL_LOGS_EXPORTER", "")], ALL),
             (&[ENDPOINT, ("OTEL_SDK_DISABLED", "TRUE")], off),
             (&[ENDPOINT, ("OTEL_SDK_DISABLED", "1")], ALL),

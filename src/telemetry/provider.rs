@@ -54,11 +54,7 @@ impl Providers {
         } else {
             None
         };
-        Ok(Self {
-            traces,
-            logs,
-            metrics: metrics.build(),
-        })
+        Ok(Self { traces, logs, metrics: metrics.build() })
     }
 
     /// Flushes and stops all of them side by side, so that one that is stuck costs the others none
@@ -75,27 +71,16 @@ impl Providers {
                 let _ = sender.send((signal, stop()));
             };
             // When no thread can be had, the closure is gone and the signal stays pending.
-            let _ = thread::Builder::new()
-                .name("telemetry-shutdown".into())
-                .spawn(run);
+            let _ = thread::Builder::new().name("telemetry-shutdown".into()).spawn(run);
         };
         if let Some(traces) = self.traces {
-            start(
-                Signal::Traces,
-                Box::new(move || traces.shutdown_with_timeout(deadline)),
-            );
+            start(Signal::Traces, Box::new(move || traces.shutdown_with_timeout(deadline)));
         }
         if let Some(logs) = self.logs {
-            start(
-                Signal::Logs,
-                Box::new(move || logs.shutdown_with_timeout(deadline)),
-            );
+            start(Signal::Logs, Box::new(move || logs.shutdown_with_timeout(deadline)));
         }
         let metrics = self.metrics;
-        start(
-            Signal::Metrics,
-            Box::new(move || metrics.shutdown_with_timeout(deadline)),
-        );
+        start(Signal::Metrics, Box::new(move || metrics.shutdown_with_timeout(deadline)));
         drop(sender);
 
         let mut undelivered = Vec::new();
@@ -109,16 +94,8 @@ impl Providers {
                 undelivered.push(format!("{signal}: {error}"));
             }
         }
-        undelivered.extend(
-            pending
-                .iter()
-                .map(|signal| format!("{signal}: not done in time")),
-        );
-        if undelivered.is_empty() {
-            Ok(())
-        } else {
-            Err(ShutdownError { undelivered })
-        }
+        undelivered.extend(pending.iter().map(|signal| format!("{signal}: not done in time")));
+        if undelivered.is_empty() { Ok(()) } else { Err(ShutdownError { undelivered }) }
     }
 }
 

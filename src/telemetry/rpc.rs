@@ -93,18 +93,12 @@ impl RpcMethod {
             labels.push(KeyValue::new("error.type", code));
             [blameless, labels]
         });
-        Self {
-            instruments: instruments.clone(),
-            method,
-            by_code: by_code.into(),
-        }
+        Self { instruments: instruments.clone(), method, by_code: by_code.into() }
     }
 
     /// Records a call that was not a stream.
     pub fn call_finished(&self, code: Code, server_error: bool, elapsed: Duration) {
-        self.instruments
-            .calls
-            .record(elapsed.as_secs_f64(), self.labels(code, server_error));
+        self.instruments.calls.record(elapsed.as_secs_f64(), self.labels(code, server_error));
     }
 
     /// Counts a streaming call as open.
@@ -115,9 +109,7 @@ impl RpcMethod {
     /// Counts a streaming call as ended.
     pub fn stream_finished(&self, code: Code, server_error: bool) {
         self.instruments.streams_open.add(-1, &self.method);
-        self.instruments
-            .streams_finished
-            .add(1, self.labels(code, server_error));
+        self.instruments.streams_finished.add(1, self.labels(code, server_error));
     }
 
     fn labels(&self, code: Code, server_error: bool) -> &[KeyValue] {
@@ -127,9 +119,7 @@ impl RpcMethod {
 
 impl std::fmt::Debug for RpcMethod {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RpcMethod")
-            .field("method", &self.method)
-            .finish_non_exhaustive()
+        f.debug_struct("RpcMethod").field("method", &self.method).finish_non_exhaustive()
     }
 }
 

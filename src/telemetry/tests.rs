@@ -29,12 +29,7 @@ fn run_child(deadline: Duration, variables: &[(&str, &str)]) -> Output {
         command.env_remove(name);
     }
     command
-        .args([
-            "--exact",
-            "telemetry::tests::child",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "telemetry::tests::child", "--ignored", "--nocapture"])
         .env(DEADLINE, deadline.as_millis().to_string())
         .env("BELLWETHER_LOG", "info")
         .envs(variables.iter().copied())
@@ -59,32 +54,15 @@ async fn child() {
     });
     let is_disabled = env::var_os("OTEL_SDK_DISABLED").is_some();
     let text = telemetry.prometheus_text();
-    assert_eq!(
-        text.contains("bellwether_reports_total"),
-        !is_disabled,
-        "{text}"
-    );
+    assert_eq!(text.contains("bellwether_reports_total"), !is_disabled, "{text}");
     println!("{text}");
-    assert!(matches!(
-        init(Options::from_env("1.2.3")),
-        Err(Error::Installed(_))
-    ));
+    assert!(matches!(init(Options::from_env("1.2.3")), Err(Error::Installed(_))));
 
     let started = Instant::now();
     let result = telemetry.shutdown(deadline);
     let elapsed = started.elapsed();
-    println!(
-        "shutdown: {}",
-        if result.is_ok() {
-            "delivered"
-        } else {
-            "gave up"
-        }
-    );
-    assert!(
-        elapsed < deadline + SLACK,
-        "shutdown took {elapsed:?}: {result:?}"
-    );
+    println!("shutdown: {}", if result.is_ok() { "delivered" } else { "gave up" });
+    assert!(elapsed < deadline + SLACK, "shutdown took {elapsed:?}: {result:?}");
     tracing::info!("logs go on");
 }
 
@@ -93,10 +71,7 @@ fn assert_success(output: &Output, shutdown: &str) -> String {
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{stdout}\n{stderr}");
-    assert!(
-        stdout.contains(&format!("shutdown: {shutdown}")),
-        "{stdout}\n{stderr}"
-    );
+    assert!(stdout.contains(&format!("shutdown: {shutdown}")), "{stdout}\n{stderr}");
     stderr
 }
 
@@ -105,10 +80,7 @@ fn without_a_collector_there_are_json_lines_on_stderr() {
     let output = run_child(Duration::from_secs(10), &[]);
     let stderr = assert_success(&output, "delivered");
     let stdout = String::from_utf8_lossy(&output.stdout);
-    let target = stdout
-        .lines()
-        .find(|line| line.starts_with("target_info{"))
-        .expect("no target");
+    let target = stdout.lines().find(|line| line.starts_with("target_info{")).expect("no target");
     for label in [r#"service_name="bellwether""#, r#"service_version="1.2.3""#] {
         assert!(target.contains(label), "{target}");
     }
@@ -116,10 +88,7 @@ fn without_a_collector_there_are_json_lines_on_stderr() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect();
-    let line = lines
-        .iter()
-        .find(|line| line["message"] == "it happened")
-        .expect("no such line");
+    let line = lines.iter().find(|line| line["message"] == "it happened").expect("no such line");
     assert_eq!(line["answer"], 42);
     assert_eq!(line["level"], "INFO");
     assert_eq!(line["span"]["name"], "outer");
@@ -132,33 +101,22 @@ fn a_collector_that_never_answers_does_not_hold_up_the_shutdown() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
-    assert_success(
-        &run_child(Duration::from_millis(300), &variables),
-        "gave up",
-    );
+    assert_success(&run_child(Duration::from_millis(300), &variables), "gave up");
 }
 
 #[test]
 fn a_collector_that_is_away_does_not_hold_up_the_shutdown() {
     // Bound and closed again: connections to it are refused.
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let endpoint = format!("http://{address}");
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
-    assert_success(
-        &run_child(Duration::from_millis(300), &variables),
-        "gave up",
-    );
+    assert_success(&run_child(Duration::from_millis(300), &variables), "gave up");
 }
 
 #[test]
 fn with_the_sdk_disabled_no_collector_is_looked_for() {
-    let variables = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "not an address"),
-        ("OTEL_SDK_DISABLED", "true"),
-    ];
+    let variables =
+        [("OTEL_EXPORTER_OTLP_ENDPOINT", "not an address"), ("OTEL_SDK_DISABLED", "true")];
     assert_success(&run_child(Duration::from_secs(10), &variables), "delivered");
 }
 
@@ -176,28 +134,15 @@ async fn a_collector_gets_all_signals_and_nothing_about_itself() {
     };
     let output = tokio::task::spawn_blocking(run).await.unwrap();
     let stderr = assert_success(&output, "delivered");
-    assert!(
-        stderr.contains("it is told to the collector"),
-        "on stderr it may be: {stderr}"
-    );
+    assert!(stderr.contains("it is told to the collector"), "on stderr it may be: {stderr}");
 
     let told = received.try_iter().collect::<Vec<_>>().join("\n");
-    for word in [
-        "\"renamed\"",
-        "\"here\"",
-        "\"1.2.3\"",
-        "\"outer\"",
-        "it happened",
-        "bellwether.reports",
-    ] {
+    for word in
+        ["\"renamed\"", "\"here\"", "\"1.2.3\"", "\"outer\"", "it happened", "bellwether.reports"]
+    {
         assert!(told.contains(word), "no {word} in {told}");
     }
-    for word in [
-        "\"hidden\"",
-        "h2::client",
-        "\"inner\"",
-        "it is told to the collector",
-    ] {
+    for word in ["\"hidden\"", "h2::client", "\"inner\"", "it is told to the collector"] {
         assert!(!told.contains(word), "{word} in {told}");
     }
 }
@@ -209,15 +154,9 @@ async fn mk_collector() -> (SocketAddr, Receiver<String>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = Server::builder()
-        .add_service(trace::trace_service_server::TraceServiceServer::new(
-            collector.clone(),
-        ))
-        .add_service(logs::logs_service_server::LogsServiceServer::new(
-            collector.clone(),
-        ))
-        .add_service(metrics::metrics_service_server::MetricsServiceServer::new(
-            collector,
-        ))
+        .add_service(trace::trace_service_server::TraceServiceServer::new(collector.clone()))
+        .add_service(logs::logs_service_server::LogsServiceServer::new(collector.clone()))
+        .add_service(metrics::metrics_service_server::MetricsServiceServer::new(collector))
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
     (address, receiver)
@@ -234,9 +173,7 @@ macro_rules! collects {
                 &self,
                 request: Request<$request>,
             ) -> Result<Response<$response>, Status> {
-                self.0
-                    .send(format!("{:?}", request.into_inner()))
-                    .expect("the test is over");
+                self.0.send(format!("{:?}", request.into_inner())).expect("the test is over");
                 Ok(Response::new(<$response>::default()))
             }
         }
@@ -261,10 +198,7 @@ collects!(
 
 #[test]
 fn a_filter_that_is_none_is_refused_with_the_filter() {
-    let options = Options {
-        log_filter: "info,=nonsense=".into(),
-        ..Options::from_env("0")
-    };
+    let options = Options { log_filter: "info,=nonsense=".into(), ..Options::from_env("0") };
     let error = init(options).unwrap_err();
     assert!(error.to_string().contains("info,=nonsense="), "{error}");
 }

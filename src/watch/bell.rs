@@ -23,11 +23,7 @@ impl Bell {
         let rung = Arc::new(Notify::new());
         let rounds = Arc::new(watch::Sender::new(()));
         let ringer = tokio::spawn(ring(rung.clone(), rounds.clone()));
-        Bell {
-            rung,
-            rounds,
-            ringer: ringer.abort_handle(),
-        }
+        Bell { rung, rounds, ringer: ringer.abort_handle() }
     }
 
     /// Wakes all who listen, soon.

@@ -36,12 +36,7 @@ pub struct Filter {
 impl Filter {
     /// All that happens in a scope.
     pub fn of(scope: Scope) -> Filter {
-        Filter {
-            scope,
-            min_level: None,
-            levels: BTreeSet::new(),
-            stable_for: None,
-        }
+        Filter { scope, min_level: None, levels: BTreeSet::new(), stable_for: None }
     }
 
     /// Whether an application that is in scope is to be shown as it is now.
@@ -50,9 +45,7 @@ impl Filter {
         let severity = |level| head.config.policy.severity(level);
         !head.deleted
             && (self.levels.is_empty() || self.levels.contains(&level))
-            && self
-                .min_level
-                .is_none_or(|min| severity(level) <= severity(min))
+            && self.min_level.is_none_or(|min| severity(level) <= severity(min))
     }
 
     /// Tells filters apart in resume tokens. These outlive the process, so the bytes hashed here
@@ -102,10 +95,7 @@ mod tests {
 
     #[test]
     fn the_policy_of_the_application_judges_severity() {
-        let filter = Filter {
-            min_level: Some(Level::Maintenance),
-            ..Filter::of(Scope::All)
-        };
+        let filter = Filter { min_level: Some(Level::Maintenance), ..Filter::of(Scope::All) };
         let mut waiting = head(Level::Waiting);
         assert!(!filter.shows(&waiting));
         waiting.config.policy = Policy::OpenStack;
@@ -135,18 +125,9 @@ mod tests {
         ];
         for at in 0..filters.len() {
             let plain = filters[at].clone();
-            filters.push(Filter {
-                min_level: Some(Level::Blocked),
-                ..plain.clone()
-            });
-            filters.push(Filter {
-                levels: [Level::Blocked].into(),
-                ..plain.clone()
-            });
-            filters.push(Filter {
-                stable_for: Some(Duration::from_secs(1)),
-                ..plain
-            });
+            filters.push(Filter { min_level: Some(Level::Blocked), ..plain.clone() });
+            filters.push(Filter { levels: [Level::Blocked].into(), ..plain.clone() });
+            filters.push(Filter { stable_for: Some(Duration::from_secs(1)), ..plain });
         }
         let prints: BTreeSet<u64> = filters.iter().map(Filter::fingerprint).collect();
         assert_eq!(prints.len(), filters.len());

@@ -211,8 +211,6 @@ impl State {
     fn resume_at(&self, position: Position) -> Position {
         let current = position.max(self.index.end().position);
         let first = self.settling.as_ref().and_then(Settling::first);
-        first.map_or(current, |first| {
-            current.min(Position(first.0.saturating_sub(1)))
-        })
+        first.map_or(current, |first| current.min(Position(first.0.saturating_sub(1))))
     }
 }

@@ -53,32 +53,18 @@ impl Index {
         others: Vec<Arc<Entry>>,
         position: Position,
     ) -> Index {
-        let place = |entry: &Arc<Entry>| Place {
-            position: entry.position,
-            number: 0,
-        };
+        let place = |entry: &Arc<Entry>| Place { position: entry.position, number: 0 };
         let mut digest = Digest::default();
         members.iter().for_each(|entry| digest.add(entry.mark));
         // Collecting sorts and builds each tree at once: several times quicker than inserting.
-        let upserted = members
-            .iter()
-            .map(|e| (place(e), Told::Upserted(e.clone())));
-        let removed = others
-            .iter()
-            .map(|e| (place(e), Told::Removed(e.app.clone())));
+        let upserted = members.iter().map(|e| (place(e), Told::Upserted(e.clone())));
+        let removed = others.iter().map(|e| (place(e), Told::Removed(e.app.clone())));
         Index {
             log: upserted.chain(removed).collect(),
-            places: members
-                .iter()
-                .chain(&others)
-                .map(|e| (e.app.clone(), place(e)))
-                .collect(),
+            places: members.iter().chain(&others).map(|e| (e.app.clone(), place(e))).collect(),
             members: members.into_iter().map(|e| (e.app.clone(), e)).collect(),
             digest,
-            end: Place {
-                position,
-                number: 0,
-            },
+            end: Place { position, number: 0 },
             forgotten: Place::default(),
         }
     }
@@ -157,10 +143,7 @@ impl Index {
 
     /// The place of a reader who was told of all changes up to a position.
     pub(super) fn place_of(&self, position: Position) -> Place {
-        let told = Place {
-            position,
-            number: u64::MAX,
-        };
+        let told = Place { position, number: u64::MAX };
         let next = self.log.range((Excluded(told), Unbounded)).next();
         // As if it had taken the change before the next: what came in between is not its loss.
         let number = next.map_or(self.end.number, |(next, _)| next.number.saturating_sub(1));

@@ -298,9 +298,7 @@ impl Follower for Hub {
     fn forgotten(&self, up_to: Position) {
         let mut state = self.locked();
         state.forgotten = state.forgotten.max(up_to);
-        let kept = state
-            .tombstones
-            .split_off(&Position(up_to.0.saturating_add(1)));
+        let kept = state.tombstones.split_off(&Position(up_to.0.saturating_add(1)));
         let forgotten = std::mem::replace(&mut state.tombstones, kept);
         for app in forgotten.into_values() {
             state.entries.remove(&app);
@@ -336,9 +334,7 @@ impl State {
         let range = match (first, after) {
             (Some(first), Some(after)) if *after < first => self.entries.range(first..),
             (Some(first), None) => self.entries.range(first..),
-            (_, Some(after)) => self
-                .entries
-                .range::<AppName, _>((Excluded(after), Unbounded)),
+            (_, Some(after)) => self.entries.range::<AppName, _>((Excluded(after), Unbounded)),
             (None, None) => self.entries.range::<AppName, _>(..),
         };
         range

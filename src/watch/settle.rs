@@ -129,12 +129,7 @@ impl Settling {
     }
 
     fn hold(&mut self, entry: &Arc<Entry>, first: Position, known: bool) {
-        let held = Held {
-            entry: entry.clone(),
-            known,
-            due: self.due_of(entry),
-            first,
-        };
+        let held = Held { entry: entry.clone(), known, due: self.due_of(entry), first };
         self.due.insert((held.due, entry.app.clone()));
         self.firsts.insert((first, entry.app.clone()));
         self.held.insert(entry.app.clone(), held);

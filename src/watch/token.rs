@@ -87,10 +87,7 @@ mod tests {
     use super::*;
 
     const TOKEN: Token = Token {
-        epoch: Epoch {
-            store_id: 0x0123_4567_89ab_cdef,
-            losses: 3,
-        },
+        epoch: Epoch { store_id: 0x0123_4567_89ab_cdef, losses: 3 },
         position: Position(1 << 40),
         filter: u64::MAX - 1,
     };
@@ -99,10 +96,7 @@ mod tests {
     fn a_token_comes_back_as_it_was() {
         let text = TOKEN.encode();
         assert_eq!(text.len(), 44);
-        assert!(
-            text.bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-        );
+        assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
         assert_eq!(Token::decode(&text), Ok(TOKEN));
     }
 
@@ -112,11 +106,7 @@ mod tests {
         for at in 0..text.len() {
             let other = if &text[at..=at] == "A" { "B" } else { "A" };
             let changed = format!("{}{other}{}", &text[..at], &text[at + 1..]);
-            assert_eq!(
-                Token::decode(&changed),
-                Err(WatchError::Malformed),
-                "{changed}"
-            );
+            assert_eq!(Token::decode(&changed), Err(WatchError::Malformed), "{changed}");
         }
         for text in ["", "x", "not a token", &text[..43], &format!("{text}AAAA")] {
             assert_eq!(Token::decode(text), Err(WatchError::Malformed), "{text}");
@@ -126,10 +116,7 @@ mod tests {
     #[test]
     fn a_token_belongs_to_a_history_and_a_filter() {
         let Token { epoch, filter, .. } = TOKEN;
-        let elsewhere = Epoch {
-            store_id: 1,
-            ..epoch
-        };
+        let elsewhere = Epoch { store_id: 1, ..epoch };
         let later = Epoch { losses: 4, ..epoch };
         assert_eq!(TOKEN.verify(epoch, filter), Ok(()));
         assert_eq!(TOKEN.verify(elsewhere, filter), Err(WatchError::OtherStore));

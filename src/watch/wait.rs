@@ -50,11 +50,7 @@ impl<'a> Wait<'a> {
         let waits = &mut locked.waits.0;
         let sender = waits.entry(app.clone());
         let sender = sender.or_insert_with(|| watch::Sender::new(known));
-        Some(Wait {
-            seen: Some(sender.subscribe()),
-            app: app.clone(),
-            state,
-        })
+        Some(Wait { seen: Some(sender.subscribe()), app: app.clone(), state })
     }
 
     pub(super) async fn reached(&mut self, revision: Revision) {

@@ -85,10 +85,7 @@ impl Watcher {
         let moved = group.bell.listen();
         let (stage, (place, resume_at)) = match start {
             Start::Snapshot => {
-                let stage = Stage::Snapshot {
-                    last: None,
-                    sent: 0,
-                };
+                let stage = Stage::Snapshot { last: None, sent: 0 };
                 (stage, group.begin(position))
             }
             Start::Resume(token) => {
@@ -175,10 +172,7 @@ impl Watcher {
     fn complete(&mut self, application_count: usize) -> Event {
         self.stage = Stage::Following;
         self.bookmark_due = Instant::now() + self.seat.hub.limits.bookmark_period;
-        Event::SnapshotComplete {
-            application_count,
-            token: self.token_at(self.resume_at),
-        }
+        Event::SnapshotComplete { application_count, token: self.token_at(self.resume_at) }
     }
 
     /// A bookmark if it is time for one.
@@ -215,11 +209,8 @@ impl Watcher {
     }
 
     fn token_at(&self, position: Position) -> String {
-        let token = Token {
-            epoch: self.seat.hub.epoch,
-            position,
-            filter: self.seat.group.fingerprint,
-        };
+        let token =
+            Token { epoch: self.seat.hub.epoch, position, filter: self.seat.group.fingerprint };
         token.encode()
     }
 }

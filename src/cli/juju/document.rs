@@ -101,10 +101,7 @@ pub fn read(text: &str) -> Result<Document, DocumentError> {
     let root = Node::root(&value);
     let model = root.required("model")?;
     let mut document = Document {
-        model: model
-            .required("name")
-            .and_then(|_| model.text("name"))?
-            .to_string(),
+        model: model.required("name").and_then(|_| model.text("name"))?.to_string(),
         ..Document::default()
     };
     if let Some(status) = model.get("model-status")?
@@ -128,9 +125,7 @@ pub fn read(text: &str) -> Result<Document, DocumentError> {
         document.offers.push((name.to_string(), read_offer(&node)?));
     }
     for application in document.applications.values_mut() {
-        application
-            .units
-            .sort_by(|a, b| natural::compare(&a.name, &b.name));
+        application.units.sort_by(|a, b| natural::compare(&a.name, &b.name));
         application.units.dedup_by(|a, b| a.name == b.name);
     }
     Ok(document)
@@ -168,15 +163,8 @@ fn read_unit(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(),
             agent: read_status(node, "juju-status")?,
         }),
     };
-    let unit = Unit {
-        name: name.to_string(),
-        leader: node.flag("leader")?,
-        statuses,
-    };
-    let application = document
-        .applications
-        .entry(application.to_string())
-        .or_default();
+    let unit = Unit { name: name.to_string(), leader: node.flag("leader")?, statuses };
+    let application = document.applications.entry(application.to_string()).or_default();
     application.units.push(unit);
     for (subordinate, node) in node.entries("subordinates")? {
         read_unit(document, subordinate, &node)?;
@@ -236,12 +224,10 @@ fn read_time(node: &Node<'_>, key: &str) -> Result<Option<Timestamp>, DocumentEr
     if text.is_empty() {
         return Ok(None);
     }
-    parse_time(text)
-        .map(Some)
-        .ok_or_else(|| DocumentError::BadTime {
-            place: node.get(key).ok().flatten().unwrap_or(node.clone()).place(),
-            text: text.to_string(),
-        })
+    parse_time(text).map(Some).ok_or_else(|| DocumentError::BadTime {
+        place: node.get(key).ok().flatten().unwrap_or(node.clone()).place(),
+        text: text.to_string(),
+    })
 }
 
 /// `24 Feb 2025 12:02:57+13:00`, the same with `Z` (`juju status --utc`), or RFC 3339.
@@ -262,9 +248,7 @@ fn check_name(name: &str, is_unit: bool, node: &Node<'_>) -> Result<(), Document
     let mut parts = name.splitn(2, '/');
     let allowed = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && part
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
     };
     let application = parts.next().is_some_and(allowed);
     let unit = parts.next().map(allowed);
@@ -275,10 +259,6 @@ fn check_name(name: &str, is_unit: bool, node: &Node<'_>) -> Result<(), Document
     Err(DocumentError::BadName {
         place: node.place(),
         name: name.to_string(),
-        expected: if is_unit {
-            "the name of a unit"
-        } else {
-            "the name of an application"
-        },
+        expected: if is_unit { "the name of a unit" } else { "the name of an application" },
     })
 }

@@ -44,12 +44,7 @@ pub async fn import(
     namespace: &str,
 ) -> Result<Outcome, Error> {
     let known = known(client, namespace).await?;
-    let Plan {
-        steps,
-        application_count,
-        unit_count,
-        notes,
-    } = plan(document, namespace, &known);
+    let Plan { steps, application_count, unit_count, notes } = plan(document, namespace, &known);
     let done: Vec<(BTreeSet<String>, BTreeSet<String>)> = stream::iter(steps.into_values())
         .map(|steps| carry_out(client, steps))
         .buffer_unordered(APPLICATIONS_MAX)
@@ -81,10 +76,7 @@ async fn known_of(
     application: Application,
 ) -> Result<Option<(String, Known)>, Error> {
     let (namespace, name) = (&application.namespace, &application.name);
-    match client
-        .list_statuses(namespace, name, application.revision)
-        .await
-    {
+    match client.list_statuses(namespace, name, application.revision).await {
         Ok(statuses) => {
             let known = Known::from_wire(&application, &statuses);
             Ok(Some((application.name, known)))
@@ -129,24 +121,18 @@ async fn take(client: &Client, step: Step) -> Result<(String, Effect), Error> {
         }
         Step::Lead(request) => {
             let application = request.application.clone();
-            let answer = applications
-                .configure_application(client.request(request))
-                .await;
+            let answer = applications.configure_application(client.request(request)).await;
             client.answer(answer)?;
             (application, Effect::Changed)
         }
         Step::SetStatus(request) => {
             let application = request.application.clone();
-            let answer = applications
-                .set_application_status(client.request(request))
-                .await;
+            let answer = applications.set_application_status(client.request(request)).await;
             (application, changed(client.answer(answer)?.changed))
         }
         Step::ClearStatus(request) => {
             let application = request.application.clone();
-            let answer = applications
-                .clear_application_status(client.request(request))
-                .await;
+            let answer = applications.clear_application_status(client.request(request)).await;
             (application, changed(client.answer(answer)?.changed))
         }
         Step::RemoveUnit(request) => {
@@ -156,20 +142,14 @@ async fn take(client: &Client, step: Step) -> Result<(String, Effect), Error> {
         }
         Step::Delete(request) => {
             let application = request.application.clone();
-            let answer = applications
-                .delete_application(client.request(request))
-                .await;
+            let answer = applications.delete_application(client.request(request)).await;
             (application, removed(client.answer(answer))?)
         }
     })
 }
 
 fn changed(changed: bool) -> Effect {
-    if changed {
-        Effect::Changed
-    } else {
-        Effect::Nothing
-    }
+    if changed { Effect::Changed } else { Effect::Nothing }
 }
 
 /// What somebody else removed meanwhile is gone all the same.

@@ -73,10 +73,7 @@ pub async fn run(import: Import, context: &Context) -> anyhow::Result<Exit> {
     let document = document::read(&text)?;
     let client = context.connect().await?;
     let (namespace, outcome) = once(&client, &document, context).await?;
-    outcome
-        .notes
-        .iter()
-        .for_each(|note| say(&format!("note: {note}")));
+    outcome.notes.iter().for_each(|note| say(&format!("note: {note}")));
     say(&summary(&outcome, &namespace));
     Ok(Exit::Ok)
 }
@@ -97,10 +94,7 @@ async fn follow(every: Duration, command: &[String], context: &Context) -> anyho
             Ok((namespace, outcome)) => {
                 let notes = last.as_ref().map(|last| &last.notes);
                 if notes != Some(&outcome.notes) {
-                    outcome
-                        .notes
-                        .iter()
-                        .for_each(|note| say(&format!("note: {note}")));
+                    outcome.notes.iter().for_each(|note| say(&format!("note: {note}")));
                 }
                 if last.is_none() || outcome.is_news() {
                     say(&summary(&outcome, &namespace));
@@ -131,10 +125,7 @@ async fn once(
     context: &Context,
 ) -> anyhow::Result<(String, Outcome)> {
     // Not the namespace of a hook: the document says which model it is.
-    let namespace = context
-        .namespace
-        .clone()
-        .unwrap_or_else(|| document.model.clone());
+    let namespace = context.namespace.clone().unwrap_or_else(|| document.model.clone());
     let outcome = import::import(client, document, &namespace).await?;
     Ok((namespace, outcome))
 }
@@ -152,11 +143,7 @@ fn summary(outcome: &Outcome, namespace: &str) -> String {
         format!("{n} {what}{plural}")
     };
     let news = if outcome.is_news() {
-        format!(
-            "{} changed, {} removed",
-            outcome.changed.len(),
-            outcome.removed.len()
-        )
+        format!("{} changed, {} removed", outcome.changed.len(), outcome.removed.len())
     } else {
         "nothing changed".to_string()
     };

@@ -80,10 +80,7 @@ pub struct Node<'a> {
 impl<'a> Node<'a> {
     /// The whole document.
     pub fn root(value: &'a Value) -> Node<'a> {
-        Node {
-            value,
-            place: Place::default(),
-        }
+        Node { value, place: Place::default() }
     }
 
     /// Where it stands.
@@ -93,14 +90,8 @@ impl<'a> Node<'a> {
 
     /// The field of this name; null is as good as absent.
     pub fn get(&self, key: &str) -> Result<Option<Node<'a>>, DocumentError> {
-        let object = self
-            .value
-            .as_object()
-            .ok_or_else(|| self.wrong("an object"))?;
-        Ok(object
-            .get(key)
-            .filter(|value| !value.is_null())
-            .map(|value| self.inner(key, value)))
+        let object = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
+        Ok(object.get(key).filter(|value| !value.is_null()).map(|value| self.inner(key, value)))
     }
 
     /// The field of this name, which Juju always writes.
@@ -114,14 +105,8 @@ impl<'a> Node<'a> {
         let Some(map) = self.get(key)? else {
             return Ok(Vec::new());
         };
-        let object = map
-            .value
-            .as_object()
-            .ok_or_else(|| map.wrong("an object"))?;
-        Ok(object
-            .iter()
-            .map(|(name, value)| (name.as_str(), map.inner(name, value)))
-            .collect())
+        let object = map.value.as_object().ok_or_else(|| map.wrong("an object"))?;
+        Ok(object.iter().map(|(name, value)| (name.as_str(), map.inner(name, value))).collect())
     }
 
     /// The text of the field of this name; empty if it is absent.
@@ -135,10 +120,7 @@ impl<'a> Node<'a> {
     /// The field of this name as yes or no; no if it is absent.
     pub fn flag(&self, key: &str) -> Result<bool, DocumentError> {
         match self.get(key)? {
-            Some(node) => node
-                .value
-                .as_bool()
-                .ok_or_else(|| node.wrong("true or false")),
+            Some(node) => node.value.as_bool().ok_or_else(|| node.wrong("true or false")),
             None => Ok(false),
         }
     }
@@ -166,10 +148,6 @@ impl<'a> Node<'a> {
             Value::Array(_) => "a list".to_string(),
             Value::Object(_) => "an object".to_string(),
         };
-        DocumentError::WrongType {
-            place: self.place(),
-            expected,
-            found,
-        }
+        DocumentError::WrongType { place: self.place(), expected, found }
     }
 }

@@ -49,10 +49,8 @@ impl Known {
             label.is_some_and(|value| value == LABEL.1)
         };
         let of_units = || statuses.iter().filter(|record| !record.unit.is_empty());
-        let imported_units: BTreeSet<String> = of_units()
-            .filter(is_marked)
-            .map(|r| r.unit.clone())
-            .collect();
+        let imported_units: BTreeSet<String> =
+            of_units().filter(is_marked).map(|r| r.unit.clone()).collect();
         let all_marked = of_units().all(|record| is_marked(&record));
         Known {
             external_leader: leader.map(|leader| leader.unit.clone()),
@@ -101,8 +99,7 @@ pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known
         ..Plan::default()
     };
     for (what, text) in &document.unreadable {
-        plan.notes
-            .push(format!("juju could not read {what}: {text}"));
+        plan.notes.push(format!("juju could not read {what}: {text}"));
     }
     let offers = offers(document, &mut plan.notes);
     let nothing = Known::default();
@@ -137,33 +134,19 @@ fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<
             }
             Reading::Readable(offer) => offer,
         };
-        let Offer {
-            application,
-            total_connected: total,
-            active_connected: active,
-        } = offer;
+        let Offer { application, total_connected: total, active_connected: active } = offer;
         let message = format!("offer {name}: {active} of {total} connected");
         if !application.is_empty() {
             notes.push(format!("{message} (application {application})"));
         }
-        let units = document
-            .applications
-            .get(application)
-            .map(|a| a.units.as_slice());
+        let units = document.applications.get(application).map(|a| a.units.as_slice());
         if let Some(unit) = units.and_then(speaker) {
-            let meaning = Meaning {
-                level: Level::Active,
-                reason: "",
-                message,
-            };
-            reports
-                .entry(unit.name.clone())
-                .or_default()
-                .push(StatusReport {
-                    key: name.clone(),
-                    priority: word::ASIDE,
-                    ..word::labelled("offer", meaning)
-                });
+            let meaning = Meaning { level: Level::Active, reason: "", message };
+            reports.entry(unit.name.clone()).or_default().push(StatusReport {
+                key: name.clone(),
+                priority: word::ASIDE,
+                ..word::labelled("offer", meaning)
+            });
         }
     }
     reports
@@ -171,13 +154,8 @@ fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<
 
 /// The unit that can speak for its application: the leader, else the first that was readable.
 fn speaker(units: &[Unit]) -> Option<&Unit> {
-    let mut readable = units
-        .iter()
-        .filter(|u| matches!(u.statuses, Reading::Readable(_)));
-    readable
-        .clone()
-        .find(|unit| unit.leader)
-        .or_else(|| readable.next())
+    let mut readable = units.iter().filter(|u| matches!(u.statuses, Reading::Readable(_)));
+    readable.clone().find(|unit| unit.leader).or_else(|| readable.next())
 }
 
 /// Plans one application of the document.
@@ -250,9 +228,7 @@ impl Planner<'_> {
             namespace: self.namespace.to_string(),
             application: self.name.to_string(),
             config: Some(ApplicationConfig {
-                external_leader: Some(ExternalLeader {
-                    unit: leader.to_string(),
-                }),
+                external_leader: Some(ExternalLeader { unit: leader.to_string() }),
                 ..ApplicationConfig::default()
             }),
             update_mask: Some(prost_types::FieldMask {
@@ -304,9 +280,7 @@ fn gone(namespace: &str, application: &str, known: &Known) -> Vec<Step> {
         })];
     }
     let units = known.imported_units.iter();
-    units
-        .map(|unit| remove(namespace, application, unit))
-        .collect()
+    units.map(|unit| remove(namespace, application, unit)).collect()
 }
 
 fn remove(namespace: &str, application: &str, unit: &str) -> Step {

@@ -30,9 +30,7 @@ pub fn read_file(path: Option<&Path>) -> anyhow::Result<String> {
                      juju status --format json | bellwether import juju");
             }
             let mut text = String::new();
-            io::stdin()
-                .read_to_string(&mut text)
-                .context("cannot read standard input")?;
+            io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
             Ok(text)
         }
     }
@@ -51,10 +49,7 @@ pub async fn read_command(words: &[String]) -> anyhow::Result<String> {
         .kill_on_drop(true)
         .output();
     let Ok(result) = timeout(COMMAND_TIMEOUT, running).await else {
-        bail!(
-            "`{line}` did not end within {} s",
-            COMMAND_TIMEOUT.as_secs()
-        );
+        bail!("`{line}` did not end within {} s", COMMAND_TIMEOUT.as_secs());
     };
     let output = result.with_context(|| format!("cannot run `{line}`"))?;
     if !output.status.success() {
@@ -69,9 +64,7 @@ mod tests {
 
     async fn run(line: &[&str]) -> Result<String, String> {
         let words: Vec<String> = line.iter().map(|w| (*w).to_string()).collect();
-        read_command(&words)
-            .await
-            .map_err(|error| error.to_string())
+        read_command(&words).await.map_err(|error| error.to_string())
     }
 
     #[tokio::test]
@@ -82,14 +75,8 @@ mod tests {
     #[tokio::test]
     async fn says_how_a_command_failed() {
         let failed = run(&["sh", "-c", "exit 3"]).await;
-        assert_eq!(
-            failed,
-            Err("`sh -c exit 3` ended with exit status: 3".to_string())
-        );
+        assert_eq!(failed, Err("`sh -c exit 3` ended with exit status: 3".to_string()));
         let missing = run(&["no-such-command-here"]).await;
-        assert_eq!(
-            missing,
-            Err("cannot run `no-such-command-here`".to_string())
-        );
+        assert_eq!(missing, Err("cannot run `no-such-command-here`".to_string()));
     }
 }

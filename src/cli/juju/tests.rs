@@ -36,20 +36,13 @@ fn mk_plan(text: &str) -> Plan {
 fn script(plan: &Plan) -> String {
     let lines = plan.steps.values().flatten().map(|step| match step {
         Step::Replace(r) => {
-            let component = r
-                .component
-                .as_deref()
-                .map_or(String::new(), |c| format!(" of {c}"));
+            let component = r.component.as_deref().map_or(String::new(), |c| format!(" of {c}"));
             let statuses = r.statuses.iter().map(status).collect::<String>();
             format!("replace {}{component}{statuses}", r.unit)
         }
         Step::RemoveUnit(r) => format!("remove {}", r.unit),
         Step::Lead(r) => {
-            let leader = r
-                .config
-                .clone()
-                .and_then(|c| c.external_leader)
-                .expect("a leader");
+            let leader = r.config.clone().and_then(|c| c.external_leader).expect("a leader");
             format!("lead {} by `{}`", r.application, leader.unit)
         }
         Step::SetStatus(r) => format!(
@@ -68,15 +61,8 @@ fn script(plan: &Plan) -> String {
 }
 
 fn status(report: &StatusReport) -> String {
-    assert_eq!(
-        report.labels.get("imported-from").map(String::as_str),
-        Some("juju")
-    );
-    let key = if report.key.is_empty() {
-        String::new()
-    } else {
-        format!("[{}]", report.key)
-    };
+    assert_eq!(report.labels.get("imported-from").map(String::as_str), Some("juju"));
+    let key = if report.key.is_empty() { String::new() } else { format!("[{}]", report.key) };
     let is_aside = report.component != "workload";
     assert_eq!(report.priority, if is_aside { -1 } else { 0 });
     let at = report.observe_time.map_or(0, |t| t.seconds);
@@ -218,18 +204,12 @@ fn mk_known(leader: &str, units: &[&str]) -> Known {
 #[test]
 fn what_is_gone_from_the_document_goes() {
     let known = BTreeMap::from([
-        (
-            "snappass-test".to_string(),
-            mk_known("snappass-test/0", &["snappass-test/1"]),
-        ),
+        ("snappass-test".to_string(), mk_known("snappass-test/0", &["snappass-test/1"])),
         ("old".to_string(), mk_known("", &["old/0"])),
         ("own".to_string(), Known::default()),
         (
             "mixed".to_string(),
-            Known {
-                imported_units: BTreeSet::from(["mixed/0".to_string()]),
-                ..Known::default()
-            },
+            Known { imported_units: BTreeSet::from(["mixed/0".to_string()]), ..Known::default() },
         ),
     ]);
     let expected = "\
@@ -247,22 +227,13 @@ set snappass-test by `snappass-test/0`: active  snappass started @1740351797
 #[test]
 fn of_an_application_that_could_not_be_read_nothing_goes() {
     let known = BTreeMap::from([
-        (
-            "app-failed".to_string(),
-            mk_known("app-failed/3", &["app-failed/3"]),
-        ),
-        (
-            "unit-failed".to_string(),
-            mk_known("unit-failed/0", &["unit-failed/0"]),
-        ),
+        ("app-failed".to_string(), mk_known("app-failed/3", &["app-failed/3"])),
+        ("unit-failed".to_string(), mk_known("unit-failed/0", &["unit-failed/0"])),
     ]);
     let plan = plan(&mk_document(STATUS_ERRORS), "m", &known);
     let script = script(&plan);
     let lines: Vec<&str> = script.lines().collect();
-    assert!(
-        lines[0].starts_with("set app-failed by `app-failed/3`: waiting"),
-        "{script}"
-    );
+    assert!(lines[0].starts_with("set app-failed by `app-failed/3`: waiting"), "{script}");
     assert_eq!(lines.last(), Some(&"clear unit-failed by ``"));
 }
 
@@ -339,10 +310,7 @@ fn an_error_names_application_and_field() {
             mk_application(r#"{"units": {"web": {}}}"#),
             "application web, field `units.web`: `web` is not the name of a unit",
         ),
-        (
-            mk_application("3"),
-            "application web: expected an object, found the number 3",
-        ),
+        (mk_application("3"), "application web: expected an object, found the number 3"),
         (
             r#"{"model": {"name": "m"}, "applications": {}, "offers":
                 {"sql": {"total-connected-count": -1}}}"#
@@ -357,10 +325,7 @@ fn an_error_names_application_and_field() {
             r#"{"model": {"name": "m"}}"#.to_string(),
             "field `applications` is missing; is this the output of `juju status --format json`?",
         ),
-        (
-            "[]".to_string(),
-            "the document: expected an object, found a list",
-        ),
+        ("[]".to_string(), "the document: expected an object, found a list"),
         (
             "Model  Controller".to_string(),
             "the document is not JSON (expected value at line 1 column 1); \
@@ -384,11 +349,7 @@ fn any_cut_of_a_real_document_is_an_error_and_no_panic() {
 
 #[test]
 fn the_summary_counts() {
-    let mut outcome = Outcome {
-        application_count: 3,
-        unit_count: 1,
-        ..Outcome::default()
-    };
+    let mut outcome = Outcome { application_count: 3, unit_count: 1, ..Outcome::default() };
     assert_eq!(
         summary(&outcome, "tt"),
         "imported 3 applications, 1 unit into namespace tt (nothing changed); \

@@ -68,11 +68,7 @@ impl Meaning {
     }
 
     fn new(level: Level, reason: &'static str, message: &str) -> Meaning {
-        Meaning {
-            level,
-            reason,
-            message: cut(message, MESSAGE_BYTES_MAX),
-        }
+        Meaning { level, reason, message: cut(message, MESSAGE_BYTES_MAX) }
     }
 }
 
@@ -122,11 +118,7 @@ mod tests {
     use super::*;
 
     fn mk_status(current: &str, message: &str) -> Status {
-        Status {
-            current: current.into(),
-            message: message.into(),
-            since: None,
-        }
+        Status { current: current.into(), message: message.into(), since: None }
     }
 
     #[test]
@@ -150,10 +142,7 @@ mod tests {
     fn a_word_we_do_not_know_is_kept() {
         for meaning in [Meaning::of_agent, Meaning::of_workload] {
             let known = meaning(&mk_status("levitating", "2 m"));
-            assert_eq!(
-                (known.level, known.reason),
-                (Level::Unknown, "UnrecognizedStatus")
-            );
+            assert_eq!((known.level, known.reason), (Level::Unknown, "UnrecognizedStatus"));
             assert_eq!(known.message, "levitating: 2 m");
             assert_eq!(meaning(&mk_status("levitating", "")).message, "levitating");
         }

@@ -39,29 +39,15 @@ pub fn render(application: &str, events: &[StatusEvent], wide: bool, screen: Scr
 /// `web/0 database`, or the application itself.
 fn what(application: &str, event: &StatusEvent) -> String {
     let status = event.status.clone().unwrap_or_default();
-    let unit = if status.unit.is_empty() {
-        application
-    } else {
-        &status.unit
-    };
-    let key = if status.key.is_empty() {
-        String::new()
-    } else {
-        format!("[{}]", status.key)
-    };
-    format!("{unit} {}{key}", status.component)
-        .trim_end()
-        .to_string()
+    let unit = if status.unit.is_empty() { application } else { &status.unit };
+    let key = if status.key.is_empty() { String::new() } else { format!("[{}]", status.key) };
+    format!("{unit} {}{key}", status.component).trim_end().to_string()
 }
 
 /// `active -> blocked`, `- -> active`, `active -> gone`, `active -> active (stale)`.
 fn transition(event: &StatusEvent) -> String {
     let gone = event.level == i32::from(Level::Unspecified);
-    let to = if gone {
-        "gone"
-    } else {
-        level::word(event.level)
-    };
+    let to = if gone { "gone" } else { level::word(event.level) };
     let freshness = match freshness_word(event.freshness) {
         "fresh" => String::new(),
         word => format!(" ({word})"),
@@ -96,30 +82,15 @@ mod tests {
             kind: 0,
         };
         vec![
-            mk_event(
-                1_771_937_110,
-                Some(database.clone()),
-                Level::Blocked,
-                Level::Unspecified,
-            ),
+            mk_event(1_771_937_110, Some(database.clone()), Level::Blocked, Level::Unspecified),
             StatusEvent {
                 freshness: Freshness::Stale.into(),
-                ..mk_event(
-                    1_771_937_100,
-                    Some(database.clone()),
-                    Level::Blocked,
-                    Level::Blocked,
-                )
+                ..mk_event(1_771_937_100, Some(database.clone()), Level::Blocked, Level::Blocked)
             },
             StatusEvent {
                 message: "add a database relation".into(),
                 reason: "RelationMissing".into(),
-                ..mk_event(
-                    1_771_937_000,
-                    Some(database),
-                    Level::Unspecified,
-                    Level::Blocked,
-                )
+                ..mk_event(1_771_937_000, Some(database), Level::Unspecified, Level::Blocked)
             },
             mk_event(1_771_936_000, None, Level::Unknown, Level::Active),
         ]

@@ -18,10 +18,7 @@ pub struct Screen {
 
 impl Screen {
     /// A file or a pipe.
-    pub const PLAIN: Screen = Screen {
-        width: None,
-        color: false,
-    };
+    pub const PLAIN: Screen = Screen { width: None, color: false };
 }
 
 /// Puts a text from outside on one line: what a worker reports must not move the cursor.

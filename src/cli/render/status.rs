@@ -52,10 +52,7 @@ pub fn render(view: &View, wide: bool, now: Timestamp, screen: Screen) -> String
 
 fn header(view: &View, now: Timestamp) -> Table {
     let mut table = Table::new(&["Namespace", "Server", "Apps", "Timestamp"]);
-    let server = view
-        .server
-        .trim_start_matches("http://")
-        .trim_end_matches('/');
+    let server = view.server.trim_start_matches("http://").trim_end_matches('/');
     table.row(vec![
         view.namespace.as_deref().unwrap_or("(all)").into(),
         server.into(),
@@ -85,11 +82,7 @@ fn counts(view: &View) -> String {
         .filter(|(count, _)| 0 < *count)
         .map(|(count, word)| format!("{count} {word}"))
         .collect();
-    if words.is_empty() {
-        "none".to_string()
-    } else {
-        words.join("  ")
-    }
+    if words.is_empty() { "none".to_string() } else { words.join("  ") }
 }
 
 /// The level of an application; one of a newer server that we do not know is unknown.
@@ -152,11 +145,7 @@ fn scale(application: &Application) -> Cell {
 fn application_message(application: &Application) -> String {
     let status = application.status.clone().unwrap_or_default();
     let unit = status.winner.map(|w| w.unit).unwrap_or_default();
-    let mark = if !unit.is_empty() && unit == application.leader {
-        "*"
-    } else {
-        ""
-    };
+    let mark = if !unit.is_empty() && unit == application.leader { "*" } else { "" };
     let mut text = match (unit.as_str(), status.message.as_str()) {
         ("", message) => message.to_string(),
         // That all is well needs no name.
@@ -187,10 +176,7 @@ fn units(view: &View, wide: bool, now: Timestamp) -> Table {
     }
     if wide {
         let before_message = header.len() - 1;
-        header.splice(
-            before_message..before_message,
-            ["Since", "Freshness", "Reason"],
-        );
+        header.splice(before_message..before_message, ["Since", "Freshness", "Reason"]);
     }
     let mut table = Table::new(&header);
     for shown in &view.applications {
@@ -230,10 +216,7 @@ fn unit_row(
         let since = decisive.and_then(|record| record.since_time.as_ref());
         row.push(time::short_age(since, now).into());
         let freshness = freshness_word(unit.freshness);
-        row.push(Cell::painted(
-            freshness,
-            Paint::of_freshness(unit.freshness),
-        ));
+        row.push(Cell::painted(freshness, Paint::of_freshness(unit.freshness)));
         let report = decisive.and_then(|record| record.report.as_ref());
         row.push(or_dash(report.map_or("", |report| report.reason.as_str())));
     }
@@ -284,11 +267,7 @@ fn actions(shown: &ApplicationView, unit: &str) -> Vec<String> {
 }
 
 fn or_dash(text: &str) -> Cell {
-    if text.is_empty() {
-        "-".into()
-    } else {
-        text.into()
-    }
+    if text.is_empty() { "-".into() } else { text.into() }
 }
 
 #[cfg(test)]
@@ -313,10 +292,7 @@ mod tests {
             level: level.into(),
             message: message.into(),
             since_time: mk_ago(seconds),
-            winner: Some(StatusRef {
-                unit: unit.into(),
-                ..StatusRef::default()
-            }),
+            winner: Some(StatusRef { unit: unit.into(), ..StatusRef::default() }),
             ..AggregatedStatus::default()
         }
     }
@@ -357,13 +333,7 @@ mod tests {
         };
         let lost = Unit {
             freshness: Freshness::Lost.into(),
-            ..mk_unit(
-                "api/2",
-                Level::Unknown,
-                360,
-                "",
-                "no report for 6m (ttl 90s)",
-            )
+            ..mk_unit("api/2", Level::Unknown, 360, "", "no report for 6m (ttl 90s)")
         };
         ApplicationView {
             application: mk_application("api", 3, status),
@@ -431,52 +401,23 @@ api/2   unknown  6m !  -          no report for 6m (ttl 90s)
 
     #[test]
     fn all_namespaces_name_their_own_and_wide_says_more() {
-        let view = View {
-            namespace: None,
-            applications: vec![mk_api()],
-            ..mk_view()
-        };
+        let view = View { namespace: None, applications: vec![mk_api()], ..mk_view() };
         let text = render(&view, true, mk_now(), Screen::PLAIN);
-        let lines: Vec<Vec<&str>> = text
-            .lines()
-            .map(|l| l.split_whitespace().collect())
-            .collect();
+        let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
         assert_eq!(
             lines[4][..9],
-            [
-                "prod",
-                "api",
-                "blocked",
-                "2/3",
-                "4m",
-                "api/0",
-                "-",
-                "12",
-                "RelationMissing"
-            ]
+            ["prod", "api", "blocked", "2/3", "4m", "api/0", "-", "12", "RelationMissing"]
         );
         assert_eq!(
             lines[8][..8],
-            [
-                "prod",
-                "api/1",
-                "blocked",
-                "1s",
-                "database",
-                "4m",
-                "fresh",
-                "RelationMissing"
-            ]
+            ["prod", "api/1", "blocked", "1s", "database", "4m", "fresh", "RelationMissing"]
         );
         assert_eq!(lines[10][4..8], ["!", "-", "-", "lost"]);
     }
 
     #[test]
     fn a_terminal_cuts_messages_and_colours_levels() {
-        let screen = Screen {
-            width: Some(60),
-            color: true,
-        };
+        let screen = Screen { width: Some(60), color: true };
         let text = render(&mk_view(), false, mk_now(), screen);
         let line = text.lines().nth(4);
         let expected = "api    \x1b[31mblocked\x1b[0m        \x1b[33m2/3\x1b[0m  4m     \

@@ -23,10 +23,7 @@ pub struct Cell {
 impl Cell {
     /// A coloured text.
     pub fn painted(text: impl AsRef<str>, paint: Paint) -> Cell {
-        Cell {
-            text: one_line(text.as_ref()),
-            paint,
-        }
+        Cell { text: one_line(text.as_ref()), paint }
     }
 }
 
@@ -91,11 +88,7 @@ impl Table {
                 Row::Note(note) => {
                     // Two further in than the second column, so that it reads as part of the row.
                     let indent = widths.first().map_or(0, |first| first + GAP) + GAP;
-                    format!(
-                        "{}{}\n",
-                        " ".repeat(indent),
-                        fit(note, screen.width, indent)
-                    )
+                    format!("{}{}\n", " ".repeat(indent), fit(note, screen.width, indent))
                 }
             });
         }
@@ -167,16 +160,8 @@ mod tests {
 
     fn mk_table() -> Table {
         let mut table = Table::new(&["App", "Scale", "Message"]).right("Scale");
-        table.row(vec![
-            Cell::painted("web", Paint::Green),
-            "10/10".into(),
-            "".into(),
-        ]);
-        table.row(vec![
-            "データベース".into(),
-            "1/1".into(),
-            "line one\nline two".into(),
-        ]);
+        table.row(vec![Cell::painted("web", Paint::Green), "10/10".into(), "".into()]);
+        table.row(vec!["データベース".into(), "1/1".into(), "line one\nline two".into()]);
         table.note("-> action: look");
         table
     }
@@ -194,15 +179,9 @@ web           10/10
 
     #[test]
     fn colour_takes_no_room() {
-        let screen = Screen {
-            width: None,
-            color: true,
-        };
+        let screen = Screen { width: None, color: true };
         let text = mk_table().render(screen);
-        assert_eq!(
-            text.lines().nth(1),
-            Some("\x1b[32mweb\x1b[0m           10/10")
-        );
+        assert_eq!(text.lines().nth(1), Some("\x1b[32mweb\x1b[0m           10/10"));
     }
 
     #[test]

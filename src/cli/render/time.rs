@@ -13,10 +13,7 @@ pub fn from_wire(moment: Option<&prost_types::Timestamp>) -> Option<Timestamp> {
 
 /// A moment for the wire.
 pub fn to_wire(moment: Timestamp) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: moment.as_second(),
-        nanos: moment.subsec_nanosecond(),
-    }
+    prost_types::Timestamp { seconds: moment.as_second(), nanos: moment.subsec_nanosecond() }
 }
 
 /// How long ago; zero for what lies ahead, since clocks differ.
@@ -56,10 +53,7 @@ mod tests {
     fn names_the_day_only_if_it_is_another() {
         let now = mk_time("2026-02-24T12:45:09Z");
         assert_eq!(clock(mk_time("2026-02-24T00:00:01Z"), now), "00:00:01Z");
-        assert_eq!(
-            clock(mk_time("2026-02-23T23:59:59Z"), now),
-            "2026-02-23 23:59:59Z"
-        );
+        assert_eq!(clock(mk_time("2026-02-23T23:59:59Z"), now), "2026-02-23 23:59:59Z");
     }
 
     #[test]

@@ -23,11 +23,7 @@ pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) 
     let columns = Columns::of(why, screen);
     match &why.winner {
         Some(winner) => text.push_str(&columns.line("chosen", winner)),
-        None => text.push_str(&labelled(
-            "chosen",
-            "nothing: no status contributes",
-            screen,
-        )),
+        None => text.push_str(&labelled("chosen", "nothing: no status contributes", screen)),
     }
     if !why.rule.is_empty() {
         text.push_str(&labelled("", &format!("rule: {}", why.rule), screen));
@@ -39,22 +35,12 @@ pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) 
     let listed = i32::try_from(why.beaten.len()).unwrap_or(i32::MAX);
     if listed < why.beaten_count {
         let label = if listed == 0 { "beaten" } else { "" };
-        let more = format!(
-            "and {} more; --limit N lists them",
-            why.beaten_count - listed
-        );
+        let more = format!("and {} more; --limit N lists them", why.beaten_count - listed);
         text.push_str(&labelled(label, &more, screen));
     }
     if 0 < why.silent_count {
-        let what = if why.silent_count == 1 {
-            "status"
-        } else {
-            "statuses"
-        };
-        let silent = format!(
-            "{} {what} of lost units, kept but not counted",
-            why.silent_count
-        );
+        let what = if why.silent_count == 1 { "status" } else { "statuses" };
+        let silent = format!("{} {what} of lost units, kept but not counted", why.silent_count);
         text.push_str(&labelled("silent", &silent, screen));
     }
     if let Some(winner) = &why.winner {
@@ -78,11 +64,7 @@ fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> St
         let age = span::short(time::age(since, now));
         format!(" since {} ({age})", time::clock(since, now))
     });
-    let by = if status.leader_set {
-        ", as its leader set it"
-    } else {
-        ""
-    };
+    let by = if status.leader_set { ", as its leader set it" } else { "" };
     format!("{} is {level}{since}{by}\n", application.name)
 }
 
@@ -126,11 +108,7 @@ impl Columns {
 /// `api/1 database`, `api/0* -`, `api (application)`.
 fn who(contribution: &Contribution) -> String {
     let status = contribution.r#ref.clone().unwrap_or_default();
-    let unit = if status.unit.is_empty() {
-        "(application)"
-    } else {
-        &status.unit
-    };
+    let unit = if status.unit.is_empty() { "(application)" } else { &status.unit };
     let leader = if contribution.leader { "*" } else { "" };
     let component = match (status.component.as_str(), status.key.as_str()) {
         ("", "") => "-".to_string(),
@@ -199,12 +177,7 @@ mod tests {
             winner: Some(Contribution {
                 action: "juju integrate api postgresql".into(),
                 check: "the database relation has a URL".into(),
-                ..mk_contribution(
-                    "api/1",
-                    "database",
-                    Level::Blocked,
-                    "add a database relation",
-                )
+                ..mk_contribution("api/1", "database", Level::Blocked, "add a database relation")
             }),
             rule: "highest level; ties: priority, leader, unit number".into(),
             beaten: vec![
@@ -213,10 +186,7 @@ mod tests {
                     beaten_by: "lower level".into(),
                     ..mk_contribution("api/2", "", Level::Unknown, "no report for 6m")
                 },
-                Contribution {
-                    leader: true,
-                    ..mk_contribution("api/0", "", Level::Active, "")
-                },
+                Contribution { leader: true, ..mk_contribution("api/0", "", Level::Active, "") },
             ],
             beaten_count: 5,
             silent_count: 1,
@@ -242,10 +212,7 @@ api is blocked since 12:41:02Z (4m)
 
     #[test]
     fn a_narrow_terminal_cuts_messages_and_not_the_action() {
-        let screen = Screen {
-            width: Some(50),
-            color: true,
-        };
+        let screen = Screen { width: Some(50), color: true };
         let now = mk_time("2026-02-25T12:45:09Z");
         let text = render(&mk_why(), now, screen);
         let lines: Vec<&str> = text.lines().collect();
@@ -257,10 +224,7 @@ api is blocked since 12:41:02Z (4m)
                 "           rule: highest level; ties: priority, l…",
             ]
         );
-        assert_eq!(
-            lines.last(),
-            Some(&"  action   juju integrate api postgresql")
-        );
+        assert_eq!(lines.last(), Some(&"  action   juju integrate api postgresql"));
     }
 
     #[test]

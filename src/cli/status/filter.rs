@@ -154,10 +154,7 @@ mod tests {
             (&["pod/pod-x1"], "pod(pod-x1)"),
             (&["blocked"], "api(api/1)"),
             (&["waiting"], "set()"),
-            (
-                &["active", "api"],
-                "api(api/0,api/1) pod(pod-x1) set(set/0)",
-            ),
+            (&["active", "api"], "api(api/0,api/1) pod(pod-x1) set(set/0)"),
         ] {
             assert_eq!(shown(words), (expected.to_string(), vec![]), "{words:?}");
         }
@@ -176,10 +173,7 @@ mod tests {
             let words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
             Filter::parse(&words).expect("a filter").names()
         };
-        assert_eq!(
-            names(&["web/0", "api", "web/1"]),
-            Some(vec!["api".into(), "web".into()])
-        );
+        assert_eq!(names(&["web/0", "api", "web/1"]), Some(vec!["api".into(), "web".into()]));
         assert_eq!(names(&["web", "blocked"]), None);
         assert_eq!(names(&[]), None);
     }

@@ -71,20 +71,13 @@ pub async fn view(
         return Ok(None);
     };
     units.sort_by(|a, b| natural::compare(&a.name, &b.name));
-    let asks = application
-        .status
-        .as_ref()
-        .is_some_and(|s| 0 < s.action_count);
+    let asks = application.status.as_ref().is_some_and(|s| 0 < s.action_count);
     let statuses = if wide || asks {
         unless_gone(client.list_statuses(namespace, name, revision).await)?.unwrap_or_default()
     } else {
         Vec::new()
     };
-    Ok(Some(ApplicationView {
-        application,
-        units,
-        statuses,
-    }))
+    Ok(Some(ApplicationView { application, units, statuses }))
 }
 
 fn unless_gone<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {

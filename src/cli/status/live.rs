@@ -160,11 +160,7 @@ fn frame(text: &str, height: usize, screen: Screen) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut frame = String::from("\x1b[H");
     let fits = lines.len() < height;
-    let shown = if fits {
-        lines.len()
-    } else {
-        height.saturating_sub(2)
-    };
+    let shown = if fits { lines.len() } else { height.saturating_sub(2) };
     for line in &lines[..shown] {
         frame.push_str(&format!("{line}\x1b[K\n"));
     }

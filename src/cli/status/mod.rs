@@ -51,10 +51,7 @@ impl Query {
         View {
             server: client.url().to_string(),
             namespace: (self.namespace != "-").then(|| self.namespace.clone()),
-            applications: applications
-                .into_iter()
-                .filter_map(|a| self.filter.apply(a))
-                .collect(),
+            applications: applications.into_iter().filter_map(|a| self.filter.apply(a)).collect(),
         }
     }
 
@@ -67,11 +64,7 @@ impl Query {
 /// Shows once, or stays.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let query = Query {
-        namespace: if args.all_namespaces {
-            "-".to_string()
-        } else {
-            context.namespace()
-        },
+        namespace: if args.all_namespaces { "-".to_string() } else { context.namespace() },
         filter: Filter::parse(&args.filters)?,
         output: context.output,
     };
@@ -86,10 +79,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     show(&view, &query)?;
     let missing = query.filter.missing(&view);
     for name in &missing {
-        say(&format!(
-            "error: there is no {name} in namespace {}",
-            query.namespace
-        ));
+        say(&format!("error: there is no {name} in namespace {}", query.namespace));
     }
     if view.applications.is_empty() && missing.is_empty() {
         say(&nothing_there(context, &query));
@@ -131,11 +121,8 @@ fn value(view: &View) -> anyhow::Result<Value> {
     let mut applications = Vec::new();
     for shown in &view.applications {
         let mut application = json::from_message(&shown.application, "Application")?;
-        let units: anyhow::Result<Vec<Value>> = shown
-            .units
-            .iter()
-            .map(|unit| json::from_message(unit, "Unit"))
-            .collect();
+        let units: anyhow::Result<Vec<Value>> =
+            shown.units.iter().map(|unit| json::from_message(unit, "Unit")).collect();
         application["units"] = Value::Array(units?);
         applications.push(application);
     }
@@ -153,24 +140,14 @@ mod tests {
     fn json_has_units_under_their_application() {
         let view = View {
             applications: vec![ApplicationView {
-                application: Application {
-                    name: "web".into(),
-                    ..Application::default()
-                },
-                units: vec![Unit {
-                    name: "web/0".into(),
-                    level: 3,
-                    ..Unit::default()
-                }],
+                application: Application { name: "web".into(), ..Application::default() },
+                units: vec![Unit { name: "web/0".into(), level: 3, ..Unit::default() }],
                 ..ApplicationView::default()
             }],
             ..View::default()
         };
         let value = value(&view).expect("json");
         assert_eq!(value["applications"][0]["name"], "web");
-        assert_eq!(
-            value["applications"][0]["units"][0]["level"],
-            "LEVEL_ACTIVE"
-        );
+        assert_eq!(value["applications"][0]["units"][0]["level"], "LEVEL_ACTIVE");
     }
 }

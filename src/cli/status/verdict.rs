@@ -11,26 +11,17 @@ use crate::proto::v1::Level;
 pub fn of(view: &View) -> Exit {
     let worst = |exits: &[Exit]| {
         let order = [Exit::Error, Exit::Blocked, Exit::Unknown, Exit::Busy];
-        order
-            .into_iter()
-            .find(|exit| exits.contains(exit))
-            .unwrap_or(Exit::Ok)
+        order.into_iter().find(|exit| exits.contains(exit)).unwrap_or(Exit::Ok)
     };
     if view.applications.is_empty() {
         return Exit::Unknown;
     }
-    let exits = view
-        .applications
-        .iter()
-        .map(|a| of_application(&a.application));
+    let exits = view.applications.iter().map(|a| of_application(&a.application));
     worst(&exits.collect::<Vec<_>>())
 }
 
 fn of_application(application: &Application) -> Exit {
-    let silent = application
-        .status
-        .as_ref()
-        .is_some_and(|s| 0 < s.stale_units + s.lost_units);
+    let silent = application.status.as_ref().is_some_and(|s| 0 < s.stale_units + s.lost_units);
     match level_of(application) {
         Level::Error => Exit::Error,
         Level::Blocked => Exit::Blocked,
@@ -61,10 +52,7 @@ mod tests {
             },
             ..ApplicationView::default()
         };
-        of(&View {
-            applications: levels.iter().map(mk).collect(),
-            ..View::default()
-        })
+        of(&View { applications: levels.iter().map(mk).collect(), ..View::default() })
     }
 
     #[test]

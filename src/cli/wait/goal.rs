@@ -59,10 +59,7 @@ impl Progress {
     pub fn new(goal: Goal, applications: &[String]) -> Progress {
         Progress {
             goal,
-            seen: applications
-                .iter()
-                .map(|name| (name.clone(), None))
-                .collect(),
+            seen: applications.iter().map(|name| (name.clone(), None)).collect(),
             current: false,
             met_since: None,
         }
@@ -117,8 +114,7 @@ impl Progress {
 
     fn is_met(&self) -> bool {
         let reached = |seen: &Option<Seen>| {
-            seen.as_ref()
-                .is_some_and(|s| self.goal.levels.contains(&s.level))
+            seen.as_ref().is_some_and(|s| self.goal.levels.contains(&s.level))
         };
         self.current
             && if self.goal.any {
@@ -131,8 +127,7 @@ impl Progress {
     /// With `any` the goal is lost only when no application is left that could reach it.
     fn failed(&self) -> Option<String> {
         let mut failed = self.seen.iter().filter(|(_, seen)| {
-            seen.as_ref()
-                .is_some_and(|s| self.goal.fail_on.contains(&s.level))
+            seen.as_ref().is_some_and(|s| self.goal.fail_on.contains(&s.level))
         });
         let first = failed.next()?.0.clone();
         (!self.goal.any || failed.count() + 1 == self.seen.len()).then_some(first)
@@ -141,8 +136,7 @@ impl Progress {
     /// `web waiting: for db; db not there yet`: what the wait still lacks, or all if nothing.
     pub fn describe(&self) -> String {
         let lacks = |seen: &Option<Seen>| {
-            seen.as_ref()
-                .is_none_or(|s| !self.goal.levels.contains(&s.level))
+            seen.as_ref().is_none_or(|s| !self.goal.levels.contains(&s.level))
         };
         let all = !self.seen.values().any(lacks);
         let words: Vec<String> = self
@@ -205,10 +199,7 @@ mod tests {
 
     fn mk_disconnected() -> Event {
         Event::Disconnected {
-            error: Error::Unreachable {
-                url: "http://h:1".into(),
-                detail: "gone".into(),
-            },
+            error: Error::Unreachable { url: "http://h:1".into(), detail: "gone".into() },
             pause: Duration::ZERO,
         }
     }
@@ -241,10 +232,7 @@ mod tests {
         let events = [mk_upsert("db", Level::Active)];
         assert_eq!(take(&mut progress, now, &events), Standing::Met);
         let events = [mk_upsert("db", Level::Error)];
-        assert_eq!(
-            take(&mut progress, now, &events),
-            Standing::Unmet("db".into())
-        );
+        assert_eq!(take(&mut progress, now, &events), Standing::Unmet("db".into()));
     }
 
     #[test]
@@ -252,16 +240,10 @@ mod tests {
         let (mut progress, start) = (mk_progress(true, &[], 5), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let events = [mk_upsert("web", Level::Active), Event::Current];
-        assert_eq!(
-            take(&mut progress, at(0), &events),
-            Standing::Holding(at(5))
-        );
+        assert_eq!(take(&mut progress, at(0), &events), Standing::Holding(at(5)));
         take(&mut progress, at(3), &[mk_upsert("web", Level::Waiting)]);
         let events = [mk_upsert("web", Level::Active)];
-        assert_eq!(
-            take(&mut progress, at(4), &events),
-            Standing::Holding(at(9))
-        );
+        assert_eq!(take(&mut progress, at(4), &events), Standing::Holding(at(9)));
         assert_eq!(progress.standing(at(9)), Standing::Met);
     }
 
@@ -269,19 +251,9 @@ mod tests {
     fn a_lost_connection_starts_the_holding_anew() {
         let (mut progress, start) = (mk_progress(true, &[], 5), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        take(
-            &mut progress,
-            at(0),
-            &[mk_upsert("web", Level::Active), Event::Current],
-        );
-        assert_eq!(
-            take(&mut progress, at(4), &[mk_disconnected()]),
-            Standing::Pending
-        );
-        assert_eq!(
-            take(&mut progress, at(8), &[Event::Current]),
-            Standing::Holding(at(13))
-        );
+        take(&mut progress, at(0), &[mk_upsert("web", Level::Active), Event::Current]);
+        assert_eq!(take(&mut progress, at(4), &[mk_disconnected()]), Standing::Pending);
+        assert_eq!(take(&mut progress, at(8), &[Event::Current]), Standing::Holding(at(13)));
     }
 
     #[test]
@@ -289,10 +261,7 @@ mod tests {
         let (mut progress, now) = (mk_progress(false, &[Level::Blocked], 0), Instant::now());
         let events = [mk_upsert("web", Level::Blocked)];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);
-        assert_eq!(
-            take(&mut progress, now, &[Event::Current]),
-            Standing::Unmet("web".into())
-        );
+        assert_eq!(take(&mut progress, now, &[Event::Current]), Standing::Unmet("web".into()));
         assert_eq!(progress.describe_one("web"), "web blocked: so");
     }
 }

@@ -36,12 +36,7 @@ pub struct Args {
     #[arg(value_name = "APP", required = true)]
     applications: Vec<String>,
     /// The level to wait for, or several
-    #[arg(
-        long = "for",
-        value_enum,
-        value_delimiter = ',',
-        value_name = "LEVEL,..."
-    )]
+    #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
     #[arg(default_value = "active")]
     levels: Vec<LevelWord>,
     /// Give up after this long, with exit code 124
@@ -126,17 +121,11 @@ impl Wait {
             Standing::Met => (Exit::Ok, self.progress.describe()),
             Standing::Unmet(name) => {
                 let seen = self.progress.describe_one(name);
-                (
-                    Exit::Unmet,
-                    format!("error: the wait cannot be met any more: {seen}"),
-                )
+                (Exit::Unmet, format!("error: the wait cannot be met any more: {seen}"))
             }
             _ if self.deadline.is_some_and(|deadline| deadline <= now) => {
                 let (after, seen) = (span::exact(self.line.timeout), self.progress.describe());
-                (
-                    Exit::TimedOut,
-                    format!("error: timed out after {after}: {seen}"),
-                )
+                (Exit::TimedOut, format!("error: timed out after {after}: {seen}"))
             }
             _ => return None,
         };
@@ -156,12 +145,7 @@ struct Line {
 
 impl Line {
     fn new(started: Instant, timeout: Duration) -> Line {
-        Line {
-            is_terminal: io::stderr().is_terminal(),
-            last: String::new(),
-            started,
-            timeout,
-        }
+        Line { is_terminal: io::stderr().is_terminal(), last: String::new(), started, timeout }
     }
 
     /// Rewrites the line; without a terminal there is none.
@@ -196,11 +180,7 @@ impl Line {
 /// The times come first: a long message is cut, they are not.
 fn progress(words: &str, elapsed: Duration, timeout: Duration) -> String {
     let left = span::exact(timeout.saturating_sub(elapsed));
-    format!(
-        "{} ({left} left)  {}",
-        span::exact(elapsed),
-        one_line(words)
-    )
+    format!("{} ({left} left)  {}", span::exact(elapsed), one_line(words))
 }
 
 #[cfg(test)]
@@ -209,11 +189,8 @@ mod tests {
 
     #[test]
     fn the_line_shows_level_elapsed_and_left() {
-        let text = progress(
-            "web waiting: for\ndb",
-            Duration::from_secs(12),
-            Duration::from_secs(600),
-        );
+        let text =
+            progress("web waiting: for\ndb", Duration::from_secs(12), Duration::from_secs(600));
         assert_eq!(text, "12s (9m48s left)  web waiting: for db");
     }
 }

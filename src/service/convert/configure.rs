@@ -10,13 +10,8 @@ use crate::proto::v1;
 use crate::service::code::Reason;
 
 /// The fields of a configuration that can be named in a mask.
-const CONFIG_FIELDS: [&str; 5] = [
-    "policy",
-    "lost_units",
-    "ttls",
-    "serving_levels",
-    "external_leader",
-];
+const CONFIG_FIELDS: [&str; 5] =
+    ["policy", "lost_units", "ttls", "serving_levels", "external_leader"];
 
 /// `ConfigureApplication`: a field that is named and absent goes back to its default.
 pub fn config_patch(
@@ -27,41 +22,26 @@ pub fn config_patch(
     let present = [
         ("policy", config.policy.is_some()),
         ("lost_units", config.lost_units != 0),
-        (
-            "ttls.default_ttl",
-            config.ttls.is_some_and(|t| t.default_ttl.is_some()),
-        ),
-        (
-            "ttls.lost_after",
-            config.ttls.is_some_and(|t| t.lost_after.is_some()),
-        ),
+        ("ttls.default_ttl", config.ttls.is_some_and(|t| t.default_ttl.is_some())),
+        ("ttls.lost_after", config.ttls.is_some_and(|t| t.lost_after.is_some())),
         ("serving_levels", !config.serving_levels.is_empty()),
         ("external_leader", config.external_leader.is_some()),
     ];
     let paths: Vec<&str> = match mask {
         Some(mask) => mask.paths.iter().map(String::as_str).collect(),
-        None => present
-            .iter()
-            .filter(|(_, present)| *present)
-            .map(|(path, _)| *path)
-            .collect(),
+        None => present.iter().filter(|(_, present)| *present).map(|(path, _)| *path).collect(),
     };
     let known = |path: &str| {
         path == "*" || CONFIG_FIELDS.contains(&path) || present.iter().any(|(p, _)| *p == path)
     };
     if let Some(path) = paths.iter().find(|path| !known(path)) {
-        let text = format!(
-            "names {path:?}; known are {}, and *",
-            CONFIG_FIELDS.join(", ")
-        );
+        let text = format!("names {path:?}; known are {}, and *", CONFIG_FIELDS.join(", "));
         fields.note("update_mask", Reason::InvalidValue, text);
         return None;
     }
     let named = |path: &str| {
         let parent = path.split('.').next().unwrap_or(path);
-        paths
-            .iter()
-            .any(|p| *p == "*" || *p == path || *p == parent)
+        paths.iter().any(|p| *p == "*" || *p == path || *p == parent)
     };
     let outer = std::mem::replace(&mut fields.within, "config.".to_string());
     let patch = config_fields(fields, config, named);
@@ -86,31 +66,20 @@ fn config_fields(
         Ok(v1::LostUnits::Waiting) => Some(LostUnits::Waiting),
         Ok(v1::LostUnits::Blocked) => Some(LostUnits::Blocked),
         Err(_) => {
-            fields.note(
-                "lost_units",
-                Reason::InvalidValue,
-                "is none of the enum LostUnits",
-            );
+            fields.note("lost_units", Reason::InvalidValue, "is none of the enum LostUnits");
             None
         }
     };
     let no_ttl = |ttl: &prost_types::Duration| ttl.seconds == 0 && ttl.nanos == 0;
     let given = ttls.default_ttl.as_ref().filter(|ttl| !no_ttl(ttl));
     let default_ttl = fields.duration("ttls.default_ttl", given, TTL_MIN, TTL_MAX);
-    let lost_after = fields.duration(
-        "ttls.lost_after",
-        ttls.lost_after.as_ref(),
-        TTL_MIN,
-        TTL_MAX,
-    );
+    let lost_after = fields.duration("ttls.lost_after", ttls.lost_after.as_ref(), TTL_MIN, TTL_MAX);
     let serving_levels = match config.serving_levels.as_slice() {
         [] => Some(default.serving_levels),
         given => levels(fields, given).map(|levels| levels.into_iter().collect()),
     };
     let external_leader = match &config.external_leader {
-        Some(leader) => fields
-            .unit_or_application("external_leader.unit", &leader.unit)
-            .map(Some),
+        Some(leader) => fields.unit_or_application("external_leader.unit", &leader.unit).map(Some),
         None => Some(None),
     };
     Some(ConfigPatch {
@@ -137,11 +106,8 @@ fn policy(fields: &mut Fields, given: &v1::Policy) -> Option<Policy> {
             return None;
         }
     }
-    let order: Option<Vec<Level>> = given
-        .order
-        .iter()
-        .map(|level| fields.level("policy.order", *level))
-        .collect();
+    let order: Option<Vec<Level>> =
+        given.order.iter().map(|level| fields.level("policy.order", *level)).collect();
     let order = order?;
     let distinct: BTreeSet<Level> = order.iter().copied().collect();
     match <[Level; LEVELS]>::try_from(order) {

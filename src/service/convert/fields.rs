@@ -30,11 +30,7 @@ impl Fields {
 
     pub(super) fn note(&mut self, field: &str, reason: Reason, description: impl Into<String>) {
         let field = format!("{}{field}", self.within);
-        self.violations.push(Violation {
-            field,
-            reason,
-            description: description.into(),
-        });
+        self.violations.push(Violation { field, reason, description: description.into() });
     }
 
     fn name<T>(&mut self, field: &str, read: Result<T, NameError>) -> Option<T> {
@@ -176,18 +172,12 @@ impl Fields {
             return Some(None);
         };
         let seconds = u64::try_from(given.seconds).ok();
-        let nanos = u64::try_from(given.nanos)
-            .ok()
-            .filter(|n| *n < 1_000_000_000);
+        let nanos = u64::try_from(given.nanos).ok().filter(|n| *n < 1_000_000_000);
         // The year 9999, as google.protobuf.Timestamp says.
         match seconds.filter(|s| *s < 253_402_300_800).zip(nanos) {
             Some((seconds, nanos)) => Some(Some(Timestamp(seconds * 1000 + nanos / 1_000_000))),
             None => {
-                self.note(
-                    field,
-                    Reason::InvalidValue,
-                    "is not between the years 1970 and 9999",
-                );
+                self.note(field, Reason::InvalidValue, "is not between the years 1970 and 9999");
                 None
             }
         }
@@ -212,12 +202,7 @@ impl Fields {
             self.note("labels", Reason::InvalidValue, text);
             return None;
         }
-        Some(
-            labels
-                .iter()
-                .map(|(k, v)| (k.as_str().into(), v.as_str().into()))
-                .collect(),
-        )
+        Some(labels.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect())
     }
 }
 
@@ -235,9 +220,7 @@ fn from_level(level: v1::Level) -> Level {
 
 /// Levels of a filter.
 pub fn levels(fields: &mut Fields, levels: &[i32]) -> Option<BTreeSet<Level>> {
-    let read: Vec<Option<Level>> = levels
-        .iter()
-        .map(|level| fields.level("levels", *level))
-        .collect();
+    let read: Vec<Option<Level>> =
+        levels.iter().map(|level| fields.level("levels", *level)).collect();
     read.into_iter().collect()
 }

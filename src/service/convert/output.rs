@@ -131,37 +131,24 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
     v1::ApplicationConfig {
         policy: Some(v1::Policy {
             name: config.policy.name().to_string(),
-            order: config
-                .policy
-                .order()
-                .into_iter()
-                .map(|l| level(l) as i32)
-                .collect(),
+            order: config.policy.order().into_iter().map(|l| level(l) as i32).collect(),
         }),
         lost_units: lost_units as i32,
         ttls: Some(v1::Ttls {
             default_ttl: config.default_ttl.map(duration),
             lost_after: Some(duration(config.lost_after)),
         }),
-        serving_levels: config
-            .serving_levels
-            .iter()
-            .map(|l| level(*l) as i32)
-            .collect(),
+        serving_levels: config.serving_levels.iter().map(|l| level(*l) as i32).collect(),
         external_leader: config
             .external_leader
             .as_ref()
-            .map(|unit| v1::ExternalLeader {
-                unit: unit.to_string(),
-            }),
+            .map(|unit| v1::ExternalLeader { unit: unit.to_string() }),
     }
 }
 
 /// A status as it is kept.
 pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusRecord {
-    let lost = state
-        .unit(&key.unit)
-        .is_some_and(|u| u.lost_since.is_some());
+    let lost = state.unit(&key.unit).is_some_and(|u| u.lost_since.is_some());
     let terminal = matches!(status.report.level, Level::Error | Level::Terminated);
     let fresh = match (lost, status.stale) {
         (true, _) => Freshness::Lost,
@@ -197,9 +184,7 @@ fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
         action: report.action.to_string(),
         priority: report.priority,
         precedence: report.precedence,
-        labels: labels
-            .map(|(k, v)| (k.to_string(), v.to_string()))
-            .collect(),
+        labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         observe_time: status.observe_time.map(timestamp),
         ttl: report.ttl.map(duration),
     }
@@ -213,9 +198,7 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
         incarnation: unit.incarnation,
         freshness: freshness(unit.freshness()) as i32,
         level: level(strongest.as_ref().map_or(Level::Unknown, |c| c.rank.level)) as i32,
-        message: strongest
-            .as_ref()
-            .map_or_else(String::new, |c| c.words.message.to_string()),
+        message: strongest.as_ref().map_or_else(String::new, |c| c.words.message.to_string()),
         leader: state.head().leader() == Some(name),
         connected: false,
         last_seen_time: Some(timestamp(unit.last_seen)),

@@ -35,9 +35,7 @@ pub struct PageToken {
 impl PageToken {
     /// For the call and the fields of the request that decide what the list is.
     pub fn of(call: &str, fields: &[&str]) -> PageToken {
-        PageToken {
-            asked: format!("{call}\0{}", fields.join("\0")),
-        }
+        PageToken { asked: format!("{call}\0{}", fields.join("\0")) }
     }
 
     /// The place that a token names; `None` at the start.
@@ -45,9 +43,7 @@ impl PageToken {
         if token.is_empty() {
             return Ok(None);
         }
-        let bytes = URL_SAFE_NO_PAD
-            .decode(token)
-            .map_err(|_| Problem::page_token())?;
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| Problem::page_token())?;
         let (check, place): (u32, T) =
             rmp_serde::from_slice(&bytes).map_err(|_| Problem::page_token())?;
         match check == crc32fast::hash(self.asked.as_bytes()) {
@@ -76,10 +72,7 @@ mod tests {
         let mine = PageToken::of("ListUnits", &["default", "web"]);
         let other = PageToken::of("ListUnits", &["default", "api"]);
         let token = mine.write(Some(&"web/3".to_string()));
-        assert_eq!(
-            mine.read::<String>(&token).unwrap().as_deref(),
-            Some("web/3")
-        );
+        assert_eq!(mine.read::<String>(&token).unwrap().as_deref(), Some("web/3"));
         assert!(other.read::<String>(&token).is_err());
         assert!(mine.read::<String>("rubbish").is_err());
         assert!(mine.read::<String>("").unwrap().is_none());

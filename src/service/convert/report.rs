@@ -20,11 +20,7 @@ fn new_status(
     status: Option<&v1::StatusReport>,
 ) -> Option<(Option<Kind>, NewStatus)> {
     let Some(given) = status else {
-        fields.note(
-            within.trim_end_matches('.'),
-            Reason::MissingField,
-            "is required",
-        );
+        fields.note(within.trim_end_matches('.'), Reason::MissingField, "is required");
         return None;
     };
     let outer = std::mem::replace(&mut fields.within, within.to_string());
@@ -81,11 +77,7 @@ pub fn report(fields: &mut Fields, request: &v1::ReportStatusRequest) -> Option<
     let speaker = speaker(fields, &request.unit, request.incarnation);
     let status = new_status(fields, "status.", request.status.as_ref());
     let (kind, status) = status?;
-    Some(Command::Report(
-        speaker?,
-        kind.unwrap_or(Kind::Push),
-        status,
-    ))
+    Some(Command::Report(speaker?, kind.unwrap_or(Kind::Push), status))
 }
 
 /// `ReplaceStatuses`.
@@ -141,12 +133,7 @@ pub fn clear(fields: &mut Fields, request: &v1::ClearStatusRequest) -> Option<Co
     let component = part("component", &request.component);
     let key = part("key", &request.key);
     let kind = fields.kind(request.kind);
-    Some(Command::Clear {
-        speaker: speaker?,
-        component: component?,
-        key: key?,
-        kind: kind?,
-    })
+    Some(Command::Clear { speaker: speaker?, component: component?, key: key?, kind: kind? })
 }
 
 /// Who says to lead.

@@ -31,9 +31,7 @@ impl ObservedBody {
         self.call.finish(Code::Internal, None);
         self.inner = Body::empty();
         let mut trailers = HeaderMap::new();
-        status
-            .add_header(&mut trailers)
-            .expect("a short ASCII message is a header value");
+        status.add_header(&mut trailers).expect("a short ASCII message is a header value");
         Frame::trailers(trailers)
     }
 }

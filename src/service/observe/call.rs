@@ -73,13 +73,7 @@ impl Call {
         if method.is_streaming {
             method.metrics.stream_opened();
         }
-        Self {
-            method,
-            span,
-            started,
-            deadline,
-            finished: false,
-        }
+        Self { method, span, started, deadline, finished: false }
     }
 
     pub(super) fn span(&self) -> &Span {
@@ -102,14 +96,10 @@ impl Call {
 
     /// The status of the call is known: at its end, in these headers or trailers.
     pub(super) fn ended(&mut self, trailers: &HeaderMap) {
-        let code = trailers
-            .get("grpc-status")
-            .map(|value| Code::from_bytes(value.as_bytes()));
+        let code = trailers.get("grpc-status").map(|value| Code::from_bytes(value.as_bytes()));
         let code = code.unwrap_or(Code::Unknown);
         // Decoding the message takes a copy of all trailers, so only where it is logged.
-        let status = self
-            .is_server_error(code)
-            .then(|| Status::from_header_map(trailers));
+        let status = self.is_server_error(code).then(|| Status::from_header_map(trailers));
         self.finish(code, status.flatten().as_ref());
     }
 
@@ -138,9 +128,7 @@ impl Call {
         if self.method.is_streaming {
             self.method.metrics.stream_finished(code, server_error);
         } else {
-            self.method
-                .metrics
-                .call_finished(code, server_error, elapsed);
+            self.method.metrics.call_finished(code, server_error, elapsed);
         }
         let code = code_name(code);
         self.span.record("rpc.response.status_code", code);
@@ -148,8 +136,7 @@ impl Call {
             self.span.record("error.type", code);
             self.span.record("otel.status_code", "ERROR");
         }
-        self.span
-            .in_scope(|| self.log(code, server_error, status, elapsed));
+        self.span.in_scope(|| self.log(code, server_error, status, elapsed));
         // Whatever still holds the body does not hold the span.
         self.span = Span::none();
     }
@@ -197,14 +184,7 @@ impl Drop for Call {
         let now = Instant::now();
         let is_past = |deadline: Deadline| now + CLOCK_SLACK >= deadline.0;
         let in_time = !self.deadline.is_some_and(is_past);
-        self.finish(
-            if in_time {
-                Code::Cancelled
-            } else {
-                Code::DeadlineExceeded
-            },
-            None,
-        );
+        self.finish(if in_time { Code::Cancelled } else { Code::DeadlineExceeded }, None);
     }
 }
 
@@ -219,11 +199,7 @@ fn join_trace(span: &Span, headers: &HeaderMap) {
     }
     let context = span.context();
     let own = context.span().span_context().clone();
-    let trace_id = if own.is_valid() {
-        own.trace_id()
-    } else {
-        remote_id
-    };
+    let trace_id = if own.is_valid() { own.trace_id() } else { remote_id };
     if trace_id != opentelemetry::TraceId::INVALID {
         span.record("trace_id", tracing::field::display(trace_id));
     }

@@ -45,10 +45,7 @@ impl Methods {
             is_quiet: false,
             metrics: metrics.rpc_method(OTHER_METHOD),
         };
-        Self {
-            by_path,
-            other: Arc::new(other),
-        }
+        Self { by_path, other: Arc::new(other) }
     }
 
     pub(super) fn find(&self, path: &str) -> Arc<Method> {
@@ -85,39 +82,18 @@ mod tests {
         let methods = Methods::known(&Metrics::disabled());
         let cases = [
             ("bellwether.v1.ReportService/ReportStatus", false, false),
-            (
-                "bellwether.v1.ApplicationService/WatchApplications",
-                true,
-                false,
-            ),
+            ("bellwether.v1.ApplicationService/WatchApplications", true, false),
             ("grpc.health.v1.Health/Check", false, true),
             ("grpc.health.v1.Health/Watch", true, true),
-            (
-                "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-                true,
-                true,
-            ),
-            (
-                "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-                true,
-                true,
-            ),
+            ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", true, true),
+            ("grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", true, true),
         ];
         for (name, is_streaming, is_quiet) in cases {
             let method = methods.find(&format!("/{name}"));
             assert_eq!(method.name, name);
-            assert_eq!(
-                (method.is_streaming, method.is_quiet),
-                (is_streaming, is_quiet),
-                "{name}"
-            );
+            assert_eq!((method.is_streaming, method.is_quiet), (is_streaming, is_quiet), "{name}");
         }
-        for path in [
-            "/",
-            "",
-            "/bellwether.v1.ReportService/reportStatus",
-            "/x.Y/Z",
-        ] {
+        for path in ["/", "", "/bellwether.v1.ReportService/reportStatus", "/x.Y/Z"] {
             assert_eq!(methods.find(path).name, OTHER_METHOD, "{path}");
         }
     }

@@ -47,9 +47,7 @@ pub struct ObserveLayer {
 impl ObserveLayer {
     /// Knows the methods of `proto/` and of reflection; any other is counted as `_OTHER`.
     pub fn new(metrics: &Metrics) -> Self {
-        Self {
-            methods: Arc::new(Methods::known(metrics)),
-        }
+        Self { methods: Arc::new(Methods::known(metrics)) }
     }
 }
 
@@ -57,10 +55,7 @@ impl<S> Layer<S> for ObserveLayer {
     type Service = Observe<S>;
 
     fn layer(&self, inner: S) -> Observe<S> {
-        Observe {
-            inner,
-            methods: Arc::clone(&self.methods),
-        }
+        Observe { inner, methods: Arc::clone(&self.methods) }
     }
 }
 
@@ -110,9 +105,7 @@ where
 {
     let answered = match started {
         Ok(future) => {
-            let guarded = AssertUnwindSafe(future)
-                .catch_unwind()
-                .instrument(call.span().clone());
+            let guarded = AssertUnwindSafe(future).catch_unwind().instrument(call.span().clone());
             match call.deadline() {
                 // tonic would end the call as well, but as CANCELLED instead of what it is.
                 Some(Deadline(at)) => match tokio::time::timeout_at(at, guarded).await {

@@ -89,17 +89,11 @@ async fn mk_server() -> Fixture {
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
     let channel = Channel::from_shared(uri).unwrap().connect().await.unwrap();
-    Fixture {
-        telemetry,
-        client: HealthClient::new(channel.clone()),
-        channel,
-    }
+    Fixture { telemetry, client: HealthClient::new(channel.clone()), channel }
 }
 
 fn ask(service: &str) -> Request<HealthCheckRequest> {
-    Request::new(HealthCheckRequest {
-        service: service.into(),
-    })
+    Request::new(HealthCheckRequest { service: service.into() })
 }
 
 impl Fixture {
@@ -113,29 +107,16 @@ impl Fixture {
     /// Waits until the metrics have a line; what the client sees may come before the end.
     async fn expect_line(&self, line: &str) {
         let found = tokio::time::timeout(Duration::from_secs(10), async {
-            while !self
-                .telemetry
-                .prometheus_text()
-                .lines()
-                .any(|each| each == line)
-            {
+            while !self.telemetry.prometheus_text().lines().any(|each| each == line) {
                 tokio::task::yield_now().await;
             }
         });
         let in_time = found.await.is_ok();
-        assert!(
-            in_time,
-            "no line {line}\n{}",
-            self.telemetry.prometheus_text()
-        );
+        assert!(in_time, "no line {line}\n{}", self.telemetry.prometheus_text());
     }
 
     async fn expect_calls(&self, method: &str, code: &str, is_server_error: bool, count: u64) {
-        let error = if is_server_error {
-            format!("error_type=\"{code}\",")
-        } else {
-            String::new()
-        };
+        let error = if is_server_error { format!("error_type=\"{code}\",") } else { String::new() };
         self.expect_line(&format!(
             "rpc_server_call_duration_seconds_count{{{error}rpc_method=\"{method}\",\
              rpc_response_status_code=\"{code}\",rpc_system_name=\"grpc\"}} {count}"
@@ -168,9 +149,7 @@ async fn methods_that_do_not_exist_are_one_series() {
         let answer = grpc.unary(ask(""), path.parse().unwrap(), codec).await;
         assert_eq!(answer.unwrap_err().code(), Code::Unimplemented, "{path}");
     }
-    server
-        .expect_calls("_OTHER", "UNIMPLEMENTED", true, 2)
-        .await;
+    server.expect_calls("_OTHER", "UNIMPLEMENTED", true, 2).await;
 }
 
 #[tokio::test]
@@ -183,12 +162,7 @@ async fn a_panic_is_internal_and_the_connection_lives() {
     assert_eq!(server.check("panic").await, Code::Internal);
     server.expect_calls(CHECK, "INTERNAL", true, 1).await;
 
-    let mut broken = server
-        .client
-        .watch(ask("panic"))
-        .await
-        .unwrap()
-        .into_inner();
+    let mut broken = server.client.watch(ask("panic")).await.unwrap().into_inner();
     // The message before it is lost with the buffer that it was in.
     assert_eq!(broken.message().await.unwrap_err().code(), Code::Internal);
 
@@ -217,12 +191,7 @@ async fn streams_are_counted_apart() {
     drop(held);
     server.expect_line(&finished("CANCELLED")).await;
     server.expect_line(&open(0)).await;
-    assert!(
-        !server
-            .telemetry
-            .prometheus_text()
-            .contains("rpc_server_call_duration_seconds")
-    );
+    assert!(!server.telemetry.prometheus_text().contains("rpc_server_call_duration_seconds"));
 }
 
 #[tokio::test]
@@ -242,19 +211,14 @@ async fn the_deadline_of_the_caller_ends_calls_and_reaches_streams() {
     let mut request = ask("never");
     request.set_timeout(Duration::from_millis(20));
     assert!(server.client.check(request).await.is_err());
-    server
-        .expect_calls(CHECK, "DEADLINE_EXCEEDED", false, 1)
-        .await;
+    server.expect_calls(CHECK, "DEADLINE_EXCEEDED", false, 1).await;
 
     let mut request = ask("");
     request.set_timeout(Duration::from_millis(200));
     let mut stream = server.client.watch(request).await.unwrap().into_inner();
     assert!(stream.message().await.unwrap().is_some());
     let end = stream.message().await.unwrap_err();
-    assert_eq!(
-        (end.code(), end.message()),
-        (Code::DeadlineExceeded, "the handler kept it")
-    );
+    assert_eq!((end.code(), end.message()), (Code::DeadlineExceeded, "the handler kept it"));
 }
 
 /// Keeps what is exported.
@@ -273,27 +237,18 @@ impl SpanExporter for Kept {
 #[test]
 fn the_span_of_the_caller_is_the_parent() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "service::observe::tests::parent_of_span",
-            "--ignored",
-        ])
+        .args(["--exact", "service::observe::tests::parent_of_span", "--ignored"])
         .output()
         .unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && stdout.contains("1 passed"),
-        "{stdout}"
-    );
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
 }
 
 #[tokio::test]
 #[ignore = "only in a process of its own: the test above runs it"]
 async fn parent_of_span() {
     let kept = Kept::default();
-    let provider = SdkTracerProvider::builder()
-        .with_simple_exporter(kept.clone())
-        .build();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(kept.clone()).build();
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
     // The runtime of this test has this thread only, so that the server sees the subscriber too.
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
@@ -302,27 +257,16 @@ async fn parent_of_span() {
     let mut server = mk_server().await;
     let mut request = ask("internal");
     let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    request
-        .metadata_mut()
-        .insert("traceparent", traceparent.parse().unwrap());
+    request.metadata_mut().insert("traceparent", traceparent.parse().unwrap());
     assert!(server.client.check(request).await.is_err());
     server.expect_calls(CHECK, "INTERNAL", true, 1).await;
 
     let spans = kept.0.lock().unwrap().clone();
-    let span = spans
-        .iter()
-        .find(|span| span.name == CHECK)
-        .expect("no span for the call");
-    assert_eq!(
-        span.span_context.trace_id().to_string(),
-        "4bf92f3577b34da6a3ce929d0e0e4736"
-    );
+    let span = spans.iter().find(|span| span.name == CHECK).expect("no span for the call");
+    assert_eq!(span.span_context.trace_id().to_string(), "4bf92f3577b34da6a3ce929d0e0e4736");
     assert_eq!(span.parent_span_id.to_string(), "00f067aa0ba902b7");
     assert_eq!(span.span_kind, SpanKind::Server);
-    let code = span
-        .attributes
-        .iter()
-        .find(|one| one.key.as_str() == "rpc.response.status_code");
+    let code = span.attributes.iter().find(|one| one.key.as_str() == "rpc.response.status_code");
     assert_eq!(code.expect("no code").value.as_str(), "INTERNAL");
 
     // The other way round: what a client of ours sends names its span.
@@ -332,8 +276,5 @@ async fn parent_of_span() {
     let sent = crate::telemetry::extract(&headers);
     let sent = sent.span().span_context().clone();
     assert!(sent.is_valid() && sent.is_remote());
-    assert_eq!(
-        sent.span_id(),
-        client.context().span().span_context().span_id()
-    );
+    assert_eq!(sent.span_id(), client.context().span().span_context().span_id());
 }

@@ -29,10 +29,7 @@ impl Driver {
     pub async fn new(store: &Arc<dyn Store>, name: &str) -> Driver {
         let app = mk_app(name);
         let records = store.load(&app).await.unwrap();
-        Driver {
-            store: store.clone(),
-            state: AppState::load(app, records),
-        }
+        Driver { store: store.clone(), state: AppState::load(app, records) }
     }
 
     /// Its revision as known here.
@@ -47,9 +44,7 @@ impl Driver {
 
     /// What the commands would do now, in one transition.
     pub fn draft_all(&self, commands: impl IntoIterator<Item = Command>) -> Transition {
-        let requests = commands
-            .into_iter()
-            .map(|command| Request { id: None, command });
+        let requests = commands.into_iter().map(|command| Request { id: None, command });
         self.draft_requests(requests, self.store.now())
     }
 
@@ -119,10 +114,7 @@ impl Driver {
 fn as_stored(state: &AppState) -> Records {
     let units = state.units_after(None).map(|(name, unit)| {
         let last_seen = Timestamp::default();
-        let unit = Unit {
-            last_seen,
-            ..unit.clone()
-        };
+        let unit = Unit { last_seen, ..unit.clone() };
         (name.clone(), unit)
     });
     let first = StatusKey::first_of(&UnitName::application());
@@ -146,10 +138,7 @@ pub fn mk_app(name: &str) -> AppName {
 
 /// A unit without incarnation.
 pub fn mk_speaker(unit: &str) -> Speaker {
-    Speaker {
-        unit: UnitName::new(unit).unwrap(),
-        incarnation: None,
-    }
+    Speaker { unit: UnitName::new(unit).unwrap(), incarnation: None }
 }
 
 /// A status without key.
@@ -157,11 +146,7 @@ pub fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
     NewStatus {
         component: PartName::new(component).unwrap(),
         key: PartName::default(),
-        report: Report {
-            level,
-            message: message.into(),
-            ..Report::default()
-        },
+        report: Report { level, message: message.into(), ..Report::default() },
         observe_time: None,
     }
 }

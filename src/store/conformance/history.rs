@@ -43,16 +43,10 @@ pub(super) async fn history_is_paged_and_outlives_its_subjects(store: Arc<dyn St
     assert_eq!(paged, all);
     let none = store.events(&mk_app("web"), Some(0), 3).await.unwrap();
     assert_eq!(none, []);
-    let beyond = store
-        .events(&mk_app("web"), Some(u64::MAX), 1)
-        .await
-        .unwrap();
+    let beyond = store.events(&mk_app("web"), Some(u64::MAX), 1).await.unwrap();
     assert_eq!(beyond, all[..1]);
     other.check().await;
-    assert_eq!(
-        other.events().await.len() as u64,
-        other.state.head().next_event
-    );
+    assert_eq!(other.events().await.len() as u64, other.state.head().next_event);
 }
 
 pub(super) async fn history_is_bounded_in_number(store: Arc<dyn Store>) {
@@ -73,10 +67,7 @@ pub(super) async fn history_is_bounded_in_age(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
     let now = store.now();
     let report_at = async |web: &mut Driver, word: &str, seconds_ago: u64| {
-        let request = Request {
-            id: None,
-            command: mk_report("web/0", word),
-        };
+        let request = Request { id: None, command: mk_report("web/0", word) };
         let time = Timestamp(now.0 - seconds_ago * 1000);
         let transition = web.draft_requests([request], time);
         web.commit(transition).await.unwrap();

@@ -16,9 +16,7 @@ pub(super) async fn followers_are_told_in_order_before_commit_returns(store: Arc
             let name = format!("app-{n}");
             let mut driver = Driver::new(&store, &name).await;
             for i in 0..20 {
-                driver
-                    .report("u/0", &format!("step {}", "x".repeat(i)))
-                    .await;
+                driver.report("u/0", &format!("step {}", "x".repeat(i))).await;
                 let revision = driver.revision();
                 let is_this = |told: &Told| match told {
                     Told::Changed(app, _, at, _) => (app, *at) == (&name, revision),
@@ -149,10 +147,7 @@ pub(super) async fn no_tombstone_need_be_kept(store: Arc<dyn Store>) {
     let recorder = Recorder::on(&store);
     app.delete().await;
     let deleted = Told::Changed("app".to_string(), Position(2), Revision(2), true);
-    assert_eq!(
-        recorder.told()[1..],
-        [deleted, Told::Forgotten(Position(2))]
-    );
+    assert_eq!(recorder.told()[1..], [deleted, Told::Forgotten(Position(2))]);
     let mut again = Driver::new(&store, "app").await;
     assert_eq!(again.revision(), Revision(2));
     again.report("u/0", "again").await;

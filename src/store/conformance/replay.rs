@@ -83,10 +83,7 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     let report = Command::Report(mk_speaker("web/0"), Kind::Push, status);
     let start = store.now();
     let repeat_at = async |web: &mut Driver, id: &str, seconds: u64| {
-        let request = Request {
-            id: Some(Arc::from(id)),
-            command: report.clone(),
-        };
+        let request = Request { id: Some(Arc::from(id)), command: report.clone() };
         let now = start.after(Duration::from_secs(seconds));
         let transition = web.draft_requests([request], now);
         web.commit(transition).await.unwrap();
@@ -180,10 +177,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
         6 => {
             let leader = state.head().leader()?.clone();
             Command::SetApplicationStatus(
-                Claim {
-                    unit: leader,
-                    lease_epoch: 0,
-                },
+                Claim { unit: leader, lease_epoch: 0 },
                 NewApplicationStatus {
                     mode: [Mode::Contribute, Mode::Override][dice.roll(2) as usize],
                     level,
@@ -203,10 +197,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
             Command::Report(speaker, Kind::Pull, status)
         }
     };
-    Some(Request {
-        id: Some(Arc::from(format!("id-{}", dice.roll(1 << 40)))),
-        command,
-    })
+    Some(Request { id: Some(Arc::from(format!("id-{}", dice.roll(1 << 40)))), command })
 }
 
 /// The same numbers each time.

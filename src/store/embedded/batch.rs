@@ -31,10 +31,9 @@ impl Batch {
     pub(super) fn encode(transition: &Transition) -> Batch {
         let app = &transition.app;
         let record = |write: &Write| match write {
-            Write::Unit(name, unit) => (
-                Key::Unit(app.clone(), name.clone()).to_bytes(),
-                unit.as_ref().map(codec::encode),
-            ),
+            Write::Unit(name, unit) => {
+                (Key::Unit(app.clone(), name.clone()).to_bytes(), unit.as_ref().map(codec::encode))
+            }
             Write::Status(key, status) => (
                 Key::Status(app.clone(), key.clone()).to_bytes(),
                 status.as_deref().map(codec::encode),
@@ -107,8 +106,7 @@ impl<'txn> Tables<'txn> {
             self.trim(&batch.app, oldest, batch.time, retention)?;
         }
         for gone in &step.forgotten {
-            self.heads
-                .remove(&*Key::Head(gone.app.clone()).to_bytes())?;
+            self.heads.remove(&*Key::Head(gone.app.clone()).to_bytes())?;
             clear(&mut self.records, &gone.app)?;
             clear(&mut self.events, &gone.app)?;
         }

@@ -49,11 +49,7 @@ pub(super) struct Opened {
 
 impl Location {
     pub(super) fn new(dir: &Path, open_file: OpenFile) -> Location {
-        Location {
-            dir: dir.to_path_buf(),
-            file: dir.join(FILE_NAME),
-            open_file,
-        }
+        Location { dir: dir.to_path_buf(), file: dir.join(FILE_NAME), open_file }
     }
 
     /// Makes the directory and the file if they are not there.
@@ -81,9 +77,7 @@ impl Location {
             _ => Err(e),
         });
         created?;
-        removed
-            .and_then(|()| File::open(&self.dir)?.sync_all())
-            .map_err(|e| self.io(e))
+        removed.and_then(|()| File::open(&self.dir)?.sync_all()).map_err(|e| self.io(e))
     }
 
     fn draft(&self, draft: &Path, store_id: u64) -> Result<(), OpenError> {
@@ -92,10 +86,7 @@ impl Location {
         options.open(draft).map_err(|e| self.io(e))?;
         let database = Builder::new().create(draft);
         let database = database.map_err(|e| self.database_error(e))?;
-        let epoch = Epoch {
-            store_id,
-            losses: 0,
-        };
+        let epoch = Epoch { store_id, losses: 0 };
         let meta = Meta::new(epoch, Timestamp::default(), Marks::default());
         write_meta(&database, &meta, true).map_err(|e| self.error(e))
     }
@@ -109,17 +100,11 @@ impl Location {
         }
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let mut builder = Builder::new();
-            builder
-                .set_cache_size(CACHE_BYTES)
-                .set_check_integrity_on_open(true);
+            builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
             let database = (self.open_file)(&builder, &self.file);
             let database = database.map_err(|e| self.database_error(e))?;
             let (meta, heads) = self.read(&database)?;
-            Ok(Opened {
-                database,
-                meta,
-                heads,
-            })
+            Ok(Opened { database, meta, heads })
         }));
         opened.unwrap_or_else(|panic| Err(self.damaged(&panic_text(&*panic))))
     }
@@ -146,17 +131,11 @@ impl Location {
     }
 
     fn damaged(&self, reason: &str) -> OpenError {
-        OpenError::Damaged {
-            path: self.file.clone(),
-            reason: reason.to_string(),
-        }
+        OpenError::Damaged { path: self.file.clone(), reason: reason.to_string() }
     }
 
     fn io(&self, source: io::Error) -> OpenError {
-        OpenError::Io {
-            path: self.dir.clone(),
-            source,
-        }
+        OpenError::Io { path: self.dir.clone(), source }
     }
 
     fn fault(&self, fault: Fault) -> OpenError {
@@ -171,9 +150,7 @@ impl Location {
     fn database_error(&self, error: DatabaseError) -> OpenError {
         match error {
             DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
-                OpenError::InUse {
-                    path: self.dir.clone(),
-                }
+                OpenError::InUse { path: self.dir.clone() }
             }
             DatabaseError::Storage(StorageError::Io(source)) if !is_content(&source) => {
                 self.io(source)

@@ -34,13 +34,8 @@ impl Fault {
             Fault::Record { record, reason } => ReadError::Corrupt { record, reason },
             Fault::Database(
                 error @ (redb::Error::Corrupted(_) | redb::Error::TableTypeMismatch { .. }),
-            ) => ReadError::Corrupt {
-                record: what(),
-                reason: error.to_string(),
-            },
-            Fault::Database(error) => ReadError::Unavailable {
-                reason: error.to_string(),
-            },
+            ) => ReadError::Corrupt { record: what(), reason: error.to_string() },
+            Fault::Database(error) => ReadError::Unavailable { reason: error.to_string() },
         }
     }
 }
@@ -51,10 +46,7 @@ pub(super) fn read_meta(txn: &ReadTransaction) -> Result<Meta, Fault> {
         let (record, reason) = (record(), "it is not there".to_string());
         return Err(Fault::Record { record, reason });
     };
-    codec::decode(bytes.value()).map_err(|reason| Fault::Record {
-        record: record(),
-        reason,
-    })
+    codec::decode(bytes.value()).map_err(|reason| Fault::Record { record: record(), reason })
 }
 
 pub(super) fn read_heads(txn: &ReadTransaction) -> Result<Vec<Change>, Fault> {
@@ -66,11 +58,7 @@ pub(super) fn read_heads(txn: &ReadTransaction) -> Result<Vec<Change>, Fault> {
         };
         let (position, head) = HeadRecord::decode(record.value())
             .map_err(|reason| in_record(&Key::Head(app.clone()), reason))?;
-        heads.push(Change {
-            app,
-            position,
-            head: Arc::new(head),
-        });
+        heads.push(Change { app, position, head: Arc::new(head) });
     }
     Ok(heads)
 }
@@ -86,12 +74,8 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
         }
         None => Head::empty(read_meta(&txn)?.marks().revision_floor),
     };
-    let mut records = Records {
-        head,
-        units: Vec::new(),
-        statuses: Vec::new(),
-        requests: Vec::new(),
-    };
+    let mut records =
+        Records { head, units: Vec::new(), statuses: Vec::new(), requests: Vec::new() };
     let whole = range_of(app);
     let table = txn.open_table(RECORDS)?;
     for entry in table.range(&*whole.start..&*whole.end)? {

@@ -19,10 +19,7 @@ mod formats;
 mod group;
 
 fn mk_options() -> Options {
-    Options {
-        retry_interval: Duration::from_millis(5),
-        ..Options::default()
-    }
+    Options { retry_interval: Duration::from_millis(5), ..Options::default() }
 }
 
 /// Waits until something holds, and fails if that takes too long.
@@ -41,10 +38,7 @@ async fn conforms() {
     let dirs = Mutex::new(Vec::new());
     test_all(|retention| {
         let dir = TempDir::new().unwrap();
-        let options = Options {
-            retention,
-            ..mk_options()
-        };
+        let options = Options { retention, ..mk_options() };
         let store = EmbeddedStore::open(dir.path(), options).unwrap();
         dirs.lock().unwrap().push(dir);
         Arc::new(store)
@@ -56,10 +50,7 @@ async fn conforms() {
 async fn everything_is_there_after_a_restart() {
     let dir = TempDir::new().unwrap();
     let options = Options {
-        retention: Retention {
-            tombstones_max: 1,
-            ..Retention::default()
-        },
+        retention: Retention { tombstones_max: 1, ..Retention::default() },
         ..mk_options()
     };
     let open = || EmbeddedStore::open(dir.path(), options.clone()).unwrap();

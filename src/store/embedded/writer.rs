@@ -42,13 +42,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, location: Location, queue: Receiver<Job>) -> Writer {
         let heads = shared.published().heads.clone();
-        Writer {
-            shared,
-            location,
-            queue,
-            heads,
-            retry_at: None,
-        }
+        Writer { shared, location, queue, heads, retry_at: None }
     }
 
     /// Writes until the queue is closed and empty.
@@ -96,12 +90,7 @@ impl Writer {
     fn commit(&mut self, group: Vec<Job>) {
         let mut waiting = Vec::with_capacity(group.len());
         let mut writes = Vec::with_capacity(group.len());
-        for Job {
-            batch,
-            answer,
-            room,
-        } in group
-        {
+        for Job { batch, answer, room } in group {
             // While the database cannot be used, nothing is known to compare with.
             let step = match self.retry_at {
                 None => self.step(&batch),
@@ -130,9 +119,7 @@ impl Writer {
     fn step(&mut self, batch: &Batch) -> Result<Option<Step>, CommitError> {
         let head = batch.head.clone();
         let tombstones_max = self.shared.retention.tombstones_max;
-        let stepped = self
-            .heads
-            .swap(&batch.app, batch.base, head, tombstones_max);
+        let stepped = self.heads.swap(&batch.app, batch.base, head, tombstones_max);
         stepped.map_err(|current| CommitError::Conflict { current })
     }
 
@@ -144,9 +131,7 @@ impl Writer {
             let database = database.as_ref().map_err(Clone::clone)?;
             match writes.is_empty() {
                 true => Ok(Vec::new()),
-                false => self
-                    .write_group(database, writes, &meta)
-                    .map_err(|e| e.to_string()),
+                false => self.write_group(database, writes, &meta).map_err(|e| e.to_string()),
             }
         }));
         let written = written.unwrap_or_else(|panic| Err(panic_text(&*panic)));
@@ -188,9 +173,7 @@ impl Writer {
     fn reopen(&mut self) {
         self.retry_at = Some(Instant::now() + self.shared.retry_interval);
         let opened = self.location.open();
-        let adopted = opened
-            .map_err(|e| e.to_string())
-            .and_then(|o| self.adopt(o));
+        let adopted = opened.map_err(|e| e.to_string()).and_then(|o| self.adopt(o));
         match adopted {
             Ok(()) => {
                 tracing::info!("store can be used again");
@@ -201,25 +184,16 @@ impl Writer {
     }
 
     fn adopt(&mut self, opened: Opened) -> Result<(), String> {
-        let Opened {
-            database,
-            meta,
-            heads,
-        } = opened;
+        let Opened { database, meta, heads } = opened;
         if meta.epoch() != self.shared.epoch {
-            return Err(
-                "another database has been put in its place; restart to use it".to_string(),
-            );
+            return Err("another database has been put in its place; restart to use it".to_string());
         }
         // Reading may work where writing does not: that would be found out at once, again and
         // again.
         let probe = Meta::new(meta.epoch(), self.shared.clock.latest(), heads.marks());
         write_meta(&database, &probe, false).map_err(|e| e.to_string())?;
         let mut published = self.shared.published();
-        let Published {
-            heads: known,
-            followers,
-        } = &mut *published;
+        let Published { heads: known, followers } = &mut *published;
         let (was, is) = (known.marks(), heads.marks());
         if is.last < was.last {
             return Err(format!(
@@ -228,9 +202,7 @@ impl Writer {
             ));
         }
         *known = heads.clone();
-        known
-            .changes_after(was.last)
-            .for_each(|c| followers.tell_change(&c));
+        known.changes_after(was.last).for_each(|c| followers.tell_change(&c));
         if was.forgotten < is.forgotten {
             followers.tell_forgotten(is.forgotten);
         }
@@ -269,10 +241,7 @@ impl Shared {
     }
 
     fn set_database(&self, database: Result<Database, String>) {
-        let mut place = self
-            .database
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *place, database);
         drop(place);
         // A database that broke may panic once more when it is dropped; there is nothing left to

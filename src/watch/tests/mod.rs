@@ -20,10 +20,7 @@ use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
 use crate::store::{Change, Epoch, Follower, Position};
 
-const EPOCH: Epoch = Epoch {
-    store_id: 7,
-    losses: 0,
-};
+const EPOCH: Epoch = Epoch { store_id: 7, losses: 0 };
 
 /// A store as the hub sees it: the last change of each application, in order.
 struct Feed {
@@ -87,11 +84,8 @@ impl Feed {
         edit(&mut head);
         head.revision = head.revision.next();
         self.position += 1;
-        let change = Change {
-            app: app.clone(),
-            position: Position(self.position),
-            head: Arc::new(head),
-        };
+        let change =
+            Change { app: app.clone(), position: Position(self.position), head: Arc::new(head) };
         self.hub.changed(&change);
         self.last.insert(app, change);
     }
@@ -127,10 +121,7 @@ fn all() -> Filter {
 }
 
 fn at_levels(levels: &[Level]) -> Filter {
-    Filter {
-        levels: levels.iter().copied().collect(),
-        ..all()
-    }
+    Filter { levels: levels.iter().copied().collect(), ..all() }
 }
 
 /// What the watcher has now, without waiting.
@@ -149,20 +140,13 @@ fn words(item: &Item) -> String {
     let short = |app: &AppName| app.to_string().replace("default/", "");
     let event = match &item.event {
         Event::Upserted(e) => {
-            format!(
-                "+{}@{}={}",
-                short(&e.app),
-                e.head.revision,
-                e.level().word()
-            )
+            format!("+{}@{}={}", short(&e.app), e.head.revision, e.level().word())
         }
         Event::Removed(app) => format!("-{}", short(app)),
-        Event::SnapshotComplete {
-            application_count, ..
-        } => format!("complete:{application_count}"),
-        Event::Bookmark {
-            application_count, ..
-        } => format!("bookmark:{application_count}"),
+        Event::SnapshotComplete { application_count, .. } => {
+            format!("complete:{application_count}")
+        }
+        Event::Bookmark { application_count, .. } => format!("bookmark:{application_count}"),
     };
     match item.coalesced {
         0 => event,

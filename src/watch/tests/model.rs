@@ -38,9 +38,7 @@ fn filter() -> impl Strategy<Value = Filter> {
     let scope = prop_oneof![
         Just(Scope::All),
         Just(Scope::Namespace("prod".into())),
-        Just(Scope::Applications(
-            [mk_app("a"), mk_app("prod/b"), mk_app("prod/none")].into()
-        )),
+        Just(Scope::Applications([mk_app("a"), mk_app("prod/b"), mk_app("prod/none")].into())),
     ];
     let levels = prop_oneof![
         Just(vec![]),
@@ -50,12 +48,7 @@ fn filter() -> impl Strategy<Value = Filter> {
     let min_level = prop_oneof![Just(None), Just(Some(Level::Waiting))];
     let stable_for = prop_oneof![2 => Just(None), 1 => Just(Some(Duration::from_secs(6)))];
     (scope, levels, min_level, stable_for).prop_map(|(scope, levels, min_level, stable_for)| {
-        Filter {
-            scope,
-            min_level,
-            levels: levels.into_iter().collect(),
-            stable_for,
-        }
+        Filter { scope, min_level, levels: levels.into_iter().collect(), stable_for }
     })
 }
 
@@ -71,12 +64,7 @@ struct Client {
 
 impl Client {
     fn new(feed: &Feed, filter: &Filter) -> Client {
-        Client {
-            watcher: feed.watch(filter),
-            copy: Copy::new(),
-            token: None,
-            bookmarks: 0,
-        }
+        Client { watcher: feed.watch(filter), copy: Copy::new(), token: None, bookmarks: 0 }
     }
 
     /// Takes up to `count` items.
@@ -101,18 +89,11 @@ impl Client {
             Event::Removed(app) => {
                 self.copy.remove(&app);
             }
-            Event::SnapshotComplete {
-                application_count,
-                token,
-            } => {
+            Event::SnapshotComplete { application_count, token } => {
                 assert_eq!(application_count, self.copy.len());
                 self.token = Some(token);
             }
-            Event::Bookmark {
-                digest,
-                application_count,
-                token,
-            } => {
+            Event::Bookmark { digest, application_count, token } => {
                 self.bookmarks += 1;
                 self.token = Some(token);
                 assert_eq!(application_count, self.copy.len());
@@ -157,16 +138,8 @@ fn digest_of(copy: &Copy) -> u64 {
 }
 
 async fn run(filter: &Filter, batch_max: usize, steps: &[Step]) {
-    let levels = [
-        Level::Active,
-        Level::Waiting,
-        Level::Blocked,
-        Level::Unknown,
-    ];
-    let mut feed = Feed::with(Limits {
-        batch_max,
-        ..Limits::default()
-    });
+    let levels = [Level::Active, Level::Waiting, Level::Blocked, Level::Unknown];
+    let mut feed = Feed::with(Limits { batch_max, ..Limits::default() });
     feed.restart();
     let mut clients: [Client; CLIENTS] = std::array::from_fn(|_| Client::new(&feed, filter));
     for step in steps {
@@ -229,10 +202,8 @@ proptest! {
 /// The same with threads: a store that goes on while readers come, read, and come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_is_right_while_the_store_goes_on() {
-    let mut feed = Feed::with(Limits {
-        bookmark_period: Duration::from_millis(1),
-        ..Limits::default()
-    });
+    let mut feed =
+        Feed::with(Limits { bookmark_period: Duration::from_millis(1), ..Limits::default() });
     let hub = feed.hub.clone();
     let filter = at_levels(&[Level::Active, Level::Blocked]);
     let reader = async |hub: Arc<Hub>, filter: Filter| {
@@ -256,9 +227,8 @@ async fn a_copy_is_right_while_the_store_goes_on() {
             };
         }
     };
-    let readers: Vec<_> = (0..8)
-        .map(|_| tokio::spawn(reader(hub.clone(), filter.clone())))
-        .collect();
+    let readers: Vec<_> =
+        (0..8).map(|_| tokio::spawn(reader(hub.clone(), filter.clone()))).collect();
     let store = std::thread::spawn(move || {
         let mut number = 0;
         while 1 < Arc::strong_count(&feed.hub) {

@@ -74,19 +74,12 @@ async fn a_quiet_filter_keeps_its_token_fresh() {
     assert!(feed.resume(&quiet, &token).is_ok());
     let expired = feed.resume(&quiet, &first).unwrap_err();
     assert!(matches!(expired, WatchError::Expired(_)));
-    assert!(
-        expired
-            .to_string()
-            .contains("watch again without a resume token")
-    );
+    assert!(expired.to_string().contains("watch again without a resume token"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_token_at_any_moment_is_where_to_go_on() {
-    let mut feed = Feed::with(Limits {
-        batch_max: 1,
-        ..Limits::default()
-    });
+    let mut feed = Feed::with(Limits { batch_max: 1, ..Limits::default() });
     let (mut watcher, _) = snapshot(&feed, &all());
     for app in ["a", "b", "c"] {
         feed.set(app, Level::Active);
@@ -108,18 +101,12 @@ async fn tokens_that_do_not_fit_are_refused() {
         let refused = feed.hub.watch(filter, Start::Resume(token));
         refused.unwrap_err()
     };
-    let other = |store_id, losses| Token {
-        epoch: Epoch { store_id, losses },
-        ..token
-    };
+    let other = |store_id, losses| Token { epoch: Epoch { store_id, losses }, ..token };
     assert_eq!(refused(all(), other(8, 0)), WatchError::OtherStore);
     assert_eq!(refused(all(), other(7, 1)), WatchError::OtherEpoch);
     let blocked = at_levels(&[Level::Blocked]);
     assert_eq!(refused(blocked, token), WatchError::OtherFilters);
-    let future = Token {
-        position: Position(2),
-        ..token
-    };
+    let future = Token { position: Position(2), ..token };
     assert!(matches!(refused(all(), future), WatchError::Expired(_)));
     assert_eq!(feed.resume(&all(), "x").unwrap_err(), WatchError::Malformed);
     assert_eq!(feed.hub.watcher_count(), 1);

@@ -3,20 +3,14 @@
 use super::*;
 
 fn stable() -> Filter {
-    Filter {
-        stable_for: Some(Duration::from_secs(30)),
-        ..all()
-    }
+    Filter { stable_for: Some(Duration::from_secs(30)), ..all() }
 }
 
 /// Without bookmarks, which come in between.
 fn changes(watcher: &mut Watcher) -> String {
     let items = taken(watcher).into_iter();
     let changes = items.filter(|item| !matches!(item.event, Event::Bookmark { .. }));
-    changes
-        .map(|item| words(&item))
-        .collect::<Vec<_>>()
-        .join(" ")
+    changes.map(|item| words(&item)).collect::<Vec<_>>().join(" ")
 }
 
 /// A watcher that knows `web` as active.
@@ -129,10 +123,7 @@ async fn a_level_filter_judges_what_has_held() {
     let mut feed = Feed::new();
     feed.set("web", Level::Blocked);
     seconds(30).await;
-    let mut watcher = feed.watch(&Filter {
-        levels: [Level::Blocked].into(),
-        ..stable()
-    });
+    let mut watcher = feed.watch(&Filter { levels: [Level::Blocked].into(), ..stable() });
     assert_eq!(changes(&mut watcher), "+web@1=blocked complete:1");
     feed.set("web", Level::Active);
     seconds(29).await;

@@ -27,10 +27,7 @@ async fn a_snapshot_comes_by_name_then_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_during_the_snapshot_is_not_missed() {
-    let mut feed = Feed::with(Limits {
-        batch_max: 1,
-        ..Limits::default()
-    });
+    let mut feed = Feed::with(Limits { batch_max: 1, ..Limits::default() });
     for app in ["a", "b", "c", "d"] {
         feed.set(app, Level::Active);
     }
@@ -102,10 +99,7 @@ async fn who_leaves_the_filter_is_removed() {
 async fn a_change_of_policy_alone_can_move_it_over_the_minimum() {
     let mut feed = Feed::new();
     feed.set("web", Level::Waiting);
-    let mut watcher = feed.watch(&Filter {
-        min_level: Some(Level::Maintenance),
-        ..all()
-    });
+    let mut watcher = feed.watch(&Filter { min_level: Some(Level::Maintenance), ..all() });
     assert_eq!(told(&mut watcher), "complete:0");
     feed.change("web", |head| head.config.policy = Policy::OpenStack);
     assert_eq!(told(&mut watcher), "+web@2=waiting");
@@ -200,21 +194,14 @@ async fn a_group_goes_with_its_last_watcher() {
 
 #[tokio::test(start_paused = true)]
 async fn too_many_are_refused() {
-    let limits = Limits {
-        watchers_max: 2,
-        indexed_max: 3,
-        ..Limits::default()
-    };
+    let limits = Limits { watchers_max: 2, indexed_max: 3, ..Limits::default() };
     let mut feed = Feed::with(limits);
     for app in ["a", "b", "prod/c"] {
         feed.set(app, Level::Active);
     }
     let first = feed.watch(&all());
     let narrower = Filter::of(Scope::Namespace("prod".into()));
-    let refused = feed
-        .hub
-        .watch(narrower.clone(), Start::Snapshot)
-        .unwrap_err();
+    let refused = feed.hub.watch(narrower.clone(), Start::Snapshot).unwrap_err();
     assert_eq!(refused, WatchError::TooManyFilters { max: 3 });
     let _second = feed.watch(&all());
     let refused = feed.hub.watch(all(), Start::Snapshot).unwrap_err();

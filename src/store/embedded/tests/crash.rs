@@ -96,10 +96,7 @@ async fn a_full_disk_is_said_and_recovered_from() {
     let said = store.health().unwrap_err();
     assert!(said.contains("No space left on device"), "{said}");
     let unread = store.load(&mk_app("web")).await;
-    assert!(
-        matches!(unread, Err(ReadError::Unavailable { .. })),
-        "{unread:?}"
-    );
+    assert!(matches!(unread, Err(ReadError::Unavailable { .. })), "{unread:?}");
     // It tries by itself, and goes on saying why it cannot.
     let refused = disk.refused();
     until("it has tried again", || refused + 2 < disk.refused()).await;
@@ -112,12 +109,7 @@ async fn a_full_disk_is_said_and_recovered_from() {
     web.report("web/0", "after").await;
     web.check().await;
     // The one that was refused may have been applied; what was told agrees either way.
-    let told = Told::Changed(
-        "web".to_string(),
-        Position(web.revision().0),
-        web.revision(),
-        false,
-    );
+    let told = Told::Changed("web".to_string(), Position(web.revision().0), web.revision(), false);
     assert_eq!(recorder.told().last(), Some(&told));
     assert!(recorder.positions().is_sorted());
     store.close().await;
@@ -153,10 +145,7 @@ async fn what_was_refused_but_applied_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_small_file_system_fills_and_empties() {
     let Some(mount) = Mount::tmpfs() else {
-        assert!(
-            std::env::var("CI").is_err(),
-            "cannot mount, and CI must not skip"
-        );
+        assert!(std::env::var("CI").is_err(), "cannot mount, and CI must not skip");
         eprintln!("SKIPPED: needs root and mount(8) to make a small file system");
         return;
     };
@@ -208,9 +197,7 @@ impl Mount {
     fn tmpfs() -> Option<Mount> {
         let dir = TempDir::new().unwrap();
         let mut mount = std::process::Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
-            .arg(dir.path());
+        mount.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(dir.path());
         let output = mount.output().ok()?;
         output.status.success().then(|| Mount(dir))
     }

@@ -22,9 +22,7 @@ async fn mk_image(dir: &Path) -> Vec<u8> {
         let mut driver = Driver::new(&store, app).await;
         for n in 0..8 {
             let unit = format!("{app}/{n}");
-            driver
-                .report(&unit, &format!("message {n} of {unit}"))
-                .await;
+            driver.report(&unit, &format!("message {n} of {unit}")).await;
         }
     }
     store.close().await;
@@ -78,15 +76,9 @@ async fn foreign_and_cut_files_are_damaged() {
     ];
     for (name, bytes) in files {
         let error = refused(bytes);
-        assert!(
-            matches!(error, OpenError::Damaged { .. }),
-            "{name}: {error:?}"
-        );
+        assert!(matches!(error, OpenError::Damaged { .. }), "{name}: {error:?}");
         let said = error.to_string();
-        assert!(
-            said.contains("bellwether.redb is damaged"),
-            "{name}: {said}"
-        );
+        assert!(said.contains("bellwether.redb is damaged"), "{name}: {said}");
     }
 }
 
@@ -99,9 +91,7 @@ async fn a_flipped_byte_is_refused_or_harmless() {
     let store = EmbeddedStore::open(intact.path(), mk_options()).unwrap();
     let expected = read_all(&store).await.unwrap();
     // All of the header, and places spread over the rest.
-    let places = (0..320)
-        .step_by(5)
-        .chain((320..image.len()).step_by(image.len() / 150));
+    let places = (0..320).step_by(5).chain((320..image.len()).step_by(image.len() / 150));
     let mut damaged = 0;
     for place in places {
         let mut bytes = image.clone();
@@ -131,19 +121,11 @@ async fn records_that_cannot_be_read_are_named() {
     mk_image(dir.path()).await;
     let unit = crate::domain::name::UnitName::new("web/3").unwrap();
     let unit = Key::Unit(mk_app("web"), unit);
-    tamper(
-        dir.path(),
-        crate::store::key::RECORDS,
-        &unit.to_bytes(),
-        b"\x01rubbish",
-    );
+    tamper(dir.path(), crate::store::key::RECORDS, &unit.to_bytes(), b"\x01rubbish");
     let store = EmbeddedStore::open(dir.path(), mk_options()).unwrap();
     let error = store.load(&mk_app("web")).await.unwrap_err();
     let said = error.to_string();
-    assert!(
-        said.starts_with("record unit web/3 of test/web cannot be read"),
-        "{said}"
-    );
+    assert!(said.starts_with("record unit web/3 of test/web cannot be read"), "{said}");
     assert!(store.load(&mk_app("api")).await.is_ok());
     store.close().await;
 
@@ -151,10 +133,7 @@ async fn records_that_cannot_be_read_are_named() {
     tamper(dir.path(), HEADS, &head.to_bytes(), b"");
     let error = EmbeddedStore::open(dir.path(), mk_options()).err().unwrap();
     let said = error.to_string();
-    assert!(
-        said.contains("damaged (head of test/db cannot be read"),
-        "{said}"
-    );
+    assert!(said.contains("damaged (head of test/db cannot be read"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -39,10 +39,7 @@ fn mk_transitions() -> [Transition; 2] {
     let deleted = Transition {
         app: mk_app("deleted"),
         base: Revision(0),
-        head: Head {
-            next_event: 1,
-            ..Head::empty(Revision(9))
-        },
+        head: Head { next_event: 1, ..Head::empty(Revision(9)) },
         writes: Vec::new(),
         events: mk_events()[..1].to_vec(),
         heard: Heard::default(),
@@ -148,15 +145,8 @@ fn mk_writes() -> Vec<Write> {
         silence_ends: Some(mk_time(5)),
         lost_since: Some(mk_time(3)),
     };
-    let outcome = Outcome {
-        revision: Revision(7),
-        changed: true,
-        removed: 2,
-    };
-    let answer = Remembered {
-        time: mk_time(3),
-        outcome,
-    };
+    let outcome = Outcome { revision: Revision(7), changed: true, removed: 2 };
+    let answer = Remembered { time: mk_time(3), outcome };
     let key = StatusKey {
         unit: mk_unit_name(),
         component: PartName::new("db").unwrap(),
@@ -204,17 +194,9 @@ fn mk_events() -> Vec<StatusEvent> {
         cause: Cause::UnitLost,
     };
     let unit = Subject::unit(&mk_unit_name());
-    let status = Subject {
-        kind: Some(Kind::Pull),
-        ..unit.clone()
-    };
+    let status = Subject { kind: Some(Kind::Pull), ..unit.clone() };
     let subjects = [None, Some(unit), Some(status)];
-    subjects
-        .map(|subject| StatusEvent {
-            subject,
-            ..event.clone()
-        })
-        .to_vec()
+    subjects.map(|subject| StatusEvent { subject, ..event.clone() }).to_vec()
 }
 
 /// What a store has after a transition on nothing.
@@ -242,27 +224,16 @@ fn records_of(transition: &Transition) -> Records {
 async fn every_format_is_read() {
     for format in 1..=FORMAT {
         let path = path_of(format);
-        assert!(
-            path.exists(),
-            "no fixture of format {format}: see `write_fixture`"
-        );
+        assert!(path.exists(), "no fixture of format {format}: see `write_fixture`");
         let dir = TempDir::new().unwrap();
         std::fs::copy(path, dir.path().join("bellwether.redb")).unwrap();
         let store: Arc<dyn Store> =
             Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
         let told = Recorder::on(&store).told();
         let changed = |app: &str, position, revision, deleted| {
-            Told::Changed(
-                app.to_string(),
-                Position(position),
-                Revision(revision),
-                deleted,
-            )
+            Told::Changed(app.to_string(), Position(position), Revision(revision), deleted)
         };
-        assert_eq!(
-            told,
-            [changed("full", 1, 7, false), changed("deleted", 2, 9, true)]
-        );
+        assert_eq!(told, [changed("full", 1, 7, false), changed("deleted", 2, 9, true)]);
         for transition in mk_transitions() {
             let records = store.load(&transition.app).await.unwrap();
             assert_eq!(records, records_of(&transition));

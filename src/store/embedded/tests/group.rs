@@ -18,11 +18,7 @@ impl Busy {
         let disk = Disk::default();
         let open_file = disk.open_file();
         let store = EmbeddedStore::open_with(dir.path(), mk_options(), open_file).unwrap();
-        Busy {
-            _dir: dir,
-            disk,
-            store: Arc::new(store),
-        }
+        Busy { _dir: dir, disk, store: Arc::new(store) }
     }
 
     /// Begins a commit that is not synced before the disk is let go: everything else has to wait
@@ -31,10 +27,7 @@ impl Busy {
         let first = self.driver("first").await.draft(mk_report("u/0", "here"));
         self.disk.hold(true);
         let begun = self.commit(first).await;
-        until("the writer waits for the disk", || {
-            self.disk.is_waited_for()
-        })
-        .await;
+        until("the writer waits for the disk", || self.disk.is_waited_for()).await;
         begun
     }
 
@@ -47,10 +40,7 @@ impl Busy {
     async fn commit(&self, transition: Transition) -> JoinHandle<Result<(), CommitError>> {
         let (store, room) = (self.store.clone(), self.store.room.available_permits());
         let task = tokio::spawn(async move { store.commit(Arc::new(transition)).await });
-        until("it is queued", || {
-            self.store.room.available_permits() < room
-        })
-        .await;
+        until("it is queued", || self.store.room.available_permits() < room).await;
         task
     }
 }
@@ -97,11 +87,7 @@ async fn commits_of_a_group_are_compared_one_after_another() {
     let store: Arc<dyn Store> = busy.store.clone();
     let recorder = Recorder::on(&store);
     let begun = busy.begin().await;
-    let tasks = [
-        busy.commit(first).await,
-        busy.commit(rival).await,
-        busy.commit(second).await,
-    ];
+    let tasks = [busy.commit(first).await, busy.commit(rival).await, busy.commit(second).await];
     busy.disk.hold(false);
     assert_eq!(begun.await.unwrap(), Ok(()));
     let [first, rival, second] = tasks;
