@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
-use crate::store::{Change, Follower, Position};
+use crate::store::{Bucket, Change, Epoch, Follower, Position};
 
 use super::{Inner, lock};
 
@@ -73,7 +73,9 @@ impl Follower for Schedule {
         }
     }
 
-    fn forgotten(&self, _up_to: Position) {}
+    fn forgotten(&self, _: Bucket, _: Position) {}
+
+    fn doubted(&self, _: Bucket, _: Epoch) {}
 }
 
 /// Wakes what is due until the aggregator drains.

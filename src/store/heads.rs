@@ -7,7 +7,7 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
-use super::{Change, Follower, Position};
+use super::{Bucket, Change, Follower, Position};
 
 /// What every store keeps in memory: enough to compare and swap, and to tell followers.
 #[derive(Clone, Default)]
@@ -37,6 +37,11 @@ pub(super) struct Step {
     pub(super) is_told: bool,
     /// Tombstones that became too many, the oldest first.
     pub(super) forgotten: Vec<Change>,
+}
+
+/// A change of a store with one order of changes.
+pub(super) fn mk_change(app: AppName, position: Position, head: Arc<Head>) -> Change {
+    Change { app, bucket: Bucket::default(), position, head, transition: None }
 }
 
 impl Heads {
@@ -88,7 +93,7 @@ impl Heads {
             Some((position, _)) => *position,
             None => return Ok(None),
         };
-        let change = Change { app: app.clone(), position, head };
+        let change = mk_change(app.clone(), position, head);
         self.put(&change);
         let mut forgotten = Vec::new();
         while tombstones_max < self.tombstones.len() {
@@ -110,12 +115,12 @@ impl Heads {
         let rest = self.order.range(Position(after.0.saturating_add(1))..);
         rest.filter_map(|(position, app)| {
             let (_, head) = self.by_app.get(app)?;
-            Some(Change { app: app.clone(), position: *position, head: head.clone() })
+            Some(mk_change(app.clone(), *position, head.clone()))
         })
     }
 
     fn put(&mut self, change: &Change) {
-        let Change { app, position, head } = change;
+        let Change { app, position, head, .. } = change;
         let entry = (*position, head.clone());
         if let Some((old, _)) = self.by_app.insert(app.clone(), entry) {
             self.order.remove(&old);
@@ -134,7 +139,7 @@ impl Heads {
         let (_, head) = self.by_app.remove(&app)?;
         self.marks.revision_floor = self.marks.revision_floor.max(head.revision);
         self.marks.forgotten = self.marks.forgotten.max(position);
-        Some(Change { app, position, head })
+        Some(mk_change(app, position, head))
     }
 }
 
@@ -147,7 +152,7 @@ impl Followers {
     pub(super) fn add(&mut self, follower: Arc<dyn Follower>, heads: &Heads) {
         let forgotten = heads.marks.forgotten;
         if Position(0) < forgotten {
-            follower.forgotten(forgotten);
+            follower.forgotten(Bucket::default(), forgotten);
         }
         for change in heads.changes_after(Position(0)) {
             follower.changed(&change);
@@ -172,6 +177,6 @@ impl Followers {
 
     /// Tells all how far tombstones are forgotten.
     pub(super) fn tell_forgotten(&self, up_to: Position) {
-        self.0.iter().for_each(|follower| follower.forgotten(up_to));
+        self.0.iter().for_each(|follower| follower.forgotten(Bucket::default(), up_to));
     }
 }

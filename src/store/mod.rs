@@ -38,7 +38,7 @@ pub use memory::MemoryStore;
 ///   and of the machine for the embedded store; nothing for memory).
 /// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been
 ///   applied. The caller reads again before it decides anew.
-/// - **Order.** Each commit that moves a revision gets the next [`Position`] of the store.
+/// - **Order.** Each commit that moves a revision gets the next [`Position`] of its bucket.
 ///   Followers are told of it in that order, before `commit` returns. A transition that moves no
 ///   revision gets none and is told to nobody; of an application that is not known, nothing of it
 ///   is kept.
@@ -54,8 +54,13 @@ pub trait Store: Send + Sync + 'static {
     /// The time by the store's clock.
     fn now(&self) -> Timestamp;
 
-    /// The history that positions belong to.
+    /// The history that positions belong to. Moves when the store may have lost writes.
     fn epoch(&self) -> Epoch;
+
+    /// How many orders of changes there are: one where one writer orders everything.
+    fn buckets(&self) -> u16 {
+        1
+    }
 
     /// Everything known of an application. One that is not known is an empty head (`deleted`) with
     /// the revision to go on from.
@@ -100,9 +105,13 @@ pub trait Follower: Send + Sync {
     /// An application changed, or is a tombstone (`head.deleted`).
     fn changed(&self, change: &Change);
 
-    /// Tombstones up to here have been forgotten: who stands before this cannot be told what was
-    /// deleted.
-    fn forgotten(&self, up_to: Position);
+    /// Tombstones of a bucket up to here have been forgotten: who stands before this cannot be told
+    /// what was deleted.
+    fn forgotten(&self, bucket: Bucket, up_to: Position);
+
+    /// The store may have lost acknowledged writes in this bucket. What it has now has been told by
+    /// `changed`, and what it no longer has as a tombstone; positions go on in `epoch`.
+    fn doubted(&self, bucket: Bucket, epoch: Epoch);
 }
 
 /// The newest state of an application that changed.
@@ -110,13 +119,24 @@ pub trait Follower: Send + Sync {
 pub struct Change {
     /// Which application.
     pub app: AppName,
-    /// Where this stands in the order of changes.
+    /// Which of the store's orders it stands in. An application never changes its bucket.
+    pub bucket: Bucket,
+    /// Where this stands in the order of changes of the bucket.
     pub position: Position,
     /// What is known of it now.
     pub head: Arc<Head>,
+    /// What led there from the revision before; absent if only where it is now is known.
+    pub transition: Option<Arc<Transition>>,
 }
 
-/// A place in the order in which applications changed. Starts at 1; 0 is before everything.
+/// One of the store's orders of changes. A store has [`Store::buckets`] of them, numbered from 0,
+/// for its whole life.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Bucket(pub u16);
+
+/// A place in the order in which the applications of a bucket changed. Starts at 1; 0 is before everything.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

@@ -51,7 +51,7 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
-use crate::store::{Change, Epoch, Follower, Position};
+use crate::store::{Bucket, Change, Epoch, Follower, Position};
 use entry::StoreClock;
 use group::Group;
 use groups::Groups;
@@ -295,7 +295,7 @@ impl Follower for Hub {
         state.waits.tell(&entry.app, change.head.revision);
     }
 
-    fn forgotten(&self, up_to: Position) {
+    fn forgotten(&self, _: Bucket, up_to: Position) {
         let mut state = self.locked();
         state.forgotten = state.forgotten.max(up_to);
         let kept = state.tombstones.split_off(&Position(up_to.0.saturating_add(1)));
@@ -306,6 +306,8 @@ impl Follower for Hub {
             concerned.for_each(|group| group.forget(&app));
         }
     }
+
+    fn doubted(&self, _: Bucket, _: Epoch) {}
 }
 
 impl State {

@@ -14,7 +14,7 @@ use crate::domain::revision::Revision;
 use crate::domain::status::{Kind, Level, Report, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
-use crate::store::{Change, CommitError, Follower, NumberedEvent, Position, Store};
+use crate::store::{Bucket, Change, CommitError, Epoch, Follower, NumberedEvent, Position, Store};
 
 /// See the module.
 pub struct Driver {
@@ -201,7 +201,9 @@ impl Follower for Recorder {
         self.0.lock().unwrap().push(told);
     }
 
-    fn forgotten(&self, up_to: Position) {
+    fn forgotten(&self, _: Bucket, up_to: Position) {
         self.0.lock().unwrap().push(Told::Forgotten(up_to));
     }
+
+    fn doubted(&self, _: Bucket, _: Epoch) {}
 }

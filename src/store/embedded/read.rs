@@ -10,6 +10,7 @@ use crate::domain::replay::Records;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::StatusEvent;
 use crate::store::codec::{self, HeadRecord, Meta};
+use crate::store::heads::mk_change;
 use crate::store::key::{EVENTS, HEADS, Key, META, META_STORE, RECORDS, range_of};
 use crate::store::{Change, NumberedEvent, ReadError, Retention};
 
@@ -58,7 +59,7 @@ pub(super) fn read_heads(txn: &ReadTransaction) -> Result<Vec<Change>, Fault> {
         };
         let (position, head) = HeadRecord::decode(record.value())
             .map_err(|reason| in_record(&Key::Head(app.clone()), reason))?;
-        heads.push(Change { app, position, head: Arc::new(head) });
+        heads.push(mk_change(app, position, Arc::new(head)));
     }
     Ok(heads)
 }

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::store::conformance::driver::{Driver, Recorder, Told, mk_report};
 use crate::store::conformance::test_all;
-use crate::store::{Change, Position};
+use crate::store::{Bucket, Change, Epoch, Position};
 
 use super::*;
 
@@ -131,7 +131,9 @@ impl Follower for Panicking {
         panic!("no such key");
     }
 
-    fn forgotten(&self, _: Position) {}
+    fn forgotten(&self, _: Bucket, _: Position) {}
+
+    fn doubted(&self, _: Bucket, _: Epoch) {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

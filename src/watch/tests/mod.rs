@@ -18,7 +18,7 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
-use crate::store::{Change, Epoch, Follower, Position};
+use crate::store::{Bucket, Change, Epoch, Follower, Position};
 
 const EPOCH: Epoch = Epoch { store_id: 7, losses: 0 };
 
@@ -59,7 +59,7 @@ impl Feed {
         let mut changes: Vec<&Change> = self.last.values().collect();
         changes.sort_by_key(|change| change.position);
         changes.iter().for_each(|change| self.hub.changed(change));
-        self.hub.forgotten(Position(self.forgotten));
+        self.hub.forgotten(Bucket::default(), Position(self.forgotten));
     }
 
     fn set(&mut self, app: &str, level: Level) {
@@ -84,8 +84,13 @@ impl Feed {
         edit(&mut head);
         head.revision = head.revision.next();
         self.position += 1;
-        let change =
-            Change { app: app.clone(), position: Position(self.position), head: Arc::new(head) };
+        let change = Change {
+            app: app.clone(),
+            bucket: Bucket::default(),
+            position: Position(self.position),
+            head: Arc::new(head),
+            transition: None,
+        };
         self.hub.changed(&change);
         self.last.insert(app, change);
     }
@@ -96,7 +101,7 @@ impl Feed {
         if let Some(last) = tombstones.map(|c| c.position).max() {
             self.forgotten = last.0;
             self.last.retain(|_, change| !change.head.deleted);
-            self.hub.forgotten(last);
+            self.hub.forgotten(Bucket::default(), last);
         }
     }
 
