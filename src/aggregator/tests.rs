@@ -203,6 +203,8 @@ struct Troubled {
     inner: Arc<MemoryStore>,
     conflicts: Mutex<usize>,
     away: Mutex<bool>,
+    hangs: Mutex<bool>,
+    woken: tokio::sync::Notify,
 }
 
 #[async_trait::async_trait]
@@ -220,6 +222,11 @@ impl Store for Troubled {
         self.inner.load(app).await
     }
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        let woken = self.woken.notified();
+        let hangs = *lock(&self.hangs);
+        if hangs {
+            woken.await;
+        }
         if *lock(&self.away) {
             let retry_after = Duration::from_secs(1);
             return Err(CommitError::Unavailable { reason: "away".into(), retry_after });
@@ -257,8 +264,43 @@ impl Store for Troubled {
 }
 
 fn mk_troubled(conflicts: usize) -> Arc<Troubled> {
-    let (conflicts, away) = (Mutex::new(conflicts), Mutex::new(false));
-    Arc::new(Troubled { inner: mk_memory(), conflicts, away })
+    Arc::new(Troubled {
+        inner: mk_memory(),
+        conflicts: Mutex::new(conflicts),
+        away: Mutex::default(),
+        hangs: Mutex::default(),
+        woken: tokio::sync::Notify::new(),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_mailbox_is_a_typed_error() {
+    let store = mk_troubled(0);
+    let options = Options { mailbox_max: 2, batch_max: 1, ..Options::default() };
+    let aggregator = Aggregator::start(store.clone(), options, Metrics::disabled());
+    let app = mk_app("web");
+    let report = |n: usize| mk_report(&format!("web/{n}"), Level::Active, "", None);
+    aggregator.apply(&app, report(0)).await.unwrap();
+    *lock(&store.hangs) = true;
+    // One is being committed and two wait; there is no room for the others.
+    let asked: Vec<_> = (1..6)
+        .map(|n| {
+            let (aggregator, app) = (aggregator.clone(), app.clone());
+            tokio::spawn(async move { aggregator.apply(&app, report(n)).await })
+        })
+        .collect();
+    tokio::time::sleep(Options::default().mailbox_wait * 2).await;
+    *lock(&store.hangs) = false;
+    store.woken.notify_waiters();
+    let mut overloaded = 0;
+    for answer in asked {
+        match answer.await.unwrap() {
+            Ok(outcome) => assert!(outcome.changed),
+            Err(Error::Overloaded { mailbox_max: 2, .. }) => overloaded += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(overloaded, 2);
 }
 
 #[tokio::test(start_paused = true)]

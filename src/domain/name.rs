@@ -197,7 +197,17 @@ fn check(text: &str, slash: Slash) -> Result<Arc<str>, NameError> {
 
 /// Compares runs of digits as numbers and the rest by bytes. Total: equal only if the texts are.
 pub fn natural_order(a: &str, b: &str) -> Ordering {
-    let (mut x, mut y) = (a.as_bytes(), b.as_bytes());
+    let (x, y) = (a.as_bytes(), b.as_bytes());
+    // Names of one application differ in their last digits: what they share is skipped, back to
+    // where a number begins.
+    let shared = x.iter().zip(y).take_while(|(x, y)| x == y).count();
+    let digits = x[..shared].iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let start = shared - digits;
+    // `01` and `1` are the same number: the bytes decide, so that the order stays total.
+    natural_order_of_rest(&x[start..], &y[start..]).then_with(|| a.cmp(b))
+}
+
+fn natural_order_of_rest(mut x: &[u8], mut y: &[u8]) -> Ordering {
     while let (Some(&first), Some(&second)) = (x.first(), y.first()) {
         let ordering = if first.is_ascii_digit() && second.is_ascii_digit() {
             let (number, rest) = split_number(x);
@@ -212,8 +222,7 @@ pub fn natural_order(a: &str, b: &str) -> Ordering {
             return ordering;
         }
     }
-    // `01` and `1` are the same number: the bytes decide, so that the order stays total.
-    x.len().cmp(&y.len()).then_with(|| a.cmp(b))
+    x.len().cmp(&y.len())
 }
 
 /// The digits at the start without leading zeros, and what follows them.
@@ -235,6 +244,9 @@ mod tests {
             ("web-2-9", "web-2-10"),
             ("web-2-10", "web-10-1"),
             ("a1", "a01"),
+            ("a01b", "a1c"),
+            ("web/19", "web/110"),
+            ("web/109", "web/110"),
             ("a", "b"),
             ("a/1", "a/1/x"),
         ] {

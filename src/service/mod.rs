@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tonic::transport::server::Router;
+use tonic_reflection::pb;
 use tower::layer::util::{Identity, Stack};
 
 use crate::aggregator::Aggregator;
@@ -103,6 +104,9 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+            // Each knows itself only; listed are both.
+            .register_encoded_file_descriptor_set(pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(pb::v1alpha::FILE_DESCRIPTOR_SET)
     };
     let reflection = options.reflection.then(|| {
         let v1 = reflect().build_v1().expect("our own descriptors decode");
