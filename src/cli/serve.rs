@@ -44,6 +44,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         }
     };
     let telemetry = telemetry::init(telemetry::Options::from_env(version))?;
+    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let metrics = telemetry.metrics().clone();
     let prometheus = telemetry.prometheus();
@@ -67,6 +68,18 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         Drained::CutOff => tracing::warn!("stopped; some calls were cut off at the deadline"),
     }
     Ok(Exit::Ok)
+}
+
+/// Each connection is an open file, and the usual soft limit of 1,024 is far below what is allowed.
+fn raise_file_limit() {
+    use rustix::process::Resource;
+    use rustix::process::getrlimit;
+    use rustix::process::setrlimit;
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "raise the limit of open files");
+    }
 }
 
 /// Resolves at SIGTERM or Ctrl-C.

@@ -21,6 +21,7 @@ mod provider;
 mod rpc;
 
 use std::env;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use opentelemetry::global;
@@ -56,6 +57,7 @@ pub fn init(options: Options) -> Result<Telemetry, Error> {
     let prometheus = Prometheus::default();
     let providers = Providers::build(exports, &options.service_version, &prometheus)?;
 
+    let _first_stays = EXPORTS_TRACES.set(providers.traces.is_some());
     let mut layers = Vec::new();
     // First, so that the lines of the others can name the trace.
     layers.extend(providers.traces.as_ref().map(log::trace_layer));
@@ -68,6 +70,13 @@ pub fn init(options: Options) -> Result<Telemetry, Error> {
 
     let metrics = Metrics::new(&providers.metrics.meter("bellwether"), &options.service_version);
     Ok(Telemetry { metrics, prometheus, providers })
+}
+
+static EXPORTS_TRACES: OnceLock<bool> = OnceLock::new();
+
+/// Whether spans go to a collector.
+pub fn exports_traces() -> bool {
+    EXPORTS_TRACES.get().copied().unwrap_or_default()
 }
 
 impl Telemetry {
