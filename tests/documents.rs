@@ -187,3 +187,19 @@ fn a_wide_line_is_named() {
     let text = format!("short\n{}\n", "ä".repeat(121));
     assert_eq!(columns("a.md", &text), ["a.md:2: wider than 120 columns"]);
 }
+
+/// Whoever meets a reason finds it explained.
+#[test]
+fn every_reason_that_is_sent_is_explained() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let code = fs::read_to_string(root.join("src/service/code.rs")).unwrap();
+    let page = fs::read_to_string(root.join("docs/errors.md")).unwrap();
+    let is_reason = |text: &&str| text.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    let table = code.split("fn wire").nth(1).unwrap().split("/// What is wrong").next().unwrap();
+    let reasons: Vec<&str> =
+        table.split('"').skip(1).step_by(2).filter(|t| !t.is_empty()).filter(is_reason).collect();
+    assert!(10 < reasons.len(), "the table has moved: {reasons:?}");
+    for reason in reasons {
+        assert!(page.contains(&format!("### {reason}\n")), "docs/errors.md lacks {reason}");
+    }
+}

@@ -214,6 +214,26 @@ fn import_text(server: &Server, text: &str) -> Said {
 }
 
 #[test]
+fn importing_again_and_again_follows_the_model() {
+    let server = Server::ephemeral();
+    let text = std::fs::read_to_string(fixture("snappass")).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &text).unwrap();
+    let path = file.path().to_str().unwrap();
+    let line = ["import", "juju", "--every", "1s", "--", "cat", path];
+    let _following = Running(command(&server, &line).stderr(Stdio::null()).spawn().unwrap());
+    let until = |level: &str| {
+        let line = ["-n", "tt", "wait", "snappass-test", "--timeout", "30s", "--for"];
+        ok(&server, &[&line[..], &[level]].concat());
+    };
+    until("active");
+    // A document that is cut off is refused, and the last good one stands.
+    std::fs::write(file.path(), &text[..text.len() / 2]).unwrap();
+    std::fs::write(file.path(), text.replace("\"active\"", "\"blocked\"")).unwrap();
+    until("blocked");
+}
+
+#[test]
 fn what_juju_could_not_read_is_shown_and_nothing_is_lost() {
     let server = Server::ephemeral();
     let said = run(&server, &["import", "juju", &fixture("status-errors")]);
