@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check fix bench tools fmt-check clippy doc proto
+.PHONY: help run test check fix bench tools fmt-check clippy doc proto chart
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -17,10 +17,11 @@ test: tools ## Install what the tests need, then run them all
 	$(CARGO) test --locked
 	@tools/say-missing
 
-check: tools fmt-check proto clippy test doc ## The gate: format, protos, lints, tests, documentation; writes nothing
+check: tools fmt-check proto chart clippy test doc ## The gate: format, protos, chart, lints, tests, documentation; writes nothing
 
-fix: ## Format, and apply what clippy knows how to fix
+fix: ## Format, apply what clippy knows how to fix, and list the values of the chart anew
 	$(CARGO) fmt
+	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --all-targets --fix --allow-dirty --allow-staged
 
 bench: tools ## Reports a second on the embedded store, beside etcd in the same run (ARGS="..." adds flags)
@@ -28,6 +29,10 @@ bench: tools ## Reports a second on the embedded store, beside etcd in the same 
 
 tools: ## Install what the tests need into .tools/, and two Debian packages
 	@tools/install
+
+chart: ## Check the Helm chart on Helm 4 and 3; installs them first, which takes minutes once
+	@tools/install chart
+	@tools/chart-check
 
 fmt-check:
 	$(CARGO) fmt --check

@@ -1,0 +1,87 @@
+"""Renders the chart by real Helm, and reads what comes out."""
+
+import functools
+import json
+import pathlib
+import subprocess
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CHART = ROOT / "helm-chart"
+SCENARIOS = sorted(CHART.glob("ci/*-values.yaml"))
+
+HELMS = {name: ROOT / ".tools/bin" / name for name in ("helm4", "helm3")}
+
+# What Chart.yaml says is enough, what most clusters run, and the newest with a schema.
+KUBERNETES = ("1.25", "1.28", "1.31", "1.34", "1.37")
+
+# Where the pod writes, and values that make it write nothing.
+DATA = "/var/lib/bellwether"
+REDIS = {"redis__enabled": True, "redis__existingSecret__name": "redis"}
+
+
+class Refused(Exception):
+    """Helm said no; what it said is the message."""
+
+
+@functools.cache
+def run(helm, *arguments):
+    command = [HELMS[helm], *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode != 0:
+        raise Refused(done.stdout + done.stderr)
+    return done.stdout
+
+
+def render(helm, *arguments, release="test", kubernetes="1.34", chart=CHART, **values):
+    """Objects of the chart. Values are given as `a__b=1` for `a.b`."""
+    sets = [part for key, value in values.items() for part in ("--set-json", as_json(key, value))]
+    version = f"{kubernetes}.0"
+    text = run(helm, "template", release, chart, "--namespace", "prod", "--kube-version", version, *arguments, *sets)
+    return [made for made in yaml.load_all(text, Loader=StrictLoader) if made]
+
+
+def as_json(key, value):
+    return f"{key.replace('__', '.')}={json.dumps(value)}"
+
+
+def one(objects, kind, suffix=""):
+    """The only object of a kind whose name has this ending."""
+    found = [made for made in objects if made["kind"] == kind and made["metadata"]["name"].endswith(suffix)]
+    if len(found) != 1:
+        raise AssertionError(f"{len(found)} of {kind} {suffix}, not one")
+    return found[0]
+
+
+def workload(objects):
+    (found,) = (made for made in objects if made["kind"] in ("StatefulSet", "Deployment"))
+    return found
+
+
+def pod_of(objects):
+    return workload(objects)["spec"]["template"]["spec"]
+
+
+def container_of(objects):
+    (container,) = pod_of(objects)["containers"]
+    return container
+
+
+def default_values():
+    return yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def chart_yaml():
+    return yaml.safe_load((CHART / "Chart.yaml").read_text())
+
+
+class StrictLoader(yaml.SafeLoader):
+    """Refuses a key that is there twice, as Kubernetes does when it looks closely."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [self.construct_object(key) for key, _ in node.value]
+        twice = {key for key in keys if keys.count(key) > 1}
+        if twice:
+            raise AssertionError(f"twice in one map: {twice}\n{node.start_mark}")
+        return super().construct_mapping(node, deep)
