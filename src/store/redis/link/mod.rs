@@ -1,0 +1,1 @@
+//! Supervised connections to Redis.
