@@ -6,8 +6,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
 use super::error::LinkError;
-use super::link::Link;
 use super::master::Master;
+use super::single::Link;
 
 /// A connection of its own to a master, for reads that block: on the shared one they would hold up
 /// everybody. It has no response time-out. Dropping it ends what waits on it.

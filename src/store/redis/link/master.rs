@@ -41,7 +41,7 @@ impl Identity {
         Identity::ask_for(connection, address, &["server", "replication", "persistence"]).await
     }
 
-    /// Asks what may change while the connection lives.
+    /// Asks what may change while the connection lives. `Ambiguous` when there is no answer in time.
     pub(super) async fn ask_again(
         connection: &mut MultiplexedConnection,
         address: &Address,
@@ -60,7 +60,10 @@ impl Identity {
             pipeline.cmd("INFO").arg(section);
         }
         let replies = connection.send_packed_commands(&pipeline, 0, sections.len()).await;
-        let replies = replies.map_err(|error| LinkError::of_connecting(&address, &error))?;
+        let replies = replies.map_err(|error| match error.is_timeout() {
+            true => LinkError::ambiguous(&address, &error),
+            false => LinkError::of_connecting(&address, &error),
+        })?;
         let mut fields = BTreeMap::new();
         for reply in replies {
             if let Value::ServerError(error) = &reply {

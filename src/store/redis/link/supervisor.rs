@@ -15,9 +15,9 @@ use tracing::{debug, info, warn};
 use super::backoff::Backoff;
 use super::dial::Dialer;
 use super::error::LinkError;
-use super::link::{Event, Link, Live, Phase};
 use super::master::Identity;
 use super::sentinel::Sentinels;
+use super::single::{Event, Link, Live, Phase};
 use super::target::Address;
 
 /// Where a link finds its master.
@@ -49,7 +49,7 @@ impl Source {
 pub(super) fn spawn(link: Arc<Link>, source: Source) {
     tokio::spawn(async move {
         link.ended.run_until_cancelled(supervise(&link, source)).await;
-        link.lose("this server is shutting down".to_string());
+        link.lose("the connection has been closed, as it is no longer used".to_string());
     });
 }
 
@@ -192,7 +192,7 @@ async fn ask(live: &Live) -> Result<(), Fault> {
             Err(Fault::Lost(format!("{address} began another replication history")))
         }
         Ok(_) => Ok(()),
-        Err(LinkError::Away { reason }) if reason.ends_with("in time") => Err(Fault::Silent),
+        Err(LinkError::Ambiguous { .. }) => Err(Fault::Silent),
         Err(error) => Err(Fault::Lost(error.reason().to_string())),
     }
 }

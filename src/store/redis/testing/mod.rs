@@ -25,7 +25,7 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until `condition` holds; panics with `what` when [`DEADLINE`] has passed.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let waited = tokio::time::timeout(DEADLINE, async {
         while !condition().await {
             tokio::time::sleep(LOOK_EVERY).await;
