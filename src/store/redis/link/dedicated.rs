@@ -14,7 +14,8 @@ use super::single::Link;
 pub struct Dedicated {
     /// The connection. [`query`](Dedicated::query) is the way to use it that notices a dead peer.
     pub connection: MultiplexedConnection,
-    /// Where it leads, with the number of the connection of [`Links`](super::Links) that vouches for it.
+    /// Where it leads, with the number of the connection of [`Links`](super::Links) that vouches
+    /// for it.
     pub master: Master,
     link: Arc<Link>,
 }

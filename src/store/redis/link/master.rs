@@ -41,7 +41,8 @@ impl Identity {
         Identity::ask_for(connection, address, &["server", "replication", "persistence"]).await
     }
 
-    /// Asks what may change while the connection lives. `Ambiguous` when there is no answer in time.
+    /// Asks what may change while the connection lives. `Ambiguous` when there is no answer in
+    /// time.
     pub(super) async fn ask_again(
         connection: &mut MultiplexedConnection,
         address: &Address,

@@ -34,13 +34,13 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     assert!(waited.await.is_ok(), "waited {DEADLINE:?} until {what}");
 }
 
-/// Whether `redis-server` is there; if not, says that the test is skipped, and with `CI` panics.
-pub fn available() -> bool {
-    let version = std::process::Command::new("redis-server").arg("--version").output();
+/// Whether a program is there; if not, says that the test is skipped, and with `CI` panics.
+pub fn available(program: &str, version: &str) -> bool {
+    let version = std::process::Command::new(program).arg(version).output();
     if version.is_ok_and(|output| output.status.success()) {
         return true;
     }
-    assert!(std::env::var_os("CI").is_none(), "redis-server is missing; run tools/install");
-    eprintln!("!!! SKIPPED: redis-server is missing; run tools/install");
+    assert!(std::env::var_os("CI").is_none(), "{program} is missing; run tools/install");
+    eprintln!("!!! SKIPPED: {program} is missing; run tools/install");
     false
 }

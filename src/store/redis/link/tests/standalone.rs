@@ -70,6 +70,8 @@ async fn who_may_not_come_in_is_told_why() {
     server.call::<()>(&user).await.unwrap();
     let address = server.address();
     connect(&format!("redis://:secret@{address}")).await;
+    let lamb = ["ACL", "SETUSER", "lamb", "on", ">wool", "~*", "+get"];
+    server.call::<()>(&lamb).await.unwrap();
     let links = connect(&format!("redis://flock:wool@{address}/1")).await;
     let asked = links.run("{b00}", pipe().cmd("ACL").arg("WHOAMI")).await.unwrap();
     assert_eq!(asked, [text("flock")]);
@@ -79,6 +81,7 @@ async fn who_may_not_come_in_is_told_why() {
         (format!("redis://:wrong@{address}"), "user and password"),
         (format!("redis://flock:wrong@{address}"), "user and password"),
         (format!("redis://nobody:wool@{address}"), "user and password"),
+        (format!("redis://lamb:wool@{address}"), "does not let us"),
         (format!("redis://:secret@{address}/99"), "no such database"),
         (format!("redis+cluster://:secret@{address}"), "not part of a cluster"),
         (format!("redis+sentinel://:secret@{address}/main"), "as a Sentinel does"),
@@ -177,6 +180,35 @@ async fn a_frozen_server_is_found_out_and_forgiven() {
     until("the connection is given up", async || master(&links).is_none()).await;
     server.cont();
     until_served(&links, "{b00}").await;
+}
+
+#[tokio::test]
+async fn a_stall_is_waited_out_on_the_same_connection() {
+    let Some(server) = RedisServer::start().await else { return };
+    let links = connect(&server.url()).await;
+    let before = master(&links);
+    server.stop();
+    until("health says so", async || links.health().is_err()).await;
+    assert_eq!(master(&links), before);
+    server.cont();
+    until_served(&links, "{b00}").await;
+    assert_eq!(master(&links), before);
+}
+
+#[tokio::test]
+async fn what_was_ambiguous_may_be_done_later() {
+    let Some(server) = RedisServer::start().await else { return };
+    let links = connect(&server.url()).await;
+    server.stop();
+    let answer = links.run("{b00}", &set("{b00}late", "1")).await;
+    assert!(matches!(answer, Err(LinkError::Ambiguous { .. })), "{answer:?}");
+    until("the connection is given up", async || master(&links).is_none()).await;
+    server.cont();
+    let late = pipe().cmd("GET").arg("{b00}late").clone();
+    until("it is done all the same", async || {
+        links.run("{b00}", &late).await.is_ok_and(|replies| replies == [text("1")])
+    })
+    .await;
 }
 
 #[tokio::test]
