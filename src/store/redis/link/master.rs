@@ -16,6 +16,8 @@ pub struct Master {
     /// Of the process: another one after a restart.
     pub run_id: String,
     /// The replication history: another one after a failover, and after a restart without data.
+    /// Under the same `connection` it changes without loss: a master gives its history another name
+    /// when its first replica comes, and an hour after the last one left.
     pub replid: String,
     /// How much of that history there was, in bytes.
     pub replication_offset: u64,
@@ -124,6 +126,12 @@ impl Identity {
     /// See [`Master::replid`].
     pub(super) fn replid(&self) -> &str {
         self.field("master_replid")
+    }
+
+    /// Whether this history goes on from no other one: then a new name is all that is new.
+    pub(super) fn has_no_predecessor(&self) -> bool {
+        let before = self.field("master_replid2");
+        !before.is_empty() && before.bytes().all(|byte| byte == b'0')
     }
 
     fn check_mode(&self, address: &Address, topology: &Topology) -> Result<(), LinkError> {

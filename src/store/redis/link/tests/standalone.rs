@@ -127,6 +127,13 @@ async fn a_replica_is_refused_until_it_is_a_master() {
     assert!(error.reason().contains(&format!("replica of 127.0.0.1:{}", first.port)), "{error}");
 
     let links = connect(&first.url()).await;
+    // The history has had its name since the first replica came.
+    until("it has", async || second.info("master_link_status").await == "up").await;
+    until("it is known", async || {
+        let replid = first.info("master_replid").await;
+        master(&links).is_some_and(|master| master.replid == replid)
+    })
+    .await;
     let before = master(&links).unwrap();
     second.call::<()>(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
     first.call::<()>(&["REPLICAOF", "127.0.0.1", &second.port.to_string()]).await.unwrap();
@@ -140,6 +147,21 @@ async fn a_replica_is_refused_until_it_is_a_master() {
     let after = master(&links).unwrap();
     assert_ne!(after.replid, before.replid);
     assert!(before.connection < after.connection);
+}
+
+#[tokio::test]
+async fn the_first_replica_renames_the_history_and_nothing_else() {
+    let Some(server) = RedisServer::start().await else { return };
+    let links = connect(&server.url()).await;
+    let before = master(&links).unwrap();
+    let replica_of = format!("127.0.0.1 {}", server.port);
+    let _replica = RedisServer::start_with(&["--replicaof", &replica_of]).await;
+    until("the new name is known", async || {
+        master(&links).is_some_and(|master| master.replid != before.replid)
+    })
+    .await;
+    let after = master(&links).unwrap();
+    assert_eq!(after, Master { replid: after.replid.clone(), ..before });
 }
 
 #[tokio::test]
