@@ -16,6 +16,7 @@ pub mod clock;
 pub mod embedded;
 pub mod error;
 pub mod memory;
+pub mod redis;
 
 #[cfg(test)]
 pub mod conformance;

@@ -1,0 +1,161 @@
+//! A TCP proxy that can be told to misbehave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// What happens to what passes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Pass,
+    /// Connections stay open, and nothing passes.
+    BlackHole,
+    /// Connections are closed, new ones at once.
+    Cut,
+}
+
+/// A proxy in front of one address. Dropping it closes its connections.
+pub struct Proxy {
+    /// Where it listens on 127.0.0.1.
+    pub port: u16,
+    mode: watch::Sender<Mode>,
+    shared: Arc<Shared>,
+    accepts: JoinHandle<()>,
+}
+
+struct Shared {
+    /// Bytes of answers until the connections are cut; without limit when negative.
+    answer_bytes_left: AtomicI64,
+    delay_ms: AtomicI64,
+}
+
+impl Proxy {
+    /// Listens on a port of its own and passes everything on to `address` (`host:port`).
+    pub async fn to(address: &str) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mode = watch::Sender::new(Mode::Pass);
+        let shared = Shared { answer_bytes_left: AtomicI64::new(-1), delay_ms: AtomicI64::new(0) };
+        let shared = Arc::new(shared);
+        let serve = serve(listener, address.to_string(), mode.clone(), shared.clone());
+        Proxy { port, mode, shared, accepts: tokio::spawn(serve) }
+    }
+
+    /// `127.0.0.1:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// `redis://127.0.0.1:port`.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// From now on nothing passes, and nobody is told.
+    pub fn black_hole(&self) {
+        self.mode.send_replace(Mode::BlackHole);
+    }
+
+    /// Closes all connections, and new ones as soon as they are made.
+    pub fn cut(&self) {
+        self.mode.send_replace(Mode::Cut);
+    }
+
+    /// Cuts when so many more bytes of answers have passed.
+    pub fn cut_after(&self, answer_bytes: u32) {
+        self.shared.answer_bytes_left.store(answer_bytes.into(), Ordering::SeqCst);
+    }
+
+    /// Holds up what passes in each direction.
+    pub fn delay(&self, delay: Duration) {
+        let delay_ms = i64::try_from(delay.as_millis()).unwrap();
+        self.shared.delay_ms.store(delay_ms, Ordering::SeqCst);
+    }
+
+    /// Lets everything pass again, without delay; what a black hole held back comes through.
+    pub fn heal(&self) {
+        self.shared.answer_bytes_left.store(-1, Ordering::SeqCst);
+        self.delay(Duration::ZERO);
+        self.mode.send_replace(Mode::Pass);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.cut();
+        self.accepts.abort();
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    address: String,
+    mode: watch::Sender<Mode>,
+    shared: Arc<Shared>,
+) {
+    while let Ok((client, _)) = listener.accept().await {
+        let (address, mode, shared) = (address.clone(), mode.clone(), shared.clone());
+        tokio::spawn(async move {
+            let mut told = mode.subscribe();
+            let passes = pass(client, &address, &mode, &shared);
+            tokio::select! {
+                _ = passes => (),
+                _ = told.wait_for(|mode| *mode == Mode::Cut) => (),
+            }
+        });
+    }
+}
+
+async fn pass(
+    client: TcpStream,
+    address: &str,
+    mode: &watch::Sender<Mode>,
+    shared: &Shared,
+) -> std::io::Result<()> {
+    let _ = mode.subscribe().wait_for(|mode| *mode == Mode::Pass).await;
+    let server = TcpStream::connect(address).await?;
+    let (client, server) = (client.into_split(), server.into_split());
+    tokio::select! {
+        ended = copy(client.0, server.1, mode, shared, false) => ended,
+        ended = copy(server.0, client.1, mode, shared, true) => ended,
+    }
+}
+
+async fn copy(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mode: &watch::Sender<Mode>,
+    shared: &Shared,
+    is_answer: bool,
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut told = mode.subscribe();
+    loop {
+        let read = from.read(&mut buffer).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        let delay_ms = shared.delay_ms.load(Ordering::SeqCst).unsigned_abs();
+        tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+        let _ = told.wait_for(|mode| *mode == Mode::Pass).await;
+        let mut passed = read;
+        if is_answer && shared.answer_bytes_left.load(Ordering::SeqCst) >= 0 {
+            let read = i64::try_from(read).unwrap_or(i64::MAX);
+            let left = shared.answer_bytes_left.fetch_sub(read, Ordering::SeqCst).max(0);
+            passed = passed.min(usize::try_from(left).unwrap_or(0));
+            if left <= read {
+                shared.answer_bytes_left.store(-1, Ordering::SeqCst);
+                let _ = to.write_all(&buffer[..passed]).await;
+                mode.send_replace(Mode::Cut);
+                return Ok(());
+            }
+        }
+        to.write_all(&buffer[..passed]).await?;
+    }
+}

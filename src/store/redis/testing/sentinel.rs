@@ -1,0 +1,132 @@
+//! A master, two replicas, and three Sentinels that watch them.
+
+use super::server::RedisServer;
+use super::{DEADLINE, LOOK_EVERY, until};
+
+/// The name that the Sentinels know the master by.
+pub const MASTER_NAME: &str = "flock";
+
+const SENTINELS: usize = 3;
+
+/// One master and its replicas, which become masters at a failover, with their Sentinels.
+pub struct Sentinels {
+    /// The servers; the first one starts as the master.
+    pub servers: Vec<RedisServer>,
+    /// The Sentinels.
+    pub sentinels: Vec<RedisServer>,
+}
+
+impl Sentinels {
+    /// Starts all of them and waits until they know each other.
+    pub async fn start() -> Option<Sentinels> {
+        Sentinels::start_with(&[]).await
+    }
+
+    /// Starts them with more arguments for the three servers.
+    pub async fn start_with(arguments: &[&str]) -> Option<Sentinels> {
+        let quick = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+        let arguments = [quick.as_slice(), arguments].concat();
+        let master = RedisServer::start_with(&arguments).await?;
+        let replica_of = format!("127.0.0.1 {}", master.port);
+        let mut servers = vec![master];
+        for _ in 0..2 {
+            let replica = [arguments.as_slice(), &["--replicaof", &replica_of]].concat();
+            servers.push(RedisServer::start_with(&replica).await?);
+        }
+        let mut sentinels = Vec::new();
+        for _ in 0..SENTINELS {
+            sentinels.push(sentinel(servers[0].port).await?);
+        }
+        let all = Sentinels { servers, sentinels };
+        all.wait_until_agreed(all.servers[0].port).await;
+        Some(all)
+    }
+
+    /// `redis+sentinel://` with all three.
+    pub fn url(&self) -> String {
+        let addresses: Vec<String> = self.sentinels.iter().map(RedisServer::address).collect();
+        format!("redis+sentinel://{}/{MASTER_NAME}", addresses.join(","))
+    }
+
+    /// Where the master is in `servers`, as the first Sentinel that answers says.
+    pub async fn master(&self) -> usize {
+        let port = self.known_by(&self.sentinels[0]).await;
+        self.servers.iter().position(|server| server.port == port).unwrap()
+    }
+
+    /// Makes the Sentinels promote a replica while the master is well, and waits until all agree.
+    /// Answers the place of the new master in `servers`.
+    pub async fn failover(&self) -> usize {
+        let old = self.servers[self.master().await].port;
+        let started = tokio::time::Instant::now();
+        while self.known_by(&self.sentinels[0]).await == old {
+            assert!(started.elapsed() < DEADLINE, "no failover:\n{}", self.sentinels[0].log());
+            // Refused while another one is under way or no replica is thought good.
+            let _ = self.sentinels[0].call::<()>(&["SENTINEL", "FAILOVER", MASTER_NAME]).await;
+            tokio::time::sleep(LOOK_EVERY * 20).await;
+        }
+        self.settle_after(old).await
+    }
+
+    /// Waits until all Sentinels agree on another master than the one on this port, which takes
+    /// over by itself some seconds after that one has died. Answers its place in `servers`.
+    pub async fn settle_after(&self, old: u16) -> usize {
+        until("there is another master", async || self.known_by(&self.sentinels[0]).await != old)
+            .await;
+        let new = self.master().await;
+        self.wait_until_agreed(self.servers[new].port).await;
+        new
+    }
+
+    async fn wait_until_agreed(&self, port: u16) {
+        let master = self.servers.iter().find(|server| server.port == port).unwrap();
+        until("the new master is one", async || master.info("role").await == "master").await;
+        for sentinel in &self.sentinels {
+            until("the Sentinels agree", async || {
+                let facts = facts(sentinel).await;
+                let fact = |name: &str| facts.get(name).cloned().unwrap_or_default();
+                fact("port") == port.to_string()
+                    && fact("flags") == "master"
+                    && fact("num-slaves") == "2"
+                    && fact("num-other-sentinels") == (SENTINELS - 1).to_string()
+            })
+            .await;
+        }
+    }
+
+    async fn known_by(&self, sentinel: &RedisServer) -> u16 {
+        facts(sentinel).await["port"].parse().unwrap()
+    }
+}
+
+async fn facts(sentinel: &RedisServer) -> std::collections::HashMap<String, String> {
+    sentinel.call(&["SENTINEL", "MASTER", MASTER_NAME]).await.unwrap()
+}
+
+async fn sentinel(master_port: u16) -> Option<RedisServer> {
+    RedisServer::start_in(|directory| {
+        // Sentinel rewrites its file.
+        let file = directory.join("sentinel.conf");
+        let text = format!(
+            "sentinel monitor {MASTER_NAME} 127.0.0.1 {master_port} 2\n\
+             sentinel down-after-milliseconds {MASTER_NAME} 1000\n\
+             sentinel failover-timeout {MASTER_NAME} 3000\n\
+             sentinel parallel-syncs {MASTER_NAME} 2\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        vec![file.display().to_string(), "--sentinel".into()]
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_replica_takes_over() {
+        let Some(sentinels) = Sentinels::start().await else { return };
+        assert_eq!(sentinels.master().await, 0);
+        assert_ne!(sentinels.failover().await, 0);
+    }
+}
