@@ -1,142 +1,183 @@
-//! Supervised connections to Redis: a stand-in for one server.
+//! Supervised connections to the masters of Redis or Valkey.
+//!
+//! ```text
+//!  run(tag) --> Board: slot -> Link --> Live connection --> master
+//!                 ^             ^
+//!   cluster ------'             '--- supervisor: resolve, connect, ask who it is, observe
+//!   (slots of all nodes)               |
+//!                                      '--- sentinel (who is the master)
+//! ```
+//!
+//! The crate's own connection manager stays on a frozen peer and on a demoted master, and holds a
+//! lock while it connects; here a task for each master asks every second whether it is there and
+//! still is one, and whoever wants to send sees at once what there is.
+//!
+//! **What was sent may arrive late.** A master that stood still goes on with what it had received,
+//! even when we have long made a new connection. What is sent must be safe to do late or twice.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, Value};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-/// Where Redis is.
-#[derive(Debug, Clone)]
-pub struct Target(redis::Client);
-/// Files.
-#[derive(Debug, Clone, Default)]
-pub struct TlsFiles {
-    /// a
-    pub ca: Option<PathBuf>,
-    /// b
-    pub certificate: Option<PathBuf>,
-    /// c
-    pub key: Option<PathBuf>,
-}
-impl Target {
-    /// Parses.
-    pub fn parse(url: &str, _: TlsFiles) -> Result<Target, String> {
-        redis::Client::open(url).map(Target).map_err(|e| e.to_string())
-    }
-}
-/// Patience.
-#[derive(Debug, Clone, Default)]
-pub struct Options;
-/// Errors.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)]
-pub enum LinkError {
-    #[error("{reason}")]
-    Away { reason: String },
-    #[error("{reason}")]
-    Ambiguous { reason: String },
-    #[error("{reason}")]
-    Refused { reason: String },
-}
-/// Master.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Master {
-    pub address: String,
-    pub run_id: String,
-    pub replid: String,
-    pub replication_offset: u64,
-    pub version: (u32, u32, u32),
-    pub connection: u64,
-}
-/// Own.
-#[allow(missing_docs)]
-pub struct Dedicated {
-    pub connection: MultiplexedConnection,
-    pub master: Master,
-}
-/// Links.
+use board::{Board, Route};
+use cluster::Topology as Cluster;
+use dial::Dialer;
+use link::Link;
+use sentinel::Sentinels;
+use supervisor::Source;
+use target::Topology;
+
+pub use dedicated::Dedicated;
+pub use error::{LinkError, is_unserved};
+pub use master::Master;
+pub use options::Options;
+pub use target::{Target, TargetError, TlsFiles};
+
+mod backoff;
+mod board;
+mod cluster;
+mod dedicated;
+mod dial;
+mod error;
+#[allow(clippy::module_inception)]
+mod link;
+mod master;
+mod options;
+mod sentinel;
+mod slot;
+mod supervisor;
+mod target;
+
+#[cfg(test)]
+mod tests;
+
+/// The ways to all masters: one where one master has everything, and one to each of a cluster.
+/// Dropping it closes them.
 pub struct Links {
-    target: Target,
-    current: Mutex<Option<MultiplexedConnection>>,
-    master: watch::Sender<Option<Master>>,
-    count: AtomicU64,
+    board: Arc<Board>,
+    ended: CancellationToken,
 }
-#[allow(missing_docs)]
+
 impl Links {
-    pub async fn connect(target: Target, _: Options) -> Result<Arc<Links>, LinkError> {
-        let links = Arc::new(Links {
-            target,
-            current: Mutex::default(),
-            master: watch::Sender::default(),
-            count: AtomicU64::default(),
-        });
-        links.connection().await?;
-        Ok(links)
+    /// Connects, and from then on stays connected as well as can be.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` as soon as it is, and `Away` when [`Options::start_deadline`] has passed, with a
+    /// sentence on what to check.
+    pub async fn connect(target: Target, options: Options) -> Result<Arc<Links>, LinkError> {
+        let deadline = options.start_deadline;
+        let shown = target.to_string();
+        let dialer = Arc::new(Dialer::new(target, options));
+        let links = Links { board: Arc::new(Board::new()), ended: CancellationToken::new() };
+        links.start(&dialer);
+        links.wait_until_ready(deadline, &shown).await?;
+        Ok(Arc::new(links))
     }
-    async fn dial(&self) -> Result<Dedicated, LinkError> {
-        let away = |e: redis::RedisError| LinkError::Away { reason: e.to_string() };
-        let config = redis::AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(Duration::from_secs(1)))
-            .set_response_timeout(Some(Duration::from_secs(1)));
-        let mut connection = self
-            .target
-            .0
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(away)?;
-        let info: String = redis::cmd("INFO").query_async(&mut connection).await.map_err(away)?;
-        let field = |name: &str| {
-            info.lines()
-                .filter_map(|l| l.split_once(':'))
-                .find(|(n, _)| *n == name)
-                .map(|(_, v)| v.trim().to_string())
-                .unwrap_or_default()
-        };
-        let master = Master {
-            address: "x".into(),
-            run_id: field("run_id"),
-            replid: field("master_replid"),
-            replication_offset: 0,
-            version: (7, 0, 0),
-            connection: self.count.fetch_add(1, Ordering::Relaxed),
-        };
-        Ok(Dedicated { connection, master })
+
+    /// Runs a pipeline on the master that has the slot of this hash tag (`{b07}`): every reply in
+    /// order, a server error in its place. Replies that [`is_unserved`] make the link look for who
+    /// serves. While there is no link it fails after [`Options::wait_for_link`] at most.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`]; only after `Ambiguous` may something have been done.
+    pub async fn run(&self, tag: &str, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
+        self.link(tag)?.run(pipeline).await
     }
-    async fn connection(&self) -> Result<MultiplexedConnection, LinkError> {
-        if let Some(connection) = self.current.lock().unwrap().clone() {
-            return Ok(connection);
-        }
-        let Dedicated { connection, master } = self.dial().await?;
-        *self.current.lock().unwrap() = Some(connection.clone());
-        self.master.send_replace(Some(master));
-        Ok(connection)
+
+    /// A connection of its own to the master that has the slot of this tag, for blocking reads.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`]; never `Ambiguous`.
+    pub async fn dedicated(&self, tag: &str) -> Result<Dedicated, LinkError> {
+        Dedicated::open(self.link(tag)?).await
     }
-    pub async fn run(
-        &self,
-        _: &str,
-        pipeline: &redis::Pipeline,
-    ) -> Result<Vec<redis::Value>, LinkError> {
-        let mut connection = self.connection().await?;
-        match connection.send_packed_commands(pipeline, 0, pipeline.len()).await {
-            Ok(values) => Ok(values),
-            Err(error) => {
-                self.current.lock().unwrap().take();
-                Err(LinkError::Ambiguous { reason: error.to_string() })
-            }
-        }
+
+    /// The master that answers for this tag, `None` while there is none. Changes whenever a new
+    /// connection is made.
+    pub fn master(&self, tag: &str) -> watch::Receiver<Option<Master>> {
+        self.board.follow(slot::slot_of(tag))
     }
-    pub async fn dedicated(&self, _: &str) -> Result<Dedicated, LinkError> {
-        self.dial().await
-    }
-    pub fn master(&self, _: &str) -> watch::Receiver<Option<Master>> {
-        self.master.subscribe()
-    }
+
+    /// Whether every master can be used; if not, what is away since when, and why.
     pub fn health(&self) -> Result<(), String> {
-        Ok(())
+        let mut faults: Vec<String> =
+            self.board.links().iter().filter_map(|link| link.health().err()).collect();
+        faults.extend(self.board.gap().map(|gap| gap.reason().to_string()));
+        match faults.is_empty() {
+            true => Ok(()),
+            false => Err(faults.join("; ")),
+        }
     }
-    pub fn close(&self) {}
+
+    /// Lets go of all connections. What is on its way may still be answered.
+    pub fn close(&self) {
+        self.ended.cancel();
+    }
+
+    fn link(&self, tag: &str) -> Result<Arc<Link>, LinkError> {
+        self.board.link(slot::slot_of(tag))
+    }
+
+    fn start(&self, dialer: &Arc<Dialer>) {
+        let source = match &dialer.target.topology {
+            Topology::Standalone { address } => {
+                (format!("Redis at {address}"), Source::Fixed(address.clone()))
+            }
+            Topology::Sentinel { sentinels, master } => (
+                format!("the Redis master {master:?}"),
+                Source::Sentinels(Sentinels::new(sentinels, master)),
+            ),
+            Topology::Cluster { seeds } => {
+                let (board, ended) = (self.board.clone(), self.ended.clone());
+                let cluster = Cluster::new(seeds, dialer.clone(), board, ended.clone());
+                tokio::spawn(async move { ended.run_until_cancelled(cluster.keep()).await });
+                return;
+            }
+        };
+        let (name, source) = source;
+        let board = Arc::downgrade(&self.board);
+        let link = Link::new(name, dialer.clone(), board, self.ended.child_token());
+        let link = Arc::new(link);
+        self.board.set_routes(vec![Route { slots: 0..=slot::SLOTS - 1, link: link.clone() }]);
+        supervisor::spawn(link, source);
+    }
+
+    async fn wait_until_ready(&self, deadline: Duration, shown: &str) -> Result<(), LinkError> {
+        let mut changes = self.board.changes.subscribe();
+        let is_decided = |_: &u64| match self.obstacle() {
+            None | Some(LinkError::Refused { .. }) => true,
+            Some(LinkError::Away { .. } | LinkError::Ambiguous { .. }) => false,
+        };
+        let _ = tokio::time::timeout(deadline, changes.wait_for(is_decided)).await;
+        match self.obstacle() {
+            None => Ok(()),
+            Some(error @ LinkError::Refused { .. }) => Err(error),
+            Some(error) => Err(LinkError::away(format!(
+                "{shown} was not reached within {} s: {}; check that it runs, host and port, and \
+                 that the network lets us through",
+                deadline.as_secs_f32(),
+                error.reason()
+            ))),
+        }
+    }
+
+    /// What is in the way of using every slot.
+    fn obstacle(&self) -> Option<LinkError> {
+        let failures = self.board.links().into_iter().filter_map(|link| link.failure());
+        let mut failures: Vec<LinkError> = failures.chain(self.board.gap()).collect();
+        failures.sort_by_key(|failure| !matches!(failure, LinkError::Refused { .. }));
+        failures.into_iter().next()
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        self.close();
+    }
 }

@@ -1,0 +1,128 @@
+//! Which link serves which slots, and who wants to know.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+use super::error::LinkError;
+use super::link::Link;
+use super::master::Master;
+use super::slot::SLOTS;
+
+/// The routes of now. Nothing is awaited while it is locked.
+pub(super) struct Board {
+    routes: Mutex<Routes>,
+    /// Moves when a link or a route changed.
+    pub(super) changes: watch::Sender<u64>,
+    /// Asks for another look at the slots.
+    pub(super) remap: Notify,
+}
+
+#[derive(Default)]
+struct Routes {
+    routes: Vec<Route>,
+    /// Why there may be none.
+    failure: Option<LinkError>,
+    followed: BTreeMap<u16, watch::Sender<Option<Master>>>,
+}
+
+/// Slots that one link serves.
+#[derive(Clone)]
+pub(super) struct Route {
+    pub(super) slots: RangeInclusive<u16>,
+    pub(super) link: Arc<Link>,
+}
+
+impl Board {
+    pub(super) fn new() -> Board {
+        let routes = Mutex::new(Routes::default());
+        Board { routes, changes: watch::Sender::new(0), remap: Notify::new() }
+    }
+
+    /// The link that serves a slot, or why there is none.
+    pub(super) fn link(&self, slot: u16) -> Result<Arc<Link>, LinkError> {
+        let routes = self.lock();
+        routes.link(slot).cloned().ok_or_else(|| match &routes.failure {
+            Some(failure) => failure.clone(),
+            None => LinkError::away(format!("no master has slot {slot} of the cluster")),
+        })
+    }
+
+    /// The links there are, each once.
+    pub(super) fn links(&self) -> Vec<Arc<Link>> {
+        let mut links: Vec<Arc<Link>> = Vec::new();
+        for route in &self.lock().routes {
+            if !links.iter().any(|link| Arc::ptr_eq(link, &route.link)) {
+                links.push(route.link.clone());
+            }
+        }
+        links
+    }
+
+    /// Why slots are without a link, if any are.
+    pub(super) fn gap(&self) -> Option<LinkError> {
+        let routes = self.lock();
+        let served: usize = routes.routes.iter().map(|route| route.slots.len()).sum();
+        match (&routes.failure, usize::from(SLOTS).saturating_sub(served)) {
+            (_, 0) => None,
+            (Some(failure), _) => Some(failure.clone()),
+            (None, missing) => Some(LinkError::away(format!(
+                "{missing} of {SLOTS} slots of the cluster have no master"
+            ))),
+        }
+    }
+
+    /// Replaces all routes.
+    pub(super) fn set_routes(&self, new: Vec<Route>) {
+        let mut routes = self.lock();
+        routes.routes = new;
+        routes.failure = None;
+        drop(routes);
+        self.publish();
+    }
+
+    /// Says why there are no (new) routes. The old ones stay.
+    pub(super) fn set_failure(&self, failure: LinkError) {
+        self.lock().failure = Some(failure);
+        self.publish();
+    }
+
+    /// The master of a slot, from now on.
+    pub(super) fn follow(&self, slot: u16) -> watch::Receiver<Option<Master>> {
+        let mut routes = self.lock();
+        let now = routes.master(slot);
+        routes.followed.entry(slot).or_insert_with(|| watch::Sender::new(now)).subscribe()
+    }
+
+    /// Tells those who follow a slot whose master is another one now.
+    pub(super) fn publish(&self) {
+        let routes = self.lock();
+        for (slot, follower) in &routes.followed {
+            let now = routes.master(*slot);
+            follower.send_if_modified(|known| {
+                let is_news = *known != now;
+                *known = now;
+                is_news
+            });
+        }
+        // Still locked, so that who sees the number move sees the routes that moved it.
+        self.changes.send_modify(|number| *number += 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Routes {
+    fn link(&self, slot: u16) -> Option<&Arc<Link>> {
+        let route = self.routes.iter().find(|route| route.slots.contains(&slot))?;
+        Some(&route.link)
+    }
+
+    fn master(&self, slot: u16) -> Option<Master> {
+        self.link(slot)?.master()
+    }
+}

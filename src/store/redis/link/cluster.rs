@@ -1,0 +1,179 @@
+//! Which master of a cluster has which slots.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::{Pipeline, Value, from_redis_value};
+use tokio_util::sync::CancellationToken;
+
+use super::backoff::Backoff;
+use super::board::{Board, Route};
+use super::dial::{Dialer, Login};
+use super::error::{LinkError, of_reply};
+use super::link::Link;
+use super::supervisor::{self, Source};
+use super::target::Address;
+
+/// The shortest time between two looks: a slot that moves is found by every pipeline at once.
+const REFRESH_MIN: Duration = Duration::from_millis(100);
+
+/// Keeps the routes of a cluster, and a link to each of its masters.
+pub(super) struct Topology {
+    pub(super) seeds: Vec<Address>,
+    pub(super) dialer: Arc<Dialer>,
+    pub(super) board: Arc<Board>,
+    /// Ends all links.
+    pub(super) ended: CancellationToken,
+    links: BTreeMap<Address, Arc<Link>>,
+}
+
+/// What one node says about the cluster.
+struct View {
+    /// Counts what was decided in the cluster: the higher, the newer.
+    epoch: u64,
+    slots: Vec<(RangeInclusive<u16>, Address)>,
+}
+
+impl Topology {
+    pub(super) fn new(
+        seeds: &[Address],
+        dialer: Arc<Dialer>,
+        board: Arc<Board>,
+        ended: CancellationToken,
+    ) -> Topology {
+        Topology { seeds: seeds.to_vec(), dialer, board, ended, links: BTreeMap::new() }
+    }
+
+    /// Looks again when asked to and every now and then.
+    pub(super) async fn keep(mut self) {
+        let mut backoff = Backoff::new(&self.dialer.options);
+        loop {
+            let pause = match self.discover().await {
+                Ok(view) => {
+                    self.apply(view);
+                    backoff.reset();
+                    self.dialer.options.refresh_interval
+                }
+                Err(error) => {
+                    self.board.set_failure(error);
+                    backoff.pause()
+                }
+            };
+            tokio::time::sleep(REFRESH_MIN).await;
+            let asked = self.board.remap.notified();
+            let _ = tokio::time::timeout(pause, asked).await;
+        }
+    }
+
+    /// The newest view of all nodes that answer: one cut off from the others would lead astray.
+    async fn discover(&self) -> Result<View, LinkError> {
+        let mut nodes: Vec<&Address> = self.links.keys().chain(&self.seeds).collect();
+        nodes.sort();
+        nodes.dedup();
+        let views = join_all(nodes.into_iter().map(|node| view(&self.dialer, node))).await;
+        let mut newest: Option<View> = None;
+        let mut failure = LinkError::away("no node of the cluster is known");
+        for view in views {
+            match view {
+                Ok(view) if newest.as_ref().is_none_or(|newest| newest.epoch < view.epoch) => {
+                    newest = Some(view);
+                }
+                Ok(_older) => (),
+                Err(error) => failure = error,
+            }
+        }
+        newest.ok_or(failure)
+    }
+
+    fn apply(&mut self, view: View) {
+        let mut kept = BTreeMap::new();
+        let mut routes = Vec::with_capacity(view.slots.len());
+        for (slots, address) in view.slots {
+            let link = kept.entry(address.clone()).or_insert_with(|| {
+                self.links.remove(&address).unwrap_or_else(|| self.start(address))
+            });
+            routes.push(Route { slots, link: link.clone() });
+        }
+        for (_, left) in std::mem::replace(&mut self.links, kept) {
+            left.ended.cancel();
+        }
+        self.board.set_routes(routes);
+    }
+
+    fn start(&self, address: Address) -> Arc<Link> {
+        let name = format!("Redis at {address}");
+        let board = Arc::downgrade(&self.board);
+        let link = Link::new(name, self.dialer.clone(), board, self.ended.child_token());
+        let link = Arc::new(link);
+        supervisor::spawn(link.clone(), Source::Fixed(address));
+        link
+    }
+}
+
+async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkError> {
+    let address = node.to_string();
+    let mut connection = dialer.open(node, Login::Store, &dialer.config()).await?;
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("CLUSTER").arg("INFO").cmd("CLUSTER").arg("SLOTS");
+    let replies = connection.send_packed_commands(&pipeline, 0, 2).await;
+    let replies = replies.map_err(|error| LinkError::of_connecting(&address, &error))?;
+    for reply in &replies {
+        if let Value::ServerError(error) = reply {
+            let said = error.details().unwrap_or("");
+            return Err(match said.contains("cluster support disabled") {
+                true => {
+                    LinkError::refused(format!("{address} is not part of a cluster; use redis://"))
+                }
+                false => of_reply(&address, error.code(), said),
+            });
+        }
+    }
+    let [info, slots] = <[Value; 2]>::try_from(replies)
+        .map_err(|_| LinkError::away(format!("{address} answers in part")))?;
+    let strange = |error: redis::ParsingError| LinkError::of_connecting(&address, &error.into());
+    let info: String = from_redis_value(info).map_err(strange)?;
+    let epoch = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
+    let epoch = epoch.and_then(|epoch| epoch.trim().parse().ok()).unwrap_or(0);
+    let slots: Vec<Vec<Value>> = from_redis_value(slots).map_err(strange)?;
+    let slots = slots.into_iter().filter_map(|range| range_of(range, node)).collect();
+    Ok(View { epoch, slots })
+}
+
+/// `[first, last, [host, port, ...] of the master, ...]`. A node that does not know its own name
+/// leaves the host out: it is the one that we asked.
+fn range_of(range: Vec<Value>, asked: &Address) -> Option<(RangeInclusive<u16>, Address)> {
+    let mut parts = range.into_iter();
+    let first: u16 = from_redis_value(parts.next()?).ok()?;
+    let last: u16 = from_redis_value(parts.next()?).ok()?;
+    let Value::Array(node) = parts.next()? else { return None };
+    let mut node = node.into_iter();
+    let host: Option<String> = from_redis_value(node.next()?).ok()?;
+    let port: u16 = from_redis_value(node.next()?).ok()?;
+    let host = match host.as_deref() {
+        None | Some("") => asked.host.clone(),
+        Some("?") => return None,
+        Some(host) => host.to_string(),
+    };
+    Some((first..=last, Address { host, port }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_name_their_master() {
+        let asked = Address { host: "here".to_string(), port: 1 };
+        let range = |host: Value| {
+            let node = Value::Array(vec![host, Value::Int(7), Value::SimpleString("id".into())]);
+            range_of(vec![Value::Int(5), Value::Int(9), node], &asked)
+        };
+        let there = |host: &str| Some((5..=9, Address { host: host.to_string(), port: 7 }));
+        assert_eq!(range(Value::BulkString(b"there".to_vec())), there("there"));
+        assert_eq!(range(Value::Nil), there("here"));
+        assert_eq!(range(Value::BulkString(b"?".to_vec())), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! One connection to one address.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{
+    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo,
+    ProtocolVersion, RedisConnectionInfo, TlsCertificates,
+};
+
+use super::error::LinkError;
+use super::master::{Identity, Master};
+use super::options::Options;
+use super::target::{Address, Target, TlsFiles};
+
+/// Pipelines that wait for the socket. The crate's own 50 would make callers wait for each other;
+/// what is beyond this waits in the callers.
+const QUEUE_MAX: usize = 1024;
+
+/// A peer that lost its power says nothing: the kernel asks after this, every `KEEPALIVE_INTERVAL`,
+/// and gives up after `KEEPALIVE_RETRIES`. Only for connections on which nothing is being sent.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(3);
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// How long the kernel tries to deliver what was sent; by default a quarter of an hour.
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Makes connections as the target says.
+pub(super) struct Dialer {
+    pub(super) target: Target,
+    pub(super) options: Options,
+    connections: AtomicU64,
+}
+
+/// As whom to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Login {
+    /// The user and database of the URL.
+    Store,
+    /// The user of the URL, without a database: a Sentinel has none.
+    Sentinel,
+    /// Nobody: Sentinels often know no users.
+    Anonymous,
+}
+
+impl Dialer {
+    pub(super) fn new(target: Target, options: Options) -> Dialer {
+        if target.tls.is_some() {
+            // Somebody else may have installed one: then that one serves as well.
+            rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
+        }
+        Dialer { target, options, connections: AtomicU64::new(0) }
+    }
+
+    /// Patience as of the options, for a connection on which nothing blocks.
+    pub(super) fn config(&self) -> AsyncConnectionConfig {
+        AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.options.connect_timeout))
+            .set_response_timeout(Some(self.options.response_timeout))
+            .set_pipeline_buffer_size(QUEUE_MAX)
+    }
+
+    /// Connects to whoever is there.
+    pub(super) async fn open(
+        &self,
+        address: &Address,
+        login: Login,
+        config: &AsyncConnectionConfig,
+    ) -> Result<MultiplexedConnection, LinkError> {
+        let client = self.client(address, login)?;
+        let opened = client.get_multiplexed_async_connection_with_config(config).await;
+        opened.map_err(|error| LinkError::of_connecting(&address.to_string(), &error))
+    }
+
+    /// Connects and makes sure that it is a master.
+    pub(super) async fn open_master(
+        &self,
+        address: &Address,
+        config: &AsyncConnectionConfig,
+    ) -> Result<(MultiplexedConnection, Master), LinkError> {
+        let mut connection = self.open(address, Login::Store, config).await?;
+        // The connection itself may be one without a time-out.
+        let asked = tokio::time::timeout(
+            self.options.response_timeout,
+            Identity::ask(&mut connection, address),
+        );
+        let identity = asked
+            .await
+            .map_err(|_| LinkError::away(format!("no answer from {address} in time")))??;
+        let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let master = identity.into_master(address, &self.target.topology, number)?;
+        Ok((connection, master))
+    }
+
+    fn client(&self, address: &Address, login: Login) -> Result<Client, LinkError> {
+        let refused = |error: redis::RedisError| {
+            LinkError::refused(format!("the settings for {address} cannot be used ({error})"))
+        };
+        let (host, port) = (address.host.clone(), address.port);
+        let place = match &self.target.tls {
+            None => ConnectionAddr::Tcp(host, port),
+            Some(_) => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+        };
+        let keepalive = TcpKeepalive::new()
+            .with_time(KEEPALIVE_IDLE)
+            .with_interval(KEEPALIVE_INTERVAL)
+            .with_retries(KEEPALIVE_RETRIES);
+        let tcp = TcpSettings::default()
+            .set_nodelay(true)
+            .set_keepalive(keepalive)
+            .set_user_timeout(USER_TIMEOUT);
+        let info = place.into_connection_info().map_err(refused)?;
+        let info = info.set_tcp_settings(tcp).set_redis_settings(self.greeting(login));
+        match &self.target.tls {
+            None => Client::open(info).map_err(refused),
+            Some(files) => Client::build_with_tls(info, certificates(files)?).map_err(refused),
+        }
+    }
+
+    /// RESP3 tells of a lost connection while nothing is being asked. The name of the client
+    /// library is left out: servers before 7.2 count it as an error.
+    fn greeting(&self, login: Login) -> RedisConnectionInfo {
+        let mut greeting = RedisConnectionInfo::default()
+            .set_protocol(ProtocolVersion::RESP3)
+            .set_skip_set_lib_name();
+        if login == Login::Store {
+            greeting = greeting.set_db(self.target.database);
+        }
+        if login != Login::Anonymous {
+            if let Some(user) = &self.target.user {
+                greeting = greeting.set_username(user);
+            }
+            if let Some(password) = &self.target.password {
+                greeting = greeting.set_password(password);
+            }
+        }
+        greeting
+    }
+}
+
+fn certificates(files: &TlsFiles) -> Result<TlsCertificates, LinkError> {
+    let client_tls = match (&files.certificate, &files.key) {
+        (Some(certificate), Some(key)) => {
+            Some(ClientTlsConfig { client_cert: read(certificate)?, client_key: read(key)? })
+        }
+        _ => None,
+    };
+    let root_cert = files.ca.as_deref().map(read).transpose()?;
+    Ok(TlsCertificates { client_tls, root_cert })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LinkError> {
+    std::fs::read(path)
+        .map_err(|error| LinkError::refused(format!("cannot read {} ({error})", path.display())))
+}

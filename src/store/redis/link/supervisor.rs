@@ -1,0 +1,198 @@
+//! Keeps a link connected to whoever is master.
+//!
+//! ```text
+//!  Resolving --> Connecting --> Ready <--> Suspect
+//!      ^             |            |           |
+//!      '-- back-off -+------------+-----------'
+//! ```
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tracing::{debug, info, warn};
+
+use super::backoff::Backoff;
+use super::dial::Dialer;
+use super::error::LinkError;
+use super::link::{Event, Link, Live, Phase};
+use super::master::Identity;
+use super::sentinel::Sentinels;
+use super::target::Address;
+
+/// Where a link finds its master.
+pub(super) enum Source {
+    /// Always there.
+    Fixed(Address),
+    /// Where the Sentinels say.
+    Sentinels(Sentinels),
+}
+
+impl Source {
+    async fn resolve(&mut self, dialer: &Dialer) -> Result<Vec<Address>, LinkError> {
+        match self {
+            Source::Fixed(address) => Ok(vec![address.clone()]),
+            Source::Sentinels(sentinels) => sentinels.resolve(dialer).await,
+        }
+    }
+
+    /// Returns when there is another master than the one at this address.
+    async fn moved(&mut self, dialer: &Dialer, from: &Address) -> String {
+        match self {
+            Source::Fixed(_) => std::future::pending().await,
+            Source::Sentinels(sentinels) => sentinels.moved(dialer, from).await,
+        }
+    }
+}
+
+/// Starts the task that keeps a link connected until it is ended.
+pub(super) fn spawn(link: Arc<Link>, source: Source) {
+    tokio::spawn(async move {
+        link.ended.run_until_cancelled(supervise(&link, source)).await;
+        link.lose("this server is shutting down".to_string());
+    });
+}
+
+async fn supervise(link: &Link, mut source: Source) {
+    let options = &link.dialer.options;
+    let mut backoff = Backoff::new(options);
+    let mut is_known_away = false;
+    loop {
+        link.enter(Phase::Resolving);
+        match establish(link, &mut source).await {
+            Ok((live, events)) => {
+                info!(master = %live.address, run_id = live.master.run_id, "connected to Redis");
+                let connected = Instant::now();
+                let reason = keep(link, Arc::new(live), events, &mut source).await;
+                warn!(link = link.name, reason, "connection to Redis lost");
+                link.lose(reason);
+                is_known_away = true;
+                // A master that is lost as soon as it is found is not tried in a tight circle.
+                if options.backoff_max < connected.elapsed() {
+                    backoff.reset();
+                }
+            }
+            Err(error) => {
+                match is_known_away {
+                    true => debug!(link = link.name, %error, "still no connection to Redis"),
+                    false => warn!(link = link.name, %error, "no connection to Redis"),
+                }
+                is_known_away = true;
+                link.fail(error);
+            }
+        }
+        if let Some(board) = link.board.upgrade() {
+            board.remap.notify_one();
+        }
+        sleep(backoff.pause()).await;
+    }
+}
+
+/// Connects to the first candidate that is a master.
+async fn establish(
+    link: &Link,
+    source: &mut Source,
+) -> Result<(Live, mpsc::Receiver<Event>), LinkError> {
+    let candidates = source.resolve(&link.dialer).await?;
+    link.enter(Phase::Connecting);
+    let mut failure = LinkError::away(format!("{} has no address", link.name));
+    for address in candidates {
+        match dial(&link.dialer, address).await {
+            Ok(established) => return Ok(established),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+async fn dial(
+    dialer: &Dialer,
+    address: Address,
+) -> Result<(Live, mpsc::Receiver<Event>), LinkError> {
+    let (events, told) = Live::events();
+    let tells = events.clone();
+    let config = dialer.config().set_push_sender(move |push: redis::PushInfo| match push.kind {
+        redis::PushKind::Disconnection => tells.try_send(Event::Disconnected).map_err(drop),
+        _ => Ok(()),
+    });
+    let (connection, master) = dialer.open_master(&address, &config).await?;
+    Ok((Live { connection, address, master, events }, told))
+}
+
+/// Publishes a connection and stays until it is no longer good; says why.
+async fn keep(
+    link: &Link,
+    live: Arc<Live>,
+    events: mpsc::Receiver<Event>,
+    source: &mut Source,
+) -> String {
+    link.publish(live.clone());
+    tokio::select! {
+        reason = observe(link, &live, events) => reason,
+        reason = source.moved(&link.dialer, &live.address) => reason,
+    }
+}
+
+/// Asks whether the master is there and still is one: regularly, and at once when a pipeline was
+/// not answered.
+async fn observe(link: &Link, live: &Live, mut events: mpsc::Receiver<Event>) -> String {
+    let options = &link.dialer.options;
+    let address = &live.address;
+    let mut ticks = interval(options.ping_interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut timeouts = 0;
+    loop {
+        // After a time-out there is nothing to wait for.
+        let event = match timeouts {
+            0 => tokio::select! {
+                _ = ticks.tick() => None,
+                event = events.recv() => event,
+            },
+            _ => events.try_recv().ok(),
+        };
+        match event {
+            Some(Event::Disconnected) => return format!("{address} closed the connection"),
+            Some(Event::Leave(code)) => return format!("{address} says {code}"),
+            Some(Event::Unanswered) | None => (),
+        }
+        match ask(live).await {
+            Ok(()) if timeouts == 0 => (),
+            Ok(()) => {
+                timeouts = 0;
+                link.enter(Phase::Ready);
+            }
+            Err(Fault::Silent) if timeouts + 1 < options.timeouts_max => {
+                timeouts += 1;
+                link.fail(LinkError::away(format!("no answer from {address} in time")));
+                link.enter(Phase::Suspect);
+            }
+            Err(Fault::Silent) => return format!("no answer from {address} in time"),
+            Err(Fault::Lost(reason)) => return reason,
+        }
+    }
+}
+
+/// Why a connection is not good.
+enum Fault {
+    /// No answer in time.
+    Silent,
+    /// It is closed, or leads to something else.
+    Lost(String),
+}
+
+async fn ask(live: &Live) -> Result<(), Fault> {
+    let address = &live.address;
+    let mut connection = live.connection.clone();
+    match Identity::ask_again(&mut connection, address).await {
+        Ok(identity) if !identity.is_master() => {
+            Err(Fault::Lost(format!("{address} is a replica now")))
+        }
+        // It has been a replica in between: what it lost must be looked for.
+        Ok(identity) if identity.replid() != live.master.replid => {
+            Err(Fault::Lost(format!("{address} began another replication history")))
+        }
+        Ok(_) => Ok(()),
+        Err(LinkError::Away { reason }) if reason.ends_with("in time") => Err(Fault::Silent),
+        Err(error) => Err(Fault::Lost(error.reason().to_string())),
+    }
+}

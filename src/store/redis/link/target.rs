@@ -1,0 +1,331 @@
+//! Where Redis is, as `--store` says it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// The files of a TLS connection, PEM each. They are read at each connection, so that renewed
+/// certificates are used without a restart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Whom to trust; without it whom the system trusts.
+    pub ca: Option<PathBuf>,
+    /// Our certificate, if Redis asks for one. Needs `key`.
+    pub certificate: Option<PathBuf>,
+    /// The key of `certificate`.
+    pub key: Option<PathBuf>,
+}
+
+/// Where Redis is, and as whom to go there. Shown without the password.
+///
+/// ```
+/// use bellwether::store::redis::link::{Target, TlsFiles};
+///
+/// let url = "redis+sentinel://flock:secret@one,two:26380/main/1";
+/// let target = Target::parse(url, TlsFiles::default()).unwrap();
+/// assert_eq!(target.to_string(), "redis+sentinel://flock@one:26379,two:26380/main/1");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Target {
+    pub(super) topology: Topology,
+    pub(super) tls: Option<TlsFiles>,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: i64,
+}
+
+/// How the master is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Topology {
+    Standalone { address: Address },
+    Sentinel { sentinels: Vec<Address>, master: String },
+    Cluster { seeds: Vec<Address> },
+}
+
+/// A host and a port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+/// Why a URL says nowhere to go.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// The part before `://` is none of ours.
+    #[error(
+        "store URL starts with {scheme:?}; use redis, redis+sentinel or redis+cluster, \
+         with rediss for TLS"
+    )]
+    Scheme {
+        /// What stands there.
+        scheme: String,
+    },
+    /// A host or port is missing or wrong.
+    #[error("store URL has {found:?} where host:port should be")]
+    Address {
+        /// What stands there.
+        found: String,
+    },
+    /// One server was expected.
+    #[error("store URL names several servers; use redis+sentinel:// or redis+cluster://")]
+    SeveralServers,
+    /// Sentinels watch masters by name.
+    #[error("store URL lacks the name of the master: redis+sentinel://host:port,host:port/NAME")]
+    NoMasterName,
+    /// The part after the last `/` is not a number.
+    #[error("store URL has {found:?} where the number of a database should be")]
+    Database {
+        /// What stands there.
+        found: String,
+    },
+    /// A cluster has database 0 only.
+    #[error("store URL selects a database, and a cluster has only one")]
+    DatabaseOfCluster,
+    /// Options of other programs, which we would silently not follow.
+    #[error("store URL has options after {mark:?}, and there are none")]
+    Options {
+        /// `?` or `#`.
+        mark: char,
+    },
+    /// A `%` that is not followed by two hexadecimal digits, or what they spell is not UTF-8.
+    #[error("store URL has a user or password that is not percent-encoded")]
+    Encoding,
+    /// Files for TLS, and a URL without.
+    #[error("store URL is without TLS, and there are TLS files; use rediss:// or leave them out")]
+    FilesWithoutTls,
+    /// One of a pair.
+    #[error("the client certificate and its key are given together or not at all")]
+    CertificateWithoutKey,
+}
+
+/// Redis and Valkey agree on these.
+const PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26_379;
+
+impl Target {
+    /// Reads `redis://[user:password@]host:port[/database]`,
+    /// `redis+sentinel://[user:password@]host:port,host:port/master-name[/database]` or
+    /// `redis+cluster://[user:password@]host:port,host:port`; with `rediss` for TLS.
+    ///
+    /// # Errors
+    ///
+    /// When the URL or the files do not fit together; the sentence never shows the password.
+    pub fn parse(url: &str, tls: TlsFiles) -> Result<Target, TargetError> {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let (is_tls, kind) = kind_of(scheme)?;
+        if tls.certificate.is_some() != tls.key.is_some() {
+            return Err(TargetError::CertificateWithoutKey);
+        }
+        if !is_tls && tls != TlsFiles::default() {
+            return Err(TargetError::FilesWithoutTls);
+        }
+        let (credentials, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+        if let Some(mark) = place.chars().find(|c| matches!(c, '?' | '#')) {
+            return Err(TargetError::Options { mark });
+        }
+        let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+        let (hosts, path) = place.split_once('/').unwrap_or((place, ""));
+        let (topology, database) = kind.read(hosts, path)?;
+        Ok(Target {
+            topology,
+            tls: is_tls.then_some(tls),
+            user: decode(user)?,
+            password: decode(password)?,
+            database,
+        })
+    }
+}
+
+/// What the scheme says.
+enum Kind {
+    Standalone,
+    Sentinel,
+    Cluster,
+}
+
+fn kind_of(scheme: &str) -> Result<(bool, Kind), TargetError> {
+    let (transport, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+    let is_tls = match transport {
+        "redis" | "valkey" => false,
+        "rediss" | "valkeys" => true,
+        _ => return Err(TargetError::Scheme { scheme: scheme.to_string() }),
+    };
+    match kind {
+        "" if !scheme.contains('+') => Ok((is_tls, Kind::Standalone)),
+        "sentinel" => Ok((is_tls, Kind::Sentinel)),
+        "cluster" => Ok((is_tls, Kind::Cluster)),
+        _ => Err(TargetError::Scheme { scheme: scheme.to_string() }),
+    }
+}
+
+impl Kind {
+    fn read(&self, hosts: &str, path: &str) -> Result<(Topology, i64), TargetError> {
+        let port = if let Kind::Sentinel = self { SENTINEL_PORT } else { PORT };
+        let hosts: Result<Vec<Address>, TargetError> =
+            hosts.split(',').map(|text| Address::parse(text, port)).collect();
+        let hosts = hosts?;
+        match self {
+            Kind::Standalone => match <[Address; 1]>::try_from(hosts) {
+                Ok([address]) => Ok((Topology::Standalone { address }, database(path)?)),
+                Err(_) => Err(TargetError::SeveralServers),
+            },
+            Kind::Sentinel => {
+                let (name, rest) = path.split_once('/').unwrap_or((path, ""));
+                let master = decode(name)?.ok_or(TargetError::NoMasterName)?;
+                Ok((Topology::Sentinel { sentinels: hosts, master }, database(rest)?))
+            }
+            Kind::Cluster => match database(path)? {
+                0 => Ok((Topology::Cluster { seeds: hosts }, 0)),
+                _ => Err(TargetError::DatabaseOfCluster),
+            },
+        }
+    }
+}
+
+fn database(path: &str) -> Result<i64, TargetError> {
+    match path {
+        "" => Ok(0),
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.parse().map_err(|_| TargetError::Database { found: path.to_string() })
+        }
+        _ => Err(TargetError::Database { found: path.to_string() }),
+    }
+}
+
+/// Percent-decoded; `None` when empty.
+fn decode(text: &str) -> Result<Option<String>, TargetError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.ok_or(TargetError::Encoding)?);
+        rest = &after[2..];
+    }
+    let text = String::from_utf8(bytes).map_err(|_| TargetError::Encoding)?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
+}
+
+impl Address {
+    /// `host`, `host:port` or `[v6]:port`.
+    pub(super) fn parse(text: &str, default_port: u16) -> Result<Address, TargetError> {
+        let wrong = || TargetError::Address { found: text.to_string() };
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
+                (host, Some(port).filter(|port| !port.is_empty()))
+            }
+            None => match text.rfind(':') {
+                Some(colon) => (&text[..colon], Some(&text[colon..])),
+                None => (text, None),
+            },
+        };
+        let port = match port {
+            Some(port) => {
+                let digits = port.strip_prefix(':').ok_or_else(wrong)?;
+                digits.parse().ok().filter(|port| *port != 0).ok_or_else(wrong)?
+            }
+            None => default_port,
+        };
+        let is_v6 = text.starts_with('[');
+        if host.is_empty() || !is_v6 && host.contains(':') {
+            return Err(wrong());
+        }
+        Ok(Address { host: host.to_string(), port })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, hosts) = match &self.topology {
+            Topology::Standalone { address } => ("", std::slice::from_ref(address)),
+            Topology::Sentinel { sentinels, .. } => ("+sentinel", sentinels.as_slice()),
+            Topology::Cluster { seeds } => ("+cluster", seeds.as_slice()),
+        };
+        write!(f, "redis{}{kind}://", if self.tls.is_some() { "s" } else { "" })?;
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        let hosts: Vec<String> = hosts.iter().map(Address::to_string).collect();
+        write!(f, "{}", hosts.join(","))?;
+        if let Topology::Sentinel { master, .. } = &self.topology {
+            write!(f, "/{master}")?;
+        }
+        match self.database {
+            0 => Ok(()),
+            database => write!(f, "/{database}"),
+        }
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Target({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_shown_without_password() {
+        let table = [
+            ("redis://host", Ok("redis://host:6379")),
+            ("redis://host:1/2", Ok("redis://host:1/2")),
+            ("redis://:p%40ss@host", Ok("redis://host:6379")),
+            ("rediss://me:secret@[::1]:7/", Ok("rediss://me@[::1]:7")),
+            ("valkey://host", Ok("redis://host:6379")),
+            ("redis+sentinel://a,b:2/main", Ok("redis+sentinel://a:26379,b:2/main")),
+            ("rediss+cluster://a:1,b:2", Ok("rediss+cluster://a:1,b:2")),
+            ("http://host", Err(TargetError::Scheme { scheme: "http".into() })),
+            ("host:6379", Err(TargetError::Scheme { scheme: String::new() })),
+            ("redis+://host", Err(TargetError::Scheme { scheme: "redis+".into() })),
+            ("redis://a,b", Err(TargetError::SeveralServers)),
+            ("redis://a:b", Err(TargetError::Address { found: "a:b".into() })),
+            ("redis://::1", Err(TargetError::Address { found: "::1".into() })),
+            ("redis://", Err(TargetError::Address { found: String::new() })),
+            ("redis://a/x", Err(TargetError::Database { found: "x".into() })),
+            ("redis://a/0?protocol=resp3", Err(TargetError::Options { mark: '?' })),
+            ("redis+sentinel://a", Err(TargetError::NoMasterName)),
+            ("redis+cluster://a/1", Err(TargetError::DatabaseOfCluster)),
+            ("redis://me:%zz@a", Err(TargetError::Encoding)),
+        ];
+        for (url, expected) in table {
+            let shown = Target::parse(url, TlsFiles::default()).map(|target| target.to_string());
+            assert_eq!(shown.as_deref(), expected.as_ref().map(|text| *text), "{url}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_decoded_and_kept_to_themselves() {
+        let target = Target::parse("redis://me:p%40ss%3a@host", TlsFiles::default()).unwrap();
+        assert_eq!(target.user.as_deref(), Some("me"));
+        assert_eq!(target.password.as_deref(), Some("p@ss:"));
+        assert!(!format!("{target:?} {target}").contains("ss:"), "{target:?}");
+    }
+
+    #[test]
+    fn files_fit_the_url() {
+        let ca = TlsFiles { ca: Some("ca.pem".into()), ..TlsFiles::default() };
+        let error = Target::parse("redis://host", ca).unwrap_err();
+        assert_eq!(error, TargetError::FilesWithoutTls);
+        let half = TlsFiles { key: Some("client.key".into()), ..TlsFiles::default() };
+        let error = Target::parse("rediss://host", half).unwrap_err();
+        assert_eq!(error, TargetError::CertificateWithoutKey);
+    }
+}

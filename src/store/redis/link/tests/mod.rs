@@ -1,0 +1,1 @@
+//! Links against real servers.
