@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Pipeline, Value};
 use tokio::sync::Mutex;
 
-use super::link::{Dedicated, LinkError};
+use super::link::{Dedicated, LinkError, is_unserved};
 use super::{Shared, reply};
 
 /// What must have happened before a commit is acknowledged.
@@ -125,7 +125,7 @@ impl<'a> Sender<'a> {
         };
         let answered = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
         match answered {
-            Ok(answers) if !answers.iter().any(is_of_a_replica) => Ok(answers),
+            Ok(answers) if !answers.iter().any(is_unserved) => Ok(answers),
             Ok(answers) => {
                 self.own.lock().await.take();
                 Ok(answers)
@@ -136,8 +136,4 @@ impl<'a> Sender<'a> {
             }
         }
     }
-}
-
-fn is_of_a_replica(answer: &Value) -> bool {
-    matches!(answer, Value::ServerError(error) if error.code() == "READONLY")
 }

@@ -182,7 +182,7 @@ impl RedisStore {
 
     async fn read(&self, bucket: Bucket, pipeline: &Pipeline) -> Result<Vec<Value>, ReadError> {
         let values = self.shared.links.run(&Tag(bucket).to_string(), pipeline).await;
-        values.map_err(|error| ReadError::Unavailable { reason: error.to_string() })
+        values.map_err(|error| ReadError::Unavailable { reason: error.reason().to_string() })
     }
 }
 
@@ -341,7 +341,7 @@ impl Shared {
 
 impl From<LinkError> for OpenError {
     fn from(error: LinkError) -> OpenError {
-        OpenError::Unavailable { reason: error.to_string() }
+        OpenError::Unavailable { reason: error.reason().to_string() }
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Reader {
     buckets: Vec<Bucket>,
     /// What was believed when the last connection ended.
     epoch: Epoch,
-    /// Answered `REPLICAOF`-proof: the connection that reads.
+    /// On which all buckets were caught up with.
     connection: Option<Dedicated>,
 }
 
@@ -87,7 +87,13 @@ impl Reader {
             if RETRY_MAX < started.elapsed() {
                 pause = RETRY_MIN;
             }
-            tokio::time::sleep(pause).await;
+            // A new connection of the link is a reason to try at once.
+            let mut master = self.shared.links.master(&self.tag());
+            master.mark_unchanged();
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                Ok(()) = master.changed() => {}
+            }
             pause = RETRY_MAX.min(pause * 2);
         }
     }

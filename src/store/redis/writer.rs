@@ -22,7 +22,7 @@ use crate::store::CommitError;
 
 use super::batch::{Batch, Mark};
 use super::durability::Sender;
-use super::link::LinkError;
+use super::link::{LinkError, is_unserved};
 use super::view::{EntryId, Kept};
 use super::{Shared, reply, script};
 
@@ -206,7 +206,7 @@ fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unan
                     unknown.push(job);
                     continue;
                 }
-                _ if is_passing(error) => {
+                _ if is_passing(&answer) => {
                     later.push(job);
                     why = error.to_string();
                     continue;
@@ -230,18 +230,9 @@ fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unan
 }
 
 /// Whether nothing was applied, and another attempt may find another master or a ready one.
-fn is_passing(error: &ServerError) -> bool {
-    matches!(
-        error.code(),
-        "READONLY"
-            | "LOADING"
-            | "MOVED"
-            | "ASK"
-            | "TRYAGAIN"
-            | "CLUSTERDOWN"
-            | "MASTERDOWN"
-            | "BUSY"
-    )
+fn is_passing(answer: &Value) -> bool {
+    let is_busy = |error: &ServerError| matches!(error.code(), "TRYAGAIN" | "BUSY");
+    is_unserved(answer) || matches!(answer, Value::ServerError(error) if is_busy(error))
 }
 
 fn read_outcome(answer: &Value) -> Option<Outcome> {
