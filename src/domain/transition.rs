@@ -56,7 +56,7 @@ impl Transition {
 
 /// One record written or, with `None`, removed. A deletion of the application removes all records
 /// first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Write {
     /// A unit.
     Unit(UnitName, Option<Unit>),
@@ -67,7 +67,7 @@ pub enum Write {
 }
 
 /// What a report changes without a trace in the store.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
     /// Units that spoke.
     pub units: Vec<UnitName>,

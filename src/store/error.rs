@@ -89,4 +89,50 @@ pub enum OpenError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// Redis cannot be reached or used now.
+    #[error("cannot use Redis: {reason}")]
+    Unavailable {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The keys in Redis are somebody else's.
+    #[error(
+        "key {key} in Redis is not ours ({reason}); \
+         give bellwether a database or a key prefix of its own"
+    )]
+    Foreign {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Written by a newer version.
+    #[error(
+        "keys in Redis ({key}) have format {found}, and this version reads formats up to {known}; \
+         start the newer version of bellwether that wrote them"
+    )]
+    KeysTooNew {
+        /// The key that says so.
+        key: String,
+        /// The format.
+        found: u32,
+        /// The newest format known here.
+        known: u32,
+    },
+    /// Made with another number of buckets.
+    #[error(
+        "store in Redis ({key}) was made with {found} buckets and {asked} are configured; \
+         the number stays as it was at the first start: configure {found}"
+    )]
+    OtherBuckets {
+        /// The key that says so.
+        key: String,
+        /// How many it has.
+        found: u16,
+        /// How many were asked for.
+        asked: u16,
+    },
+    /// A record in Redis is not what was written.
+    #[error(transparent)]
+    Unreadable(#[from] super::ReadError),
 }

@@ -7,11 +7,12 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
-use super::{Bucket, Change, Follower, Position};
+use super::{Bucket, Change, Epoch, Follower, Position};
 
 /// What every store keeps in memory: enough to compare and swap, and to tell followers.
 #[derive(Clone, Default)]
 pub(super) struct Heads {
+    bucket: Bucket,
     by_app: HashMap<AppName, (Position, Arc<Head>)>,
     order: BTreeMap<Position, AppName>,
     tombstones: BTreeMap<Position, AppName>,
@@ -55,6 +56,15 @@ impl Heads {
         heads
     }
 
+    /// Heads of one of several buckets.
+    pub(super) fn restore_bucket(
+        bucket: Bucket,
+        changes: impl IntoIterator<Item = Change>,
+        marks: Marks,
+    ) -> Heads {
+        Heads { bucket, ..Heads::restore(changes, marks) }
+    }
+
     pub(super) fn marks(&self) -> Marks {
         self.marks
     }
@@ -65,6 +75,11 @@ impl Heads {
             Some((_, head)) => head.clone(),
             None => Arc::new(Head::empty(self.marks.revision_floor)),
         }
+    }
+
+    /// Where an application stands, if it is known.
+    pub(super) fn get(&self, app: &AppName) -> Option<&(Position, Arc<Head>)> {
+        self.by_app.get(app)
     }
 
     /// Whether the application is at revision `base`; else where it is.
@@ -93,7 +108,7 @@ impl Heads {
             Some((position, _)) => *position,
             None => return Ok(None),
         };
-        let change = mk_change(app.clone(), position, head);
+        let change = self.mk_change(app.clone(), position, head);
         self.put(&change);
         let mut forgotten = Vec::new();
         while tombstones_max < self.tombstones.len() {
@@ -110,12 +125,26 @@ impl Heads {
         }
     }
 
+    /// Takes over a change that was decided elsewhere.
+    pub(super) fn adopt(&mut self, change: &Change) {
+        self.put(change);
+    }
+
+    /// Forgets tombstones as it was done elsewhere.
+    pub(super) fn forget_up_to(&mut self, up_to: Position, floor: Revision) {
+        while self.tombstones.first_key_value().is_some_and(|(at, _)| *at <= up_to) {
+            self.forget_oldest();
+        }
+        self.marks.forgotten = self.marks.forgotten.max(up_to);
+        self.marks.revision_floor = self.marks.revision_floor.max(floor);
+    }
+
     /// Everything after a position, in order.
     pub(super) fn changes_after(&self, after: Position) -> impl Iterator<Item = Change> {
         let rest = self.order.range(Position(after.0.saturating_add(1))..);
         rest.filter_map(|(position, app)| {
             let (_, head) = self.by_app.get(app)?;
-            Some(mk_change(app.clone(), *position, head.clone()))
+            Some(self.mk_change(app.clone(), *position, head.clone()))
         })
     }
 
@@ -139,7 +168,11 @@ impl Heads {
         let (_, head) = self.by_app.remove(&app)?;
         self.marks.revision_floor = self.marks.revision_floor.max(head.revision);
         self.marks.forgotten = self.marks.forgotten.max(position);
-        Some(mk_change(app, position, head))
+        Some(self.mk_change(app, position, head))
+    }
+
+    fn mk_change(&self, app: AppName, position: Position, head: Arc<Head>) -> Change {
+        Change { bucket: self.bucket, ..mk_change(app, position, head) }
     }
 }
 
@@ -150,12 +183,23 @@ pub(super) struct Followers(Vec<Arc<dyn Follower>>);
 impl Followers {
     /// Tells a new follower all there is.
     pub(super) fn add(&mut self, follower: Arc<dyn Follower>, heads: &Heads) {
-        let forgotten = heads.marks.forgotten;
-        if Position(0) < forgotten {
-            follower.forgotten(Bucket::default(), forgotten);
-        }
-        for change in heads.changes_after(Position(0)) {
-            follower.changed(&change);
+        self.add_to_buckets(follower, [heads]);
+    }
+
+    /// Tells a new follower all there is in several buckets.
+    pub(super) fn add_to_buckets<'a>(
+        &mut self,
+        follower: Arc<dyn Follower>,
+        buckets: impl IntoIterator<Item = &'a Heads>,
+    ) {
+        for heads in buckets {
+            let forgotten = heads.marks.forgotten;
+            if Position(0) < forgotten {
+                follower.forgotten(heads.bucket, forgotten);
+            }
+            for change in heads.changes_after(Position(0)) {
+                follower.changed(&change);
+            }
         }
         self.0.push(follower);
     }
@@ -166,7 +210,7 @@ impl Followers {
             self.tell_change(&step.change);
         }
         if let Some(last) = step.forgotten.last() {
-            self.tell_forgotten(last.position);
+            self.tell_forgotten(last.bucket, last.position);
         }
     }
 
@@ -175,8 +219,13 @@ impl Followers {
         self.0.iter().for_each(|follower| follower.changed(change));
     }
 
-    /// Tells all how far tombstones are forgotten.
-    pub(super) fn tell_forgotten(&self, up_to: Position) {
-        self.0.iter().for_each(|follower| follower.forgotten(Bucket::default(), up_to));
+    /// Tells all how far tombstones of a bucket are forgotten.
+    pub(super) fn tell_forgotten(&self, bucket: Bucket, up_to: Position) {
+        self.0.iter().for_each(|follower| follower.forgotten(bucket, up_to));
+    }
+
+    /// Tells all that a bucket may have lost writes.
+    pub(super) fn tell_doubted(&self, bucket: Bucket, epoch: Epoch) {
+        self.0.iter().for_each(|follower| follower.doubted(bucket, epoch));
     }
 }

@@ -102,9 +102,24 @@ impl Key {
         }
     }
 
+    /// The key without the application: enough where each application has a place of its own.
+    pub(super) fn to_field(&self) -> Vec<u8> {
+        let (Key::Head(app)
+        | Key::Unit(app, _)
+        | Key::Status(app, _)
+        | Key::Request(app, _)
+        | Key::Event(app, _)) = self;
+        self.to_bytes().split_off(prefix(app, 0).len())
+    }
+
     /// Reads a key of `records`.
     pub(super) fn record_from_bytes(bytes: &[u8]) -> Option<Key> {
         let (app, rest) = split_app(bytes)?;
+        Key::record_from_field(app, rest)
+    }
+
+    /// Reads a key of `records` without the application.
+    pub(super) fn record_from_field(app: AppName, rest: &[u8]) -> Option<Key> {
         let (tag, rest) = rest.split_first()?;
         match *tag {
             UNIT => Some(Key::Unit(app, unit(text(rest)?)?)),
@@ -237,6 +252,9 @@ mod tests {
             ] {
                 let bytes = record.to_bytes();
                 prop_assert!(range_of(&app).contains(&bytes));
+                let field = record.to_field();
+                let from_field = Key::record_from_field(app.clone(), &field);
+                prop_assert_eq!(from_field.as_ref(), Some(&record));
                 prop_assert_eq!(Key::record_from_bytes(&bytes), Some(record));
             }
         }

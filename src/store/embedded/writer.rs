@@ -8,9 +8,9 @@ use std::time::Instant;
 use redb::{Database, Durability};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::store::CommitError;
 use crate::store::codec::Meta;
 use crate::store::heads::{Heads, Step};
+use crate::store::{Bucket, CommitError};
 
 use super::batch::{Batch, Tables};
 use super::file::{Location, Opened, panic_text, write_meta};
@@ -204,7 +204,7 @@ impl Writer {
         *known = heads.clone();
         known.changes_after(was.last).for_each(|c| followers.tell_change(&c));
         if was.forgotten < is.forgotten {
-            followers.tell_forgotten(is.forgotten);
+            followers.tell_forgotten(Bucket::default(), is.forgotten);
         }
         drop(published);
         self.heads = heads;

@@ -1,6 +1,382 @@
 //! Redis or Valkey as the store: many replicas of ours, one truth.
+//!
+//! ```text
+//!  commit --encode--> queue --> Lane: pipeline of commit.lua --> Redis --> answer
+//!    '--- waits until told ---.                                   | log
+//!  follow <--- View, followers <--- Reader: XREAD on its own <----'
+//!  load, events ------------------> what Redis has now
+//! ```
+//!
+//! Applications are spread over buckets that are hash tags; [`key`] has the key space, `commit.lua`
+//! the one way anything is written. Each process follows the log of each bucket and so knows all
+//! heads. At each new connection the reader finds out whether Redis still has what was seen; if a
+//! failover or a restart lost writes, the epoch moves on, and [`repair`] puts right what is gone.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, Value, cmd};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::domain::name::AppName;
+use crate::domain::replay::Records;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Transition;
+
+use super::{
+    Bucket, CommitError, Epoch, Follower, NumberedEvent, OpenError, ReadError, Retention, Store,
+    random_store_id,
+};
+
+use batch::{Batch, Mark};
+use key::{Key, KeySpace, Tag};
+use link::{LinkError, Links, Target};
+use reader::Reader;
+use time::{Sample, StoreClock};
+use view::{Own, View};
+use writer::{Job, Lane};
+
+mod batch;
+pub mod durability;
+mod key;
 pub mod link;
+mod meta;
+mod read;
+mod reader;
+mod repair;
+mod reply;
+mod script;
+mod time;
+mod view;
+mod writer;
 
 #[cfg(test)]
 pub mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use durability::Durability;
+
+/// Commits that wait for their lane.
+const QUEUE_MAX: usize = 1024;
+/// How long a commit that was made waits until this process's followers were told of it.
+const TOLD_MAX: Duration = Duration::from_secs(5);
+/// When to try again while Redis is away: it takes a failover a few seconds.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How often Redis is asked for its time.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What can be chosen.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Orders of changes, fixed at the first start: the more, the more masters of a Cluster can
+    /// share the work.
+    pub buckets: u16,
+    /// When a commit counts as made.
+    pub durability: Durability,
+    /// How much history is kept.
+    pub retention: Retention,
+    /// What every key begins with.
+    pub prefix: String,
+    /// How patient connections are.
+    pub link: link::Options,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            buckets: 64,
+            durability: Durability::default(),
+            retention: Retention::default(),
+            prefix: "bw".to_string(),
+            link: link::Options::default(),
+        }
+    }
+}
+
+/// See the module.
+pub struct RedisStore {
+    shared: Arc<Shared>,
+    /// One per group of buckets; none once it is closed.
+    lanes: Mutex<Vec<mpsc::Sender<Job>>>,
+    writers: Mutex<Vec<JoinHandle<()>>>,
+    /// Tasks that only read.
+    readers: Vec<JoinHandle<()>>,
+}
+
+/// What the tasks share with those who ask.
+struct Shared {
+    links: Arc<Links>,
+    keys: KeySpace,
+    retention: Retention,
+    durability: Durability,
+    /// Names this opened store among all that write.
+    writer: Arc<str>,
+    own: Arc<Own>,
+    view: View,
+    clock: StoreClock,
+    closed: AtomicBool,
+    /// Why the logs are not followed.
+    trouble: Mutex<Option<String>>,
+}
+
+impl RedisStore {
+    /// Connects, makes the store if there is none, and reads all heads. The number of buckets must
+    /// be the one the store was made with.
+    pub async fn open(target: Target, options: Options) -> Result<RedisStore, OpenError> {
+        let Options { buckets, durability, retention, prefix, link } = options;
+        let keys = KeySpace::new(&prefix, buckets.max(1));
+        let links = Links::connect(target, link).await?;
+        let epoch = make_store(&links, &keys).await?;
+        let clock = StoreClock::new(ask_time(&links).await?);
+        let shared = Arc::new(Shared {
+            view: View::new(keys.buckets, epoch),
+            links,
+            keys,
+            retention,
+            durability,
+            writer: format!("{:016x}", random_store_id()).into(),
+            own: Arc::default(),
+            clock,
+            closed: AtomicBool::default(),
+            trouble: Mutex::default(),
+        });
+        let mut store = RedisStore {
+            lanes: Mutex::default(),
+            writers: Mutex::default(),
+            readers: vec![tokio::spawn(shared.clone().judge_time())],
+            shared,
+        };
+        for buckets in store.shared.groups().await? {
+            store.start(buckets).await?;
+        }
+        Ok(store)
+    }
+
+    /// Starts what reads and what writes some buckets, once what is there is known.
+    async fn start(&mut self, buckets: Vec<Bucket>) -> Result<(), OpenError> {
+        let tag = Tag(buckets[0]).to_string();
+        let mut reader = Reader::new(self.shared.clone(), buckets);
+        reader.catch_up().await?;
+        self.readers.push(tokio::spawn(reader.run()));
+        let (queue, jobs) = mpsc::channel(QUEUE_MAX);
+        let lane = Lane::new(self.shared.clone(), tag, jobs);
+        lock(&self.writers).push(tokio::spawn(lane.run()));
+        lock(&self.lanes).push(queue);
+        Ok(())
+    }
+
+    /// How far off [`now`](Store::now) may be, either way.
+    pub fn clock_error(&self) -> Duration {
+        self.shared.clock.error()
+    }
+
+    fn lane(&self, bucket: Bucket) -> Option<mpsc::Sender<Job>> {
+        let lanes = lock(&self.lanes);
+        // One for all, or one for each.
+        lanes.get(usize::from(bucket.0)).or_else(|| lanes.first()).cloned()
+    }
+
+    async fn read(&self, bucket: Bucket, pipeline: &Pipeline) -> Result<Vec<Value>, ReadError> {
+        let values = self.shared.links.run(&Tag(bucket).to_string(), pipeline).await;
+        values.map_err(|error| ReadError::Unavailable { reason: error.reason().to_string() })
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for RedisStore {
+    fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.shared.view.epoch()
+    }
+
+    fn buckets(&self) -> u16 {
+        self.shared.keys.buckets
+    }
+
+    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
+        let bucket = self.shared.keys.bucket_of(app);
+        let ask = read::ask_app(&self.shared.keys, bucket, app);
+        read::read_app(app, &self.read(bucket, &ask).await?)
+    }
+
+    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        let shared = &self.shared;
+        let bucket = shared.keys.bucket_of(&transition.app);
+        let gone = || shared.unavailable("store is closed".to_string());
+        let lane = self.lane(bucket).ok_or_else(gone)?;
+        let batch = Batch::encode(&transition, bucket);
+        let (answer, answered) = oneshot::channel();
+        let job = Job { batch, transition: transition.clone(), answer };
+        lane.send(job).await.map_err(|_| gone())?;
+        drop(lane);
+        // Kept until it was told, so that the reader finds it.
+        let (outcome, _kept) = answered.await.map_err(|_| gone())?;
+        match outcome? {
+            None if transition.is_durable() => shared.view.refresh(&transition, bucket),
+            None => {}
+            Some(id) => {
+                let told = tokio::time::timeout(TOLD_MAX, shared.view.until_told(bucket, id));
+                told.await.map_err(|_| {
+                    shared.unavailable("it is committed, but not read back yet".to_string())
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&self, follower: Arc<dyn Follower>) {
+        self.shared.view.follow(follower);
+    }
+
+    async fn events(
+        &self,
+        app: &AppName,
+        before: Option<u64>,
+        count_max: usize,
+    ) -> Result<Vec<NumberedEvent>, ReadError> {
+        let Shared { keys, retention, .. } = &*self.shared;
+        let bucket = keys.bucket_of(app);
+        let count = u64::try_from(count_max).unwrap_or(u64::MAX).min(retention.events_max);
+        if count == 0 || before == Some(0) {
+            return Ok(Vec::new());
+        }
+        let ask = read::ask_events(keys, bucket, app, before, count);
+        let values = self.read(bucket, &ask).await?;
+        read::read_events(app, &values, retention, self.now())
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.shared.health()
+    }
+
+    async fn close(&self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+        lock(&self.lanes).clear();
+        let writers = std::mem::take(&mut *lock(&self.writers));
+        for writer in writers {
+            // One that panicked has nothing left to finish.
+            let _ = writer.await;
+        }
+        self.readers.iter().for_each(JoinHandle::abort);
+        self.shared.links.close();
+    }
+}
+
+/// One that was not closed stops where it is.
+impl Drop for RedisStore {
+    fn drop(&mut self) {
+        self.readers.iter().for_each(JoinHandle::abort);
+        lock(&self.writers).iter().for_each(JoinHandle::abort);
+        self.shared.links.close();
+    }
+}
+
+impl Shared {
+    /// Which buckets go together: all of them, but in a Cluster each alone, because one question
+    /// must stay within one slot there.
+    async fn groups(&self) -> Result<Vec<Vec<Bucket>>, OpenError> {
+        let all: Vec<Bucket> = (0..self.keys.buckets).map(Bucket).collect();
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INFO").arg("cluster");
+        let values = self.links.run(&Tag(Bucket(0)).to_string(), &pipeline).await?;
+        let info = values.first().and_then(|value| match value {
+            Value::VerbatimString { text, .. } => Some(&**text),
+            value => reply::text(value),
+        });
+        Ok(match info.is_some_and(|info| info.contains("cluster_enabled:1")) {
+            true => all.into_iter().map(|bucket| vec![bucket]).collect(),
+            false => vec![all],
+        })
+    }
+
+    /// Asks whoever has a key.
+    async fn ask(&self, key: &str, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
+        self.links.run(key, pipeline).await
+    }
+
+    /// Calls a script where a key is, whether it is known there or not.
+    async fn call(&self, key: &str, call: &Cmd) -> Result<Vec<Value>, LinkError> {
+        let mut pipeline = script::load_all();
+        pipeline.add_command(call.clone());
+        self.ask(key, &pipeline).await
+    }
+
+    fn next_mark(&self) -> Mark {
+        Mark { writer: self.writer.clone(), sequence: self.own.next_sequence() }
+    }
+
+    async fn judge_time(self: Arc<Shared>) {
+        loop {
+            tokio::time::sleep(CLOCK_INTERVAL).await;
+            // While Redis is away its time goes on as ours does.
+            if let Ok(sample) = ask_time(&self.links).await {
+                self.clock.judge(sample);
+            }
+        }
+    }
+
+    fn set_trouble(&self, trouble: Option<String>) {
+        *lock(&self.trouble) = trouble;
+    }
+
+    fn health(&self) -> Result<(), String> {
+        if self.closed.load(Ordering::Relaxed) {
+            return Err("store is closed".to_string());
+        }
+        self.links.health()?;
+        lock(&self.trouble).clone().map_or(Ok(()), Err)
+    }
+
+    fn unavailable(&self, reason: String) -> CommitError {
+        CommitError::Unavailable { reason, retry_after: RETRY_AFTER }
+    }
+}
+
+impl From<LinkError> for OpenError {
+    fn from(error: LinkError) -> OpenError {
+        OpenError::Unavailable { reason: error.reason().to_string() }
+    }
+}
+
+/// Reads what holds for the store as a whole, and makes it if there is nothing.
+async fn make_store(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenError> {
+    let key = keys.name(Key::Meta);
+    let values = links.run(&key, &meta::ask(keys)).await?;
+    if let Some(meta) = meta::read(&values, keys)? {
+        return Ok(meta.epoch);
+    }
+    let values = links.run(&key, &meta::make(keys, random_store_id())).await?;
+    match meta::read(&values, keys)? {
+        Some(meta) => Ok(meta.epoch),
+        None => Err(OpenError::Unavailable { reason: format!("{key} is not kept") }),
+    }
+}
+
+async fn ask_time(links: &Links) -> Result<Sample, LinkError> {
+    let mut pipeline = redis::pipe();
+    pipeline.add_command(cmd("TIME"));
+    let asked = Instant::now();
+    let values = links.run(&Tag(Bucket(0)).to_string(), &pipeline).await?;
+    let answered = Instant::now();
+    let micros = match values.first().map(reply::items) {
+        Some([seconds, micros]) => reply::number(seconds).zip(reply::number(micros)),
+        _ => None,
+    };
+    match micros {
+        Some((seconds, micros)) => {
+            Ok(Sample::of_round_trip(seconds * 1_000_000 + micros, asked, answered))
+        }
+        None => Err(LinkError::Away { reason: format!("unexpected answer to TIME: {values:?}") }),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,177 @@
+//! A transition as arguments of the commit script, encoded by whoever commits it; and what the log
+//! says of it to everybody else.
+
+use std::sync::Arc;
+
+use redis::Cmd;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::app::Head;
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{Heard, StatusEvent, Transition, Write};
+use crate::store::codec;
+use crate::store::key::Key as Record;
+use crate::store::{Bucket, Retention};
+
+use super::key::{Key, KeySpace};
+use super::script;
+
+/// Changes that a bucket's log keeps at least: a replica that is away for longer reads the heads.
+const LOG_ENTRIES_MAX: u32 = 4096;
+
+/// See the module.
+pub(super) struct Batch {
+    pub(super) app: AppName,
+    pub(super) bucket: Bucket,
+    base: Revision,
+    head: Head,
+    clears: bool,
+    /// Empty if nobody can replay it.
+    body: Vec<u8>,
+    time: Timestamp,
+    set: Vec<(Vec<u8>, Vec<u8>)>,
+    removed: Vec<Vec<u8>>,
+    events: Vec<(u64, Timestamp, Vec<u8>)>,
+}
+
+/// A transition without what stands beside it in the log.
+#[derive(Serialize)]
+struct BodyRef<'a>(Revision, &'a [Write], &'a [StatusEvent], &'a Heard, Timestamp);
+
+#[derive(Deserialize)]
+struct Body(Revision, Vec<Write>, Vec<StatusEvent>, Heard, Timestamp);
+
+impl Batch {
+    pub(super) fn encode(transition: &Transition, bucket: Bucket) -> Batch {
+        let Transition { app, base, head, writes, events, heard, time } = transition;
+        let mut batch = Batch::of_head(app, bucket, *base, head.clone());
+        batch.clears = transition.is_deletion();
+        batch.time = *time;
+        if transition.moves_revision() {
+            batch.body = codec::encode(&BodyRef(*base, writes, events, heard, *time));
+        }
+        for write in writes {
+            let (record, value) = match write {
+                Write::Unit(name, unit) => {
+                    let key = Record::Unit(app.clone(), name.clone());
+                    (key, unit.as_ref().map(codec::encode))
+                }
+                Write::Status(key, status) => {
+                    let key = Record::Status(app.clone(), key.clone());
+                    (key, status.as_deref().map(codec::encode))
+                }
+                Write::Request(id, answer) => {
+                    let key = Record::Request(app.clone(), id.clone());
+                    (key, answer.as_ref().map(codec::encode))
+                }
+            };
+            batch.write(record.to_field(), value);
+        }
+        let numbered = (transition.first_event()..).zip(events);
+        let encoded = numbered.map(|(number, e)| (number, e.time, codec::encode(e)));
+        batch.events = encoded.collect();
+        batch
+    }
+
+    /// A head alone, which nobody can replay: what puts an application right after a loss.
+    pub(super) fn of_head(app: &AppName, bucket: Bucket, base: Revision, head: Head) -> Batch {
+        Batch {
+            app: app.clone(),
+            bucket,
+            base,
+            head,
+            clears: false,
+            body: Vec::new(),
+            time: Timestamp::default(),
+            set: Vec::new(),
+            removed: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Of several writes of one record the last counts: the script sets first and removes then.
+    fn write(&mut self, field: Vec<u8>, value: Option<Vec<u8>>) {
+        match value {
+            Some(value) => {
+                self.removed.retain(|removed| *removed != field);
+                self.set.push((field, value));
+            }
+            None => self.removed.push(field),
+        }
+    }
+
+    /// The call of the script.
+    pub(super) fn call(&self, keys: &KeySpace, retention: &Retention, mark: &Mark) -> Cmd {
+        let bucket = self.bucket;
+        let names = [
+            Key::Heads(bucket),
+            Key::App(bucket, &self.app),
+            Key::Log(bucket),
+            Key::Events(bucket, &self.app),
+            Key::State(bucket),
+            Key::Tombs(bucket),
+            Key::Due(bucket),
+        ];
+        let head = &self.head;
+        let oldest = head.next_event.saturating_sub(retention.events_max);
+        let age_max = u64::try_from(retention.event_age_max.as_millis()).unwrap_or(u64::MAX);
+        let tombs_max = retention.tombstones_max.div_ceil(usize::from(keys.buckets));
+        let mut call = script::call(&script::COMMIT, &names.map(|key| keys.name(key)));
+        call.arg(self.app.to_string()).arg(self.base.0);
+        call.arg(&*mark.writer).arg(mark.sequence);
+        call.arg(head.revision.0).arg(codec::encode(head));
+        call.arg(u8::from(self.clears)).arg(u8::from(head.deleted));
+        call.arg(head.next_due.map(|at| at.0.to_string()).unwrap_or_default());
+        call.arg(&self.body).arg(LOG_ENTRIES_MAX);
+        call.arg(event_id(oldest)).arg(self.time.0.saturating_sub(age_max));
+        call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
+        call.arg(self.set.len()).arg(self.removed.len()).arg(self.events.len());
+        for (field, value) in &self.set {
+            call.arg(field).arg(value);
+        }
+        for field in &self.removed {
+            call.arg(field);
+        }
+        for (number, time, event) in &self.events {
+            call.arg(event_id(*number)).arg(time.0).arg(event);
+        }
+        call
+    }
+}
+
+/// The first half of the id of an event: Redis has no id 0.
+pub(super) fn event_id(number: u64) -> u64 {
+    number.saturating_add(1)
+}
+
+/// Note of doubt in a bucket's log.
+pub(super) fn doubt(
+    keys: &KeySpace,
+    bucket: Bucket,
+    seen: u64,
+    floor: Revision,
+    losses: u32,
+) -> Cmd {
+    let names = [Key::State(bucket), Key::Log(bucket)].map(|key| keys.name(key));
+    let mut call = script::call(&script::DOUBT, &names);
+    call.arg(seen).arg(floor.0).arg(losses).arg(LOG_ENTRIES_MAX);
+    call
+}
+
+/// Who commits, and which commit it is: what makes it safe to send it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// One per opened store: hexadecimal, as the script looks for it.
+    pub(super) writer: Arc<str>,
+    /// Counts its commits.
+    pub(super) sequence: u64,
+}
+
+/// The transition that an entry of the log tells of.
+pub(super) fn decode_body(app: &AppName, head: &Head, body: &[u8]) -> Result<Transition, String> {
+    let Body(base, writes, events, heard, time) = codec::decode(body)?;
+    let (app, head) = (app.clone(), head.clone());
+    Ok(Transition { app, base, head, writes, events, heard, time })
+}

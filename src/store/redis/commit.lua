@@ -1,0 +1,131 @@
+-- Commits a transition of one application: compares its revision, and writes all or nothing.
+--
+-- Answers {1, id of the log entry or ''}, or {0, current revision} and has written nothing.
+-- Numbers that are compared as text or kept below 2^53 survive Lua's only kind of number.
+
+local heads, app, log, events, state, tombs, due = unpack(KEYS)
+local name, base, writer, seq, revision, head, clears, deleted, next_due, body, log_max,
+  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix = unpack(ARGV, 1, 16)
+local set_count, removed_count, event_count = tonumber(ARGV[17]), tonumber(ARGV[18]), tonumber(ARGV[19])
+local sets_at = 20
+local removed_at = sets_at + 2 * set_count
+local events_at = removed_at + removed_count
+
+-- Sent again because the first answer was lost: the first answer.
+local marks = redis.call('HGET', app, 'w') or ''
+local done, done_id = string.match(marks, writer .. ':(%d+):([%d%-]*);')
+if done == seq then
+  -- Written once more, so that whoever waits for replicas or disks next waits for this.
+  redis.call('HSET', app, 'w', marks)
+  return {1, done_id}
+end
+
+local known = redis.call('HGET', heads, name)
+local current, position
+if known then
+  current, position = string.match(known, '^(%d+) (%d+) ')
+else
+  current = redis.call('HGET', state, 'floor') or '0'
+end
+-- One that is older than the last one of its writer was given up long ago, and is late.
+if current ~= base or (done and tonumber(seq) < tonumber(done)) then
+  return {0, current}
+end
+local moves = revision ~= base
+-- Nothing to write, or an application that is not known and does not become so.
+if not moves and (set_count + removed_count == 0 or not known) then
+  return {1, ''}
+end
+
+if clears == '1' then
+  redis.call('DEL', app)
+end
+-- As many at once as Lua's stack takes for certain.
+for i = sets_at, removed_at - 1, 1000 do
+  redis.call('HSET', app, unpack(ARGV, i, math.min(i + 999, removed_at - 1)))
+end
+for i = removed_at, events_at - 1, 1000 do
+  redis.call('HDEL', app, unpack(ARGV, i, math.min(i + 999, events_at - 1)))
+end
+
+for i = events_at, events_at + 3 * (event_count - 1), 3 do
+  redis.call('XADD', events, ARGV[i] .. '-0', 't', ARGV[i + 1], 'e', ARGV[i + 2])
+end
+if event_count > 0 then
+  redis.call('XTRIM', events, 'MINID', events_oldest .. '-0')
+  -- Mostly the first one looked at is young enough.
+  local cutoff, count = tonumber(events_cutoff), 1
+  while true do
+    local last_old
+    for _, entry in ipairs(redis.call('XRANGE', events, '-', '+', 'COUNT', count)) do
+      if cutoff <= tonumber(entry[2][2]) then
+        break
+      end
+      last_old = entry[1]
+    end
+    if not last_old then
+      break
+    end
+    redis.call('XTRIM', events, 'MINID', (string.gsub(last_old, '-0$', '-1')))
+    count = 64
+  end
+end
+
+if moves then
+  position = string.format('%.0f', redis.call('HINCRBY', state, 'last', 1))
+  if deleted == '1' then
+    redis.call('ZADD', tombs, position, name)
+  else
+    redis.call('ZREM', tombs, name)
+  end
+end
+redis.call('HSET', heads, name, revision .. ' ' .. position .. ' ' .. head)
+if next_due == '' then
+  redis.call('ZREM', due, name)
+else
+  redis.call('ZADD', due, next_due, name)
+end
+
+local id = ''
+if moves then
+  local entry = {'a', name, 'p', position, 'h', head, 'w', writer .. ':' .. seq}
+  if body ~= '' then
+    entry[#entry + 1] = 't'
+    entry[#entry + 1] = body
+  end
+  local forgotten
+  while redis.call('ZCARD', tombs) > tonumber(tombs_max) do
+    local oldest = redis.call('ZPOPMIN', tombs)
+    local gone
+    gone, forgotten = oldest[1], oldest[2]
+    local gone_head = redis.call('HGET', heads, gone)
+    local gone_revision = gone_head and string.match(gone_head, '^(%d+) ') or '0'
+    local floor = redis.call('HGET', state, 'floor') or '0'
+    if tonumber(floor) < tonumber(gone_revision) then
+      redis.call('HSET', state, 'floor', gone_revision)
+    end
+    redis.call('HDEL', heads, gone)
+    -- Keys that were not declared, but have the same hash tag as those that were.
+    redis.call('DEL', app_prefix .. gone, events_prefix .. gone)
+  end
+  if forgotten then
+    redis.call('HSET', state, 'forgotten', forgotten)
+    entry[#entry + 1] = 'f'
+    entry[#entry + 1] = forgotten
+    entry[#entry + 1] = 'g'
+    entry[#entry + 1] = redis.call('HGET', state, 'floor') or '0'
+  end
+  id = redis.call('XADD', log, 'MAXLEN', '~', log_max, '*', unpack(entry))
+end
+
+-- The last few writers: a resend comes within seconds, and replicas are few.
+if redis.call('HEXISTS', heads, name) == 1 then
+  local kept = {writer .. ':' .. seq .. ':' .. id .. ';'}
+  for other, mark in string.gmatch(marks, '(%x+):([^;]*);') do
+    if other ~= writer and #kept < 8 then
+      kept[#kept + 1] = other .. ':' .. mark .. ';'
+    end
+  end
+  redis.call('HSET', app, 'w', table.concat(kept))
+end
+return {1, id}

@@ -1,0 +1,139 @@
+//! When a commit counts as made. `docs/durability.md` says in plain words what each level promises.
+
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+use tokio::sync::Mutex;
+
+use super::link::{Dedicated, LinkError, is_unserved};
+use super::{Shared, reply};
+
+/// What must have happened before a commit is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The master has it in memory.
+    #[default]
+    Acknowledged,
+    /// So do this many replicas (`WAIT`).
+    Replicated {
+        /// How many, beside the master.
+        replicas: u32,
+        /// How long to wait for them.
+        patience: Duration,
+    },
+    /// The disk of the master has it, and that of this many replicas (`WAITAOF`). Needs Redis or
+    /// Valkey 7.2, with `appendonly yes`.
+    Synced {
+        /// How many, beside the master.
+        replicas: u32,
+        /// How long to wait for the disks.
+        patience: Duration,
+    },
+}
+
+impl Durability {
+    fn patience(self) -> Duration {
+        match self {
+            Durability::Acknowledged => Duration::ZERO,
+            Durability::Replicated { patience, .. } | Durability::Synced { patience, .. } => {
+                patience
+            }
+        }
+    }
+
+    /// Asks, after some commits, whether they are as durable as they must be.
+    fn append_to(self, pipeline: &mut Pipeline) {
+        let patience = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
+        match self {
+            Durability::Acknowledged => {}
+            Durability::Replicated { replicas, .. } => {
+                pipeline.cmd("WAIT").arg(replicas).arg(patience);
+            }
+            Durability::Synced { replicas, .. } => {
+                pipeline.cmd("WAITAOF").arg(1).arg(replicas).arg(patience);
+            }
+        }
+    }
+
+    /// Whether the answer says so; else a sentence.
+    fn judge(self, answer: Option<&Value>) -> Result<(), String> {
+        let reached = |value: Option<&Value>| value.and_then(reply::number).unwrap_or_default();
+        match (self, answer) {
+            (Durability::Acknowledged, _) => Ok(()),
+            (_, Some(Value::ServerError(error))) => Err(error.to_string()),
+            (Durability::Replicated { replicas, .. }, answer) => match reached(answer) {
+                enough if u64::from(replicas) <= enough => Ok(()),
+                few => Err(format!("{few} of {replicas} replicas have it, it may still be lost")),
+            },
+            (Durability::Synced { replicas, .. }, answer) => {
+                let answer = answer.map(reply::items).unwrap_or_default();
+                match (reached(answer.first()), reached(answer.get(1))) {
+                    (1.., enough) if u64::from(replicas) <= enough => Ok(()),
+                    (0, _) => Err("it is not on the master's disk, it may be lost".to_string()),
+                    (_, few) => Err(format!(
+                        "{few} of {replicas} replicas have it on disk, it may still be lost"
+                    )),
+                }
+            }
+        }
+    }
+}
+
+/// Sends the pipelines of a lane.
+pub(super) struct Sender<'a> {
+    shared: &'a Shared,
+    tag: &'a str,
+    /// Waiting for replicas holds up whatever else is on a connection.
+    own: Mutex<Option<Dedicated>>,
+}
+
+impl<'a> Sender<'a> {
+    pub(super) fn new(shared: &'a Shared, tag: &'a str) -> Sender<'a> {
+        Sender { shared, tag, own: Mutex::default() }
+    }
+
+    /// Sends commits, and waits until they are as durable as configured. If they do not become so,
+    /// they may be lost: `Refused`, although they are there now.
+    pub(super) async fn run(&self, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
+        let durability = self.shared.durability;
+        if durability == Durability::Acknowledged {
+            return self.shared.links.run(self.tag, pipeline).await;
+        }
+        let mut pipeline = pipeline.clone();
+        durability.append_to(&mut pipeline);
+        let mut answers = self.run_on_own(&pipeline).await?;
+        let wait = answers.pop();
+        // A commit that was not made needs no replicas.
+        if answers.iter().any(|answer| !matches!(answer, Value::ServerError(_))) {
+            durability.judge(wait.as_ref()).map_err(|reason| LinkError::Refused { reason })?;
+        }
+        Ok(answers)
+    }
+
+    async fn run_on_own(&self, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
+        let mut connection = {
+            let mut own = self.own.lock().await;
+            match &*own {
+                Some(dedicated) => dedicated.connection.clone(),
+                None => {
+                    let mut dedicated = self.shared.links.dedicated(self.tag).await?;
+                    let patience = self.shared.durability.patience();
+                    dedicated.connection.set_response_timeout(patience + Duration::from_secs(1));
+                    own.insert(dedicated).connection.clone()
+                }
+            }
+        };
+        let answered = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
+        match answered {
+            Ok(answers) if !answers.iter().any(is_unserved) => Ok(answers),
+            Ok(answers) => {
+                self.own.lock().await.take();
+                Ok(answers)
+            }
+            Err(error) => {
+                self.own.lock().await.take();
+                Err(LinkError::Ambiguous { reason: error.to_string() })
+            }
+        }
+    }
+}

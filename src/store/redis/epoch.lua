@@ -1,0 +1,13 @@
+-- Counts a loss of writes once, however many replicas find it: whoever believes in an older epoch
+-- takes over the one that is there. Makes anew what was lost altogether.
+
+local meta = KEYS[1]
+local format, buckets, store_id, seen = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+if redis.call('EXISTS', meta) == 0 then
+  redis.call('HSET', meta, 'format', format, 'buckets', buckets, 'store_id', store_id,
+    'losses', seen + 1)
+elseif tonumber(redis.call('HGET', meta, 'losses')) <= seen then
+  redis.call('HSET', meta, 'losses', seen + 1)
+end
+return redis.call('HMGET', meta, 'format', 'buckets', 'store_id', 'losses')

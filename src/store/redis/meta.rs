@@ -1,0 +1,96 @@
+//! What holds for the store as a whole, made at the first start and checked ever after.
+
+use redis::{Cmd, Pipeline, Value};
+
+use crate::store::{Epoch, OpenError, codec};
+
+use super::key::{Key, KeySpace};
+use super::{reply, script};
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meta {
+    format: u32,
+    buckets: u16,
+    pub(super) epoch: Epoch,
+}
+
+const FIELDS: [&str; 4] = ["format", "buckets", "store_id", "losses"];
+
+/// Asks for it.
+pub(super) fn ask(keys: &KeySpace) -> Pipeline {
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("HMGET").arg(keys.name(Key::Meta)).arg(&FIELDS);
+    pipeline
+}
+
+/// Makes what is not there, and asks for it.
+pub(super) fn make(keys: &KeySpace, store_id: u64) -> Pipeline {
+    let mut pipeline = redis::pipe();
+    let values = [
+        u32::from(codec::FORMAT).to_string(),
+        keys.buckets.to_string(),
+        format!("{store_id:016x}"),
+        0.to_string(),
+    ];
+    // The first of several replicas that start together decides all of it.
+    pipeline.cmd("MULTI");
+    for (field, value) in FIELDS.iter().zip(values) {
+        pipeline.cmd("HSETNX").arg(keys.name(Key::Meta)).arg(field).arg(value);
+    }
+    pipeline.cmd("EXEC");
+    pipeline.cmd("HMGET").arg(keys.name(Key::Meta)).arg(&FIELDS);
+    pipeline
+}
+
+/// Counts a loss, unless somebody did since `seen` was believed; the answer reads as that to
+/// [`ask`].
+pub(super) fn count_loss(keys: &KeySpace, seen: Epoch) -> Cmd {
+    let mut call = script::call(&script::EPOCH, &[keys.name(Key::Meta)]);
+    call.arg(codec::FORMAT).arg(keys.buckets);
+    call.arg(format!("{:016x}", seen.store_id)).arg(seen.losses);
+    call
+}
+
+/// Reads the last of some answers; none if there is nothing there.
+pub(super) fn read(values: &[Value], keys: &KeySpace) -> Result<Option<Meta>, OpenError> {
+    let key = keys.name(Key::Meta);
+    if let Some(error) = reply::error(values) {
+        let reason = error.to_string();
+        return Err(match error.code() {
+            "WRONGTYPE" => OpenError::Foreign { key, reason },
+            _ => OpenError::Unavailable { reason },
+        });
+    }
+    let fields = values.last().map(reply::items).unwrap_or_default();
+    if fields.iter().all(|field| matches!(field, Value::Nil)) {
+        return Ok(None);
+    }
+    let read = || {
+        let [format, buckets, store_id, losses] = fields else {
+            return None;
+        };
+        Some(Meta {
+            format: reply::number(format)?.try_into().ok()?,
+            buckets: reply::number(buckets)?.try_into().ok()?,
+            epoch: Epoch {
+                store_id: u64::from_str_radix(reply::text(store_id)?, 16).ok()?,
+                losses: reply::number(losses)?.try_into().ok()?,
+            },
+        })
+    };
+    let meta = read().ok_or_else(|| OpenError::Foreign {
+        key: key.clone(),
+        reason: "it is not what bellwether writes".to_string(),
+    })?;
+    let known = u32::from(codec::FORMAT);
+    match meta {
+        Meta { format: found, .. } if known < found => {
+            Err(OpenError::KeysTooNew { key, found, known })
+        }
+        Meta { buckets: found, .. } if found != keys.buckets => {
+            Err(OpenError::OtherBuckets { key, found, asked: keys.buckets })
+        }
+        meta => Ok(Some(meta)),
+    }
+}

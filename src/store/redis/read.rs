@@ -1,0 +1,256 @@
+//! What is read from Redis: one application, its history, the heads of a bucket, the log.
+
+use std::sync::Arc;
+
+use redis::{Pipeline, Value};
+
+use crate::domain::app::Head;
+use crate::domain::name::AppName;
+use crate::domain::replay::Records;
+use crate::domain::revision::Revision;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::StatusEvent;
+use crate::store::heads::{Heads, Marks};
+use crate::store::key::Key as Record;
+use crate::store::{Bucket, Change, NumberedEvent, Position, ReadError, Retention, codec};
+
+use super::batch::{decode_body, event_id};
+use super::key::{Key, KeySpace};
+use super::reply;
+use super::view::{BucketView, Entry, EntryId, Own};
+
+/// Field of an application's hash that is no record: who wrote last.
+const MARKS: &[u8] = b"w";
+
+/// Asks for everything known of an application, as of one commit.
+pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipeline {
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("MULTI");
+    pipeline.cmd("HGET").arg(keys.name(Key::Heads(bucket))).arg(app.to_string());
+    pipeline.cmd("HGET").arg(keys.name(Key::State(bucket))).arg("floor");
+    pipeline.cmd("HGETALL").arg(keys.name(Key::App(bucket, app)));
+    pipeline.cmd("EXEC");
+    pipeline
+}
+
+/// Reads the answer to [`ask_app`].
+pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadError> {
+    let results = reply::transaction(values).map_err(away)?;
+    let [head, floor, fields] = results else {
+        return Err(away("unexpected answer to EXEC".to_string()));
+    };
+    let mut records = Records {
+        head: match reply::bytes(head) {
+            Some(bytes) => read_head(app, bytes)?.1,
+            None => Head::empty(Revision(reply::number(floor).unwrap_or_default())),
+        },
+        units: Vec::new(),
+        statuses: Vec::new(),
+        requests: Vec::new(),
+    };
+    for (field, value) in reply::pairs(fields) {
+        let field = reply::bytes(field).unwrap_or_default();
+        if field == MARKS {
+            continue;
+        }
+        let key = Record::record_from_field(app.clone(), field);
+        let key = key.ok_or_else(|| ReadError::Corrupt {
+            record: format!("{} of {app}", field.escape_ascii()),
+            reason: "it has no name that is known".to_string(),
+        })?;
+        let bytes = reply::bytes(value).unwrap_or_default();
+        let bad = |reason| ReadError::Corrupt { record: key.to_string(), reason };
+        match &key {
+            Record::Unit(_, name) => {
+                records.units.push((name.clone(), codec::decode(bytes).map_err(bad)?));
+            }
+            Record::Status(_, status) => {
+                records.statuses.push(((**status).clone(), codec::decode(bytes).map_err(bad)?));
+            }
+            Record::Request(_, id) => {
+                records.requests.push((id.clone(), codec::decode(bytes).map_err(bad)?));
+            }
+            Record::Head(_) | Record::Event(..) => {}
+        }
+    }
+    // As they stand in every other store.
+    records.units.sort_by(|a, b| a.0.cmp(&b.0));
+    records.statuses.sort_by(|a, b| a.0.cmp(&b.0));
+    records.requests.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(records)
+}
+
+/// Asks for the events of an application before one, newest first.
+pub(super) fn ask_events(
+    keys: &KeySpace,
+    bucket: Bucket,
+    app: &AppName,
+    before: Option<u64>,
+    count: u64,
+) -> Pipeline {
+    let mut pipeline = redis::pipe();
+    let read = pipeline.cmd("XREVRANGE").arg(keys.name(Key::Events(bucket, app)));
+    match before {
+        // Event `n` has the id `n + 1`, so the one before is `before`.
+        Some(before) => read.arg(before),
+        None => read.arg("+"),
+    };
+    read.arg("-").arg("COUNT").arg(count);
+    pipeline
+}
+
+/// Reads the answer to [`ask_events`].
+pub(super) fn read_events(
+    app: &AppName,
+    values: &[Value],
+    retention: &Retention,
+    now: Timestamp,
+) -> Result<Vec<NumberedEvent>, ReadError> {
+    if let Some(error) = reply::error(values) {
+        return Err(away(error.to_string()));
+    }
+    let mut events = Vec::new();
+    for entry in values.first().map(reply::items).unwrap_or_default() {
+        let bad = |reason: &str| ReadError::Corrupt {
+            record: format!("event of {app}"),
+            reason: reason.to_string(),
+        };
+        let (id, fields) = read_entry(entry).ok_or_else(|| bad("it has no id"))?;
+        let bytes = field(&fields, b"e").ok_or_else(|| bad("it is not there"))?;
+        let event: StatusEvent = codec::decode(bytes).map_err(|reason| bad(&reason))?;
+        if !retention.is_kept(event.time, now) {
+            break;
+        }
+        events.push(NumberedEvent { number: id.0.saturating_sub(event_id(0)), event });
+    }
+    Ok(events)
+}
+
+/// Asks for all heads of a bucket, and where its log ends, at one moment.
+pub(super) fn ask_bucket(keys: &KeySpace, bucket: Bucket) -> Pipeline {
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("MULTI");
+    pipeline.cmd("HGETALL").arg(keys.name(Key::Heads(bucket)));
+    let state = pipeline.cmd("HMGET").arg(keys.name(Key::State(bucket)));
+    state.arg("last").arg("floor").arg("forgotten").arg("losses");
+    let log = pipeline.cmd("XREVRANGE").arg(keys.name(Key::Log(bucket)));
+    log.arg("+").arg("-").arg("COUNT").arg(1);
+    pipeline.cmd("EXEC");
+    pipeline
+}
+
+/// Reads the answer to [`ask_bucket`].
+pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView, ReadError> {
+    let results = reply::transaction(values).map_err(away)?;
+    let [heads, state, log] = results else {
+        return Err(away("unexpected answer to EXEC".to_string()));
+    };
+    let mut changes = Vec::new();
+    for (name, record) in reply::pairs(heads) {
+        let app = reply::text(name).and_then(app_from_text);
+        let app = app.ok_or_else(|| ReadError::Corrupt {
+            record: format!("{name:?} among the heads of bucket {}", bucket.0),
+            reason: "it is no name".to_string(),
+        })?;
+        let (position, head) = read_head(&app, reply::bytes(record).unwrap_or_default())?;
+        let head = Arc::new(head);
+        changes.push(Change { app, bucket, position, head, transition: None });
+    }
+    let state: Vec<u64> =
+        reply::items(state).iter().map(|v| reply::number(v).unwrap_or_default()).collect();
+    let &[last, floor, forgotten, losses] = &*state else {
+        return Err(away("unexpected answer to HMGET".to_string()));
+    };
+    let marks = Marks {
+        last: Position(last),
+        revision_floor: Revision(floor),
+        forgotten: Position(forgotten),
+    };
+    let cursor = reply::items(log).first().and_then(read_entry);
+    Ok(BucketView {
+        heads: Heads::restore_bucket(bucket, changes, marks),
+        cursor: cursor.map(|(id, _)| id).unwrap_or_default(),
+        losses: u32::try_from(losses).unwrap_or(u32::MAX),
+    })
+}
+
+/// What an entry of a log says.
+pub(super) enum Logged {
+    /// A change.
+    Change(Box<Entry>),
+    /// The bucket may have lost writes.
+    Doubt,
+}
+
+/// Reads an entry of a log.
+pub(super) fn read_logged(
+    bucket: Bucket,
+    entry: &Value,
+    writer: &str,
+    own: &Own,
+) -> Result<Logged, ReadError> {
+    let bad = |reason: String| ReadError::Corrupt {
+        record: format!("entry of the log of bucket {}", bucket.0),
+        reason,
+    };
+    let (id, fields) = read_entry(entry).ok_or_else(|| bad("it has no id".to_string()))?;
+    if field(&fields, b"d").is_some() {
+        return Ok(Logged::Doubt);
+    }
+    let missing = |what: &str| bad(format!("it has no {what}"));
+    let text = |name: &[u8]| std::str::from_utf8(field(&fields, name)?).ok();
+    let number = |name: &[u8]| text(name)?.parse::<u64>().ok();
+    let app = text(b"a").and_then(app_from_text).ok_or_else(|| missing("application"))?;
+    let position = Position(number(b"p").ok_or_else(|| missing("position"))?);
+    let head = field(&fields, b"h").ok_or_else(|| missing("head"))?;
+    let head: Head = codec::decode(head).map_err(bad)?;
+    let ours = text(b"w").and_then(|mark| mark.split_once(':')).filter(|(w, _)| *w == writer);
+    let ours = ours.and_then(|(_, sequence)| own.get(sequence.parse().ok()?, &app, &head));
+    let transition = match (ours, field(&fields, b"t")) {
+        (Some(transition), _) => Some(transition),
+        (None, None) => None,
+        (None, Some(body)) => Some(Arc::new(decode_body(&app, &head, body).map_err(bad)?)),
+    };
+    let forgotten = number(b"f").zip(number(b"g"));
+    Ok(Logged::Change(Box::new(Entry {
+        id,
+        change: Change { app, bucket, position, head: Arc::new(head), transition },
+        forgotten: forgotten.map(|(up_to, floor)| (Position(up_to), Revision(floor))),
+    })))
+}
+
+type Fields<'a> = Vec<(&'a Value, &'a Value)>;
+
+/// The id of an entry of a stream, and its fields.
+fn read_entry(entry: &Value) -> Option<(EntryId, Fields<'_>)> {
+    match reply::items(entry) {
+        [id, fields] => Some((reply::text(id)?.parse().ok()?, reply::pairs(fields))),
+        _ => None,
+    }
+}
+
+fn field<'a>(fields: &Fields<'a>, name: &[u8]) -> Option<&'a [u8]> {
+    let (_, value) = fields.iter().find(|(key, _)| reply::bytes(key) == Some(name))?;
+    reply::bytes(value)
+}
+
+/// A head as the heads of a bucket have it: revision and position in front, for the script.
+fn read_head(app: &AppName, bytes: &[u8]) -> Result<(Position, Head), ReadError> {
+    let bad = |reason: String| ReadError::Corrupt { record: format!("head of {app}"), reason };
+    let mut parts = bytes.splitn(3, |byte| *byte == b' ').skip(1);
+    let (Some(position), Some(head)) = (parts.next(), parts.next()) else {
+        return Err(bad("it is cut off".to_string()));
+    };
+    let position = std::str::from_utf8(position).ok().and_then(|text| text.parse().ok());
+    let position = position.ok_or_else(|| bad("it has no position".to_string()))?;
+    Ok((Position(position), codec::decode(head).map_err(bad)?))
+}
+
+fn app_from_text(text: &str) -> Option<AppName> {
+    let (namespace, application) = text.split_once('/')?;
+    AppName::new(namespace, application).ok()
+}
+
+fn away(reason: String) -> ReadError {
+    ReadError::Unavailable { reason }
+}

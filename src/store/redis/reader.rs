@@ -1,0 +1,324 @@
+//! Follows the logs of some buckets on a connection of its own, and finds out at each new one
+//! whether Redis still has what was seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, Value, cmd};
+use tokio::time::Instant;
+
+use crate::domain::revision::Revision;
+use crate::store::{Bucket, Epoch, OpenError};
+
+use super::batch::{self, Mark};
+use super::key::{Key, Tag};
+use super::link::Dedicated;
+use super::read::{self, Logged};
+use super::view::{BucketView, EntryId, Gap};
+use super::{Shared, meta, repair, reply, script};
+
+/// How long Redis keeps a question for more. An answer that takes much longer never comes.
+const BLOCK: Duration = Duration::from_secs(1);
+const RESPONSE_MAX: Duration = Duration::from_secs(3);
+/// Entries of one bucket at once.
+const ENTRIES_MAX: usize = 256;
+/// Between attempts to follow again.
+const RETRY_MIN: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+/// Attempts to put a bucket right while others write to it.
+const REPAIRS_MAX: usize = 20;
+
+/// See the module.
+pub(super) struct Reader {
+    shared: Arc<Shared>,
+    /// All on one master, and asked for in one question.
+    buckets: Vec<Bucket>,
+    /// What was believed when the last connection ended.
+    epoch: Epoch,
+    /// On which all buckets were caught up with.
+    connection: Option<Dedicated>,
+}
+
+impl Reader {
+    pub(super) fn new(shared: Arc<Shared>, buckets: Vec<Bucket>) -> Reader {
+        let epoch = shared.view.epoch();
+        Reader { shared, buckets, epoch, connection: None }
+    }
+
+    /// Connects, and catches up with all buckets.
+    pub(super) async fn catch_up(&mut self) -> Result<(), OpenError> {
+        let mut dedicated = self.shared.links.dedicated(&self.tag()).await?;
+        dedicated.connection.set_response_timeout(RESPONSE_MAX);
+        let mut session = Session {
+            shared: &self.shared,
+            connection: &mut dedicated.connection,
+            seen: self.epoch,
+            counted: false,
+        };
+        session.load_scripts().await?;
+        session.check_meta().await?;
+        session.verify(&self.buckets).await?;
+        self.connection = Some(dedicated);
+        Ok(())
+    }
+
+    /// Follows for as long as the store is open.
+    pub(super) async fn run(mut self) {
+        let mut pause = RETRY_MIN;
+        loop {
+            let started = Instant::now();
+            let ended = match self.connection.take() {
+                Some(dedicated) => self.follow(dedicated).await,
+                None => self.catch_up().await,
+            };
+            match ended {
+                Ok(()) => {
+                    self.shared.set_trouble(None);
+                    pause = RETRY_MIN;
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, buckets = self.buckets.len(), "does not follow");
+                    self.shared.set_trouble(Some(error.to_string()));
+                }
+            }
+            self.epoch = self.shared.view.epoch();
+            if RETRY_MAX < started.elapsed() {
+                pause = RETRY_MIN;
+            }
+            // A new connection of the link is a reason to try at once.
+            let mut master = self.shared.links.master(&self.tag());
+            master.mark_unchanged();
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                Ok(()) = master.changed() => {}
+            }
+            pause = RETRY_MAX.min(pause * 2);
+        }
+    }
+
+    /// Reads on until the connection ends, or another one is made to a master.
+    async fn follow(&mut self, mut dedicated: Dedicated) -> Result<(), OpenError> {
+        let mut master = self.shared.links.master(&self.tag());
+        let is_other = |now: &Option<super::link::Master>| {
+            let read = &dedicated.master;
+            now.as_ref().is_some_and(|now| {
+                (&now.address, &now.run_id, &now.replid)
+                    != (&read.address, &read.run_id, &read.replid)
+            })
+        };
+        let connection = &mut dedicated.connection;
+        let mut session = Session {
+            shared: &self.shared,
+            connection,
+            seen: self.shared.view.epoch(),
+            counted: false,
+        };
+        loop {
+            tokio::select! {
+                moved = master.wait_for(is_other) => {
+                    drop(moved);
+                    return Err(unavailable("another master has taken over"));
+                }
+                read = session.read_on(&self.buckets) => read?,
+            }
+        }
+    }
+
+    fn tag(&self) -> String {
+        Tag(self.buckets[0]).to_string()
+    }
+}
+
+/// Work on one connection.
+struct Session<'a> {
+    shared: &'a Shared,
+    connection: &'a mut MultiplexedConnection,
+    /// The epoch that was believed before this connection.
+    seen: Epoch,
+    /// A loss was counted since.
+    counted: bool,
+}
+
+impl Session<'_> {
+    async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, OpenError> {
+        let answered = self.connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
+        answered.map_err(|error| unavailable(&error.to_string()))
+    }
+
+    async fn ask_one(&mut self, command: &Cmd) -> Result<Value, OpenError> {
+        let answered = self.connection.send_packed_command(command).await;
+        match answered {
+            Ok(Value::ServerError(error)) => Err(unavailable(&error.to_string())),
+            Ok(value) => Ok(value),
+            Err(error) => Err(unavailable(&error.to_string())),
+        }
+    }
+
+    async fn load_scripts(&mut self) -> Result<(), OpenError> {
+        let values = self.ask(&script::load_all()).await?;
+        match reply::error(&values) {
+            Some(error) => Err(unavailable(&error.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares what holds for the store as a whole; another epoch is taken over.
+    async fn check_meta(&mut self) -> Result<(), OpenError> {
+        let keys = &self.shared.keys;
+        let values = self.shared.ask(&keys.name(Key::Meta), &meta::ask(keys)).await?;
+        match meta::read(&values, keys)? {
+            Some(meta) if meta.epoch.store_id == self.seen.store_id => {
+                if self.seen.losses <= meta.epoch.losses {
+                    self.shared.view.move_epoch(meta.epoch);
+                    Ok(())
+                } else {
+                    self.count_loss().await
+                }
+            }
+            // Gone, or made anew by somebody who knew nothing.
+            _ => self.count_loss().await,
+        }
+    }
+
+    async fn count_loss(&mut self) -> Result<(), OpenError> {
+        if self.counted {
+            return Ok(());
+        }
+        let shared = self.shared;
+        let key = shared.keys.name(Key::Meta);
+        let values = shared.call(&key, &meta::count_loss(&shared.keys, self.seen)).await?;
+        let counted = meta::read(&values, &shared.keys)?;
+        let counted = counted.ok_or_else(|| unavailable("what was written is not there"))?;
+        shared.view.move_epoch(counted.epoch);
+        self.counted = true;
+        Ok(())
+    }
+
+    /// Finds out whether Redis has what was seen, and catches up where it has more or other.
+    async fn verify(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
+        let shared = self.shared;
+        let mut pipeline = redis::pipe();
+        for &bucket in buckets {
+            let (cursor, ..) = shared.view.cursor(bucket);
+            let log = shared.keys.name(Key::Log(bucket));
+            pipeline.cmd("XRANGE").arg(log).arg(cursor.to_string()).arg(cursor.to_string());
+            let state = shared.keys.name(Key::State(bucket));
+            pipeline.cmd("HMGET").arg(state).arg("last").arg("losses");
+        }
+        let values = self.ask(&pipeline).await?;
+        let (pairs, _) = values.as_chunks::<2>();
+        for (&bucket, [entry, state]) in buckets.iter().zip(pairs) {
+            let (cursor, position, losses) = shared.view.cursor(bucket);
+            let state: Vec<u64> = reply::items(state)
+                .iter()
+                .map(|value| reply::number(value).unwrap_or_default())
+                .collect();
+            let is_there = cursor != EntryId::default() && !reply::items(entry).is_empty();
+            let goes_on = state.first().is_some_and(|last| position.0 <= *last)
+                && state.get(1) == Some(&u64::from(losses));
+            // The id of an entry is a moment, so another history has others.
+            if !(is_there && goes_on) {
+                self.replace(bucket).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all heads of a bucket, puts right what was lost, and tells what is new.
+    async fn replace(&mut self, bucket: Bucket) -> Result<(), OpenError> {
+        let seen = self.shared.view.bucket(bucket);
+        for _ in 0..REPAIRS_MAX {
+            let found = self.read_bucket(bucket).await?;
+            let repairs = repair::compare(bucket, &seen, &found);
+            if repairs.lost && found.losses <= seen.losses {
+                self.count_loss().await?;
+                self.doubt(bucket, &seen, repairs.floor).await?;
+                continue;
+            }
+            let last = seen.heads.marks().last;
+            if found.heads.marks().last < last {
+                self.doubt(bucket, &seen, repairs.floor).await?;
+                continue;
+            }
+            if repairs.batches.is_empty() {
+                self.shared.view.replace(bucket, found);
+                return Ok(());
+            }
+            for batch in repairs.batches {
+                let mark = self.shared.next_mark();
+                self.commit(&batch, &mark).await?;
+            }
+        }
+        Err(unavailable("a bucket that lost writes is written to all the time"))
+    }
+
+    async fn read_bucket(&mut self, bucket: Bucket) -> Result<BucketView, OpenError> {
+        let values = self.ask(&read::ask_bucket(&self.shared.keys, bucket)).await?;
+        Ok(read::read_bucket(bucket, &values)?)
+    }
+
+    async fn doubt(
+        &mut self,
+        bucket: Bucket,
+        seen: &BucketView,
+        floor: Revision,
+    ) -> Result<(), OpenError> {
+        let (keys, epoch) = (&self.shared.keys, self.shared.view.epoch());
+        let last = seen.heads.marks().last.0;
+        tracing::warn!(bucket = bucket.0, seen = last, %epoch, "bucket has lost writes");
+        self.ask_one(&batch::doubt(keys, bucket, last, floor, epoch.losses)).await?;
+        Ok(())
+    }
+
+    /// Whoever was faster is right as well: what is there then is compared again.
+    async fn commit(&mut self, batch: &batch::Batch, mark: &Mark) -> Result<(), OpenError> {
+        let call = batch.call(&self.shared.keys, &self.shared.retention, mark);
+        self.ask_one(&call).await?;
+        Ok(())
+    }
+
+    /// Waits for more, and takes it in.
+    async fn read_on(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
+        let shared = self.shared;
+        let mut ask = cmd("XREAD");
+        ask.arg("COUNT").arg(ENTRIES_MAX).arg("BLOCK").arg(BLOCK.as_millis() as u64);
+        ask.arg("STREAMS");
+        let logs: Vec<String> =
+            buckets.iter().map(|bucket| shared.keys.name(Key::Log(*bucket))).collect();
+        ask.arg(&logs);
+        for &bucket in buckets {
+            ask.arg(shared.view.cursor(bucket).0.to_string());
+        }
+        let answer = self.ask_one(&ask).await?;
+        for (log, entries) in reply::streams(&answer) {
+            let of_log = logs.iter().zip(buckets);
+            let found = of_log.into_iter().find(|(name, _)| Some(&***name) == reply::text(log));
+            if let Some((_, &bucket)) = found {
+                self.take_all(bucket, entries).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_all(&mut self, bucket: Bucket, entries: &[Value]) -> Result<(), OpenError> {
+        let shared = self.shared;
+        for entry in entries {
+            match read::read_logged(bucket, entry, &shared.writer, &shared.own)? {
+                Logged::Change(entry) => match shared.view.take(&entry) {
+                    Ok(()) => continue,
+                    Err(Gap) => tracing::info!(bucket = bucket.0, "log was trimmed, reads heads"),
+                },
+                Logged::Doubt => self.check_meta().await?,
+            }
+            // What was read beyond this is in the heads already.
+            return self.replace(bucket).await;
+        }
+        Ok(())
+    }
+}
+
+fn unavailable(reason: &str) -> OpenError {
+    OpenError::Unavailable { reason: reason.to_string() }
+}

@@ -1,0 +1,88 @@
+//! After a restart or failover that lost writes: what this process has seen, against what is there.
+//!
+//! What was seen and is not there any more is put right by ordinary commits of heads: one revision
+//! above the one that was seen, so that none is used twice, and at positions after all that were
+//! seen, so that who follows is told in order. What is gone altogether becomes a tombstone.
+
+use crate::domain::app::Head;
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::store::{Bucket, Position};
+
+use super::batch::Batch;
+use super::view::BucketView;
+
+/// What to do before followers can be told.
+#[derive(Default)]
+pub(super) struct Repairs {
+    /// Whether writes were lost.
+    pub(super) lost: bool,
+    /// What to commit.
+    pub(super) batches: Vec<Batch>,
+    /// What revisions must go on above.
+    pub(super) floor: Revision,
+}
+
+/// Compares what was seen of a bucket with what is there now.
+pub(super) fn compare(bucket: Bucket, seen: &BucketView, found: &BucketView) -> Repairs {
+    let (was, is) = (seen.heads.marks(), found.heads.marks());
+    let mut repairs = Repairs {
+        lost: is.last < was.last || found.losses < seen.losses,
+        floor: was.revision_floor,
+        ..Repairs::default()
+    };
+    for known in seen.heads.changes_after(Position(0)) {
+        let (app, head) = (&known.app, &*known.head);
+        match found.heads.get(app) {
+            Some((position, now)) => {
+                let same = is_same(head, now) && *position == known.position;
+                if !same && (*position <= was.last || now.revision <= head.revision) {
+                    let revision = now.revision.max(head.revision).next();
+                    let put = Head { revision, ..(**now).clone() };
+                    repairs.batches.push(Batch::of_head(app, bucket, now.revision, put));
+                    repairs.lost = true;
+                }
+            }
+            None => repairs.miss(bucket, app, (known.position, head), found),
+        }
+    }
+    // Made in another history, at positions that were given out before.
+    for other in found.heads.changes_after(Position(0)) {
+        if other.position <= was.last && seen.heads.get(&other.app).is_none() {
+            let head = &*other.head;
+            let put = Head { revision: head.revision.next(), ..head.clone() };
+            repairs.batches.push(Batch::of_head(&other.app, bucket, head.revision, put));
+            repairs.lost = true;
+        }
+    }
+    repairs
+}
+
+impl Repairs {
+    fn miss(
+        &mut self,
+        bucket: Bucket,
+        app: &AppName,
+        (position, head): (Position, &Head),
+        found: &BucketView,
+    ) {
+        let marks = found.heads.marks();
+        // Deleted and forgotten while nobody here looked.
+        let was_forgotten = position <= marks.forgotten && head.revision <= marks.revision_floor;
+        self.lost |= !was_forgotten;
+        if head.deleted {
+            self.floor = self.floor.max(head.revision);
+            return;
+        }
+        let revision = marks.revision_floor.max(head.revision).next();
+        let tombstone = Head::empty(revision);
+        self.batches.push(Batch::of_head(app, bucket, marks.revision_floor, tombstone));
+    }
+}
+
+/// Whether two heads of one revision are the same one: what a commit that moves no revision writes
+/// is told to nobody, so it may differ.
+fn is_same(seen: &Head, found: &Head) -> bool {
+    let found = Head { next_due: seen.next_due, ..found.clone() };
+    *seen == found
+}

@@ -1,0 +1,102 @@
+//! What Redis answers, taken apart: the same for both versions of its protocol.
+
+use redis::{ServerError, Value};
+
+/// The bytes of a text.
+pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes),
+        Value::SimpleString(text) => Some(text.as_bytes()),
+        _ => None,
+    }
+}
+
+/// A text.
+pub(super) fn text(value: &Value) -> Option<&str> {
+    std::str::from_utf8(bytes(value)?).ok()
+}
+
+/// A number, also one that came as a text.
+pub(super) fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        value => text(value)?.parse().ok(),
+    }
+}
+
+/// The items of an array.
+pub(super) fn items(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(items) | Value::Set(items) => items,
+        _ => &[],
+    }
+}
+
+/// The pairs of a hash, which is an array in the older protocol.
+pub(super) fn pairs(value: &Value) -> Vec<(&Value, &Value)> {
+    match value {
+        Value::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
+        value => {
+            let (pairs, _) = items(value).as_chunks::<2>();
+            pairs.iter().map(|[key, value]| (key, value)).collect()
+        }
+    }
+}
+
+/// The streams of an `XREAD`, each with its entries.
+pub(super) fn streams(value: &Value) -> Vec<(&Value, &[Value])> {
+    match value {
+        Value::Map(pairs) => pairs.iter().map(|(key, entries)| (key, items(entries))).collect(),
+        value => {
+            let both = items(value).iter().filter_map(|stream| match items(stream) {
+                [key, entries] => Some((key, items(entries))),
+                _ => None,
+            });
+            both.collect()
+        }
+    }
+}
+
+/// The first error among answers.
+pub(super) fn error(values: &[Value]) -> Option<&ServerError> {
+    values.iter().find_map(|value| match value {
+        Value::ServerError(error) => Some(error),
+        Value::Array(inner) => error(inner),
+        _ => None,
+    })
+}
+
+/// The results of a transaction: the answer to its `EXEC`, which is the last one.
+pub(super) fn transaction(values: &[Value]) -> Result<&[Value], String> {
+    match (error(values), values.last()) {
+        (Some(error), _) => Err(error.to_string()),
+        (None, Some(Value::Array(results))) => Ok(results),
+        (None, last) => Err(format!("unexpected answer to EXEC: {last:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_text(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn both_protocols_are_read() {
+        let (key, value) = (mk_text("key"), mk_text("7"));
+        let flat = Value::Array(vec![key.clone(), value.clone()]);
+        let map = Value::Map(vec![(key.clone(), value.clone())]);
+        assert_eq!(pairs(&flat), [(&key, &value)]);
+        assert_eq!(pairs(&map), [(&key, &value)]);
+        assert_eq!(number(&value), Some(7));
+        assert_eq!(number(&Value::Int(7)), Some(7));
+        assert_eq!(number(&Value::Int(-1)), None);
+        let entries = Value::Array(vec![Value::Nil]);
+        let old = Value::Array(vec![Value::Array(vec![key.clone(), entries.clone()])]);
+        let new = Value::Map(vec![(key.clone(), entries.clone())]);
+        assert_eq!(streams(&old), streams(&new));
+        assert_eq!(streams(&Value::Nil), []);
+    }
+}

@@ -1,0 +1,35 @@
+//! The scripts, known to Redis by their digest.
+//!
+//! A script is gone after a restart, a failover or `SCRIPT FLUSH`. Whoever is answered `NOSCRIPT`
+//! loads all of them and asks again: nothing has happened yet.
+
+use std::sync::LazyLock;
+
+use redis::{Cmd, Pipeline, Script, cmd};
+
+/// Commits one transition.
+pub(super) static COMMIT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("commit.lua")));
+/// Notes that a bucket may have lost writes.
+pub(super) static DOUBT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("doubt.lua")));
+/// Counts a loss.
+pub(super) static EPOCH: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("epoch.lua")));
+
+/// Calls a script by its digest; its arguments are still to be added.
+pub(super) fn call(script: &Script, keys: &[String]) -> Cmd {
+    let mut call = cmd("EVALSHA");
+    call.arg(script.get_hash()).arg(keys.len()).arg(keys);
+    call
+}
+
+/// Makes all scripts known.
+pub(super) fn load_all() -> Pipeline {
+    let mut pipeline = redis::pipe();
+    for source in [include_str!("commit.lua"), include_str!("doubt.lua"), include_str!("epoch.lua")]
+    {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(source);
+    }
+    pipeline
+}

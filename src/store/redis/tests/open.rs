@@ -1,0 +1,61 @@
+//! What is refused at start, with a sentence.
+
+use super::*;
+
+async fn refused(server: &RedisServer, options: Options) -> String {
+    let refused = try_open(&server.url(), options).await;
+    refused.err().unwrap().to_string()
+}
+
+#[tokio::test]
+async fn another_number_of_buckets_is_refused() {
+    let Some(server) = RedisServer::start().await else { return };
+    open(&server.url()).await.close().await;
+    let options = Options { buckets: 8, ..mk_options() };
+    let said = refused(&server, options).await;
+    assert!(said.contains("made with 4 buckets and 8 are configured"), "{said}");
+    open(&server.url()).await;
+}
+
+#[tokio::test]
+async fn keys_of_somebody_else_are_refused() {
+    let Some(server) = RedisServer::start().await else { return };
+    server.call::<()>(&["SET", "bw:meta", "mine"]).await.unwrap();
+    let said = refused(&server, mk_options()).await;
+    assert!(said.contains("key bw:meta in Redis is not ours"), "{said}");
+    server.call::<()>(&["DEL", "bw:meta"]).await.unwrap();
+    server.call::<()>(&["HSET", "bw:meta", "buckets", "many"]).await.unwrap();
+    let said = refused(&server, mk_options()).await;
+    assert!(said.contains("is not ours"), "{said}");
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let Some(server) = RedisServer::start().await else { return };
+    open(&server.url()).await.close().await;
+    server.call::<()>(&["HSET", "bw:meta", "format", "77"]).await.unwrap();
+    let said = refused(&server, mk_options()).await;
+    assert!(said.contains("have format 77"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_is_there_for_the_next_one() {
+    let Some(server) = RedisServer::start().await else { return };
+    let first = open(&server.url()).await;
+    for n in 0..20 {
+        insist(&first, &format!("app-{n}"), "here").await;
+    }
+    let mut gone = Driver::new(&first, "app-0").await;
+    gone.delete().await;
+    let told = Diary::on(&first);
+    let (epoch, time) = (first.epoch(), first.now());
+    first.close().await;
+    let second = open(&server.url()).await;
+    let told_again = Diary::on(&second);
+    for bucket in (0..4).map(Bucket) {
+        assert_eq!(told_again.of(bucket), told.of(bucket));
+    }
+    assert_eq!(told_again.pages().changes.len(), 20);
+    assert_eq!(second.epoch(), epoch);
+    assert!(time.0 <= second.now().0 + 50);
+}

@@ -1,0 +1,121 @@
+//! The time of Redis, as well as it can be known from here.
+//!
+//! A question takes some time on its way; Redis answered at some moment in between. So its time is
+//! known but for half of the round trip, and less and less well as our own clock runs on alone.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::domain::time::Timestamp;
+
+/// How far two clocks may drift apart: 200 parts in a million, more than any computer's.
+const DRIFT_DIVISOR: u32 = 5000;
+
+/// A clock that never goes back, set by another.
+pub(super) struct StoreClock(Mutex<State>);
+
+struct State {
+    sample: Sample,
+    latest: Timestamp,
+}
+
+/// What one question has shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sample {
+    /// The other clock's time in microseconds.
+    pub(super) micros: u64,
+    /// Our own moment that it belongs to.
+    pub(super) at: Instant,
+    /// How far off that may be, either way.
+    pub(super) error: Duration,
+}
+
+impl Sample {
+    /// From a question asked at one moment and answered at another.
+    pub(super) fn of_round_trip(micros: u64, asked: Instant, answered: Instant) -> Sample {
+        let error = answered.saturating_duration_since(asked) / 2;
+        Sample { micros, at: asked + error, error }
+    }
+
+    fn micros_at(&self, now: Instant) -> u64 {
+        let passed = now.saturating_duration_since(self.at).as_micros();
+        self.micros.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    fn error_at(&self, now: Instant) -> Duration {
+        self.error + now.saturating_duration_since(self.at) / DRIFT_DIVISOR
+    }
+}
+
+impl StoreClock {
+    pub(super) fn new(sample: Sample) -> StoreClock {
+        StoreClock(Mutex::new(State { sample, latest: Timestamp::default() }))
+    }
+
+    /// The time. Never earlier than any told before.
+    pub(super) fn now(&self) -> Timestamp {
+        let mut state = self.state();
+        let now = Timestamp(state.sample.micros_at(Instant::now()) / 1000);
+        state.latest = state.latest.max(now);
+        state.latest
+    }
+
+    /// How far off it may be.
+    pub(super) fn error(&self) -> Duration {
+        self.state().sample.error_at(Instant::now())
+    }
+
+    /// Takes over what a new question has shown, if it says more than what is known already.
+    pub(super) fn judge(&self, sample: Sample) {
+        let mut state = self.state();
+        let known = state.sample;
+        let apart = known.micros_at(sample.at).abs_diff(sample.micros);
+        let explained = known.error_at(sample.at) + sample.error;
+        // Further apart than both may be off: the other clock was set, or is another one.
+        let is_set = explained < Duration::from_micros(apart);
+        if is_set || sample.error <= known.error_at(sample.at) {
+            state.sample = sample;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_sample(seconds: u64, error_millis: u64) -> Sample {
+        let error = Duration::from_millis(error_millis);
+        Sample { micros: seconds * 1_000_000, at: Instant::now(), error }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_better_of_two_samples_counts_until_it_is_old() {
+        let clock = StoreClock::new(mk_sample(1000, 1));
+        clock.judge(Sample { micros: 1_000_005_000, ..mk_sample(0, 50) });
+        assert_eq!(clock.now(), Timestamp(1_000_000));
+        assert_eq!(clock.error(), Duration::from_millis(1));
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(clock.now(), Timestamp(1_010_000));
+        assert_eq!(clock.error(), Duration::from_millis(3));
+        clock.judge(Sample { micros: 1_010_001_000, ..mk_sample(0, 2) });
+        assert_eq!(clock.now(), Timestamp(1_010_001));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_is_followed_but_never_back() {
+        let clock = StoreClock::new(mk_sample(1000, 1));
+        assert_eq!(clock.now(), Timestamp(1_000_000));
+        clock.judge(mk_sample(2000, 5));
+        assert_eq!(clock.now(), Timestamp(2_000_000));
+        clock.judge(mk_sample(1990, 5));
+        assert_eq!(clock.now(), Timestamp(2_000_000));
+        tokio::time::advance(Duration::from_secs(11)).await;
+        assert_eq!(clock.now(), Timestamp(2_001_000));
+    }
+}

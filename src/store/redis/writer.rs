@@ -1,0 +1,256 @@
+//! Sends commits: whatever gathers while some are on their way goes together as the next pipeline.
+//!
+//! An answer that does not come leaves open whether a commit was applied. It is sent again, the
+//! same, until it is answered or its deadline has passed; Redis answers what it has applied already
+//! as it did the first time. For that, an application has one commit on its way at a time.
+
+use std::collections::{HashSet, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::{ServerError, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::domain::transition::Transition;
+use crate::store::CommitError;
+
+use super::batch::{Batch, Mark};
+use super::durability::Sender;
+use super::link::{LinkError, is_unserved};
+use super::view::{EntryId, Kept};
+use super::{Shared, reply, script};
+
+/// Commits of one pipeline, so that nobody waits long for those before them.
+const GROUP_MAX: usize = 128;
+/// Commits that wait in a lane beside its queue, because their application has one on its way.
+const DEFERRED_MAX: usize = 4096;
+/// Pipelines on their way: one is worked on while the next one travels.
+const IN_FLIGHT_MAX: usize = 4;
+/// After this a commit is given up.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// After this, one that was never sent.
+const PATIENCE: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(25);
+
+/// What became of a commit: the entry of the log that tells of it, if one does.
+pub(super) type Outcome = Result<Option<EntryId>, CommitError>;
+
+/// A commit on its way, and who waits for it.
+pub(super) struct Job {
+    pub(super) batch: Batch,
+    pub(super) transition: Arc<Transition>,
+    pub(super) answer: oneshot::Sender<(Outcome, Kept)>,
+}
+
+/// A commit with its number. Those of one application are sent in the order of their numbers, so
+/// that Redis refuses one that arrives late, after it was given up.
+struct Numbered {
+    job: Job,
+    kept: Kept,
+}
+
+impl Numbered {
+    /// Who does not wait any more reads again before they decide anew.
+    fn answer(self, outcome: Outcome) {
+        let _ = self.job.answer.send((outcome, self.kept));
+    }
+}
+
+/// Sends the commits of some buckets, all on one master.
+pub(super) struct Lane {
+    shared: Arc<Shared>,
+    tag: String,
+    queue: mpsc::Receiver<Job>,
+    deferred: VecDeque<Job>,
+    busy: HashSet<AppName>,
+}
+
+type InFlight<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = HashSet<AppName>> + Send + 'a>>>;
+
+impl Lane {
+    pub(super) fn new(shared: Arc<Shared>, tag: String, queue: mpsc::Receiver<Job>) -> Lane {
+        Lane { shared, tag, queue, deferred: VecDeque::new(), busy: HashSet::new() }
+    }
+
+    /// Sends until the queue is closed and empty.
+    pub(super) async fn run(mut self) {
+        let (shared, tag) = (self.shared.clone(), self.tag.clone());
+        let sender = Sender::new(&shared, &tag);
+        let mut in_flight: InFlight<'_> = FuturesUnordered::new();
+        let mut open = true;
+        while open || !in_flight.is_empty() || !self.deferred.is_empty() {
+            let takes = open && self.deferred.len() < DEFERRED_MAX;
+            let sends = in_flight.len() < IN_FLIGHT_MAX;
+            tokio::select! {
+                Some(apps) = in_flight.next() => {
+                    self.busy.retain(|app| !apps.contains(app));
+                }
+                job = self.queue.recv(), if takes && sends => match job {
+                    Some(job) => self.deferred.push_back(job),
+                    None => open = false,
+                },
+            }
+            while self.deferred.len() < DEFERRED_MAX
+                && let Ok(job) = self.queue.try_recv()
+            {
+                self.deferred.push_back(job);
+            }
+            while in_flight.len() < IN_FLIGHT_MAX {
+                let group = self.next_group();
+                if group.is_empty() {
+                    break;
+                }
+                in_flight.push(Box::pin(send(&shared, &sender, group)));
+            }
+        }
+    }
+
+    /// What can be sent now: one commit of each application that has none on its way.
+    fn next_group(&mut self) -> Vec<Numbered> {
+        let mut group = Vec::new();
+        let mut kept = VecDeque::new();
+        while let Some(job) = self.deferred.pop_front() {
+            if group.len() < GROUP_MAX && self.busy.insert(job.batch.app.clone()) {
+                let kept = self.shared.own.keep(job.transition.clone());
+                group.push(Numbered { job, kept });
+            } else {
+                kept.push_back(job);
+            }
+            if group.len() == GROUP_MAX {
+                break;
+            }
+        }
+        kept.append(&mut self.deferred);
+        self.deferred = kept;
+        group
+    }
+}
+
+/// Sends commits until each is answered. Gives back whose they were.
+async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> HashSet<AppName> {
+    let apps: HashSet<AppName> = group.iter().map(|n| n.job.batch.app.clone()).collect();
+    let started = Instant::now();
+    let mut left = group;
+    let mut was_sent = false;
+    loop {
+        let reason = match sender.run(&mk_pipeline(shared, &left)).await {
+            Ok(answers) => {
+                was_sent = true;
+                match answer_all(shared, left, answers) {
+                    Unanswered::None => return apps,
+                    Unanswered::Unknown(jobs) => {
+                        left = jobs;
+                        // Its answer does not matter: the next attempt shows.
+                        let _ = sender.run(&script::load_all()).await;
+                        "NOSCRIPT after loading it".to_string()
+                    }
+                    Unanswered::Later(jobs, reason) => {
+                        left = jobs;
+                        tokio::time::sleep(RETRY_PAUSE).await;
+                        reason
+                    }
+                }
+            }
+            Err(LinkError::Refused { reason }) => {
+                give_up(shared, left, &reason);
+                return apps;
+            }
+            Err(LinkError::Ambiguous { reason }) => {
+                was_sent = true;
+                tokio::time::sleep(RETRY_PAUSE).await;
+                reason
+            }
+            Err(LinkError::Away { reason }) => {
+                tokio::time::sleep(RETRY_PAUSE).await;
+                reason
+            }
+        };
+        let patience = if was_sent { DEADLINE } else { PATIENCE };
+        if patience <= started.elapsed() {
+            give_up(shared, left, &reason);
+            return apps;
+        }
+    }
+}
+
+fn mk_pipeline(shared: &Shared, jobs: &[Numbered]) -> redis::Pipeline {
+    let mut pipeline = redis::Pipeline::with_capacity(jobs.len());
+    for Numbered { job, kept } in jobs {
+        let mark = Mark { writer: shared.writer.clone(), sequence: kept.sequence };
+        pipeline.add_command(job.batch.call(&shared.keys, &shared.retention, &mark));
+    }
+    pipeline
+}
+
+/// Commits that were not applied, for now.
+enum Unanswered {
+    None,
+    /// Redis does not know the script.
+    Unknown(Vec<Numbered>),
+    /// Redis, or this one, cannot write now.
+    Later(Vec<Numbered>, String),
+}
+
+fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unanswered {
+    let (mut unknown, mut later, mut why) = (Vec::new(), Vec::new(), String::new());
+    for (job, answer) in jobs.into_iter().zip(answers) {
+        let outcome = match &answer {
+            Value::ServerError(error) => match error.code() {
+                "NOSCRIPT" => {
+                    unknown.push(job);
+                    continue;
+                }
+                _ if is_passing(&answer) => {
+                    later.push(job);
+                    why = error.to_string();
+                    continue;
+                }
+                _ => Err(shared.unavailable(error.to_string())),
+            },
+            answer => read_outcome(answer).unwrap_or_else(|| {
+                Err(shared.unavailable(format!("unexpected answer to a commit: {answer:?}")))
+            }),
+        };
+        job.answer(outcome);
+    }
+    match (unknown.is_empty(), later.is_empty()) {
+        (true, true) => Unanswered::None,
+        (_, true) => Unanswered::Unknown(unknown),
+        (_, false) => {
+            unknown.append(&mut later);
+            Unanswered::Later(unknown, why)
+        }
+    }
+}
+
+/// Whether nothing was applied, and another attempt may find another master or a ready one.
+fn is_passing(answer: &Value) -> bool {
+    let is_busy = |error: &ServerError| matches!(error.code(), "TRYAGAIN" | "BUSY");
+    is_unserved(answer) || matches!(answer, Value::ServerError(error) if is_busy(error))
+}
+
+fn read_outcome(answer: &Value) -> Option<Outcome> {
+    match reply::items(answer) {
+        [done, id] if reply::number(done) == Some(1) => match reply::text(id)? {
+            "" => Some(Ok(None)),
+            id => Some(Ok(Some(id.parse().ok()?))),
+        },
+        [_, current] => {
+            let current = Revision(reply::number(current)?);
+            Some(Err(CommitError::Conflict { current }))
+        }
+        _ => None,
+    }
+}
+
+fn give_up(shared: &Shared, jobs: Vec<Numbered>, reason: &str) {
+    for job in jobs {
+        job.answer(Err(shared.unavailable(reason.to_string())));
+    }
+}
