@@ -258,6 +258,10 @@ impl<'a> Draft<'a> {
 
     /// Ends the draft: derives the status anew and says what changed.
     pub fn finish(mut self) -> Transition {
+        if !self.changed {
+            // Kept only beside something: of nothing there is nothing to doubt.
+            self.head.losses = self.base.head.losses;
+        }
         if self.changed {
             self.head.deleted = false;
             self.head.revision = self.base.head.revision.next();

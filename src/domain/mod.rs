@@ -31,6 +31,7 @@ pub mod rank;
 pub mod apply;
 pub mod draft;
 pub mod expire;
+pub mod doubt;
 pub mod replay;
 pub mod summary;
 

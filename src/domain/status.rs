@@ -82,6 +82,8 @@ pub enum Freshness {
     Stale,
     /// Its unit is lost.
     Lost,
+    /// The store may have lost what its unit said last.
+    Uncertain,
 }
 
 /// Identity of a status: at most one is kept for each.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::{apply, delete};
 use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::doubt::doubt;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
@@ -114,6 +115,7 @@ impl World {
             Step::Again(pick, report) => self.say_again(*pick, report.clone()),
             Step::Expire => self.expire(),
             Step::Lose(unit) => self.lose(unit),
+            Step::Doubt(losses) => self.doubt(*losses),
             Step::Delete(id) => self.delete(id.as_ref()),
             Step::Restart => self.restart(),
         }
@@ -206,6 +208,14 @@ impl World {
         let changed = self.model.lose(unit.as_str(), self.now);
         let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
         draft.lose_unit(unit);
+        let transition = draft.finish();
+        self.replay(&transition, changed);
+    }
+
+    fn doubt(&mut self, losses: u32) {
+        let changed = self.model.doubt(losses, self.now);
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+        doubt(&mut draft, losses);
         let transition = draft.finish();
         self.replay(&transition, changed);
     }
