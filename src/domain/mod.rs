@@ -29,9 +29,9 @@ pub mod index;
 pub mod rank;
 
 pub mod apply;
+pub mod doubt;
 pub mod draft;
 pub mod expire;
-pub mod doubt;
 pub mod replay;
 pub mod summary;
 
