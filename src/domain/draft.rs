@@ -150,8 +150,7 @@ impl<'a> Draft<'a> {
     /// of the ttl.
     pub(super) fn refresh(&mut self, key: &Arc<StatusKey>, status: &Arc<Status>, until: Timestamp) {
         let written = status.expire_time_written.unwrap_or_default();
-        let ttl = status.report.ttl.unwrap_or_default();
-        if until.since(written) < ttl / 3 {
+        if until.since(written) < status.unwritten_max() {
             self.heard.deadlines.push((key.clone(), until));
             return;
         }

@@ -62,6 +62,19 @@ impl AppState {
         self.collect_due();
     }
 
+    /// Judges as late as whoever took the last repeats may: what a store has of a deadline is
+    /// older than the last repeat by less than [`Status::unwritten_max`].
+    pub fn allow_for_repeats(&mut self) {
+        for status in self.statuses.values_mut().filter(|s| !s.stale) {
+            let latest = status.expire_time_written.map(|at| at.after(status.unwritten_max()));
+            if status.expire_time < latest {
+                Arc::make_mut(status).expire_time = latest;
+            }
+        }
+        self.due.clear();
+        self.collect_due();
+    }
+
     /// Makes a committed transition part of what is known.
     pub fn replay(&mut self, transition: &Transition) {
         if transition.is_deletion() {

@@ -159,6 +159,14 @@ pub struct Status {
     pub expire_time_written: Option<Timestamp>,
 }
 
+impl Status {
+    /// By how much a deadline may be later than the one written: a repeat is written only once it
+    /// moves the deadline by this much.
+    pub fn unwritten_max(&self) -> Duration {
+        self.report.ttl.unwrap_or_default() / 3
+    }
+}
+
 /// What could be said better, for the author of the worker.
 pub fn advice(report: &Report) -> Vec<String> {
     let mut advice = Vec::new();
