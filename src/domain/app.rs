@@ -284,8 +284,8 @@ pub(super) fn status_rank(
     })
 }
 
-/// What a unit that is not believed contributes beside its statuses. An uncertain one waits, however
-/// little a lost one counts: what was active before the loss may not be now.
+/// What a unit that is not believed contributes beside its statuses. An uncertain one waits,
+/// however little a lost one counts: what was active before the loss may not be now.
 pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
     let (since, level, origin) = match unit.uncertain_since {
         Some(since) => (since, Level::Waiting, Origin::Uncertain),

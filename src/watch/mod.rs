@@ -18,9 +18,9 @@
 //! positions above those known; only tokens from before are refused, whose reader may know what is
 //! gone.
 //!
-//! Locks: the hub's, then a group's or the cursors'; held for one change, one batch or one page, never while
-//! waiting. The first watcher of a filter holds the hub's for as long as it takes to index what is
-//! in scope.
+//! Locks: the hub's, then a group's or the cursors'; held for one change, one batch or one page,
+//! never while waiting. The first watcher of a filter holds the hub's for as long as it takes to
+//! index what is in scope.
 
 mod bell;
 mod cursors;
