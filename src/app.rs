@@ -79,7 +79,8 @@ impl App {
                 Arc::new(EmbeddedStore::open(dir, options)?)
             }
         };
-        let hub = Arc::new(Hub::new(store.epoch(), Limits::default()).with_time(store.now()));
+        let hub = Hub::new(store.epoch(), store.buckets(), Limits::default());
+        let hub = Arc::new(hub.with_time(store.now()));
         store.follow(hub.clone());
         let aggregator =
             Aggregator::start(store.clone(), config.aggregator.clone(), metrics.clone());

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::domain::app::AppState;
 use crate::domain::apply::{apply, delete};
 use crate::domain::command::{Rejected, Request};
+use crate::domain::doubt::doubt;
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
 use crate::domain::name::AppName;
@@ -18,6 +19,7 @@ use crate::domain::transition::Transition;
 use crate::store::CommitError;
 use crate::telemetry::{CommitResult, ReportResult};
 
+use super::arrivals::Arrivals;
 use super::{Error, Inner};
 
 /// Between two tries of time alone at a store that is away: it is asked by reports often enough.
@@ -33,14 +35,19 @@ const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) enum Ask {
     /// Apply a command, together with others.
     Apply(Request),
+    /// Do what is due, or doubted, anyway.
+    Look,
     /// Remove it, in a commit of its own.
     Delete(Option<Arc<str>>),
 }
 
+/// Where an answer goes.
+type Answer = oneshot::Sender<Result<Outcome, Error>>;
+
 /// Something asked, and where the answer goes.
 pub(super) struct Work {
     pub(super) ask: Ask,
-    pub(super) answer: oneshot::Sender<Result<Outcome, Error>>,
+    pub(super) answer: Answer,
 }
 
 /// How others reach the task.
@@ -62,6 +69,8 @@ pub(super) struct Shared {
     /// Written only by the task, after a commit.
     state: RwLock<AppState>,
     progress: watch::Sender<Progress>,
+    /// What others committed, and ourselves.
+    pub(super) arrivals: Arrivals,
 }
 
 /// How far the state is.
@@ -110,6 +119,8 @@ pub(super) struct Application {
     shared: Arc<Shared>,
     /// The store may be ahead of us: read again before deciding anything.
     behind: bool,
+    /// When the state was last read from the store.
+    read_at: Timestamp,
     /// How long to let the store be after it failed us, before time alone asks it again.
     pause: Duration,
 }
@@ -120,11 +131,19 @@ impl Application {
         let shared = Arc::new(Shared {
             state: RwLock::new(AppState::empty(name.clone(), Revision::default())),
             progress: watch::Sender::new(Progress::Loading),
+            arrivals: Arrivals::default(),
         });
         let handle = Handle { mailbox: sender, shared: shared.clone() };
         let inner = inner.clone();
-        let task =
-            Application { name, inner, mailbox, shared, behind: false, pause: Duration::ZERO };
+        let task = Application {
+            name,
+            inner,
+            mailbox,
+            shared,
+            behind: false,
+            read_at: Timestamp::default(),
+            pause: Duration::ZERO,
+        };
         (task, handle)
     }
 
@@ -145,7 +164,9 @@ impl Application {
                 let state = self.shared.state();
                 (state.next_due(), state.exists())
             };
-            let due = sleep_until(next_due, self.inner.store.now(), self.pause);
+            let now = self.inner.store.now();
+            let due = sleep_until(if self.behind { Some(now) } else { next_due }, now, self.pause);
+            let shared = self.shared.clone();
             let idle = match exists {
                 true => self.inner.options.idle_after,
                 // Somebody asked for what is not there.
@@ -156,6 +177,7 @@ impl Application {
                     0 => return,
                     _ => self.serve(&mut batch).await,
                 },
+                () = shared.arrivals.arrived() => self.look().await,
                 () = due => self.serve(&mut batch).await,
                 () = tokio::time::sleep(idle), if next_due.is_none() => {
                     // Deadlines that only memory knows are never let go of.
@@ -177,25 +199,71 @@ impl Application {
     }
 
     async fn load(&mut self) -> Result<(), Error> {
+        let now = self.inner.store.now();
+        // Before reading, so that what is committed meanwhile is not missed.
+        self.behind = true;
+        self.shared.arrivals.forget_gap();
         let records = self.inner.store.load(&self.name).await?;
         let mut state = AppState::load(self.name.clone(), records);
         state.grant_grace(self.inner.started);
-        self.behind = false;
+        state.allow_for_repeats();
+        (self.behind, self.read_at) = (false, now);
         let revision = state.head().revision;
         *self.shared.state_mut() = state;
         self.shared.progress.send_replace(Progress::At(revision));
         Ok(())
     }
 
+    /// Others committed: readers here are to see it soon.
+    async fn look(&mut self) {
+        self.catch_up();
+        if self.behind && self.load().await.is_err() {
+            self.pause = STORE_PAUSE;
+        }
+    }
+
+    /// Replays what arrived, if it goes on from here without a gap.
+    fn catch_up(&mut self) {
+        let arrived = self.shared.arrivals.take();
+        self.behind |= arrived.has_gap;
+        let mut state = self.shared.state_mut();
+        for (revision, transition) in arrived.commits {
+            let known = state.head().revision;
+            if revision <= known {
+                continue; // our own, or read already
+            }
+            match transition.filter(|t| t.base == known && revision == t.head.revision) {
+                Some(transition) => state.replay(&transition),
+                None => self.behind = true,
+            }
+        }
+        let revision = state.head().revision;
+        drop(state);
+        self.shared.progress.send_if_modified(|progress| {
+            let moved = !matches!(progress, Progress::At(at) if *at == revision);
+            *progress = Progress::At(revision);
+            moved
+        });
+    }
+
+    /// Whether something is due that another replica may have kept fresh: it writes not every
+    /// repeat, and tells nobody of those that it writes.
+    fn must_read_to_judge(&self, now: Timestamp) -> bool {
+        let due = self.shared.state().next_due().filter(|due| *due <= now);
+        self.inner.store.is_shared() && due.is_some_and(|due| self.read_at < due)
+    }
+
     /// Answers a batch. A deletion is a commit of its own, in its place among the others.
     async fn serve(&mut self, batch: &mut Vec<Work>) {
         let mut batch = std::mem::take(batch).into_iter().peekable();
         loop {
-            let mut together: Vec<(Request, oneshot::Sender<Result<Outcome, Error>>)> = Vec::new();
+            let mut together: Vec<(Request, Answer)> = Vec::new();
+            let mut looks: Vec<Answer> = Vec::new();
             let mut deletion = None;
             for work in batch.by_ref() {
                 match work.ask {
                     Ask::Apply(request) => together.push((request, work.answer)),
+                    Ask::Look => looks.push(work.answer),
                     Ask::Delete(id) => {
                         deletion = Some((id, work.answer));
                         break;
@@ -205,6 +273,11 @@ impl Application {
             let (requests, answers): (Vec<_>, Vec<_>) = together.into_iter().unzip();
             let outcomes = self.commit(|state, inner, now| decide(state, inner, now, &requests));
             let outcomes = outcomes.await;
+            for look in looks {
+                let revision = self.shared.state().head().revision;
+                let seen = Outcome { revision, changed: false, removed: 0 };
+                let _ = look.send(outcomes.as_ref().map(|_| seen).map_err(Clone::clone));
+            }
             for (answer, outcome) in answers.into_iter().zip(spread(outcomes, requests.len())) {
                 self.count(&outcome);
                 // Whoever asked may have gone; the commit stands.
@@ -229,9 +302,12 @@ impl Application {
         let attempts_max = self.inner.options.commit_attempts_max;
         let mut attempts = 1;
         loop {
-            if self.behind {
+            self.catch_up();
+            if self.behind || self.must_read_to_judge(self.inner.store.now()) {
                 self.pause = STORE_PAUSE;
                 self.load().await?;
+                self.pause = Duration::ZERO;
+                self.catch_up();
             }
             let now = self.inner.store.now();
             let (transition, outcomes) = decide(&self.shared.state(), &self.inner, now);
@@ -239,17 +315,20 @@ impl Application {
                 return Ok(outcomes);
             };
             if transition.is_durable() {
+                self.shared.arrivals.expect(transition.head.revision);
                 let committed = self.inner.store.commit(transition.clone());
                 match self.measured(outcomes.len(), committed).await {
                     Ok(()) => self.pause = Duration::ZERO,
+                    Err(CommitError::Conflict { current }) if attempts < attempts_max => {
+                        attempts += 1;
+                        self.catch_up();
+                        // What arrived may be all that was missed.
+                        self.behind |= self.shared.state().head().revision != current;
+                        continue;
+                    }
                     Err(error) => {
                         self.behind = true;
                         self.pause = STORE_PAUSE;
-                        let lost_race = matches!(error, CommitError::Conflict { .. });
-                        if lost_race && attempts < attempts_max {
-                            attempts += 1;
-                            continue;
-                        }
                         return Err(Error::of_commit(error, attempts));
                     }
                 }
@@ -296,6 +375,14 @@ fn decide(
     requests: &[Request],
 ) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
     let mut draft = Draft::new(state, &inner.options.limits, now);
+    // An application that is made now has nothing from before any loss.
+    doubt(
+        &mut draft,
+        match state.exists() {
+            true => inner.schedule.losses(&state.name),
+            false => inner.store.epoch().losses,
+        },
+    );
     expire(&mut draft);
     let outcomes = requests.iter().map(|request| apply(&mut draft, request)).collect();
     (Some(draft.finish()), outcomes)

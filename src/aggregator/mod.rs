@@ -1,6 +1,11 @@
 //! Decides: each active application has one task, which owns what is known of it here. The task
 //! drains its mailbox, applies the whole batch, commits once, then answers all. While one commit is
 //! in flight the next batch gathers. Nothing is acknowledged before it is committed.
+//!
+//! Other replicas decide too. What they commit arrives from the store: an active application
+//! replays it, or reads again if something is missing. What a replica believes becomes true only by
+//! a commit that compares revisions, so two that decide at once do no harm. Deadlines that repeats
+//! keep moving are not compared; `docs/adr/0004` says how they are judged.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,13 +26,17 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 
 mod application;
+mod arrivals;
+mod doubts;
 pub mod error;
+mod schedule;
 mod sweep;
 
 pub use error::Error;
 
 use application::{Application, Ask, Handle, Work};
-use sweep::Schedule;
+use arrivals::Tap;
+use schedule::Schedule;
 
 /// Bounds and times of the aggregator.
 #[derive(Debug, Clone)]
@@ -75,7 +84,7 @@ pub(crate) struct Inner {
     options: Options,
     metrics: Metrics,
     active: Mutex<BTreeMap<AppName, Handle>>,
-    schedule: Arc<Schedule>,
+    schedule: Schedule,
     draining: CancellationToken,
     tasks: TaskTracker,
     /// When this process began to judge: what was due before is given a grace.
@@ -85,19 +94,19 @@ pub(crate) struct Inner {
 impl Aggregator {
     /// Starts over a store. Must be called within a runtime.
     pub fn start(store: Arc<dyn Store>, options: Options, metrics: Metrics) -> Aggregator {
-        let schedule = Arc::new(Schedule::default());
-        store.follow(schedule.clone());
         let inner = Arc::new(Inner {
             started: store.now(),
             store,
             options,
             metrics,
             active: Mutex::default(),
-            schedule,
+            schedule: Schedule::default(),
             draining: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
+        inner.store.follow(Arc::new(Tap::new(&inner)));
         inner.tasks.spawn(sweep::run(inner.clone()));
+        inner.tasks.spawn(doubts::run(inner.clone()));
         Aggregator { inner }
     }
 
@@ -138,17 +147,23 @@ impl Aggregator {
     }
 
     async fn ask(&self, app: &AppName, ask: Ask) -> Result<Outcome, Error> {
+        self.inner.ask(app, ask).await
+    }
+}
+
+impl Inner {
+    async fn ask(self: &Arc<Inner>, app: &AppName, ask: Ask) -> Result<Outcome, Error> {
         let permit = loop {
-            let handle = self.inner.activate(app)?;
-            let wait = self.inner.options.mailbox_wait;
+            let handle = self.activate(app)?;
+            let wait = self.options.mailbox_wait;
             let room = handle.mailbox.clone().reserve_owned();
             match tokio::time::timeout(wait, room).await {
                 Ok(Ok(permit)) => break permit,
                 // It retired between our look and our word: it will be started anew.
-                Ok(Err(_closed)) => self.inner.forget(app, &handle),
+                Ok(Err(_closed)) => self.forget(app, &handle),
                 Err(_elapsed) => {
                     return Err(Error::Overloaded {
-                        mailbox_max: self.inner.options.mailbox_max,
+                        mailbox_max: self.options.mailbox_max,
                         retry_after: wait,
                     });
                 }
@@ -162,9 +177,7 @@ impl Aggregator {
             Err(_) => Err(Error::Draining),
         }
     }
-}
 
-impl Inner {
     /// The task of an application, started if there is none.
     fn activate(self: &Arc<Inner>, app: &AppName) -> Result<Handle, Error> {
         if self.draining.is_cancelled() {

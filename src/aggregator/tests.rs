@@ -1,5 +1,7 @@
 //! The aggregator over the memory store, with the clock paused.
 
+mod replicas;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use crate::domain::replay::Records;
 use crate::domain::status::{Freshness, Kind, Level, Report};
 use crate::domain::transition::Transition;
 use crate::store::{
-    CommitError, Epoch, Follower, MemoryStore, NumberedEvent, ReadError, Retention,
+    Bucket, CommitError, Epoch, Follower, MemoryStore, NumberedEvent, ReadError, Retention,
 };
 
 fn mk_app(name: &str) -> AppName {
@@ -205,6 +207,32 @@ struct Troubled {
     away: Mutex<bool>,
     hangs: Mutex<bool>,
     woken: tokio::sync::Notify,
+    loads: Mutex<usize>,
+    losses: Mutex<u32>,
+    followers: Mutex<Vec<Arc<dyn Follower>>>,
+}
+
+impl Troubled {
+    fn over(inner: MemoryStore) -> Arc<Troubled> {
+        Arc::new(Troubled {
+            inner: Arc::new(inner),
+            conflicts: Mutex::default(),
+            away: Mutex::default(),
+            loads: Mutex::default(),
+            losses: Mutex::default(),
+            followers: Mutex::default(),
+            hangs: Mutex::default(),
+            woken: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// It may have lost writes.
+    fn lose(&self) {
+        *lock(&self.losses) += 1;
+        for follower in &*lock(&self.followers) {
+            follower.doubted(Bucket::default(), self.epoch());
+        }
+    }
 }
 
 #[async_trait::async_trait]
@@ -213,9 +241,13 @@ impl Store for Troubled {
         self.inner.now()
     }
     fn epoch(&self) -> Epoch {
-        self.inner.epoch()
+        Epoch { losses: *lock(&self.losses), ..self.inner.epoch() }
+    }
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
     }
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
+        *lock(&self.loads) += 1;
         if *lock(&self.away) {
             return Err(ReadError::Unavailable { reason: "away".into() });
         }
@@ -247,6 +279,7 @@ impl Store for Troubled {
         self.inner.commit(transition).await
     }
     fn follow(&self, follower: Arc<dyn Follower>) {
+        lock(&self.followers).push(follower.clone());
         self.inner.follow(follower);
     }
     async fn events(
@@ -264,13 +297,9 @@ impl Store for Troubled {
 }
 
 fn mk_troubled(conflicts: usize) -> Arc<Troubled> {
-    Arc::new(Troubled {
-        inner: mk_memory(),
-        conflicts: Mutex::new(conflicts),
-        away: Mutex::default(),
-        hangs: Mutex::default(),
-        woken: tokio::sync::Notify::new(),
-    })
+    let store = Troubled::over(MemoryStore::new(Retention::default()));
+    *lock(&store.conflicts) = conflicts;
+    store
 }
 
 #[tokio::test(start_paused = true)]

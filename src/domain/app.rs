@@ -38,6 +38,9 @@ pub struct Head {
     pub next_event: u64,
     /// Nothing but the revision is left of it.
     pub deleted: bool,
+    /// How often the store had lost writes when its units were last made uncertain for it.
+    #[serde(default)]
+    pub losses: u32,
 }
 
 impl Head {
@@ -54,6 +57,7 @@ impl Head {
             next_due: None,
             next_event: 0,
             deleted: true,
+            losses: 0,
         }
     }
 
@@ -111,6 +115,9 @@ pub struct Unit {
     pub silence_ends: Option<Timestamp>,
     /// Since when it is lost.
     pub lost_since: Option<Timestamp>,
+    /// Since when the store may have lost what it said last.
+    #[serde(default)]
+    pub uncertain_since: Option<Timestamp>,
 }
 
 impl Unit {
@@ -120,13 +127,20 @@ impl Unit {
         0 < self.ttl_count && self.stale_count == self.ttl_count
     }
 
-    /// How much of what it last said can still be believed.
+    /// How much of what it last said can still be believed. That a unit is lost may be what the
+    /// store no longer has right, so doubt comes first.
     pub fn freshness(&self) -> Freshness {
-        match (self.lost_since, self.stale_count) {
-            (Some(_), _) => Freshness::Lost,
-            (None, 0) => Freshness::Fresh,
-            (None, _) => Freshness::Stale,
+        match (self.uncertain_since, self.lost_since, self.stale_count) {
+            (Some(_), _, _) => Freshness::Uncertain,
+            (None, Some(_), _) => Freshness::Lost,
+            (None, None, 0) => Freshness::Fresh,
+            (None, None, _) => Freshness::Stale,
         }
+    }
+
+    /// Whether what it last said contributes: it is neither lost nor uncertain.
+    pub fn is_believed(&self) -> bool {
+        self.lost_since.is_none() && self.uncertain_since.is_none()
     }
 }
 
@@ -251,10 +265,10 @@ pub(super) fn status_rank(
     key: &Arc<StatusKey>,
     status: &Status,
 ) -> Option<Rank> {
-    let lost = unit.is_some_and(|u| u.lost_since.is_some());
+    let believed = unit.is_none_or(Unit::is_believed);
     let level = status.report.level;
-    // What a lost unit last said is no longer believed, except what ends the matter.
-    if lost && !matches!(level, Level::Error | Level::Terminated) {
+    // What such a unit last said is no longer believed, except what ends the matter.
+    if !believed && !matches!(level, Level::Error | Level::Terminated) {
         return None;
     }
     Some(Rank {
@@ -270,10 +284,13 @@ pub(super) fn status_rank(
     })
 }
 
-/// What a lost unit contributes beside its statuses.
-pub(super) fn lost_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
-    let since = unit.lost_since?;
-    let level = head.config.lost_units.level()?;
+/// What a unit that is not believed contributes beside its statuses. An uncertain one waits,
+/// however little a lost one counts: what was active before the loss may not be now.
+pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
+    let (since, level, origin) = match unit.uncertain_since {
+        Some(since) => (since, Level::Waiting, Origin::Uncertain),
+        None => (unit.lost_since?, head.config.lost_units.level()?, Origin::Lost),
+    };
     Some(Rank {
         precedence: 0,
         severity: head.config.policy.severity(level),
@@ -281,7 +298,7 @@ pub(super) fn lost_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Ran
         leads: head.leader() == Some(name),
         key: Arc::new(StatusKey::first_of(name)),
         since,
-        origin: Origin::Lost,
+        origin,
         level,
         asks: false,
     })

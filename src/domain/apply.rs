@@ -220,7 +220,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// The unit spoke: it exists, and it is not lost. Says whether that is news.
+    /// The unit spoke: it exists, and it is neither lost nor uncertain. Says whether that is news.
     fn hear_unit(&mut self, speaker: &Speaker) -> bool {
         let name = &speaker.unit;
         self.hear(name);
@@ -230,11 +230,12 @@ impl Draft<'_> {
         let heard = Unit {
             incarnation: incarnation.max(before.incarnation),
             lost_since: None,
+            uncertain_since: None,
             // To speak of something else is a sign of life, and the silence begins anew.
             silence_ends: before.is_overdue().then(|| self.silence_from_now()),
             ..before.clone()
         };
-        let returned = before.lost_since.is_some();
+        let returned = !before.is_believed();
         if known.is_some() && !returned && heard.incarnation == before.incarnation {
             if heard != before {
                 self.put_unit_quietly(name.clone(), heard);

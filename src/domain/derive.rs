@@ -104,6 +104,9 @@ pub struct Totals {
     pub contributions: [u32; LEVELS],
     /// Contributions that ask a person to act.
     pub asking: u32,
+    /// Units of which the store may have lost what they said last.
+    #[serde(default)]
+    pub uncertain_units: u32,
 }
 
 impl Totals {
@@ -218,6 +221,12 @@ pub(super) fn words(head: &Head, rank: &Rank, status: Option<&Status>) -> Words 
             reason: "UnitLost".into(),
             action: "".into(),
         },
+        Origin::Uncertain => {
+            let unit = &rank.key.unit;
+            let what = "the store may have lost what it said last";
+            let message = format!("unit {unit} uncertain: {what}");
+            Words { message: message.into(), reason: "Uncertain".into(), action: "".into() }
+        }
         Origin::Leader => head.application_status.as_ref().map_or_else(nothing, |s| Words {
             message: s.message.clone(),
             reason: s.reason.clone(),
@@ -294,13 +303,14 @@ pub fn strongest_of(state: &AppState, unit: &UnitName) -> Option<Contribution> {
 fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contribution {
     let status = match rank.origin {
         Origin::Reported(_) => state.status(&rank.key).map(|s| &**s),
-        Origin::Leader | Origin::Lost => None,
+        Origin::Leader | Origin::Lost | Origin::Uncertain => None,
     };
     Contribution {
         words: words(&state.head, rank, status),
         check: status.map_or_else(|| "".into(), |s| s.report.check.clone()),
         freshness: match (rank.origin, status) {
             (Origin::Lost, _) => Freshness::Lost,
+            (Origin::Uncertain, _) => Freshness::Uncertain,
             (_, Some(status)) if status.stale => Freshness::Stale,
             _ => Freshness::Fresh,
         },
@@ -312,12 +322,14 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
 impl AppState {
     /// How many of `count` contributions are reported statuses, not derived ones.
     fn ranked_reported_count(&self, count: u32) -> usize {
+        let totals = &self.head.summary.totals;
         let lost = match self.head.config.lost_units.level() {
-            Some(_) => self.head.summary.totals.lost_units,
+            Some(_) => totals.lost_units,
             None => 0,
         };
+        let silent = lost + totals.uncertain_units;
         let contributes = |s: &ApplicationStatus| s.mode == Mode::Contribute;
         let leader = self.head.application_status.as_ref().is_some_and(contributes);
-        (count - lost - u32::from(leader)) as usize
+        (count - silent - u32::from(leader)) as usize
     }
 }

@@ -150,8 +150,7 @@ impl<'a> Draft<'a> {
     /// of the ttl.
     pub(super) fn refresh(&mut self, key: &Arc<StatusKey>, status: &Arc<Status>, until: Timestamp) {
         let written = status.expire_time_written.unwrap_or_default();
-        let ttl = status.report.ttl.unwrap_or_default();
-        if until.since(written) < ttl / 3 {
+        if until.since(written) < status.unwritten_max() {
             self.heard.deadlines.push((key.clone(), until));
             return;
         }
@@ -258,6 +257,10 @@ impl<'a> Draft<'a> {
 
     /// Ends the draft: derives the status anew and says what changed.
     pub fn finish(mut self) -> Transition {
+        if !self.changed {
+            // Kept only beside something: of nothing there is nothing to doubt.
+            self.head.losses = self.base.head.losses;
+        }
         if self.changed {
             self.head.deleted = false;
             self.head.revision = self.base.head.revision.next();

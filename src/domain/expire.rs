@@ -6,7 +6,7 @@ use super::app::Due;
 use super::draft::Draft;
 use super::limits::EXPIRED_PER_COMMIT_MAX;
 use super::name::UnitName;
-use super::status::{Freshness, Status};
+use super::status::Status;
 use super::transition::{Cause, StatusEvent, Subject};
 
 /// Drafts everything that is due by now, at most [`EXPIRED_PER_COMMIT_MAX`] records at once.
@@ -51,10 +51,11 @@ impl Draft<'_> {
         }
         unit.lost_since = Some(self.now);
         unit.silence_ends = None;
+        let freshness = unit.freshness();
         self.put_unit(name.clone(), Some(unit));
         self.log(StatusEvent {
             subject: Some(Subject::unit(name)),
-            freshness: Freshness::Lost,
+            freshness,
             ..self.event(Cause::UnitLost)
         });
     }

@@ -29,6 +29,7 @@ pub mod index;
 pub mod rank;
 
 pub mod apply;
+pub mod doubt;
 pub mod draft;
 pub mod expire;
 pub mod replay;

@@ -19,6 +19,8 @@ pub enum Origin {
     Leader,
     /// The unit is lost.
     Lost,
+    /// The store may have lost what the unit said last.
+    Uncertain,
     /// Reported by the unit.
     Reported(Kind),
 }

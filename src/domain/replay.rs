@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::app::{AppState, Due, Head, Unit, application_rank, lost_rank, status_rank};
+use super::app::{AppState, Due, Head, Unit, application_rank, silent_rank, status_rank};
 use super::name::{AppName, UnitName};
 use super::rank::{Origin, Rank};
 use super::request::Remembered;
@@ -62,6 +62,19 @@ impl AppState {
         self.collect_due();
     }
 
+    /// Judges as late as whoever took the last repeats may: what a store has of a deadline is
+    /// older than the last repeat by less than [`Status::unwritten_max`].
+    pub fn allow_for_repeats(&mut self) {
+        for status in self.statuses.values_mut().filter(|s| !s.stale) {
+            let latest = status.expire_time_written.map(|at| at.after(status.unwritten_max()));
+            if status.expire_time < latest {
+                Arc::make_mut(status).expire_time = latest;
+            }
+        }
+        self.due.clear();
+        self.collect_due();
+    }
+
     /// Makes a committed transition part of what is known.
     pub fn replay(&mut self, transition: &Transition) {
         if transition.is_deletion() {
@@ -96,7 +109,7 @@ impl AppState {
 
     /// Writes the records and moves only the ranks that they touch.
     fn replay_ranks(&mut self, transition: &Transition) {
-        let whole = self.lost_before_or_after(transition);
+        let whole = self.silent_before_or_after(transition);
         for unit in &whole {
             let ranks: Vec<Rank> = self.index.of_unit(unit).cloned().collect();
             ranks.iter().for_each(|rank| self.index.remove(rank));
@@ -129,16 +142,16 @@ impl AppState {
         }
     }
 
-    fn lost_before_or_after(&self, transition: &Transition) -> BTreeSet<UnitName> {
-        let lost = transition.writes.iter().filter_map(|write| match write {
+    fn silent_before_or_after(&self, transition: &Transition) -> BTreeSet<UnitName> {
+        let silent = transition.writes.iter().filter_map(|write| match write {
             Write::Unit(name, unit) => {
-                let is = unit.as_ref().is_some_and(|u| u.lost_since.is_some());
-                let was = self.units.get(name).is_some_and(|u| u.lost_since.is_some());
+                let is = unit.as_ref().is_some_and(|u| !u.is_believed());
+                let was = self.units.get(name).is_some_and(|u| !u.is_believed());
                 (is || was).then(|| name.clone())
             }
             _ => None,
         });
-        lost.collect()
+        silent.collect()
     }
 
     fn write(&mut self, transition: &Transition) {
@@ -236,7 +249,7 @@ impl AppState {
             }
         }
         let unit = self.units.get(name);
-        if let Some(rank) = unit.and_then(|unit| lost_rank(&self.head, name, unit)) {
+        if let Some(rank) = unit.and_then(|unit| silent_rank(&self.head, name, unit)) {
             self.index.insert(rank);
         }
     }

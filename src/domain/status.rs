@@ -82,6 +82,8 @@ pub enum Freshness {
     Stale,
     /// Its unit is lost.
     Lost,
+    /// The store may have lost what its unit said last.
+    Uncertain,
 }
 
 /// Identity of a status: at most one is kept for each.
@@ -155,6 +157,14 @@ pub struct Status {
     /// every third of the ttl.
     #[serde(skip)]
     pub expire_time_written: Option<Timestamp>,
+}
+
+impl Status {
+    /// By how much a deadline may be later than the one written: a repeat is written only once it
+    /// moves the deadline by this much.
+    pub fn unwritten_max(&self) -> Duration {
+        self.report.ttl.unwrap_or_default() / 3
+    }
 }
 
 /// What could be said better, for the author of the worker.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::app::{Unit, application_rank, lost_rank, status_rank};
+use super::app::{Unit, application_rank, silent_rank, status_rank};
 use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
 use super::draft::Draft;
 use super::name::{PartName, UnitName};
@@ -91,6 +91,10 @@ impl Draft<'_> {
                 let before = self.base.unit(&key.unit);
                 before.is_some_and(|u| u.lost_since.is_some())
             }
+            Origin::Uncertain => {
+                let before = self.base.unit(&key.unit);
+                before.is_some_and(|u| u.uncertain_since.is_some())
+            }
             Origin::Leader => self.leader_said(winner.level),
         }
     }
@@ -111,9 +115,9 @@ impl Draft<'_> {
     }
 
     fn rerank(&self, unit: UnitName) -> Reranked {
-        let was_lost = self.base.units.get(&unit).is_some_and(|u| u.lost_since.is_some());
-        let is_lost = self.unit(&unit).is_some_and(|u| u.lost_since.is_some());
-        let whole = self.reranks || was_lost || is_lost || unit.is_application();
+        let was_silent = self.base.units.get(&unit).is_some_and(|u| !u.is_believed());
+        let is_silent = self.unit(&unit).is_some_and(|u| !u.is_believed());
+        let whole = self.reranks || was_silent || is_silent || unit.is_application();
         let first = StatusKey::first_of(&unit);
         let drafted = self.statuses.range::<StatusKey, _>(&first..);
         let drafted = drafted.take_while(|(key, _)| key.unit == unit).map(|(k, _)| k.clone());
@@ -127,7 +131,7 @@ impl Draft<'_> {
             status_rank(&self.head, now, key, status)
         });
         let mut after: BTreeSet<Rank> = ranks.collect();
-        after.extend(now.and_then(|u| lost_rank(&self.head, &unit, u)));
+        after.extend(now.and_then(|u| silent_rank(&self.head, &unit, u)));
         if unit.is_application() {
             after.extend(application_rank(&self.head));
         }
@@ -147,7 +151,7 @@ impl Draft<'_> {
         let ranks = self.base.index.of_unit(&unit.unit);
         ranks.filter(|rank| match rank.origin {
             Origin::Reported(_) => !unit.keys.contains(&rank.key),
-            Origin::Lost | Origin::Leader => !unit.whole,
+            Origin::Lost | Origin::Uncertain | Origin::Leader => !unit.whole,
         })
     }
 
@@ -155,7 +159,7 @@ impl Draft<'_> {
         let before = self.base.index.of_unit(&unit.unit);
         let gone = before.filter(|rank| match rank.origin {
             Origin::Reported(_) => unit.keys.contains(&rank.key),
-            Origin::Lost | Origin::Leader => unit.whole,
+            Origin::Lost | Origin::Uncertain | Origin::Leader => unit.whole,
         });
         // Without the whole unit touched, only the drafted keys are looked up, not every rank of
         // the unit.
@@ -241,6 +245,7 @@ impl Totals {
             Freshness::Fresh => {}
             Freshness::Stale => step(&mut self.stale_units),
             Freshness::Lost => step(&mut self.lost_units),
+            Freshness::Uncertain => step(&mut self.uncertain_units),
         }
     }
 }

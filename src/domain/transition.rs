@@ -102,6 +102,8 @@ pub enum Cause {
     Deleted,
     /// It follows from the rest.
     Derived,
+    /// The store may have lost what the unit said last.
+    Doubted,
 }
 
 /// What an event is about.

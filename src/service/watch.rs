@@ -91,7 +91,7 @@ impl Watches {
         let reader = Reader {
             watcher: self.hub.watch(filter, start)?,
             aggregator: include_units.then(|| self.aggregator.clone()),
-            epoch: self.hub.epoch().to_string(),
+            hub: self.hub.clone(),
             draining: self.draining.clone(),
             deadline,
             metrics: self.metrics.clone(),
@@ -117,7 +117,7 @@ struct Reader {
     watcher: Watcher,
     /// Present if the units are asked for.
     aggregator: Option<Aggregator>,
-    epoch: String,
+    hub: Arc<Hub>,
     draining: CancellationToken,
     deadline: Option<Deadline>,
     metrics: Metrics,
@@ -163,7 +163,7 @@ impl Reader {
     async fn response(&mut self, item: Item) -> v1::WatchApplicationsResponse {
         self.metrics.watch_coalesced(item.coalesced);
         let mut response = v1::WatchApplicationsResponse {
-            store_epoch: self.epoch.clone(),
+            store_epoch: self.hub.epoch().to_string(),
             coalesced_count: i32::try_from(item.coalesced).unwrap_or(i32::MAX),
             ..v1::WatchApplicationsResponse::default()
         };
@@ -210,7 +210,7 @@ impl Reader {
             event: Some(wire::Event::Drain(v1::Drain {
                 reconnect_after: prost_types::Duration::try_from(RECONNECT_AFTER).ok(),
             })),
-            store_epoch: self.epoch.clone(),
+            store_epoch: self.hub.epoch().to_string(),
             // Before the end of the snapshot there is nothing to go on from.
             resume_token: self.watcher.token().unwrap_or_default(),
             ..v1::WatchApplicationsResponse::default()

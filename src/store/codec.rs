@@ -1,9 +1,10 @@
 //! Records as bytes: `[format: u8][crc32 of the body: u32 LE][body: MessagePack, structs as
 //! arrays]`.
 //!
-//! The newest format is written, and every one ever shipped is read. A record of the domain whose
-//! fields change gets a new format: its old shape stays here as a struct that turns into the new
-//! one, and `tests/formats` keeps a database of each.
+//! The newest format is written, and every one ever shipped is read. A field added at the end of a
+//! struct, with a default, leaves the format as it is: a record without it reads as the default. A
+//! record of the domain whose fields change otherwise gets a new format: its old shape stays here
+//! as a struct that turns into the new one, and `tests/formats` keeps a database of each.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -22,6 +22,7 @@ pub struct MemoryStore {
     retention: Retention,
     clock: Clock,
     epoch: Epoch,
+    is_shared: bool,
     kept: Mutex<Kept>,
 }
 
@@ -49,8 +50,16 @@ impl MemoryStore {
             retention,
             clock: Clock::starting_from(Timestamp::default()),
             epoch: Epoch { store_id, losses: 0 },
+            is_shared: false,
             kept: Mutex::default(),
         }
+    }
+
+    /// As if other processes could commit to it too.
+    #[must_use]
+    pub fn shared(mut self) -> MemoryStore {
+        self.is_shared = true;
+        self
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -67,6 +76,10 @@ impl Store for MemoryStore {
 
     fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
@@ -106,9 +119,10 @@ impl Store for MemoryStore {
             }
             false => kept.heads.compare(app, base).map(|()| None),
         };
-        let Some(step) = stepped.map_err(|current| CommitError::Conflict { current })? else {
+        let Some(mut step) = stepped.map_err(|current| CommitError::Conflict { current })? else {
             return Ok(());
         };
+        step.change.transition = Some(transition.clone());
         let records = kept.apps.entry(app.clone()).or_default();
         records.write(&transition);
         records.trim(&self.retention, transition.time);

@@ -63,6 +63,11 @@ pub trait Store: Send + Sync + 'static {
         1
     }
 
+    /// Whether other processes may commit to the same store.
+    fn is_shared(&self) -> bool {
+        1 < self.buckets()
+    }
+
     /// Everything known of an application. One that is not known is an empty head (`deleted`) with
     /// the revision to go on from.
     async fn load(&self, app: &AppName) -> Result<Records, ReadError>;
@@ -111,7 +116,8 @@ pub trait Follower: Send + Sync {
     fn forgotten(&self, bucket: Bucket, up_to: Position);
 
     /// The store may have lost acknowledged writes in this bucket. What it has now has been told by
-    /// `changed`, and what it no longer has as a tombstone; positions go on in `epoch`.
+    /// `changed`, and what it no longer has as a tombstone; positions go on in `epoch`, above those
+    /// told before. May be told again for the same loss, as to whoever follows from later on.
     fn doubted(&self, bucket: Bucket, epoch: Epoch);
 }
 

@@ -9,14 +9,16 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
-use crate::store::{Change, Position};
+use crate::store::{Bucket, Change, Position};
 
 /// The newest state of an application, or its tombstone (`head.deleted`).
 #[derive(Debug)]
 pub struct Entry {
     /// Which application.
     pub app: AppName,
-    /// Where its last change stands in the order of changes.
+    /// In which of the store's orders its changes stand.
+    pub bucket: Bucket,
+    /// Where its last change stands in that order.
     pub position: Position,
     /// What is known of it.
     pub head: Arc<Head>,
@@ -42,6 +44,7 @@ impl Entry {
         };
         Entry {
             app: change.app.clone(),
+            bucket: change.bucket,
             position: change.position,
             head: change.head.clone(),
             mark: digest::mark(&change.app, change.head.revision, summary.level),

@@ -20,6 +20,17 @@ pub enum Scope {
     Applications(BTreeSet<AppName>),
 }
 
+impl Scope {
+    /// Whether an application is looked at.
+    pub(super) fn has(&self, app: &AppName) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Namespace(namespace) => app.namespace() == &**namespace,
+            Scope::Applications(apps) => apps.contains(app),
+        }
+    }
+}
+
 /// What a watcher wants to be told of. Watchers with equal filters share one group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Filter {

@@ -18,6 +18,8 @@ pub struct Fleet {
     pub stale_units: u64,
     /// Units lost.
     pub lost_units: u64,
+    /// Units uncertain.
+    pub uncertain_units: u64,
 }
 
 impl Fleet {
@@ -45,5 +47,6 @@ impl Fleet {
         }
         self.stale_units = by(self.stale_units, totals.stale_units.into());
         self.lost_units = by(self.lost_units, totals.lost_units.into());
+        self.uncertain_units = by(self.uncertain_units, totals.uncertain_units.into());
     }
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::bell::Bell;
+use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::Expired;
 use super::filter::Filter;
 use super::index::{Index, Place, Told};
 use super::settle::{Held, Settling};
 use crate::domain::name::AppName;
-use crate::store::Position;
 
 /// What is shared by all watchers with one filter.
 #[derive(Debug)]
@@ -47,36 +47,33 @@ pub(super) struct Standing {
     /// How many members there are.
     pub(super) member_count: usize,
     /// Where to go on from.
-    pub(super) resume_at: Position,
+    pub(super) resume_at: Arc<Cursors>,
     /// When there may be more without a change.
     pub(super) due: Option<Instant>,
 }
 
 impl Group {
-    /// Of what is in scope, tombstones too, in order of names, with the changes of the store known
-    /// up to `position`.
+    /// Of what is in scope, tombstones too, in order of names.
     pub(super) fn new<'a>(
         filter: Filter,
         in_scope: impl Iterator<Item = &'a Arc<Entry>>,
-        position: Position,
         now: Instant,
     ) -> Group {
         let mut settling = filter.stable_for.map(Settling::new);
-        let (mut members, mut others) = (Vec::new(), Vec::new());
+        let mut members = Vec::new();
+        let mut indexed = 0;
         for entry in in_scope {
+            indexed += 1;
             let settled = settling.as_mut().is_none_or(|s| s.admit_first(entry, now));
-            match settled && filter.shows(&entry.head) {
-                true => members.push(entry.clone()),
-                false if settled => others.push(entry.clone()),
-                false => {}
+            if settled && filter.shows(&entry.head) {
+                members.push(entry.clone());
             }
         }
-        let index = Index::new(members, others, position);
         Group {
             fingerprint: filter.fingerprint(),
             filter,
-            indexed: index.len(),
-            state: Mutex::new(State { index, settling }),
+            indexed,
+            state: Mutex::new(State { index: Index::new(members), settling }),
             bell: Bell::new(),
         }
     }
@@ -93,21 +90,42 @@ impl Group {
         self.locked().index.forget(app);
     }
 
-    /// The place after everything, and the position to go on from for who has been told all before
-    /// it.
-    pub(super) fn begin(&self, position: Position) -> (Place, Position) {
+    /// The place after everything, and where to go on from for who has been told all before it.
+    /// `cursors` are some up to which every change has reached the groups.
+    pub(super) fn begin(&self, cursors: Arc<Cursors>) -> (Place, Arc<Cursors>) {
         let state = self.locked();
-        (state.index.end(), state.resume_at(position))
+        (state.index.end(), state.resume_at(cursors))
     }
 
-    /// The place of a reader who goes on from a position.
-    pub(super) fn resume(&self, position: Position) -> Place {
+    /// The place of a reader who goes on from these cursors, and is told by
+    /// [`missed`](Group::missed) what changed since.
+    pub(super) fn resume(&self, cursors: &Cursors, now: Instant) -> Place {
         let mut state = self.locked();
-        let held = state.settling.as_mut().map(|s| s.take_for(position));
-        if state.tell_held(&self.filter, held.unwrap_or_default()) {
+        let settled = state.settle(&self.filter, now);
+        let held = state.settling.as_mut().map(|s| s.take_for(cursors));
+        if state.tell_held(&self.filter, held.unwrap_or_default()) || settled {
             self.bell.ring();
         }
-        state.index.place_of(position)
+        // What was let go changed after the cursors, or is what the reader knows.
+        state.index.end()
+    }
+
+    /// What to tell a reader who was told everything up to `cursors` and is at `place`, of entries
+    /// in scope that changed since: that it is as this filter shows it, or that it is not there.
+    pub(super) fn missed(
+        &self,
+        place: Place,
+        cursors: &Cursors,
+        entries: &[Arc<Entry>],
+    ) -> VecDeque<(Place, Told)> {
+        let state = self.locked();
+        let told = entries.iter().filter_map(|entry| match state.index.get(&entry.app) {
+            // Its change is held back, and the reader knows what was shown before.
+            Some(shown) if cursors.cover(shown) => None,
+            Some(shown) => Some(Told::Upserted(shown.clone())),
+            None => Some(Told::Removed(entry.app.clone())),
+        });
+        told.map(|told| (place, told)).collect()
     }
 
     /// The next members by name, for a snapshot that began at `begin`. None: that was all.
@@ -122,12 +140,12 @@ impl Group {
         Ok(members.map(|e| (begin, Told::Upserted(e))).collect())
     }
 
-    /// What is told after a place. `position` is one up to which every change has reached the
+    /// What is told after a place. `cursors` are some up to which every change has reached the
     /// groups.
     pub(super) fn read(
         &self,
         after: Place,
-        position: Position,
+        cursors: Arc<Cursors>,
         count: usize,
         now: Instant,
     ) -> Result<Found, Expired> {
@@ -137,7 +155,7 @@ impl Group {
         }
         let told: VecDeque<_> = state.index.after(after, count)?.collect();
         Ok(match told.is_empty() {
-            true => Found::Current(state.standing(position)),
+            true => Found::Current(state.standing(cursors)),
             false => Found::Told(told),
         })
     }
@@ -155,18 +173,14 @@ impl Group {
 impl State {
     /// Takes in a change. Whether the watchers have something to look at.
     fn changed(&mut self, filter: &Filter, entry: &Arc<Entry>, now: Instant) -> bool {
-        self.index.advance(entry.position);
         let settled = self.settle(filter, now);
-        let (may_be_known, due) = match &self.settling {
-            Some(settling) => (settling.may_be_known(&entry.app), settling.next_due()),
-            None => (false, None),
-        };
+        let due = self.next_due();
         let admitted = match &mut self.settling {
             Some(settling) => settling.admit(entry, now),
             None => true,
         };
         if admitted {
-            return self.tell(filter, entry, may_be_known) || settled;
+            return self.tell(filter, entry) || settled;
         }
         // Their timers must be set anew if this is due before all the rest.
         settled || self.next_due() < due || due.is_none()
@@ -179,26 +193,25 @@ impl State {
     }
 
     fn tell_held(&mut self, filter: &Filter, held: Vec<Held>) -> bool {
-        let tell = |told, held: Held| self.tell(filter, &held.entry, held.known) || told;
+        let tell = |told, held: Held| self.tell(filter, &held.entry) || told;
         held.into_iter().fold(false, tell)
     }
 
-    /// Nothing is told of what was not shown and still is not, unless a reader may know it from
-    /// before.
-    fn tell(&mut self, filter: &Filter, entry: &Arc<Entry>, may_be_known: bool) -> bool {
+    /// Nothing is told of what was not shown and still is not.
+    fn tell(&mut self, filter: &Filter, entry: &Arc<Entry>) -> bool {
         let shown = filter.shows(&entry.head);
-        let concerns = shown || may_be_known || self.index.has(&entry.app);
+        let concerns = shown || self.index.get(&entry.app).is_some();
         if concerns {
             self.index.tell(entry, shown);
         }
         concerns
     }
 
-    fn standing(&self, position: Position) -> Standing {
+    fn standing(&self, cursors: Arc<Cursors>) -> Standing {
         Standing {
             digest: self.index.digest().value(),
             member_count: self.index.member_count(),
-            resume_at: self.resume_at(position),
+            resume_at: self.resume_at(cursors),
             due: self.next_due(),
         }
     }
@@ -208,9 +221,10 @@ impl State {
     }
 
     /// Before what is held back, so that it is told to whoever goes on from there.
-    fn resume_at(&self, position: Position) -> Position {
-        let current = position.max(self.index.end().position);
-        let first = self.settling.as_ref().and_then(Settling::first);
-        first.map_or(current, |first| current.min(Position(first.0.saturating_sub(1))))
+    fn resume_at(&self, cursors: Arc<Cursors>) -> Arc<Cursors> {
+        match &self.settling {
+            Some(settling) if settling.holds() => Arc::new(settling.before_held(&cursors)),
+            _ => cursors,
+        }
     }
 }

@@ -12,16 +12,12 @@ use super::digest::Digest;
 use super::entry::Entry;
 use super::error::Expired;
 use crate::domain::name::AppName;
-use crate::store::Position;
 
-/// A place in the order in which the readers of one filter are told.
+/// A place in the order in which the readers of one filter are told: how many changes had been told
+/// by then. This order is the index's own, whatever orders the store has. Gaps are changes that
+/// newer ones replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Place {
-    /// Up to where the changes of the store were known when this was told.
-    pub(super) position: Position,
-    /// How many changes had been told by then. Gaps are changes that newer ones replaced.
-    pub(super) number: u64,
-}
+pub(super) struct Place(pub(super) u64);
 
 /// What is told of one application.
 #[derive(Debug, Clone)]
@@ -32,7 +28,7 @@ pub(super) enum Told {
     Removed(AppName),
 }
 
-/// The members of a filter, and what to tell whoever has not seen them yet.
+/// The members of a filter, and what was told of it since somebody watches.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     members: BTreeMap<AppName, Arc<Entry>>,
@@ -46,32 +42,13 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// All that is in scope, tombstones too: `members` in order of names, `others` in any. Whoever
-    /// goes on from before a change of one of the others is told that it is not there.
-    pub(super) fn new(
-        members: Vec<Arc<Entry>>,
-        others: Vec<Arc<Entry>>,
-        position: Position,
-    ) -> Index {
-        let place = |entry: &Arc<Entry>| Place { position: entry.position, number: 0 };
+    /// With these members, in order of names. Nothing was told yet.
+    pub(super) fn new(members: Vec<Arc<Entry>>) -> Index {
         let mut digest = Digest::default();
         members.iter().for_each(|entry| digest.add(entry.mark));
-        // Collecting sorts and builds each tree at once: several times quicker than inserting.
-        let upserted = members.iter().map(|e| (place(e), Told::Upserted(e.clone())));
-        let removed = others.iter().map(|e| (place(e), Told::Removed(e.app.clone())));
-        Index {
-            log: upserted.chain(removed).collect(),
-            places: members.iter().chain(&others).map(|e| (e.app.clone(), place(e))).collect(),
-            members: members.into_iter().map(|e| (e.app.clone(), e)).collect(),
-            digest,
-            end: Place { position, number: 0 },
-            forgotten: Place::default(),
-        }
-    }
-
-    /// The changes of the store are known up to here.
-    pub(super) fn advance(&mut self, position: Position) {
-        self.end.position = self.end.position.max(position);
+        // Collecting builds the tree at once: several times quicker than inserting.
+        let members = members.into_iter().map(|e| (e.app.clone(), e)).collect();
+        Index { members, digest, ..Index::default() }
     }
 
     /// Tells the newest state of an application, or that it is not there.
@@ -89,16 +66,16 @@ impl Index {
         } else {
             Told::Removed(entry.app.clone())
         };
-        self.end.number += 1;
+        self.end.0 += 1;
         if let Some(older) = self.places.insert(entry.app.clone(), self.end) {
             self.log.remove(&older);
         }
         self.log.insert(self.end, told);
     }
 
-    /// Whether the application is shown.
-    pub(super) fn has(&self, app: &AppName) -> bool {
-        self.members.contains_key(app)
+    /// The application as it is shown, if it is.
+    pub(super) fn get(&self, app: &AppName) -> Option<&Arc<Entry>> {
+        self.members.get(app)
     }
 
     /// The tombstone of an application is forgotten: its removal is told no longer.
@@ -141,15 +118,6 @@ impl Index {
         }
     }
 
-    /// The place of a reader who was told of all changes up to a position.
-    pub(super) fn place_of(&self, position: Position) -> Place {
-        let told = Place { position, number: u64::MAX };
-        let next = self.log.range((Excluded(told), Unbounded)).next();
-        // As if it had taken the change before the next: what came in between is not its loss.
-        let number = next.map_or(self.end.number, |(next, _)| next.number.saturating_sub(1));
-        Place { position, number }
-    }
-
     /// The place after everything.
     pub(super) fn end(&self) -> Place {
         self.end
@@ -165,7 +133,8 @@ impl Index {
         self.members.len()
     }
 
-    /// How many applications stand in the index, those removed too.
+    /// How many applications it was told of, those removed too.
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.log.len()
     }

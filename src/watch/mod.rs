@@ -8,13 +8,22 @@
 //!
 //! The hub is fed by the store alone, so another replica's commit comes by the same path as ours.
 //! In the index of a group each application stands once, at the place of its last change. Snapshot,
-//! changes, conflation, resume and slow readers are one mechanism: reading on from a place.
+//! changes, conflation and slow readers are one mechanism: reading on from a place.
 //!
-//! Locks: the hub's, then a group's; held for one change, one batch or one page, never while
-//! waiting. The first watcher of a filter holds the hub's for as long as it takes to index what is
-//! in scope.
+//! A store orders its changes by bucket, and replicas see the buckets interleaved differently. So
+//! a place is good in one group only, and a resume token has a cursor for each bucket: on any
+//! replica its reader is told what stands after them, then follows.
+//!
+//! When the store may have lost writes, the differences come as changes like any other, at
+//! positions above those known; only tokens from before are refused, whose reader may know what is
+//! gone.
+//!
+//! Locks: the hub's, then a group's or the cursors'; held for one change, one batch or one page,
+//! never while waiting. The first watcher of a filter holds the hub's for as long as it takes to
+//! index what is in scope.
 
 mod bell;
+mod cursors;
 mod digest;
 mod entry;
 mod error;
@@ -23,6 +32,7 @@ mod fleet;
 mod group;
 mod groups;
 mod index;
+mod missed;
 mod settle;
 mod token;
 mod wait;
@@ -33,12 +43,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
+pub use cursors::Cursors;
 pub use digest::{Digest, mark};
 pub use entry::Entry;
 pub use error::{Expired, WatchError};
@@ -72,25 +83,29 @@ pub struct Limits {
     pub bookmark_period: Duration,
     /// What a watcher takes at a time, at least 1.
     pub batch_max: usize,
+    /// How long a reader that comes from another replica waits until this one knows as much.
+    pub catch_up_max: Duration,
 }
 
 impl Default for Limits {
     /// Two million entries of about 300 bytes: twenty filters over a fleet of 100,000, or any
     /// number of small ones. 4 s, so that 5 s are kept with a second for the way. 256: enough that
     /// the lock does not count, little enough that nobody waits for it, and all that a slow reader
-    /// keeps in memory.
+    /// keeps in memory. 5 s: a replica that follows is behind for milliseconds, and for seconds
+    /// while its store fails over.
     fn default() -> Limits {
         Limits {
             watchers_max: 100_000,
             indexed_max: 2_000_000,
             bookmark_period: Duration::from_secs(4),
             batch_max: 256,
+            catch_up_max: Duration::from_secs(5),
         }
     }
 }
 
 /// Where a watch begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
     /// With everything that is there.
     Snapshot,
@@ -101,34 +116,49 @@ pub enum Start {
 /// The newest state of every application, and who wants to be told of it.
 #[derive(Debug)]
 pub struct Hub {
-    epoch: Epoch,
     limits: Limits,
     clock: StoreClock,
-    /// All changes up to here have reached the groups.
-    position: AtomicU64,
+    /// What has reached the groups. Read by each watcher that is woken, so not behind the lock that
+    /// lists hold.
+    reached: RwLock<Reached>,
+    /// Heard by readers who wait until what they know is known here.
+    arrived: watch::Sender<()>,
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+/// Up to where all changes have reached the groups.
+#[derive(Debug)]
+struct Reached {
+    epoch: Epoch,
+    cursors: Arc<Cursors>,
+}
+
+#[derive(Debug)]
 struct State {
     /// Tombstones too.
     entries: BTreeMap<AppName, Arc<Entry>>,
-    tombstones: BTreeMap<Position, AppName>,
-    forgotten: Position,
+    /// The same in the orders of the store.
+    order: BTreeMap<(Bucket, Position), AppName>,
+    tombstones: BTreeMap<(Bucket, Position), AppName>,
+    /// The last change told in each bucket.
+    last: Cursors,
+    forgotten: Cursors,
     fleet: Fleet,
     groups: Groups,
     waits: Waits,
 }
 
 impl Hub {
-    /// Knows nothing yet: to be given to [`Store::follow`](crate::store::Store::follow).
-    pub fn new(epoch: Epoch, limits: Limits) -> Hub {
+    /// Knows nothing yet of a store with so many buckets: to be given to
+    /// [`Store::follow`](crate::store::Store::follow).
+    pub fn new(epoch: Epoch, buckets: u16, limits: Limits) -> Hub {
+        let cursors = Arc::new(Cursors::new(buckets));
         Hub {
-            epoch,
             limits,
             clock: StoreClock::default(),
-            position: AtomicU64::new(0),
-            state: Mutex::default(),
+            reached: RwLock::new(Reached { epoch, cursors }),
+            arrived: watch::Sender::new(()),
+            state: Mutex::new(State::new(buckets)),
         }
     }
 
@@ -209,55 +239,85 @@ impl Hub {
     }
 
     /// All changes up to here are known.
-    pub fn position(&self) -> Position {
-        Position(self.position.load(Ordering::Acquire))
+    pub fn cursors(&self) -> Arc<Cursors> {
+        self.reached().cursors.clone()
     }
 
-    /// The history that positions belong to.
+    /// The history that positions belong to. Moves when the store may have lost writes.
     pub fn epoch(&self) -> Epoch {
-        self.epoch
+        self.reached().epoch
     }
 
     /// Follows what a filter shows. Within a runtime.
     pub fn watch(self: &Arc<Self>, filter: Filter, start: Start) -> Result<Watcher, WatchError> {
-        if let Start::Resume(token) = &start {
-            token.verify(self.epoch, filter.fingerprint())?;
-        }
         let now = Instant::now();
         let mut state = self.locked();
+        if let Start::Resume(token) = &start {
+            self.admit(&state, token, &filter)?;
+        }
         let max = self.limits.watchers_max;
         if max <= state.groups.watcher_count() {
             return Err(WatchError::TooManyWatchers { max });
-        }
-        let position = self.position();
-        if let Start::Resume(Token { position: from, .. }) = start
-            && (from < state.forgotten || position < from)
-        {
-            return Err(Expired.into());
         }
         let group = match state.groups.find(&filter) {
             Some(group) => group,
             None => Arc::new(self.new_group(&state, filter, now)?),
         };
         state.groups.join(&group);
+        let known = self.cursors();
         drop(state);
         let hub = self.clone();
-        Ok(Watcher::new(Seat { hub, group }, start, position, now))
+        Ok(Watcher::new(Seat { hub, group }, start, known, now))
+    }
+
+    /// Whether a reader can go on here. One that knows more than we do comes from another replica,
+    /// if there can be one, and may wait for what it knows.
+    fn admit(&self, state: &State, token: &Token, filter: &Filter) -> Result<(), WatchError> {
+        let Reached { epoch, cursors } = &*self.reached();
+        let has_replicas = 1 < cursors.buckets();
+        let expected = match has_replicas && token.is_after(*epoch) {
+            true => token.epoch,
+            false => *epoch,
+        };
+        token.verify(expected, filter.fingerprint())?;
+        if token.cursors.buckets() != cursors.buckets() {
+            return Err(WatchError::OtherStore);
+        }
+        let first = Bucket::default();
+        let is_known = cursors.reach(&token.cursors, first);
+        match token.cursors.reach(&state.forgotten, first) && (is_known || has_replicas) {
+            true => Ok(()),
+            false => Err(Expired.into()),
+        }
+    }
+
+    /// Whether all changes up to these cursors are known here, in the history they belong to.
+    fn knows(&self, epoch: Epoch, cursors: &Cursors) -> Result<bool, Expired> {
+        let here = self.reached();
+        match here.epoch.losses <= epoch.losses {
+            true => Ok(here.epoch == epoch && here.cursors.reach(cursors, Bucket::default())),
+            // There was a loss while it waited.
+            false => Err(Expired),
+        }
+    }
+
+    /// Hears of each change from now on.
+    fn listen(&self) -> watch::Receiver<()> {
+        self.arrived.subscribe()
     }
 
     /// Holds the hub for as long as it takes to index what is in scope: milliseconds for a fleet of
     /// 10,000.
     fn new_group(&self, state: &State, filter: Filter, now: Instant) -> Result<Group, WatchError> {
         let scope = filter.scope.clone();
-        let position = self.position();
         let group = match &scope {
-            Scope::All => Group::new(filter, state.range(None, None), position, now),
+            Scope::All => Group::new(filter, state.range(None, None), now),
             Scope::Namespace(namespace) => {
-                Group::new(filter, state.range(Some(namespace), None), position, now)
+                Group::new(filter, state.range(Some(namespace), None), now)
             }
             Scope::Applications(apps) => {
                 let entries = apps.iter().filter_map(|app| state.entries.get(app));
-                Group::new(filter, entries, position, now)
+                Group::new(filter, entries, now)
             }
         };
         let max = self.limits.indexed_max;
@@ -277,48 +337,98 @@ impl Hub {
     fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("nothing panics while it is held")
     }
+
+    fn reached(&self) -> RwLockReadGuard<'_, Reached> {
+        self.reached.read().expect("nothing panics while it is held")
+    }
+
+    fn reached_mut(&self) -> RwLockWriteGuard<'_, Reached> {
+        self.reached.write().expect("nothing panics while it is held")
+    }
+
+    /// Up to here all changes of a bucket have reached the groups.
+    fn arrive(&self, bucket: Bucket, position: Position) {
+        let mut reached = self.reached_mut();
+        // Cut loose only if a watcher holds on to them: eight bytes a bucket.
+        Arc::make_mut(&mut reached.cursors).advance(bucket, position);
+        drop(reached);
+        if 0 < self.arrived.receiver_count() {
+            self.arrived.send_replace(());
+        }
+    }
 }
 
 impl Follower for Hub {
     fn changed(&self, change: &Change) {
         let now = Instant::now();
         let mut state = self.locked();
-        if change.position <= self.position() {
+        if change.position <= state.last.of(change.bucket) {
             return; // known: a store may tell twice after it was cut off
         }
+        state.last.set(change.bucket, change.position);
         let before = state.entries.get(&change.app).map(Arc::as_ref);
         let entry = Arc::new(Entry::after(before, change, self.clock, now));
         state.put(&entry);
         let concerned = state.groups.concerned(&entry.app);
         concerned.for_each(|group| group.changed(&entry, now));
-        self.position.store(change.position.0, Ordering::Release);
+        self.arrive(change.bucket, change.position);
         state.waits.tell(&entry.app, change.head.revision);
     }
 
-    fn forgotten(&self, _: Bucket, up_to: Position) {
+    fn forgotten(&self, bucket: Bucket, up_to: Position) {
         let mut state = self.locked();
-        state.forgotten = state.forgotten.max(up_to);
-        let kept = state.tombstones.split_off(&Position(up_to.0.saturating_add(1)));
-        let forgotten = std::mem::replace(&mut state.tombstones, kept);
-        for app in forgotten.into_values() {
+        state.forgotten.advance(bucket, up_to);
+        let range = (bucket, Position::default())..=(bucket, up_to);
+        let gone: Vec<_> = state.tombstones.range(range).map(|(at, _)| *at).collect();
+        for at in gone {
+            let Some(app) = state.tombstones.remove(&at) else {
+                continue;
+            };
+            state.order.remove(&at);
             state.entries.remove(&app);
             let concerned = state.groups.concerned(&app);
             concerned.for_each(|group| group.forget(&app));
         }
+        // Nothing before is left to be told, also if the last of it never was.
+        self.arrive(bucket, up_to);
     }
 
-    fn doubted(&self, _: Bucket, _: Epoch) {}
+    fn doubted(&self, _: Bucket, epoch: Epoch) {
+        // In the order of changes: what the loss changed has been told before.
+        let _state = self.locked();
+        let mut reached = self.reached_mut();
+        reached.epoch = reached.epoch.max(epoch);
+        drop(reached);
+        self.arrived.send_replace(());
+    }
 }
 
 impl State {
+    fn new(buckets: u16) -> State {
+        State {
+            entries: BTreeMap::new(),
+            order: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            last: Cursors::new(buckets),
+            forgotten: Cursors::new(buckets),
+            fleet: Fleet::default(),
+            groups: Groups::default(),
+            waits: Waits::default(),
+        }
+    }
+
     fn put(&mut self, entry: &Arc<Entry>) {
         if let Some(before) = self.entries.insert(entry.app.clone(), entry.clone()) {
+            let at = (before.bucket, before.position);
             self.fleet.remove(&before.head);
-            self.tombstones.remove(&before.position);
+            self.order.remove(&at);
+            self.tombstones.remove(&at);
         }
         self.fleet.add(&entry.head);
+        let at = (entry.bucket, entry.position);
+        self.order.insert(at, entry.app.clone());
         if entry.head.deleted {
-            self.tombstones.insert(entry.position, entry.app.clone());
+            self.tombstones.insert(at, entry.app.clone());
         }
     }
 

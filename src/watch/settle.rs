@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::cursors::Cursors;
 use super::entry::Entry;
 use crate::domain::name::AppName;
 use crate::domain::status::Level;
-use crate::store::Position;
+use crate::store::{Bucket, Position};
 
 /// A longer `stable_for` is this: an instant must be able to hold the sum.
 const STABLE_FOR_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -29,17 +30,15 @@ pub(super) struct Settling {
     /// By when it is told.
     due: BTreeSet<(Instant, AppName)>,
     /// By the first change held back.
-    firsts: BTreeSet<(Position, AppName)>,
+    firsts: BTreeMap<(Bucket, Position), AppName>,
 }
 
 /// The newest state of an application whose level has not held yet.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
     pub(super) entry: Arc<Entry>,
-    /// A reader from before this group may have been told of it.
-    pub(super) known: bool,
     due: Instant,
-    first: Position,
+    first: (Bucket, Position),
 }
 
 impl Settling {
@@ -49,7 +48,7 @@ impl Settling {
             settled: BTreeMap::new(),
             held: BTreeMap::new(),
             due: BTreeSet::new(),
-            firsts: BTreeSet::new(),
+            firsts: BTreeMap::new(),
         }
     }
 
@@ -60,7 +59,7 @@ impl Settling {
             self.settle(entry);
             return true;
         }
-        self.hold(entry, entry.position, true);
+        self.hold(entry, (entry.bucket, entry.position));
         false
     }
 
@@ -72,8 +71,8 @@ impl Settling {
             self.settle(entry);
             return true;
         }
-        let (first, known) = held.map_or((entry.position, false), |h| (h.first, h.known));
-        self.hold(entry, first, known);
+        let first = held.map_or((entry.bucket, entry.position), |held| held.first);
+        self.hold(entry, first);
         false
     }
 
@@ -84,12 +83,13 @@ impl Settling {
         self.take(apps)
     }
 
-    /// Lets go of what a reader who goes on from `position` may have been told before: what this
-    /// group has never told, and what began before that position.
-    pub(super) fn take_for(&mut self, position: Position) -> Vec<Held> {
+    /// Lets go of what a reader who goes on from `cursors` may have been told before: what this
+    /// group has never told, and what began before that.
+    pub(super) fn take_for(&mut self, cursors: &Cursors) -> Vec<Held> {
         let told = |app| self.settled.contains_key(app);
         let held = self.firsts.iter();
-        let seen = held.filter(|(first, app)| *first <= position || !told(app));
+        let seen =
+            held.filter(|((bucket, first), app)| *first <= cursors.of(*bucket) || !told(app));
         let apps = seen.map(|(_, app)| app.clone()).collect();
         self.take(apps)
     }
@@ -105,15 +105,24 @@ impl Settling {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The earliest change that is held back.
-    pub(super) fn first(&self) -> Option<Position> {
-        self.firsts.first().map(|(position, _)| *position)
+    /// Whether anything is held back.
+    pub(super) fn holds(&self) -> bool {
+        !self.held.is_empty()
     }
 
-    /// Whether a reader from before this group may have been told of an application that is held
-    /// back.
-    pub(super) fn may_be_known(&self, app: &AppName) -> bool {
-        self.held.get(app).is_some_and(|held| held.known)
+    /// These cursors, but before what is held back.
+    pub(super) fn before_held(&self, cursors: &Cursors) -> Cursors {
+        let mut before = cursors.clone();
+        let mut from = Some(Bucket(0));
+        while let Some(bucket) = from {
+            let first = self.firsts.range((bucket, Position(0))..).next();
+            from = first.and_then(|(&(bucket, first), _)| {
+                let last = Position(first.0.saturating_sub(1));
+                before.set(bucket, last.min(before.of(bucket)));
+                bucket.0.checked_add(1).map(Bucket)
+            });
+        }
+        before
     }
 
     fn due_of(&self, entry: &Entry) -> Instant {
@@ -128,17 +137,17 @@ impl Settling {
         }
     }
 
-    fn hold(&mut self, entry: &Arc<Entry>, first: Position, known: bool) {
-        let held = Held { entry: entry.clone(), known, due: self.due_of(entry), first };
+    fn hold(&mut self, entry: &Arc<Entry>, first: (Bucket, Position)) {
+        let held = Held { entry: entry.clone(), due: self.due_of(entry), first };
         self.due.insert((held.due, entry.app.clone()));
-        self.firsts.insert((first, entry.app.clone()));
+        self.firsts.insert(first, entry.app.clone());
         self.held.insert(entry.app.clone(), held);
     }
 
     fn release(&mut self, app: &AppName) -> Option<Held> {
         let held = self.held.remove(app)?;
         self.due.remove(&(held.due, app.clone()));
-        self.firsts.remove(&(held.first, app.clone()));
+        self.firsts.remove(&held.first);
         Some(held)
     }
 }

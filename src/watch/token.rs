@@ -1,26 +1,33 @@
 //! Resume tokens: where a reader stands, in a text that is opaque to it.
 //!
-//! Base64url without padding of: format (1 byte), store id (8), losses (4), position (8),
-//! fingerprint of the filter (8), check (4: the low half of FNV-1a of the bytes before it).
-//! Big-endian.
+//! Base64url without padding of: format (1 byte: 2), store id (8), losses (4), fingerprint of the
+//! filter (8), number of buckets (2), the position in each (8), check (4: the low half of FNV-1a of
+//! the bytes before it). Big-endian. Format 1 had no number, and its one position before the
+//! fingerprint; it is still read.
+
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use super::cursors::Cursors;
 use super::digest::Fnv;
 use super::error::WatchError;
 use crate::store::{Epoch, Position};
 
-const FORMAT: u8 = 1;
-const BYTES: usize = 33;
+const FORMAT: u8 = 2;
+/// Of stores that order everything by one writer.
+const FORMAT_OF_ONE: u8 = 1;
+/// Bytes beside the positions.
+const BYTES: usize = 27;
 
 /// Where a reader stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// The history that the position belongs to.
+    /// The history that the positions belong to.
     pub epoch: Epoch,
     /// All changes up to here have been told.
-    pub position: Position,
+    pub cursors: Arc<Cursors>,
     /// [`Filter::fingerprint`](super::Filter::fingerprint) of the watch.
     pub filter: u64,
 }
@@ -28,12 +35,14 @@ pub struct Token {
 impl Token {
     /// As a text for the reader.
     pub fn encode(&self) -> String {
-        let mut bytes = Vec::with_capacity(BYTES);
+        let mut bytes = Vec::with_capacity(BYTES + 8 * usize::from(self.cursors.buckets()));
         bytes.push(FORMAT);
         bytes.extend(self.epoch.store_id.to_be_bytes());
         bytes.extend(self.epoch.losses.to_be_bytes());
-        bytes.extend(self.position.0.to_be_bytes());
         bytes.extend(self.filter.to_be_bytes());
+        bytes.extend(self.cursors.buckets().to_be_bytes());
+        let positions = self.cursors.iter().map(|(_, position)| position.0.to_be_bytes());
+        bytes.extend(positions.flatten());
         bytes.extend(check(&bytes));
         URL_SAFE_NO_PAD.encode(bytes)
     }
@@ -44,20 +53,33 @@ impl Token {
     }
 
     fn read(text: &str) -> Option<Token> {
-        let bytes: [u8; BYTES] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (body, found) = bytes.split_last_chunk::<4>()?;
-        if body[0] != FORMAT || *found != check(body) {
+        if *found != check(body) {
             return None;
         }
-        let number = |at: usize| body[at..].first_chunk().map(|b| u64::from_be_bytes(*b));
-        Some(Token {
-            epoch: Epoch {
-                store_id: number(1)?,
-                losses: u32::from_be_bytes(*body[9..].first_chunk()?),
-            },
-            position: Position(number(13)?),
-            filter: number(21)?,
-        })
+        let mut rest = Rest(body);
+        let format = rest.byte()?;
+        let epoch = Epoch { store_id: rest.u64()?, losses: rest.u32()? };
+        let (filter, cursors) = match format {
+            FORMAT_OF_ONE => {
+                let cursors = Cursors::from_iter([Position(rest.u64()?)]);
+                (rest.u64()?, cursors)
+            }
+            FORMAT => {
+                let filter = rest.u64()?;
+                let buckets = rest.u16()?;
+                let positions = (0..buckets).map(|_| rest.u64().map(Position));
+                (filter, positions.collect::<Option<Cursors>>()?)
+            }
+            _ => return None,
+        };
+        rest.0.is_empty().then(|| Token { epoch, cursors: Arc::new(cursors), filter })
+    }
+
+    /// Whether it was given out after a loss that is not known at `here` yet.
+    pub(super) fn is_after(&self, here: Epoch) -> bool {
+        self.epoch.store_id == here.store_id && here.losses < self.epoch.losses
     }
 
     /// Whether it belongs to this history and this filter.
@@ -75,6 +97,33 @@ impl Token {
     }
 }
 
+/// What is left to be read.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+}
+
 /// Against a text cut or mistyped, not against forgery: a position is no secret and gives no right.
 fn check(body: &[u8]) -> [u8; 4] {
     let mut hash = Fnv::new();
@@ -86,41 +135,53 @@ fn check(body: &[u8]) -> [u8; 4] {
 mod tests {
     use super::*;
 
-    const TOKEN: Token = Token {
-        epoch: Epoch { store_id: 0x0123_4567_89ab_cdef, losses: 3 },
-        position: Position(1 << 40),
-        filter: u64::MAX - 1,
-    };
+    fn mk_token(positions: &[u64]) -> Token {
+        Token {
+            epoch: Epoch { store_id: 0x0123_4567_89ab_cdef, losses: 3 },
+            cursors: Arc::new(positions.iter().copied().map(Position).collect()),
+            filter: u64::MAX - 1,
+        }
+    }
 
     #[test]
     fn a_token_comes_back_as_it_was() {
-        let text = TOKEN.encode();
-        assert_eq!(text.len(), 44);
-        assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
-        assert_eq!(Token::decode(&text), Ok(TOKEN));
+        for positions in [&[1 << 40][..], &[0, 7, u64::MAX], &[5; 64]] {
+            let token = mk_token(positions);
+            let text = token.encode();
+            assert_eq!(text.len(), ((BYTES + 8 * positions.len()) * 4).div_ceil(3));
+            assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
+            assert_eq!(Token::decode(&text), Ok(token));
+        }
+    }
+
+    #[test]
+    fn a_token_of_the_first_format_is_read() {
+        let text = "AQEjRWeJq83vAAAAAwAAAQAAAAAA__________5huIP3";
+        assert_eq!(Token::decode(text), Ok(mk_token(&[1 << 40])));
     }
 
     #[test]
     fn another_text_is_refused() {
-        let text = TOKEN.encode();
+        let text = mk_token(&[1 << 40, 3]).encode();
         for at in 0..text.len() {
             let other = if &text[at..=at] == "A" { "B" } else { "A" };
             let changed = format!("{}{other}{}", &text[..at], &text[at + 1..]);
             assert_eq!(Token::decode(&changed), Err(WatchError::Malformed), "{changed}");
         }
-        for text in ["", "x", "not a token", &text[..43], &format!("{text}AAAA")] {
+        for text in ["", "x", "not a token", &text[4..], &format!("{text}AAAA")] {
             assert_eq!(Token::decode(text), Err(WatchError::Malformed), "{text}");
         }
     }
 
     #[test]
     fn a_token_belongs_to_a_history_and_a_filter() {
-        let Token { epoch, filter, .. } = TOKEN;
+        let token = mk_token(&[1]);
+        let Token { epoch, filter, .. } = token;
         let elsewhere = Epoch { store_id: 1, ..epoch };
         let later = Epoch { losses: 4, ..epoch };
-        assert_eq!(TOKEN.verify(epoch, filter), Ok(()));
-        assert_eq!(TOKEN.verify(elsewhere, filter), Err(WatchError::OtherStore));
-        assert_eq!(TOKEN.verify(later, filter), Err(WatchError::OtherEpoch));
-        assert_eq!(TOKEN.verify(epoch, 0), Err(WatchError::OtherFilters));
+        assert_eq!(token.verify(epoch, filter), Ok(()));
+        assert_eq!(token.verify(elsewhere, filter), Err(WatchError::OtherStore));
+        assert_eq!(token.verify(later, filter), Err(WatchError::OtherEpoch));
+        assert_eq!(token.verify(epoch, 0), Err(WatchError::OtherFilters));
     }
 }

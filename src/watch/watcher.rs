@@ -10,14 +10,16 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::Expired;
 use super::group::{Found, Group, Standing};
 use super::index::{Place, Told};
+use super::missed::Missed;
 use super::token::Token;
 use super::{Hub, Start};
 use crate::domain::name::AppName;
-use crate::store::Position;
+use crate::store::Epoch;
 
 /// What a watcher is told next.
 #[derive(Debug, Clone)]
@@ -64,8 +66,8 @@ pub struct Watcher {
     place: Place,
     /// What was read after it and is not handed out yet.
     ahead: VecDeque<(Place, Told)>,
-    /// All changes up to here have been handed out.
-    resume_at: Position,
+    /// All changes up to here have been handed out: where the reader was last current.
+    resume_at: Arc<Cursors>,
     bookmark_due: Instant,
     /// When to look again without being woken.
     look_at: Instant,
@@ -73,24 +75,32 @@ pub struct Watcher {
 
 #[derive(Debug)]
 enum Stage {
+    /// Waits until what the reader knows from another replica is known here.
+    Arriving { epoch: Epoch, until: Instant },
     /// Reads the members by name.
     Snapshot { last: Option<AppName>, sent: usize },
+    /// Reads what changed while it was away.
+    Resuming(Missed),
     /// Reads changes.
     Following,
 }
 
 impl Watcher {
-    pub(super) fn new(seat: Seat, start: Start, position: Position, now: Instant) -> Watcher {
+    /// `known` are cursors up to which every change has reached the groups.
+    pub(super) fn new(seat: Seat, start: Start, known: Arc<Cursors>, now: Instant) -> Watcher {
         let group = &seat.group;
-        let moved = group.bell.listen();
-        let (stage, (place, resume_at)) = match start {
+        let mut moved = group.bell.listen();
+        let mut place = Place::default();
+        let (stage, resume_at) = match start {
             Start::Snapshot => {
-                let stage = Stage::Snapshot { last: None, sent: 0 };
-                (stage, group.begin(position))
+                let (begin, cursors) = group.begin(known);
+                place = begin;
+                (Stage::Snapshot { last: None, sent: 0 }, cursors)
             }
             Start::Resume(token) => {
-                let place = group.resume(token.position);
-                (Stage::Following, (place, token.position))
+                moved = seat.hub.listen();
+                let until = now + seat.hub.limits.catch_up_max;
+                (Stage::Arriving { epoch: token.epoch, until }, token.cursors)
             }
         };
         Watcher {
@@ -133,50 +143,92 @@ impl Watcher {
         Ok(next.map(|(place, told)| self.hand_out(place, told)))
     }
 
-    /// Where to go on with what has been handed out so far; nothing before the snapshot is
-    /// complete.
+    /// Where to go on with what has been handed out so far: perhaps some of it comes again. Nothing
+    /// before the snapshot is complete.
     pub fn token(&self) -> Option<String> {
-        matches!(self.stage, Stage::Following).then(|| self.token_at(self.resume_at))
+        let complete = !matches!(self.stage, Stage::Snapshot { .. });
+        complete.then(|| self.token_at(&self.resume_at))
     }
 
     /// Reads ahead. An event if there is nothing to read and that is worth telling.
     fn look(&mut self) -> Result<Option<Event>, Expired> {
         let count = self.seat.hub.limits.batch_max;
-        match &mut self.stage {
-            Stage::Snapshot { last, sent } => {
-                let group = &self.seat.group;
-                self.ahead = group.members_after(self.place, last.as_ref(), count)?;
-                *sent += self.ahead.len();
-                let Some((_, Told::Upserted(entry))) = self.ahead.back() else {
-                    let sent = *sent;
-                    return Ok(Some(self.complete(sent)));
-                };
-                *last = Some(entry.app.clone());
+        loop {
+            match &mut self.stage {
+                Stage::Arriving { epoch, until } => {
+                    let (epoch, until) = (*epoch, *until);
+                    if !self.arrive(epoch, until)? {
+                        return Ok(None);
+                    }
+                }
+                Stage::Snapshot { last, sent } => {
+                    let group = &self.seat.group;
+                    self.ahead = group.members_after(self.place, last.as_ref(), count)?;
+                    *sent += self.ahead.len();
+                    let Some((_, Told::Upserted(entry))) = self.ahead.back() else {
+                        let sent = *sent;
+                        return Ok(Some(self.complete(sent)));
+                    };
+                    *last = Some(entry.app.clone());
+                    return Ok(None);
+                }
+                Stage::Resuming(missed) => {
+                    let Seat { hub, group } = &self.seat;
+                    let Some(entries) = hub.missed(&group.filter.scope, missed, count)? else {
+                        self.stage = Stage::Following;
+                        continue;
+                    };
+                    self.ahead = group.missed(self.place, &self.resume_at, &entries);
+                    if !self.ahead.is_empty() {
+                        return Ok(None);
+                    }
+                }
+                Stage::Following => return self.follow(count),
+            }
+        }
+    }
+
+    /// Begins to read what was missed if all that the reader knows is known here; whether it is.
+    fn arrive(&mut self, epoch: Epoch, until: Instant) -> Result<bool, Expired> {
+        let Seat { hub, group } = &self.seat;
+        let now = Instant::now();
+        match hub.knows(epoch, &self.resume_at)? {
+            true => {
+                self.moved = group.bell.listen();
+                self.place = group.resume(&self.resume_at, now);
+                self.stage = Stage::Resuming(Missed::after(&self.resume_at));
+                Ok(true)
+            }
+            false if until <= now => Err(Expired),
+            false => {
+                self.look_at = until;
+                Ok(false)
+            }
+        }
+    }
+
+    fn follow(&mut self, count: usize) -> Result<Option<Event>, Expired> {
+        let now = Instant::now();
+        let Seat { hub, group } = &self.seat;
+        // Before the group is locked: all changes up to here have reached it by then.
+        let cursors = hub.cursors();
+        match group.read(self.place, cursors, count, now)? {
+            Found::Told(told) => {
+                self.ahead = told;
                 Ok(None)
             }
-            Stage::Following => {
-                let now = Instant::now();
-                // Before the group is locked: all changes up to here have reached it by then.
-                let position = self.seat.hub.position();
-                match self.seat.group.read(self.place, position, count, now)? {
-                    Found::Told(told) => {
-                        self.ahead = told;
-                        Ok(None)
-                    }
-                    Found::Current(standing) => Ok(self.current(&standing, now)),
-                }
-            }
+            Found::Current(standing) => Ok(self.current(standing, now)),
         }
     }
 
     fn complete(&mut self, application_count: usize) -> Event {
         self.stage = Stage::Following;
         self.bookmark_due = Instant::now() + self.seat.hub.limits.bookmark_period;
-        Event::SnapshotComplete { application_count, token: self.token_at(self.resume_at) }
+        Event::SnapshotComplete { application_count, token: self.token_at(&self.resume_at) }
     }
 
     /// A bookmark if it is time for one.
-    fn current(&mut self, standing: &Standing, now: Instant) -> Option<Event> {
+    fn current(&mut self, standing: Standing, now: Instant) -> Option<Event> {
         self.resume_at = standing.resume_at;
         let due = self.bookmark_due <= now;
         if due {
@@ -187,18 +239,13 @@ impl Watcher {
         due.then(|| Event::Bookmark {
             digest: standing.digest,
             application_count: standing.member_count,
-            token: self.token_at(standing.resume_at),
+            token: self.token_at(&self.resume_at),
         })
     }
 
     fn hand_out(&mut self, place: Place, told: Told) -> Item {
-        let passed = place.number.saturating_sub(self.place.number);
+        let passed = place.0.saturating_sub(self.place.0);
         self.place = place;
-        // With something held back only the group knows where to go on.
-        let following = matches!(self.stage, Stage::Following);
-        if following && self.seat.group.filter.stable_for.is_none() {
-            self.resume_at = place.position;
-        }
         Item {
             event: match told {
                 Told::Upserted(entry) => Event::Upserted(entry),
@@ -208,9 +255,11 @@ impl Watcher {
         }
     }
 
-    fn token_at(&self, position: Position) -> String {
+    /// In the history as of now: what a loss changed comes after these cursors like any change.
+    fn token_at(&self, cursors: &Arc<Cursors>) -> String {
+        let Seat { hub, group } = &self.seat;
         let token =
-            Token { epoch: self.seat.hub.epoch, position, filter: self.seat.group.fingerprint };
+            Token { epoch: hub.epoch(), cursors: cursors.clone(), filter: group.fingerprint };
         token.encode()
     }
 }

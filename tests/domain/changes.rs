@@ -180,12 +180,15 @@ impl Model {
                 name: name.to_string(),
                 incarnation,
                 lost_since: None,
+                uncertain_since: None,
                 silence_ends: None,
             });
             return true;
         };
-        let moved = unit.lost_since.is_some() || unit.incarnation < incarnation;
+        let silent = unit.lost_since.is_some() || unit.uncertain_since.is_some();
+        let moved = silent || unit.incarnation < incarnation;
         unit.lost_since = None;
+        unit.uncertain_since = None;
         unit.incarnation = unit.incarnation.max(incarnation);
         moved
     }
@@ -250,6 +253,18 @@ impl Model {
         unit.lost_since = unit.lost_since.or(Some(now));
         self.exists |= moved;
         self.settle_silence(now, None);
+        moved
+    }
+
+    /// The store may have lost writes: each unit is doubted once for each such time.
+    pub fn doubt(&mut self, losses: u32, now: u64) -> bool {
+        let moved = self.losses < losses && !self.units.is_empty();
+        if moved {
+            self.losses = losses;
+            for unit in &mut self.units {
+                unit.uncertain_since = unit.uncertain_since.or(Some(now));
+            }
+        }
         moved
     }
 

@@ -29,6 +29,8 @@ pub enum Step {
     Expire,
     /// Somebody else has found that a unit is gone.
     Lose(UnitName),
+    /// The store may have lost writes, for this time; who speaks in the batch spoke after.
+    Doubt(u32, Vec<Request>),
     Delete(Option<Arc<str>>),
     /// Back from what the store has.
     Restart,
@@ -46,6 +48,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => (any::<usize>(), option::of(report())).prop_map(|(n, r)| Step::Again(n, r)),
         3 => Just(Step::Expire),
         1 => unit().prop_map(Step::Lose),
+        1 => (0..6u32, vec(request(), 0..3)).prop_map(|(losses, r)| Step::Doubt(losses, r)),
         1 => option::of(id()).prop_map(Step::Delete),
         1 => Just(Step::Restart),
     ];

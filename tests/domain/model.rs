@@ -9,6 +9,7 @@ use bellwether::domain::status::{Kind, LEVELS, Level, Report};
 pub struct Model {
     pub revision: u64,
     pub exists: bool,
+    pub losses: u32,
     pub config: Config,
     pub leader_says: Option<LeaderSays>,
     pub units: Vec<Unit>,
@@ -31,6 +32,7 @@ pub struct Unit {
     pub name: String,
     pub incarnation: u64,
     pub lost_since: Option<u64>,
+    pub uncertain_since: Option<u64>,
     pub silence_ends: Option<u64>,
 }
 
@@ -83,6 +85,7 @@ pub struct Counts {
     pub units_by_level: [u32; LEVELS],
     pub stale_units: u32,
     pub lost_units: u32,
+    pub uncertain_units: u32,
     pub contributions: [u32; LEVELS],
     pub asking: u32,
 }
@@ -98,7 +101,15 @@ impl Model {
                 ..plain("", "leader", says.level, &says.message)
             });
         }
-        for unit in self.units.iter().filter(|u| u.lost_since.is_some()) {
+        for unit in self.units.iter().filter(|u| u.uncertain_since.is_some()) {
+            let message = format!("unit {} uncertain: the store may have lost what", unit.name);
+            all.push(Contribution {
+                since: unit.uncertain_since.unwrap(),
+                ..plain(&unit.name, "uncertain", Level::Waiting, &message)
+            });
+        }
+        let is_lost = |u: &&Unit| u.lost_since.is_some() && u.uncertain_since.is_none();
+        for unit in self.units.iter().filter(is_lost) {
             let level = match self.config.lost_units {
                 LostUnits::Ignore => continue,
                 LostUnits::Waiting => Level::Waiting,
@@ -112,7 +123,8 @@ impl Model {
         }
         for status in &self.statuses {
             let level = status.report.level;
-            let believed = self.unit(&status.unit).unwrap().lost_since.is_none();
+            let unit = self.unit(&status.unit).unwrap();
+            let believed = unit.lost_since.is_none() && unit.uncertain_since.is_none();
             if believed || level == Level::Error || level == Level::Terminated {
                 let origin = match status.kind {
                     Kind::Pull => "pull",
@@ -206,9 +218,10 @@ impl Model {
             counts.units += 1;
             counts.units_by_level[strongest.map_or(Level::Unknown, |c| c.level) as usize] += 1;
             let stale = self.of(&unit.name).any(|s| s.stale);
-            match unit.lost_since {
-                Some(_) => counts.lost_units += 1,
-                None => counts.stale_units += u32::from(stale),
+            match (unit.uncertain_since, unit.lost_since) {
+                (Some(_), _) => counts.uncertain_units += 1,
+                (None, Some(_)) => counts.lost_units += 1,
+                (None, None) => counts.stale_units += u32::from(stale),
             }
         }
         counts

@@ -103,6 +103,7 @@ pub fn check(world: &World) {
     let head = state.head();
     assert_eq!(state.exists(), model.exists);
     assert_eq!(head.revision.0, model.revision);
+    assert_eq!(head.losses, model.losses);
     let (level, message) = model.result();
     assert_eq!(head.summary.level, level);
     assert!(head.summary.message.starts_with(&message), "{:?}", head.summary);
@@ -121,6 +122,9 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
     let (origin, message) = match rank.origin {
         Origin::Leader => ("leader", leader.unwrap().message.to_string()),
         Origin::Lost => ("lost", format!("unit {} lost", rank.key.unit)),
+        Origin::Uncertain => {
+            ("uncertain", format!("unit {} uncertain: the store may have lost what", rank.key.unit))
+        }
         Origin::Reported(Kind::Pull) => ("pull", status.unwrap().report.message.to_string()),
         Origin::Reported(Kind::Push) => ("push", status.unwrap().report.message.to_string()),
     };
@@ -145,6 +149,7 @@ fn counts(head: &Head) -> Counts {
         units_by_level: totals.units_by_level,
         stale_units: totals.stale_units,
         lost_units: totals.lost_units,
+        uncertain_units: totals.uncertain_units,
         contributions: totals.contributions,
         asking: totals.asking,
     }
@@ -171,6 +176,7 @@ fn check_units(world: &World) {
         let found = world.state.unit(&name).unwrap();
         assert_eq!(found.incarnation, expected.incarnation);
         assert_eq!(found.lost_since.map(|t| t.0), expected.lost_since);
+        assert_eq!(found.uncertain_since.map(|t| t.0), expected.uncertain_since);
         assert_eq!(found.silence_ends.map(|t| t.0), expected.silence_ends, "{name}");
         let of = || model.of(&expected.name);
         assert_eq!(found.status_count as usize, of().count());
@@ -221,6 +227,8 @@ fn check_derived(world: &World, expected: &[Contribution]) {
             assert_eq!(wins, winners == 1 && *expected == world.model.contributions()[0]);
             let lost = expected.origin == "lost";
             assert_eq!(found.freshness == Freshness::Lost, lost);
+            let uncertain = expected.origin == "uncertain";
+            assert_eq!(found.freshness == Freshness::Uncertain, uncertain);
         }
         let reported = |c: &&Contribution| c.origin == "pull" || c.origin == "push";
         let silent = world.model.statuses.len() - expected.iter().filter(reported).count();
@@ -300,7 +308,10 @@ fn check_loaded(world: &World) {
 fn check_repeat(world: &World, pick: usize) {
     let state = &world.state;
     let first = StatusKey::first_of(&UnitName::application());
-    let believed = |s: &Status| !s.stale && world.model.unit(&s.unit).unwrap().lost_since.is_none();
+    let believed = |s: &Status| {
+        let unit = world.model.unit(&s.unit).unwrap();
+        !s.stale && unit.lost_since.is_none() && unit.uncertain_since.is_none()
+    };
     let statuses = world.model.statuses.iter().filter(|s| believed(s));
     let statuses: Vec<&Status> = statuses.collect();
     let Some(again) = statuses.get(pick % statuses.len().max(1)) else {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::{apply, delete};
 use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::doubt::doubt;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
@@ -114,6 +115,7 @@ impl World {
             Step::Again(pick, report) => self.say_again(*pick, report.clone()),
             Step::Expire => self.expire(),
             Step::Lose(unit) => self.lose(unit),
+            Step::Doubt(losses, requests) => self.doubt(*losses, requests),
             Step::Delete(id) => self.delete(id.as_ref()),
             Step::Restart => self.restart(),
         }
@@ -207,6 +209,21 @@ impl World {
         let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
         draft.lose_unit(unit);
         let transition = draft.finish();
+        self.replay(&transition, changed);
+    }
+
+    fn doubt(&mut self, losses: u32, requests: &[Request]) {
+        let now = self.now;
+        let mut changed = self.model.doubt(losses, now);
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(now));
+        doubt(&mut draft, losses);
+        for request in requests {
+            let expected = self.model.apply(request, now, &mut changed, &self.limits);
+            assert_eq!(told(&apply(&mut draft, request)), expected, "{request:?}");
+        }
+        let transition = draft.finish();
+        // What had no units then has nothing to doubt later either.
+        self.model.losses = self.model.losses.max(if changed { losses } else { 0 });
         self.replay(&transition, changed);
     }
 

@@ -33,7 +33,7 @@ fn kind(kind: Kind) -> v1::StatusKind {
 fn origin_kind(origin: Origin) -> v1::StatusKind {
     match origin {
         Origin::Reported(reported) => kind(reported),
-        Origin::Leader | Origin::Lost => v1::StatusKind::Unspecified,
+        Origin::Leader | Origin::Lost | Origin::Uncertain => v1::StatusKind::Unspecified,
     }
 }
 
@@ -43,6 +43,7 @@ pub fn freshness(freshness: Freshness) -> v1::Freshness {
         Freshness::Fresh => v1::Freshness::Fresh,
         Freshness::Stale => v1::Freshness::Stale,
         Freshness::Lost => v1::Freshness::Lost,
+        Freshness::Uncertain => v1::Freshness::Uncertain,
     }
 }
 
@@ -112,6 +113,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
         more_count: count(totals.unwell() - winner_counts),
         stale_units: count(totals.stale_units),
         lost_units: count(totals.lost_units),
+        uncertain_units: count(totals.uncertain_units),
         leader_set: winner.is_some_and(|w| w.origin == Origin::Leader),
     }
 }
@@ -148,12 +150,13 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
 
 /// A status as it is kept.
 pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusRecord {
-    let lost = state.unit(&key.unit).is_some_and(|u| u.lost_since.is_some());
+    let unit = state.unit(&key.unit);
+    let believed = unit.is_none_or(Unit::is_believed);
     let terminal = matches!(status.report.level, Level::Error | Level::Terminated);
-    let fresh = match (lost, status.stale) {
-        (true, _) => Freshness::Lost,
-        (false, true) => Freshness::Stale,
-        (false, false) => Freshness::Fresh,
+    let fresh = match unit {
+        Some(unit) if !believed => unit.freshness(),
+        _ if status.stale => Freshness::Stale,
+        _ => Freshness::Fresh,
     };
     v1::StatusRecord {
         namespace: state.name.namespace().to_string(),
@@ -165,7 +168,7 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
         expire_time: status.expire_time.map(timestamp),
         incarnation: status.incarnation,
         freshness: freshness(fresh) as i32,
-        contributing: !lost || terminal,
+        contributing: believed || terminal,
     }
 }
 
@@ -288,5 +291,6 @@ fn cause(cause: Cause) -> &'static str {
         Cause::LeaderCleared => "LeaderCleared",
         Cause::Deleted => "Deleted",
         Cause::Derived => "Derived",
+        Cause::Doubted => "Doubted",
     }
 }

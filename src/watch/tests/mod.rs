@@ -2,17 +2,20 @@
 
 mod hub;
 mod model;
+mod replicas;
 mod resume;
 mod stable;
 mod watchers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Event, Filter, Hub, Item, Limits, Scope, Start, Token, WatchError, Watcher};
+use super::{
+    Cursors, Event, Expired, Filter, Hub, Item, Limits, Scope, Start, Token, WatchError, Watcher,
+};
 use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
@@ -27,9 +30,57 @@ struct Feed {
     hub: Arc<Hub>,
     limits: Limits,
     last: BTreeMap<AppName, Change>,
-    position: u64,
-    forgotten: u64,
+    epoch: Epoch,
+    positions: Cursors,
+    forgotten: Cursors,
     started: Instant,
+    /// Another replica that follows the same store.
+    twin: Twin,
+}
+
+/// A replica to which each bucket comes when it comes.
+struct Twin {
+    hub: Arc<Hub>,
+    last: BTreeMap<AppName, Change>,
+    pending: BTreeMap<Bucket, VecDeque<Message>>,
+}
+
+enum Message {
+    Changed(Change),
+    Forgotten(Position),
+    Doubted(Epoch),
+}
+
+impl Twin {
+    fn new(buckets: u16, limits: &Limits) -> Twin {
+        let hub = Arc::new(Hub::new(EPOCH, buckets, limits.clone()));
+        Twin { hub, last: BTreeMap::new(), pending: BTreeMap::new() }
+    }
+
+    /// Up to `count` messages of a bucket arrive.
+    fn deliver(&mut self, bucket: Bucket, count: usize) {
+        let pending = self.pending.entry(bucket).or_default();
+        for message in pending.drain(..count.min(pending.len())) {
+            match message {
+                Message::Changed(change) => {
+                    self.hub.changed(&change);
+                    self.last.insert(change.app.clone(), change);
+                }
+                Message::Forgotten(up_to) => {
+                    self.hub.forgotten(bucket, up_to);
+                    let is_kept =
+                        |c: &Change| !c.head.deleted || c.bucket != bucket || up_to < c.position;
+                    self.last.retain(|_, change| is_kept(change));
+                }
+                Message::Doubted(epoch) => self.hub.doubted(bucket, epoch),
+            }
+        }
+    }
+
+    fn deliver_all(&mut self) {
+        let buckets: Vec<Bucket> = self.pending.keys().copied().collect();
+        buckets.into_iter().for_each(|bucket| self.deliver(bucket, usize::MAX));
+    }
 }
 
 impl Feed {
@@ -38,14 +89,30 @@ impl Feed {
     }
 
     fn with(limits: Limits) -> Feed {
+        Feed::of(1, limits)
+    }
+
+    fn of(buckets: u16, limits: Limits) -> Feed {
         Feed {
-            hub: Arc::new(Hub::new(EPOCH, limits.clone())),
+            hub: Arc::new(Hub::new(EPOCH, buckets, limits.clone())),
+            twin: Twin::new(buckets, &limits),
             limits,
             last: BTreeMap::new(),
-            position: 0,
-            forgotten: 0,
+            epoch: EPOCH,
+            positions: Cursors::new(buckets),
+            forgotten: Cursors::new(buckets),
             started: Instant::now(),
         }
+    }
+
+    fn bucket(&self, app: &AppName) -> Bucket {
+        let sum: u16 = app.to_string().bytes().map(u16::from).sum();
+        Bucket(sum % self.positions.buckets())
+    }
+
+    /// What the other replica will hear, in its own time.
+    fn send(&mut self, bucket: Bucket, message: Message) {
+        self.twin.pending.entry(bucket).or_default().push_back(message);
     }
 
     fn now(&self) -> Timestamp {
@@ -54,12 +121,15 @@ impl Feed {
 
     /// Another process follows the same store.
     fn restart(&mut self) {
-        let hub = Hub::new(EPOCH, self.limits.clone()).with_time(self.now());
+        let buckets = self.positions.buckets();
+        let hub = Hub::new(self.epoch, buckets, self.limits.clone()).with_time(self.now());
         self.hub = Arc::new(hub);
         let mut changes: Vec<&Change> = self.last.values().collect();
         changes.sort_by_key(|change| change.position);
         changes.iter().for_each(|change| self.hub.changed(change));
-        self.hub.forgotten(Bucket::default(), Position(self.forgotten));
+        for (bucket, up_to) in self.forgotten.iter() {
+            self.hub.forgotten(bucket, up_to);
+        }
     }
 
     fn set(&mut self, app: &str, level: Level) {
@@ -83,26 +153,34 @@ impl Feed {
         let mut head = before.unwrap_or_else(|| Head::empty(Revision(0)));
         edit(&mut head);
         head.revision = head.revision.next();
-        self.position += 1;
-        let change = Change {
-            app: app.clone(),
-            bucket: Bucket::default(),
-            position: Position(self.position),
-            head: Arc::new(head),
-            transition: None,
-        };
+        let bucket = self.bucket(&app);
+        let position = Position(self.positions.of(bucket).0 + 1);
+        self.positions.set(bucket, position);
+        let head = Arc::new(head);
+        let change = Change { app: app.clone(), bucket, position, head, transition: None };
         self.hub.changed(&change);
-        self.last.insert(app, change);
+        self.last.insert(app, change.clone());
+        self.send(bucket, Message::Changed(change));
     }
 
     /// Forgets the tombstones there are.
     fn forget(&mut self) {
-        let tombstones = self.last.values().filter(|c| c.head.deleted);
-        if let Some(last) = tombstones.map(|c| c.position).max() {
-            self.forgotten = last.0;
-            self.last.retain(|_, change| !change.head.deleted);
-            self.hub.forgotten(Bucket::default(), last);
+        for bucket in (0..self.positions.buckets()).map(Bucket) {
+            let tombstones = self.last.values().filter(|c| c.head.deleted && c.bucket == bucket);
+            if let Some(last) = tombstones.map(|c| c.position).max() {
+                self.forgotten.set(bucket, last);
+                self.hub.forgotten(bucket, last);
+                self.send(bucket, Message::Forgotten(last));
+            }
         }
+        self.last.retain(|_, change| !change.head.deleted);
+    }
+
+    /// The store may have lost writes of a bucket.
+    fn lose(&mut self, bucket: Bucket) {
+        self.epoch.losses += 1;
+        self.hub.doubted(bucket, self.epoch);
+        self.send(bucket, Message::Doubted(self.epoch));
     }
 
     fn watch(&self, filter: &Filter) -> Watcher {
@@ -110,9 +188,13 @@ impl Feed {
     }
 
     fn resume(&self, filter: &Filter, token: &str) -> Result<Watcher, WatchError> {
-        let token = Token::decode(token)?;
-        self.hub.watch(filter.clone(), Start::Resume(token))
+        resume(&self.hub, filter, token)
     }
+}
+
+fn resume(hub: &Arc<Hub>, filter: &Filter, token: &str) -> Result<Watcher, WatchError> {
+    let token = Token::decode(token)?;
+    hub.watch(filter.clone(), Start::Resume(token))
 }
 
 /// `web` or `prod/web`.

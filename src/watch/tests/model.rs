@@ -17,6 +17,12 @@ enum Step {
     Read(usize, usize),
     /// This client comes back with the last token it was sent, or where it stands.
     Resume(usize, bool),
+    /// This client goes to the other replica with the last token it was sent.
+    Move(usize),
+    /// So many changes of this bucket come to the other replica.
+    Deliver(u16, usize),
+    /// The store may have lost writes of this bucket.
+    Lose(u16),
     Restart,
     Forget,
     Advance(u64),
@@ -28,6 +34,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..APPS.len()).prop_map(Step::Delete),
         8 => (0..CLIENTS, 1..6_usize).prop_map(|(client, count)| Step::Read(client, count)),
         2 => (0..CLIENTS, any::<bool>()).prop_map(|(client, sent)| Step::Resume(client, sent)),
+        3 => (0..CLIENTS).prop_map(Step::Move),
+        8 => (0..4_u16, 1..6_usize).prop_map(|(bucket, count)| Step::Deliver(bucket, count)),
+        1 => (0..4_u16).prop_map(Step::Lose),
         1 => Just(Step::Restart),
         1 => Just(Step::Forget),
         4 => (1..8_u64).prop_map(Step::Advance),
@@ -60,11 +69,30 @@ struct Client {
     copy: Copy,
     token: Option<String>,
     bookmarks: usize,
+    /// It reads from the other replica.
+    away: bool,
+    /// It was told something after its token.
+    ahead: bool,
+    /// It came from another replica knowing more than its token says, so that the digest there may
+    /// differ: then it starts over.
+    distrusts: bool,
 }
 
 impl Client {
     fn new(feed: &Feed, filter: &Filter) -> Client {
-        Client { watcher: feed.watch(filter), copy: Copy::new(), token: None, bookmarks: 0 }
+        Client::at(feed, filter, false)
+    }
+
+    fn at(feed: &Feed, filter: &Filter, away: bool) -> Client {
+        Client {
+            watcher: hub_of(feed, away).watch(filter.clone(), Start::Snapshot).unwrap(),
+            copy: Copy::new(),
+            token: None,
+            bookmarks: 0,
+            away,
+            ahead: false,
+            distrusts: false,
+        }
     }
 
     /// Takes up to `count` items.
@@ -73,7 +101,7 @@ impl Client {
             match self.watcher.try_next() {
                 Ok(Some(item)) => self.apply(feed, filter, item.event),
                 Ok(None) => return,
-                Err(_) => return *self = Client::new(feed, filter),
+                Err(_) => return *self = Client::at(feed, filter, self.away),
             }
         }
     }
@@ -83,23 +111,32 @@ impl Client {
             Event::Upserted(entry) => {
                 let state = (entry.head.revision.0, entry.level());
                 let before = self.copy.insert(entry.app.clone(), state);
-                let newer = before.is_none_or(|before| before.0 <= state.0);
+                let newer = before.is_none_or(|before| before.0 <= state.0) || self.distrusts;
+                self.ahead = true;
                 assert!(newer, "{} went back to {state:?}", entry.app);
             }
             Event::Removed(app) => {
+                self.ahead = true;
                 self.copy.remove(&app);
             }
             Event::SnapshotComplete { application_count, token } => {
                 assert_eq!(application_count, self.copy.len());
                 self.token = Some(token);
             }
+            Event::Bookmark { digest, token, .. }
+                if self.distrusts && digest != digest_of(&self.copy) =>
+            {
+                assert!(Token::decode(&token).is_ok());
+                *self = Client::at(feed, filter, self.away);
+            }
             Event::Bookmark { digest, application_count, token } => {
                 self.bookmarks += 1;
                 self.token = Some(token);
+                (self.ahead, self.distrusts) = (false, false);
                 assert_eq!(application_count, self.copy.len());
                 assert_eq!(digest, digest_of(&self.copy));
                 if filter.stable_for.is_none() {
-                    assert_eq!(self.copy, shown(feed, filter));
+                    assert_eq!(self.copy, shown(feed, filter, self.away));
                 }
             }
         }
@@ -108,22 +145,37 @@ impl Client {
     fn resume(&mut self, feed: &Feed, filter: &Filter, as_sent: bool) {
         let here = self.watcher.token().filter(|_| !as_sent);
         let token = here.or_else(|| self.token.clone());
-        match token.map(|token| feed.resume(filter, &token)) {
+        match token.map(|token| resume(hub_of(feed, self.away), filter, &token)) {
             Some(Ok(watcher)) => self.watcher = watcher,
             // Expired, or it never had a token.
-            _ => *self = Client::new(feed, filter),
+            _ => *self = Client::at(feed, filter, self.away),
         }
+    }
+
+    /// Goes to the other replica. What is held back differs there.
+    fn go(&mut self, feed: &Feed, filter: &Filter) {
+        self.away = !self.away;
+        self.distrusts |= self.ahead || filter.stable_for.is_some();
+        self.resume(feed, filter, true);
+    }
+}
+
+fn hub_of(feed: &Feed, away: bool) -> &Arc<Hub> {
+    match away {
+        true => &feed.twin.hub,
+        false => &feed.hub,
     }
 }
 
 /// What the filter shows, computed from scratch.
-fn shown(feed: &Feed, filter: &Filter) -> Copy {
+fn shown(feed: &Feed, filter: &Filter, away: bool) -> Copy {
     let in_scope = |app: &AppName| match &filter.scope {
         Scope::All => true,
         Scope::Namespace(namespace) => app.namespace() == &**namespace,
         Scope::Applications(apps) => apps.contains(app),
     };
-    let changes = feed.last.values();
+    let last = if away { &feed.twin.last } else { &feed.last };
+    let changes = last.values();
     let shown = changes.filter(|c| in_scope(&c.app) && filter.shows(&c.head));
     let state = |c: &Change| (c.head.revision.0, c.head.summary.level);
     shown.map(|c| (c.app.clone(), state(c))).collect()
@@ -137,9 +189,9 @@ fn digest_of(copy: &Copy) -> u64 {
     digest.value()
 }
 
-async fn run(filter: &Filter, batch_max: usize, steps: &[Step]) {
+async fn run(filter: &Filter, buckets: u16, batch_max: usize, steps: &[Step]) {
     let levels = [Level::Active, Level::Waiting, Level::Blocked, Level::Unknown];
-    let mut feed = Feed::with(Limits { batch_max, ..Limits::default() });
+    let mut feed = Feed::of(buckets, Limits { batch_max, ..Limits::default() });
     feed.restart();
     let mut clients: [Client; CLIENTS] = std::array::from_fn(|_| Client::new(&feed, filter));
     for step in steps {
@@ -153,9 +205,12 @@ async fn run(filter: &Filter, batch_max: usize, steps: &[Step]) {
             }
             Step::Read(client, count) => clients[client].read(&feed, filter, count),
             Step::Resume(client, as_sent) => clients[client].resume(&feed, filter, as_sent),
+            Step::Move(client) => clients[client].go(&feed, filter),
+            Step::Deliver(bucket, count) => feed.twin.deliver(Bucket(bucket % buckets), count),
+            Step::Lose(bucket) => feed.lose(Bucket(bucket % buckets)),
             Step::Restart => {
                 feed.restart();
-                for client in &mut clients {
+                for client in clients.iter_mut().filter(|client| !client.away) {
                     client.resume(&feed, filter, true);
                 }
             }
@@ -165,20 +220,24 @@ async fn run(filter: &Filter, batch_max: usize, steps: &[Step]) {
             }
         }
     }
+    feed.twin.deliver_all();
     // All that was held back comes, and then a bookmark says that this is all.
     seconds(10).await;
     for client in &mut clients {
         client.bookmarks = 0;
         // Perhaps that it is too far behind, then a snapshot, then a bookmark.
-        for _ in 0..3 {
+        for _ in 0..4 {
             client.read(&feed, filter, usize::MAX);
             seconds(4).await;
         }
         assert_ne!(client.bookmarks, 0);
-        assert_eq!(client.copy, shown(&feed, filter));
+        assert_eq!(client.copy, shown(&feed, filter, client.away));
+        assert_eq!(client.copy, shown(&feed, filter, false));
+        let token = client.token.as_deref().map(Token::decode);
+        assert_eq!(token.unwrap().unwrap().epoch, feed.epoch);
     }
     drop(clients);
-    assert_eq!(feed.hub.group_count(), 0);
+    assert_eq!(feed.hub.group_count() + feed.twin.hub.group_count(), 0);
 }
 
 proptest! {
@@ -187,6 +246,7 @@ proptest! {
     #[test]
     fn a_copy_is_right_at_each_bookmark(
         filter in filter(),
+        buckets in prop_oneof![Just(1_u16), Just(4)],
         batch_max in 1..4_usize,
         steps in prop::collection::vec(step(), 1..120),
     ) {
@@ -195,7 +255,7 @@ proptest! {
             .start_paused(true)
             .build()
             .unwrap();
-        runtime.block_on(run(&filter, batch_max, &steps));
+        runtime.block_on(run(&filter, buckets, batch_max, &steps));
     }
 }
 

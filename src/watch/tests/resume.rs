@@ -78,9 +78,11 @@ async fn a_quiet_filter_keeps_its_token_fresh() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_token_at_any_moment_is_where_to_go_on() {
+async fn the_token_at_any_moment_is_where_the_reader_was_last_current() {
     let mut feed = Feed::with(Limits { batch_max: 1, ..Limits::default() });
     let (mut watcher, _) = snapshot(&feed, &all());
+    feed.set("z", Level::Active);
+    taken(&mut watcher);
     for app in ["a", "b", "c"] {
         feed.set(app, Level::Active);
     }
@@ -88,7 +90,8 @@ async fn the_token_at_any_moment_is_where_to_go_on() {
     let token = watcher.token().unwrap();
     drop(watcher);
     let mut resumed = feed.resume(&all(), &token).unwrap();
-    assert_eq!(told(&mut resumed), "+b@1=active +c@1=active bookmark:3");
+    assert_eq!(resumed.token().unwrap(), token);
+    assert_eq!(told(&mut resumed), "+a@1=active +b@1=active +c@1=active bookmark:4");
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,12 +104,17 @@ async fn tokens_that_do_not_fit_are_refused() {
         let refused = feed.hub.watch(filter, Start::Resume(token));
         refused.unwrap_err()
     };
-    let other = |store_id, losses| Token { epoch: Epoch { store_id, losses }, ..token };
+    let other = |store_id, losses| Token { epoch: Epoch { store_id, losses }, ..token.clone() };
     assert_eq!(refused(all(), other(8, 0)), WatchError::OtherStore);
     assert_eq!(refused(all(), other(7, 1)), WatchError::OtherEpoch);
     let blocked = at_levels(&[Level::Blocked]);
-    assert_eq!(refused(blocked, token), WatchError::OtherFilters);
-    let future = Token { position: Position(2), ..token };
+    assert_eq!(refused(blocked, token.clone()), WatchError::OtherFilters);
+    let at = |positions: &[u64]| {
+        let cursors = positions.iter().copied().map(Position).collect();
+        Token { cursors: Arc::new(cursors), ..token.clone() }
+    };
+    assert_eq!(refused(all(), at(&[1, 1])), WatchError::OtherStore);
+    let future = at(&[2]);
     assert!(matches!(refused(all(), future), WatchError::Expired(_)));
     assert_eq!(feed.resume(&all(), "x").unwrap_err(), WatchError::Malformed);
     assert_eq!(feed.hub.watcher_count(), 1);

@@ -92,6 +92,7 @@ fn mk_head() -> Head {
         next_due: Some(mk_time(5)),
         next_event: 3,
         deleted: false,
+        losses: 0,
     }
 }
 
@@ -130,6 +131,7 @@ fn mk_summary() -> Summary {
             lost_units: 3,
             contributions: [7, 6, 5, 4, 3, 2, 1],
             asking: 4,
+            uncertain_units: 0,
         },
     }
 }
@@ -144,6 +146,7 @@ fn mk_writes() -> Vec<Write> {
         stale_since: Some(mk_time(2)),
         silence_ends: Some(mk_time(5)),
         lost_since: Some(mk_time(3)),
+        uncertain_since: None,
     };
     let outcome = Outcome { revision: Revision(7), changed: true, removed: 2 };
     let answer = Remembered { time: mk_time(3), outcome };

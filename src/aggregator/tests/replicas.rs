@@ -1,0 +1,222 @@
+//! Several aggregators over one store.
+
+use super::*;
+use crate::aggregator::arrivals::{Arrivals, COMMITS_MAX};
+use crate::domain::derive::{Summary, derive};
+use crate::domain::transition::Cause;
+use crate::store::{Change, Position};
+
+fn mk_shared() -> Arc<Troubled> {
+    Troubled::over(MemoryStore::new(Retention::default()).shared())
+}
+
+fn two(store: &Arc<Troubled>) -> [Aggregator; 2] {
+    [start(store.clone()), start(store.clone())]
+}
+
+async fn summary(aggregator: &Aggregator, app: &AppName, revision: Revision) -> Summary {
+    aggregator.read(app, revision, |s| s.head().summary.clone()).await.unwrap()
+}
+
+async fn causes(store: &Troubled, app: &AppName, cause: Cause) -> usize {
+    let events = store.events(app, None, 1000).await.unwrap();
+    events.iter().filter(|e| e.event.cause == cause).count()
+}
+
+/// Remembers the revisions told.
+#[derive(Default)]
+struct Revisions(Mutex<Vec<u64>>);
+
+impl Follower for Revisions {
+    fn changed(&self, change: &Change) {
+        lock(&self.0).push(change.head.revision.0);
+    }
+    fn forgotten(&self, _: Bucket, _: Position) {}
+    fn doubted(&self, _: Bucket, _: Epoch) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_two_replicas_are_told_at_once_is_one_history() {
+    const REPORTS: usize = 300;
+    let store = mk_shared();
+    let revisions = Arc::new(Revisions::default());
+    store.follow(revisions.clone());
+    let replicas = two(&store);
+    let app = mk_app("web");
+    let reporters = (0..4).map(|n| {
+        let (aggregator, app) = (replicas[n % 2].clone(), app.clone());
+        tokio::spawn(async move {
+            for count in 0..REPORTS {
+                let level = [Level::Active, Level::Blocked, Level::Waiting][(n + count) % 3];
+                // One unit of its own, and one that all of them speak for.
+                for unit in [format!("web/{n}"), "all/0".to_string()] {
+                    let report = mk_report(&unit, level, &format!("{n} says {count}"), None);
+                    // A commit that loses too many races is refused, and asked for again.
+                    while aggregator.apply(&app, report.clone()).await.is_err() {}
+                }
+            }
+        })
+    });
+    for reporter in reporters.collect::<Vec<_>>() {
+        reporter.await.unwrap();
+    }
+    let told = std::mem::take(&mut *lock(&revisions.0));
+    assert_eq!(told, (1..=told.len() as u64).collect::<Vec<_>>());
+    let last = Revision(told.len() as u64);
+    let read = |s: &AppState| (s.head().clone(), derive(s, 100));
+    let [one, other] = &replicas;
+    let one = one.read(&app, last, read).await.unwrap();
+    assert_eq!(one, other.read(&app, last, read).await.unwrap());
+    let state = AppState::load(app.clone(), store.load(&app).await.unwrap());
+    assert_eq!(one, read(&state));
+    // The last word of each stands.
+    let last_words = format!("says {}", REPORTS - 1);
+    let own = state.units_after(None).filter(|(unit, _)| unit.as_str().starts_with("web"));
+    for (unit, _) in own {
+        let (_, status) = state.statuses_of(unit, None).next().unwrap();
+        assert!(status.report.message.ends_with(&last_words), "{}", status.report.message);
+    }
+    assert_eq!(state.head().summary.totals.units, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_other_commits_is_replayed_and_not_read() {
+    let store = mk_shared();
+    let [one, other] = two(&store);
+    let app = mk_app("web");
+    one.apply(&app, mk_report("web/0", Level::Active, "0", None)).await.unwrap();
+    summary(&other, &app, Revision(1)).await;
+    let loads = *lock(&store.loads);
+    for count in 1..100 {
+        // By turns, so that each must have what the other did to commit at all.
+        let (writer, reader) = if count % 3 == 0 { (&other, &one) } else { (&one, &other) };
+        let report = mk_report("web/0", Level::Active, &format!("{count} of x"), None);
+        let outcome = writer.apply(&app, report).await.unwrap();
+        let read = summary(reader, &app, outcome.revision).await;
+        assert_eq!(&*read.message, format!("{count} of x"));
+    }
+    one.delete(&app, None).await.unwrap();
+    while other.read(&app, Revision(0), |_| ()).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*lock(&store.loads), loads);
+}
+
+#[test]
+fn what_comes_too_quickly_is_read() {
+    let arrivals = Arrivals::default();
+    let mut push = |revision| {
+        let head = Arc::new(crate::domain::app::Head::empty(Revision(revision)));
+        let (app, bucket, position) = (mk_app("web"), Bucket(0), Position(revision));
+        arrivals.push(&Change { app, bucket, position, head, transition: None });
+    };
+    (1..=COMMITS_MAX as u64).for_each(&mut push);
+    (101..=103).for_each(&mut push);
+    let arrived = arrivals.take();
+    assert!(arrived.has_gap);
+    assert!(arrived.commits.len() < COMMITS_MAX);
+    assert!(!arrivals.take().has_gap);
+}
+
+/// Repeats are not told and mostly not written: the other replica must not judge by what it knows.
+#[tokio::test(start_paused = true)]
+async fn what_one_replica_keeps_fresh_the_other_does_not_expire() {
+    for by_turns in [false, true] {
+        let store = mk_shared();
+        let replicas = two(&store);
+        let app = mk_app("web");
+        let report = mk_report("web/0", Level::Active, "up", Some(30));
+        for count in 0..40 {
+            let teller = &replicas[if by_turns { count % 2 } else { 0 }];
+            assert!(teller.apply(&app, report.clone()).await.unwrap().revision == Revision(1));
+            // A little less than the ttl: what is written is as old as it can be.
+            tokio::time::sleep(Duration::from_millis([9_000, 29_000, 12_000][count % 3])).await;
+            for replica in &replicas {
+                assert_eq!(summary(replica, &app, Revision(1)).await.totals.stale_units, 0);
+            }
+        }
+        replicas[0].apply(&app, report).await.unwrap();
+        let silent = tokio::time::Instant::now();
+        let [one, other] = &replicas;
+        let stale = summary(one, &app, Revision(2)).await;
+        let waited = silent.elapsed();
+        assert!((30..=41).contains(&waited.as_secs()), "judged after {waited:?}");
+        assert_eq!(stale.totals.stale_units, 1);
+        assert_eq!(stale, summary(other, &app, Revision(2)).await);
+        // Both wanted to, and one did.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(store.load(&app).await.unwrap().head.revision, Revision(2));
+        assert_eq!(causes(&store, &app, Cause::Expired).await, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
+    let store = mk_shared();
+    let replicas = two(&store);
+    let app = mk_app("web");
+    for unit in ["web/0", "web/1"] {
+        replicas[0].apply(&app, mk_report(unit, Level::Active, "up", None)).await.unwrap();
+    }
+    store.lose();
+    for replica in &replicas {
+        let doubted = summary(replica, &app, Revision(3)).await;
+        let text = "unit web/0 uncertain: the store may have lost what it said last";
+        assert_eq!((doubted.level, &*doubted.message), (Level::Waiting, text));
+        assert_eq!((&*doubted.reason, doubted.totals.uncertain_units), ("Uncertain", 2));
+    }
+    let unit = UnitName::new("web/0").unwrap();
+    let freshness = |s: &AppState| s.unit(&unit).unwrap().freshness();
+    let found = replicas[1].read(&app, Revision(3), freshness).await.unwrap();
+    assert_eq!(found, Freshness::Uncertain);
+    // The same words as before: that they are said again is the news.
+    for (unit, replica, level) in [("web/0", 1, Level::Waiting), ("web/1", 0, Level::Active)] {
+        let report = mk_report(unit, Level::Active, "up", None);
+        let outcome = replicas[replica].apply(&app, report).await.unwrap();
+        assert!(outcome.changed);
+        for replica in &replicas {
+            assert_eq!(summary(replica, &app, outcome.revision).await.level, level);
+        }
+    }
+    // Told again, or to one who comes later, it is the same loss; and it was done once.
+    let late = start(store.clone());
+    for follower in &*lock(&store.followers) {
+        follower.doubted(Bucket::default(), store.epoch());
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(summary(&late, &app, Revision(5)).await.level, Level::Active);
+    assert_eq!(store.load(&app).await.unwrap().head.revision, Revision(5));
+    assert_eq!(causes(&store, &app, Cause::Doubted).await, 2);
+    assert_eq!(causes(&store, &app, Cause::UnitReturned).await, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_dealt_with_where_nobody_asks() {
+    let store = mk_shared();
+    let first = start(store.clone());
+    let apps: Vec<AppName> = (0..200).map(|n| mk_app(&format!("app-{n}"))).collect();
+    for app in &apps {
+        first.apply(app, mk_report("u/0", Level::Active, "", None)).await.unwrap();
+    }
+    first.apply(&apps[0], mk_report("u/1", Level::Error, "down", None)).await.unwrap();
+    first.delete(&apps[1], None).await.unwrap();
+    first.drain().await;
+    let second = start(store.clone());
+    *lock(&store.away) = true;
+    store.lose();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    *lock(&store.away) = false;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for (n, app) in apps.iter().enumerate() {
+        let head = store.load(app).await.unwrap().head;
+        let expected = [Level::Error, Level::Unknown].get(n).copied();
+        assert_eq!(head.summary.level, expected.unwrap_or(Level::Waiting), "{app}");
+        assert_eq!(head.losses, u32::from(n != 1));
+    }
+    // What is made after the loss has nothing to doubt.
+    let report = mk_report("u/0", Level::Active, "", None);
+    second.apply(&apps[1], report).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let head = store.load(&apps[1]).await.unwrap().head;
+    assert_eq!((head.summary.level, head.losses), (Level::Active, 1));
+}

@@ -1,0 +1,40 @@
+//! What a store that may have lost writes changes: what was said last is doubted, until it is said
+//! again.
+
+use super::draft::Draft;
+use super::name::UnitName;
+use super::transition::{Cause, StatusEvent, Subject};
+
+/// Drafts that each unit there is becomes uncertain, unless that was done for this loss, here or
+/// elsewhere. Comes first in a draft: who speaks in it spoke after the loss.
+pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
+    if losses <= draft.head.losses {
+        return;
+    }
+    draft.head.losses = losses;
+    let units: Vec<UnitName> = draft.base.units.keys().cloned().collect();
+    if !units.is_empty() {
+        // Also if all of them are uncertain already: once they speak this must not come again.
+        draft.head_changed(false);
+    }
+    for name in units {
+        draft.doubt_unit(&name);
+    }
+}
+
+impl Draft<'_> {
+    fn doubt_unit(&mut self, name: &UnitName) {
+        let doubted = self.unit(name).filter(|unit| unit.uncertain_since.is_none());
+        let Some(mut unit) = doubted.cloned() else {
+            return;
+        };
+        unit.uncertain_since = Some(self.now);
+        let freshness = unit.freshness();
+        self.put_unit(name.clone(), Some(unit));
+        self.log(StatusEvent {
+            subject: Some(Subject::unit(name)),
+            freshness,
+            ..self.event(Cause::Doubted)
+        });
+    }
+}

@@ -1,0 +1,76 @@
+//! What a reader missed while it was away: whatever stands after its cursor in each bucket.
+
+use std::ops::Bound::{Excluded, Included};
+use std::sync::Arc;
+
+use super::cursors::Cursors;
+use super::entry::Entry;
+use super::error::Expired;
+use super::filter::Scope;
+use super::{Hub, LIST_BATCH, State};
+use crate::store::{Bucket, Position};
+
+/// How far a reader has read what it missed: bucket by bucket, so that nothing is kept for it but
+/// this.
+#[derive(Debug)]
+pub(super) struct Missed {
+    read: Cursors,
+    bucket: Option<Bucket>,
+}
+
+impl Missed {
+    pub(super) fn after(cursors: &Cursors) -> Missed {
+        Missed { read: cursors.clone(), bucket: Some(Bucket::default()) }
+    }
+}
+
+impl Hub {
+    /// The next of what a reader missed, `count` at most, perhaps none of this page. `None`: that
+    /// was all.
+    pub(super) fn missed(
+        &self,
+        scope: &Scope,
+        missed: &mut Missed,
+        count: usize,
+    ) -> Result<Option<Vec<Arc<Entry>>>, Expired> {
+        let state = self.locked();
+        while let Some(bucket) = missed.bucket.filter(|b| b.0 < missed.read.buckets()) {
+            // What is forgotten in buckets that were read is the business of who follows.
+            if !missed.read.reach(&state.forgotten, bucket) {
+                return Err(Expired);
+            }
+            let mut page = Vec::new();
+            let last = state.read(scope, bucket, missed.read.of(bucket), count, &mut page);
+            if let Some(last) = last {
+                missed.read.set(bucket, last);
+                return Ok(Some(page));
+            }
+            missed.bucket = bucket.0.checked_add(1).map(Bucket);
+        }
+        Ok(None)
+    }
+}
+
+impl State {
+    /// Adds what is in scope of the next changes of a bucket; the last position looked at.
+    fn read(
+        &self,
+        scope: &Scope,
+        bucket: Bucket,
+        after: Position,
+        count: usize,
+        page: &mut Vec<Arc<Entry>>,
+    ) -> Option<Position> {
+        let end = Included((bucket, Position(u64::MAX)));
+        let rest = self.order.range((Excluded((bucket, after)), end));
+        let mut last = None;
+        for ((_, position), app) in rest.take(LIST_BATCH) {
+            last = Some(*position);
+            page.extend(self.entries.get(app).filter(|_| scope.has(app)).cloned());
+            if page.len() == count {
+                break;
+            }
+        }
+        last
+    }
+}

@@ -1,0 +1,105 @@
+//! Several buckets, several replicas, and a store that may have lost writes.
+
+use super::*;
+
+/// Four buckets; the twin knows nothing yet.
+fn mk_feed() -> Feed {
+    let mut feed = Feed::of(4, Limits::default());
+    for app in ["a", "b", "c", "d", "e"] {
+        feed.set(app, Level::Active);
+    }
+    feed
+}
+
+/// A token of a reader that knows everything.
+fn mk_token(feed: &Feed) -> String {
+    last_token(&taken(&mut feed.watch(&all()))).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_elsewhere_tells_what_stands_after_each_cursor() {
+    let mut feed = mk_feed();
+    let token = mk_token(&feed);
+    feed.set("e", Level::Blocked);
+    feed.set("b", Level::Blocked);
+    feed.delete("c");
+    // In another order than here.
+    for bucket in [3, 1, 0, 2] {
+        feed.twin.deliver(Bucket(bucket), usize::MAX);
+    }
+    let mut resumed = resume(&feed.twin.hub, &all(), &token).unwrap();
+    let mut told: Vec<String> = taken(&mut resumed).iter().map(words).collect();
+    assert_eq!(told.pop().unwrap(), "bookmark:4");
+    told.sort();
+    assert_eq!(told, ["+b@2=blocked", "+e@2=blocked", "-c"]);
+    assert_eq!(Token::decode(&resumed.token().unwrap()).unwrap().cursors, feed.hub.cursors());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_knows_more_is_waited_for() {
+    let mut feed = mk_feed();
+    let token = mk_token(&feed);
+    let mut resumed = resume(&feed.twin.hub, &all(), &token).unwrap();
+    assert_eq!(told(&mut resumed), "");
+    assert_eq!(resumed.token().unwrap(), token);
+    let task = tokio::spawn(async move { words(&resumed.next().await.unwrap()) });
+    seconds(3).await;
+    let began = Instant::now();
+    feed.twin.deliver_all();
+    assert_eq!(task.await.unwrap(), "bookmark:5");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_waited_for_in_vain() {
+    let mut feed = mk_feed();
+    let token = mk_token(&feed);
+    feed.twin.deliver(Bucket(1), usize::MAX);
+    let began = Instant::now();
+    let mut resumed = resume(&feed.twin.hub, &all(), &token).unwrap();
+    assert_eq!(resumed.next().await.unwrap_err(), Expired);
+    assert_eq!(began.elapsed(), Limits::default().catch_up_max);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forgotten_deletion_of_any_bucket_expires() {
+    let mut feed = mk_feed();
+    feed.twin.deliver_all();
+    let token = mk_token(&feed);
+    feed.delete("c");
+    let bucket = feed.bucket(&mk_app("c"));
+    feed.twin.deliver_all();
+    // While it reads what it missed, and before.
+    let mut reading = resume(&feed.twin.hub, &all(), &token).unwrap();
+    feed.forget();
+    feed.twin.deliver(bucket, usize::MAX);
+    assert_eq!(reading.try_next().unwrap_err(), Expired);
+    let refused = resume(&feed.twin.hub, &all(), &token).unwrap_err();
+    assert_eq!(refused, WatchError::Expired(Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watchers_go_on_through_a_loss_and_old_tokens_do_not() {
+    let mut feed = mk_feed();
+    let mut watcher = feed.watch(&all());
+    let before = last_token(&taken(&mut watcher)).unwrap();
+    feed.set("a", Level::Waiting);
+    feed.lose(Bucket(2));
+    assert_eq!(feed.hub.epoch(), Epoch { losses: 1, ..EPOCH });
+    let items = taken(&mut watcher);
+    assert_eq!(words(&items[0]), "+a@2=waiting");
+    seconds(4).await;
+    let after = last_token(&taken(&mut watcher)).unwrap();
+    assert_eq!(Token::decode(&after).unwrap().epoch.losses, 1);
+    assert_eq!(feed.resume(&all(), &before).unwrap_err(), WatchError::OtherEpoch);
+    assert_eq!(told(&mut feed.resume(&all(), &after).unwrap()), "bookmark:5");
+    // The other replica has not heard of the loss yet.
+    let mut early = resume(&feed.twin.hub, &all(), &after).unwrap();
+    assert_eq!(told(&mut early), "");
+    feed.twin.deliver_all();
+    assert_eq!(told(&mut early), "bookmark:5");
+    // Told again, by a store that was cut off, it is no other loss.
+    feed.hub.doubted(Bucket(3), feed.epoch);
+    feed.hub.doubted(Bucket(3), EPOCH);
+    assert_eq!(feed.hub.epoch(), feed.epoch);
+}
