@@ -14,6 +14,7 @@ use crate::config::{Config, StoreChoice};
 use crate::service::ops::{Ops, Readiness};
 use crate::service::{self, Parts, listen};
 use crate::store::embedded::{self, EmbeddedStore};
+use crate::store::redis::{self, RedisStore};
 use crate::store::{MemoryStore, OpenError, Store};
 use crate::telemetry::{FleetCounts, Metrics, Prometheus};
 use crate::watch::{Hub, Limits};
@@ -77,6 +78,11 @@ impl App {
             StoreChoice::Embedded(dir) => {
                 let options = embedded::Options { retention, ..embedded::Options::default() };
                 Arc::new(EmbeddedStore::open(dir, options)?)
+            }
+            StoreChoice::Redis(target, durability) => {
+                let durability = *durability;
+                let options = redis::Options { durability, retention, ..redis::Options::default() };
+                Arc::new(RedisStore::open(target.clone(), options).await?)
             }
         };
         let hub = Hub::new(store.epoch(), store.buckets(), Limits::default());

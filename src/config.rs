@@ -11,6 +11,8 @@ use crate::aggregator;
 use crate::domain::limits::Limits;
 use crate::service;
 use crate::store::Retention;
+use crate::store::redis::durability::Durability;
+use crate::store::redis::link::{Target, TargetError, TlsFiles};
 
 /// Flags of `bellwether serve`, each also a variable and a key of the file.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -21,9 +23,24 @@ pub struct Flags {
     /// Address for /metrics, /livez and /readyz; port 0 picks a free one
     #[arg(long, env = "BELLWETHER_OPS_LISTEN", value_name = "ADDRESS")]
     pub ops_listen: Option<SocketAddr>,
-    /// Where to remember: embedded or memory
+    /// Where to remember: embedded, memory, or the URL of a Redis or Valkey: redis://HOST:PORT,
+    /// redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT, with
+    /// rediss for TLS
     #[arg(long, env = "BELLWETHER_STORE", value_name = "STORE")]
     pub store: Option<String>,
+    /// Whom the TLS connection to Redis trusts, in PEM; without it whom the system trusts
+    #[arg(long, env = "BELLWETHER_STORE_CA", value_name = "FILE")]
+    pub store_ca: Option<PathBuf>,
+    /// Certificate to show to Redis, in PEM
+    #[arg(long, env = "BELLWETHER_STORE_CERTIFICATE", value_name = "FILE")]
+    pub store_certificate: Option<PathBuf>,
+    /// Key of that certificate, in PEM
+    #[arg(long, env = "BELLWETHER_STORE_KEY", value_name = "FILE")]
+    pub store_key: Option<PathBuf>,
+    /// When a commit to Redis counts: acknowledged, replicated:N (N replicas have it), synced:N
+    /// (the disks of the master and of N replicas have it)
+    #[arg(long, env = "BELLWETHER_DURABILITY", value_name = "LEVEL")]
+    pub durability: Option<String>,
     /// Remember in memory only: the same as --store memory
     #[arg(long, env = "BELLWETHER_EPHEMERAL")]
     pub ephemeral: bool,
@@ -45,6 +62,10 @@ struct File {
     grpc_listen: Option<SocketAddr>,
     ops_listen: Option<SocketAddr>,
     store: Option<String>,
+    store_ca: Option<PathBuf>,
+    store_certificate: Option<PathBuf>,
+    store_key: Option<PathBuf>,
+    durability: Option<String>,
     data_dir: Option<PathBuf>,
     ephemeral: bool,
     insecure: bool,
@@ -85,6 +106,8 @@ pub enum StoreChoice {
     Embedded(PathBuf),
     /// In memory, until the process ends.
     Memory,
+    /// In a Redis or Valkey, together with other replicas.
+    Redis(Target, Durability),
 }
 
 /// Everything the server is told, checked.
@@ -126,8 +149,20 @@ pub enum Error {
         source: Box<toml::de::Error>,
     },
     /// A store that is not known.
-    #[error("store {given:?} is not known; give embedded or memory")]
+    #[error("store {given:?} is not known; give embedded or memory, or the URL of a Redis")]
     UnknownStore {
+        /// What was given.
+        given: String,
+    },
+    /// A URL of a store that says nowhere to go.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A level of durability that is not known.
+    #[error(
+        "durability {given:?} is not known; give acknowledged, replicated:N or synced:N, \
+         with N the number of replicas"
+    )]
+    UnknownDurability {
         /// What was given.
         given: String,
     },
@@ -181,7 +216,18 @@ impl Config {
         let config = Config {
             grpc_listen,
             ops_listen,
-            store: choose_store(flags.store.or(file.store), ephemeral, data_dir)?,
+            store: match flags.store.or(file.store) {
+                Some(url) if !ephemeral && url.contains("://") => {
+                    let tls = TlsFiles {
+                        ca: flags.store_ca.or(file.store_ca),
+                        certificate: flags.store_certificate.or(file.store_certificate),
+                        key: flags.store_key.or(file.store_key),
+                    };
+                    let durability = flags.durability.or(file.durability);
+                    StoreChoice::Redis(Target::parse(&url, tls)?, read_durability(durability)?)
+                }
+                given => choose_store(given, ephemeral, data_dir)?,
+            },
             // Within the 30 s that Kubernetes and systemd give before they kill.
             drain_deadline: Duration::from_secs(file.drain_deadline_seconds.unwrap_or(10)),
             aggregator: file.limits.aggregator(),
@@ -223,6 +269,23 @@ impl Config {
             Some((limit, _)) => Err(Error::ZeroLimit { limit }),
             None => Ok(()),
         }
+    }
+}
+
+/// Longer than a replica takes that is well, shorter than callers wait.
+const DURABILITY_PATIENCE: Duration = Duration::from_secs(1);
+
+fn read_durability(given: Option<String>) -> Result<Durability, Error> {
+    let Some(given) = given else {
+        return Ok(Durability::Acknowledged);
+    };
+    let (level, count) = given.split_once(':').unwrap_or((given.as_str(), ""));
+    let patience = DURABILITY_PATIENCE;
+    match (level, count.parse()) {
+        ("acknowledged", _) if count.is_empty() => Ok(Durability::Acknowledged),
+        ("replicated", Ok(replicas)) => Ok(Durability::Replicated { replicas, patience }),
+        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience }),
+        _ => Err(Error::UnknownDurability { given }),
     }
 }
 
@@ -328,9 +391,18 @@ mod tests {
     fn what_does_not_do_is_said() {
         let store = |store: &str| Flags { store: Some(store.into()), ..Flags::default() };
         let open = Flags { grpc_listen: Some(([0, 0, 0, 0], 50051).into()), ..Flags::default() };
+        let durable = |level: &str| Flags {
+            store: Some("redis://127.0.0.1:6379".into()),
+            durability: Some(level.into()),
+            ..Flags::default()
+        };
+        assert!(load(durable("synced:1")).is_ok());
         let both = Flags { ephemeral: true, ..store("embedded") };
         let cases = [
             (store("etcd"), "give embedded or memory"),
+            (store("mysql://127.0.0.1"), "starts with"),
+            (durable("replicated"), "replicated:N"),
+            (durable("synced:some"), "replicated:N"),
             (open.clone(), "say --insecure"),
             (both, "leave one of them out"),
             (file("grpc_port = 5"), "unknown field `grpc_port`"),

@@ -115,6 +115,7 @@ fn welcome(addresses: &Addresses, store: &StoreChoice) -> String {
     let kept = match store {
         StoreChoice::Memory => "in memory, until it ends".to_string(),
         StoreChoice::Embedded(dir) => format!("in {}", dir.display()),
+        StoreChoice::Redis(target, _) => format!("in {target}"),
     };
     let server = match grpc.port() {
         50051 => String::new(),

@@ -28,7 +28,7 @@ async fn every_acknowledged_status_survives_kill_9() {
             .map(|w| {
                 let url = server.url();
                 let acknowledged = acknowledged.clone();
-                tokio::spawn(async move { write_until_killed(url, w, &acknowledged).await })
+                tokio::spawn(write_until_killed(url, w, acknowledged))
             })
             .collect();
         // The moment of the kill differs between rounds, in the middle of the load.
@@ -50,10 +50,10 @@ async fn every_acknowledged_status_survives_kill_9() {
 }
 
 /// Counts up in the status of its own unit, and notes each number that was acknowledged.
-async fn write_until_killed(
+pub async fn write_until_killed(
     url: String,
     writer: usize,
-    acknowledged: &Mutex<BTreeMap<String, u64>>,
+    acknowledged: Arc<Mutex<BTreeMap<String, u64>>>,
 ) {
     use v1::report_service_client::ReportServiceClient;
     let mut reports = ReportServiceClient::connect(url).await.unwrap();
@@ -71,7 +71,7 @@ async fn write_until_killed(
 }
 
 /// Every unit says at least what was acknowledged; at most one report more, that was on its way.
-async fn check(server: &Server, acknowledged: &Mutex<BTreeMap<String, u64>>) {
+pub async fn check(server: &Server, acknowledged: &Mutex<BTreeMap<String, u64>>) {
     let mut applications = server.applications().await;
     let expected = acknowledged.lock().unwrap().clone();
     for (unit, acknowledged) in expected {

@@ -1,5 +1,6 @@
 //! The real binary over real sockets: one test binary, a file a subject.
 
+mod redis;
 mod server;
 
 mod bad_input;
@@ -8,6 +9,7 @@ mod durability;
 mod health;
 mod interop;
 mod ops;
+mod replicas;
 mod report;
 mod vectors;
 mod watch;

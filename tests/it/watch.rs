@@ -23,7 +23,7 @@ async fn next(stream: &mut Stream) -> v1::WatchApplicationsResponse {
 
 /// A copy of what is watched, as a client keeps it.
 #[derive(Default)]
-struct Copy(BTreeMap<(String, String), (u64, i32)>);
+pub struct Copy(pub BTreeMap<(String, String), (u64, i32)>);
 
 impl Copy {
     fn apply(&mut self, event: &Event) {
@@ -56,7 +56,7 @@ impl Copy {
     }
 
     /// Reads up to the next bookmark, which must prove the copy.
-    async fn read_to_bookmark(&mut self, stream: &mut Stream) -> String {
+    pub async fn read_to_bookmark(&mut self, stream: &mut Stream) -> String {
         loop {
             let response = next(stream).await;
             let event = response.event.unwrap();

@@ -1,0 +1,114 @@
+//! A real `redis-server` of our own, on a free port, ended when dropped.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use crate::server::DEADLINE;
+
+/// A running Redis.
+pub struct Redis {
+    child: Child,
+    port: u16,
+    directory: tempfile::TempDir,
+    arguments: Vec<String>,
+}
+
+impl Redis {
+    /// `None`, said loudly, where there is no redis-server; in CI that is a failure.
+    pub fn start(arguments: &[&str]) -> Option<Redis> {
+        let found = Command::new("redis-server").arg("--version").output().is_ok();
+        assert!(
+            found || std::env::var_os("CI").is_none(),
+            "redis-server is missing, and in CI nothing is skipped"
+        );
+        if !found {
+            eprintln!("SKIPPED: redis-server is missing; run tools/install");
+            return None;
+        }
+        let start = Instant::now();
+        loop {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let directory = tempfile::tempdir().unwrap();
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            let child = spawn(port, directory.path(), &arguments);
+            let mut redis = Redis { child, port, directory, arguments };
+            if redis.answers() {
+                return Some(redis);
+            }
+            // Somebody else took the port meanwhile.
+            assert!(start.elapsed() < DEADLINE, "redis-server does not start");
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// `kill -9`: without persistence everything in it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again where it was.
+    pub fn restart(&mut self) {
+        let start = Instant::now();
+        loop {
+            self.child = spawn(self.port, self.directory.path(), &self.arguments);
+            if self.answers() {
+                return;
+            }
+            assert!(start.elapsed() < DEADLINE, "redis-server does not start again");
+        }
+    }
+
+    /// Sends a signal: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
+    }
+
+    /// What `redis-cli` says.
+    pub fn cli(&self, arguments: &[&str]) -> String {
+        let port = self.port.to_string();
+        let mut command = Command::new("redis-cli");
+        let output = command.args(["-p", &port]).args(arguments).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_string()
+    }
+
+    /// Whether it is up; false if it ended instead.
+    fn answers(&mut self) -> bool {
+        let start = Instant::now();
+        loop {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() && self.cli(&["ping"]) == "PONG"
+            {
+                return true;
+            }
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(start.elapsed() < DEADLINE, "redis-server does not answer");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(port: u16, directory: &std::path::Path, arguments: &[String]) -> Child {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .arg("--dir")
+        .arg(directory)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
