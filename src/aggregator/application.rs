@@ -16,7 +16,7 @@ use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
-use crate::store::CommitError;
+use crate::store::{CommitError, ReadError};
 use crate::telemetry::{CommitResult, ReportResult};
 
 use super::arrivals::Arrivals;
@@ -121,6 +121,8 @@ pub(super) struct Application {
     behind: bool,
     /// When the state was last read from the store.
     read_at: Timestamp,
+    /// Up to where deadlines were given a grace.
+    graced: Timestamp,
     /// How long to let the store be after it failed us, before time alone asks it again.
     pause: Duration,
 }
@@ -142,6 +144,7 @@ impl Application {
             shared,
             behind: false,
             read_at: Timestamp::default(),
+            graced: Timestamp::default(),
             pause: Duration::ZERO,
         };
         (task, handle)
@@ -203,9 +206,15 @@ impl Application {
         // Before reading, so that what is committed meanwhile is not missed.
         self.behind = true;
         self.shared.arrivals.forget_gap();
-        let records = self.inner.store.load(&self.name).await?;
+        let records = self.inner.store.load(&self.name).await.inspect_err(|error| {
+            if matches!(error, ReadError::Unavailable { .. }) {
+                self.inner.outage.begun(now);
+            }
+        })?;
+        self.inner.outage.over(self.inner.store.now());
         let mut state = AppState::load(self.name.clone(), records);
-        state.grant_grace(self.inner.started);
+        self.graced = self.inner.outage.judging_since();
+        state.grant_grace(self.graced);
         state.allow_for_repeats();
         (self.behind, self.read_at) = (false, now);
         let revision = state.head().revision;
@@ -219,6 +228,15 @@ impl Application {
         self.catch_up();
         if self.behind && self.load().await.is_err() {
             self.pause = STORE_PAUSE;
+        }
+    }
+
+    /// What was due while the store was away could not be met.
+    fn grant_grace(&mut self) {
+        let since = self.inner.outage.judging_since();
+        if self.graced < since {
+            self.graced = since;
+            self.shared.state_mut().grant_grace(since);
         }
     }
 
@@ -309,6 +327,7 @@ impl Application {
                 self.pause = Duration::ZERO;
                 self.catch_up();
             }
+            self.grant_grace();
             let now = self.inner.store.now();
             let (transition, outcomes) = decide(&self.shared.state(), &self.inner, now);
             let Some(transition) = transition.map(Arc::new) else {
@@ -327,6 +346,9 @@ impl Application {
                         continue;
                     }
                     Err(error) => {
+                        if matches!(error, CommitError::Unavailable { .. }) {
+                            self.inner.outage.begun(now);
+                        }
                         self.behind = true;
                         self.pause = STORE_PAUSE;
                         return Err(Error::of_commit(error, attempts));

@@ -29,6 +29,7 @@ mod application;
 mod arrivals;
 mod doubts;
 pub mod error;
+mod outage;
 mod schedule;
 mod sweep;
 
@@ -36,6 +37,7 @@ pub use error::Error;
 
 use application::{Application, Ask, Handle, Work};
 use arrivals::Tap;
+use outage::Outage;
 use schedule::Schedule;
 
 /// Bounds and times of the aggregator.
@@ -87,15 +89,14 @@ pub(crate) struct Inner {
     schedule: Schedule,
     draining: CancellationToken,
     tasks: TaskTracker,
-    /// When this process began to judge: what was due before is given a grace.
-    started: Timestamp,
+    outage: Outage,
 }
 
 impl Aggregator {
     /// Starts over a store. Must be called within a runtime.
     pub fn start(store: Arc<dyn Store>, options: Options, metrics: Metrics) -> Aggregator {
         let inner = Arc::new(Inner {
-            started: store.now(),
+            outage: Outage::starting(store.now()),
             store,
             options,
             metrics,
@@ -107,6 +108,7 @@ impl Aggregator {
         inner.store.follow(Arc::new(Tap::new(&inner)));
         inner.tasks.spawn(sweep::run(inner.clone()));
         inner.tasks.spawn(doubts::run(inner.clone()));
+        inner.tasks.spawn(outage::run(inner.clone()));
         Aggregator { inner }
     }
 
@@ -136,6 +138,11 @@ impl Aggregator {
             true => Ok(read(&state)),
             false => Err(Error::Rejected(Rejected::ApplicationNotFound)),
         }
+    }
+
+    /// Since when the store is away, if it is: what is read now is as of then.
+    pub fn away_since(&self) -> Option<Timestamp> {
+        self.inner.outage.away_since()
     }
 
     /// Refuses new commands, lets those that were taken finish, and stops.

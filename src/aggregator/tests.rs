@@ -291,7 +291,10 @@ impl Store for Troubled {
         self.inner.events(app, before, count_max).await
     }
     fn health(&self) -> Result<(), String> {
-        Ok(())
+        match *lock(&self.away) {
+            true => Err("away".into()),
+            false => Ok(()),
+        }
     }
     async fn close(&self) {}
 }
@@ -300,6 +303,24 @@ fn mk_troubled(conflicts: usize) -> Arc<Troubled> {
     let store = Troubled::over(MemoryStore::new(Retention::default()));
     *lock(&store.conflicts) = conflicts;
     store
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_expires_because_the_store_was_away() {
+    let store = mk_troubled(0);
+    let aggregator = start(store.clone());
+    let app = mk_app("web");
+    let report = mk_report("web/0", Level::Active, "up", Some(30));
+    aggregator.apply(&app, report).await.unwrap();
+    *lock(&store.away) = true;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(aggregator.away_since().is_some());
+    let back = tokio::time::Instant::now();
+    *lock(&store.away) = false;
+    let stale = aggregator.read(&app, Revision(2), |s| s.head().summary.totals.stale_units);
+    assert_eq!(stale.await.unwrap(), 1);
+    assert!(Duration::from_secs(30) <= back.elapsed(), "it was given one ttl to be repeated");
+    assert!(aggregator.away_since().is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,6 +21,9 @@ use crate::service::watch::{WatchStream, Watches};
 use crate::store::Store;
 use crate::watch::Hub;
 
+/// Metadata of an answer that was read while the store is away: since when, as RFC 3339.
+const AS_OF: &str = "bellwether-as-of";
+
 /// Serves applications.
 pub struct Applications {
     aggregator: Aggregator,
@@ -59,6 +62,18 @@ impl Applications {
         result.map_err(|e| Problem::of(app, e))
     }
 
+    /// An answer to a read. While the store is away it says as of when it is, in the metadata.
+    fn as_of<T>(&self, message: T) -> Response<T> {
+        let mut response = Response::new(message);
+        if let Some(since) = self.aggregator.away_since() {
+            let since = convert::timestamp(since).to_string();
+            if let Ok(since) = since.parse() {
+                response.metadata_mut().insert(AS_OF, since);
+            }
+        }
+        response
+    }
+
     async fn apply(
         &self,
         app: &AppName,
@@ -86,7 +101,7 @@ impl ApplicationService for Applications {
             self.hub.wait_for(&app, Revision(wire.min_revision)).await;
         }
         let entry = self.hub.get(&app).ok_or_else(|| Problem::application_not_found(&app))?;
-        Ok(Response::new(v1::GetApplicationResponse {
+        Ok(self.as_of(v1::GetApplicationResponse {
             application: Some(convert::application(&app, &entry.head)),
         }))
     }
@@ -110,7 +125,7 @@ impl ApplicationService for Applications {
         let more = page.0 < found.len();
         found.truncate(page.0);
         let last = found.last().map(|entry| &entry.app).filter(|_| more);
-        Ok(Response::new(v1::ListApplicationsResponse {
+        Ok(self.as_of(v1::ListApplicationsResponse {
             next_page_token: token.write(last),
             applications: found
                 .iter()
@@ -130,7 +145,7 @@ impl ApplicationService for Applications {
         let page = Page::from_wire(wire.page_size)?;
         let explain = |state: &AppState| explain(state, page.0);
         let answer = self.read(&app, wire.min_revision, explain).await?;
-        Ok(Response::new(answer))
+        Ok(self.as_of(answer))
     }
 
     async fn list_statuses(
@@ -147,7 +162,7 @@ impl ApplicationService for Applications {
         let after: Option<StatusKey> = token.read(&wire.page_token)?;
         let list = |state: &AppState| statuses(state, &unit, after.as_ref(), page.0);
         let (statuses, next) = self.read(&app, wire.min_revision, list).await?;
-        Ok(Response::new(v1::ListStatusesResponse {
+        Ok(self.as_of(v1::ListStatusesResponse {
             statuses,
             next_page_token: token.write(next.as_ref()),
         }))
@@ -166,10 +181,7 @@ impl ApplicationService for Applications {
         let after: Option<UnitName> = token.read(&wire.page_token)?;
         let list = |state: &AppState| units(state, after.as_ref(), page.0);
         let (units, next) = self.read(&app, wire.min_revision, list).await?;
-        Ok(Response::new(v1::ListUnitsResponse {
-            units,
-            next_page_token: token.write(next.as_ref()),
-        }))
+        Ok(self.as_of(v1::ListUnitsResponse { units, next_page_token: token.write(next.as_ref()) }))
     }
 
     async fn watch_applications(

@@ -137,6 +137,8 @@ async fn while_redis_is_away_reads_go_on_and_reports_are_refused() {
     .await;
     assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
     assert_eq!(application(&server, "web", 0).await, before);
+    let read = server.applications().await.get_application(get("web")).await.unwrap();
+    assert!(read.metadata().contains_key("bellwether-as-of"), "{:?}", read.metadata());
     redis.restart();
     eventually("reports are taken again", async || {
         reports.report_status(mk_report("web", "web/0", Level::Error, "down")).await.ok()

@@ -12,7 +12,7 @@ pub use configure::config_patch;
 pub use fields::{Fields, levels};
 pub use filter::filter;
 pub use output::{
-    application, config, contribution, event, override_contribution, record, rule, unit,
+    application, config, contribution, event, override_contribution, record, rule, timestamp, unit,
 };
 pub use page::{Page, PageToken};
 pub use report::{application_status, claim, clear, replace, report};
