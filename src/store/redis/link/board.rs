@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
 use super::error::LinkError;
-use super::link::Link;
 use super::master::Master;
+use super::single::Link;
 use super::slot::SLOTS;
 
 /// The routes of now. Nothing is awaited while it is locked.

@@ -13,7 +13,7 @@ use super::backoff::Backoff;
 use super::board::{Board, Route};
 use super::dial::{Dialer, Login};
 use super::error::{LinkError, of_reply};
-use super::link::Link;
+use super::single::Link;
 use super::supervisor::{self, Source};
 use super::target::Address;
 

@@ -6,15 +6,16 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 
 use super::error::LinkError;
-use super::link::Link;
 use super::master::Master;
+use super::single::Link;
 
 /// A connection of its own to a master, for reads that block: on the shared one they would hold up
 /// everybody. It has no response time-out. Dropping it ends what waits on it.
 pub struct Dedicated {
     /// The connection. [`query`](Dedicated::query) is the way to use it that notices a dead peer.
     pub connection: MultiplexedConnection,
-    /// Where it leads, with the number of the connection of [`Links`](super::Links) that vouches for it.
+    /// Where it leads, with the number of the connection of [`Links`](super::Links) that vouches
+    /// for it.
     pub master: Master,
     link: Arc<Link>,
 }

@@ -88,9 +88,13 @@ impl Dialer {
             self.options.response_timeout,
             Identity::ask(&mut connection, address),
         );
-        let identity = asked
-            .await
-            .map_err(|_| LinkError::away(format!("no answer from {address} in time")))??;
+        let identity = match asked.await {
+            Ok(Ok(identity)) => identity,
+            Ok(Err(LinkError::Ambiguous { .. })) | Err(_) => {
+                return Err(LinkError::away(format!("no answer from {address} in time")));
+            }
+            Ok(Err(error)) => return Err(error),
+        };
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let master = identity.into_master(address, &self.target.topology, number)?;
         Ok((connection, master))

@@ -1,6 +1,7 @@
 //! How a link can fail, and what the crate's errors mean for who waits.
 
 use std::error::Error as _;
+use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError, Value};
 
@@ -103,7 +104,9 @@ pub(super) fn of_reply(address: &str, code: &str, said: &str) -> LinkError {
 
 /// What TLS has against the connection, which only a person can change.
 fn tls_reason(error: &RedisError) -> Option<String> {
-    let io: &std::io::Error = error.source()?.downcast_ref()?;
+    // The crate shows the shared pointer to the cause as the cause.
+    let cause: &Arc<dyn std::error::Error + Send + Sync> = error.source()?.downcast_ref()?;
+    let io: &std::io::Error = cause.downcast_ref()?;
     let tls: &rustls::Error = io.get_ref()?.downcast_ref()?;
     Some(match tls {
         rustls::Error::InvalidCertificate(_) => {

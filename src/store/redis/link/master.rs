@@ -16,6 +16,8 @@ pub struct Master {
     /// Of the process: another one after a restart.
     pub run_id: String,
     /// The replication history: another one after a failover, and after a restart without data.
+    /// Under the same `connection` it changes without loss: a master gives its history another name
+    /// when its first replica comes, and an hour after the last one left.
     pub replid: String,
     /// How much of that history there was, in bytes.
     pub replication_offset: u64,
@@ -41,7 +43,8 @@ impl Identity {
         Identity::ask_for(connection, address, &["server", "replication", "persistence"]).await
     }
 
-    /// Asks what may change while the connection lives.
+    /// Asks what may change while the connection lives. `Ambiguous` when there is no answer in
+    /// time.
     pub(super) async fn ask_again(
         connection: &mut MultiplexedConnection,
         address: &Address,
@@ -60,7 +63,10 @@ impl Identity {
             pipeline.cmd("INFO").arg(section);
         }
         let replies = connection.send_packed_commands(&pipeline, 0, sections.len()).await;
-        let replies = replies.map_err(|error| LinkError::of_connecting(&address, &error))?;
+        let replies = replies.map_err(|error| match error.is_timeout() {
+            true => LinkError::ambiguous(&address, &error),
+            false => LinkError::of_connecting(&address, &error),
+        })?;
         let mut fields = BTreeMap::new();
         for reply in replies {
             if let Value::ServerError(error) = &reply {
@@ -120,6 +126,12 @@ impl Identity {
     /// See [`Master::replid`].
     pub(super) fn replid(&self) -> &str {
         self.field("master_replid")
+    }
+
+    /// Whether this history goes on from no other one: then a new name is all that is new.
+    pub(super) fn has_no_predecessor(&self) -> bool {
+        let before = self.field("master_replid2");
+        !before.is_empty() && before.bytes().all(|byte| byte == b'0')
     }
 
     fn check_mode(&self, address: &Address, topology: &Topology) -> Result<(), LinkError> {

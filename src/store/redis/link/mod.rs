@@ -25,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 use board::{Board, Route};
 use cluster::Topology as Cluster;
 use dial::Dialer;
-use link::Link;
 use sentinel::Sentinels;
+use single::Link;
 use supervisor::Source;
 use target::Topology;
 
@@ -42,11 +42,10 @@ mod cluster;
 mod dedicated;
 mod dial;
 mod error;
-#[allow(clippy::module_inception)]
-mod link;
 mod master;
 mod options;
 mod sentinel;
+mod single;
 mod slot;
 mod supervisor;
 mod target;
@@ -159,8 +158,8 @@ impl Links {
             None => Ok(()),
             Some(error @ LinkError::Refused { .. }) => Err(error),
             Some(error) => Err(LinkError::away(format!(
-                "{shown} was not reached within {} s: {}; check that it runs, host and port, and \
-                 that the network lets us through",
+                "{shown} was not reached within {} s: {}; check that it runs, host and port, \
+                 whether it speaks TLS there, and that the network lets us through",
                 deadline.as_secs_f32(),
                 error.reason()
             ))),

@@ -48,8 +48,8 @@ impl Sentinels {
         Ok(candidates)
     }
 
-    /// Returns when the Sentinels name another master, which is one and can be reached, although the
-    /// old one may be reached too.
+    /// Returns when the Sentinels name another master, which is one and can be reached, although
+    /// the old one may be reached too.
     pub(super) async fn moved(&mut self, dialer: &Dialer, from: &Address) -> String {
         loop {
             tokio::time::sleep(dialer.options.ping_interval).await;

@@ -15,9 +15,9 @@ use tracing::{debug, info, warn};
 use super::backoff::Backoff;
 use super::dial::Dialer;
 use super::error::LinkError;
-use super::link::{Event, Link, Live, Phase};
 use super::master::Identity;
 use super::sentinel::Sentinels;
+use super::single::{Event, Link, Live, Phase};
 use super::target::Address;
 
 /// Where a link finds its master.
@@ -49,7 +49,7 @@ impl Source {
 pub(super) fn spawn(link: Arc<Link>, source: Source) {
     tokio::spawn(async move {
         link.ended.run_until_cancelled(supervise(&link, source)).await;
-        link.lose("this server is shutting down".to_string());
+        link.lose("the connection has been closed, as it is no longer used".to_string());
     });
 }
 
@@ -128,16 +128,16 @@ async fn keep(
 ) -> String {
     link.publish(live.clone());
     tokio::select! {
-        reason = observe(link, &live, events) => reason,
+        reason = observe(link, live.clone(), events) => reason,
         reason = source.moved(&link.dialer, &live.address) => reason,
     }
 }
 
 /// Asks whether the master is there and still is one: regularly, and at once when a pipeline was
 /// not answered.
-async fn observe(link: &Link, live: &Live, mut events: mpsc::Receiver<Event>) -> String {
+async fn observe(link: &Link, mut live: Arc<Live>, mut events: mpsc::Receiver<Event>) -> String {
     let options = &link.dialer.options;
-    let address = &live.address;
+    let address = &live.address.clone();
     let mut ticks = interval(options.ping_interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut timeouts = 0;
@@ -155,11 +155,16 @@ async fn observe(link: &Link, live: &Live, mut events: mpsc::Receiver<Event>) ->
             Some(Event::Leave(code)) => return format!("{address} says {code}"),
             Some(Event::Unanswered) | None => (),
         }
-        match ask(live).await {
-            Ok(()) if timeouts == 0 => (),
-            Ok(()) => {
+        match ask(&live).await {
+            Ok(identity) => {
+                if identity.replid() != live.master.replid {
+                    live = Arc::new(live.renamed(identity.replid()));
+                    link.publish(live.clone());
+                }
+                if timeouts > 0 {
+                    link.enter(Phase::Ready);
+                }
                 timeouts = 0;
-                link.enter(Phase::Ready);
             }
             Err(Fault::Silent) if timeouts + 1 < options.timeouts_max => {
                 timeouts += 1;
@@ -180,7 +185,7 @@ enum Fault {
     Lost(String),
 }
 
-async fn ask(live: &Live) -> Result<(), Fault> {
+async fn ask(live: &Live) -> Result<Identity, Fault> {
     let address = &live.address;
     let mut connection = live.connection.clone();
     match Identity::ask_again(&mut connection, address).await {
@@ -188,11 +193,13 @@ async fn ask(live: &Live) -> Result<(), Fault> {
             Err(Fault::Lost(format!("{address} is a replica now")))
         }
         // It has been a replica in between: what it lost must be looked for.
-        Ok(identity) if identity.replid() != live.master.replid => {
+        Ok(identity)
+            if identity.replid() != live.master.replid && !identity.has_no_predecessor() =>
+        {
             Err(Fault::Lost(format!("{address} began another replication history")))
         }
-        Ok(_) => Ok(()),
-        Err(LinkError::Away { reason }) if reason.ends_with("in time") => Err(Fault::Silent),
+        Ok(identity) => Ok(identity),
+        Err(LinkError::Ambiguous { .. }) => Err(Fault::Silent),
         Err(error) => Err(Fault::Lost(error.reason().to_string())),
     }
 }

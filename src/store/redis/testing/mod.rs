@@ -25,7 +25,7 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until `condition` holds; panics with `what` when [`DEADLINE`] has passed.
-pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let waited = tokio::time::timeout(DEADLINE, async {
         while !condition().await {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -34,13 +34,13 @@ pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnM
     assert!(waited.await.is_ok(), "waited {DEADLINE:?} until {what}");
 }
 
-/// Whether `redis-server` is there; if not, says that the test is skipped, and with `CI` panics.
-pub fn available() -> bool {
-    let version = std::process::Command::new("redis-server").arg("--version").output();
+/// Whether a program is there; if not, says that the test is skipped, and with `CI` panics.
+pub fn available(program: &str, version: &str) -> bool {
+    let version = std::process::Command::new(program).arg(version).output();
     if version.is_ok_and(|output| output.status.success()) {
         return true;
     }
-    assert!(std::env::var_os("CI").is_none(), "redis-server is missing; run tools/install");
-    eprintln!("!!! SKIPPED: redis-server is missing; run tools/install");
+    assert!(std::env::var_os("CI").is_none(), "{program} is missing; run tools/install");
+    eprintln!("!!! SKIPPED: {program} is missing; run tools/install");
     false
 }

@@ -38,7 +38,7 @@ impl RedisServer {
 
     /// Starts a server whose arguments depend on its directory.
     pub async fn start_in(arguments: impl Fn(&Path) -> Vec<String>) -> Option<RedisServer> {
-        if !available() {
+        if !available("redis-server", "--version") {
             return None;
         }
         for _ in 0..PORT_ATTEMPTS {

@@ -63,7 +63,7 @@ pub struct TlsServer {
 impl TlsServer {
     /// Starts a server with new certificates.
     pub async fn start() -> Option<TlsServer> {
-        if !super::available() {
+        if !super::available("openssl", "version") {
             return None;
         }
         let certificates = Certificates::make();

@@ -224,6 +224,13 @@ impl Since {
 }
 
 impl Live {
+    /// The same connection to a master whose history has another name now.
+    pub(super) fn renamed(&self, replid: &str) -> Live {
+        let (connection, address) = (self.connection.clone(), self.address.clone());
+        let master = Master { replid: replid.to_string(), ..self.master.clone() };
+        Live { connection, address, master, events: self.events.clone() }
+    }
+
     /// The two ends of the events of a connection.
     pub(super) fn events() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
         mpsc::channel(EVENTS_MAX)
