@@ -9,6 +9,7 @@ use crate::store::{Change, Position};
 use super::testing::{Cluster, DEADLINE, RedisServer, Sentinels, until};
 use super::*;
 
+mod durability;
 mod epoch;
 mod open;
 mod replicas;
@@ -40,7 +41,6 @@ async fn conforms_on(url: &str) {
         let prefix = format!("part{n}");
         let options = Options { retention, prefix, buckets: 1, ..Options::default() };
         let handle = tokio::runtime::Handle::current();
-        eprintln!("DEBUG part {n}");
         let opened = tokio::task::block_in_place(|| handle.block_on(try_open(url, options)));
         Arc::new(opened.unwrap()) as Arc<dyn Store>
     })
