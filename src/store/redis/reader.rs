@@ -250,6 +250,7 @@ impl Session<'_> {
                 continue;
             }
             if repairs.batches.is_empty() {
+                self.believe(found.losses).await?;
                 self.shared.view.replace(bucket, found);
                 return Ok(());
             }
@@ -259,6 +260,17 @@ impl Session<'_> {
             }
         }
         Err(unavailable("a bucket that lost writes is written to all the time"))
+    }
+
+    /// Takes over an epoch that somebody else has counted, before anybody is told of it.
+    async fn believe(&mut self, losses: u32) -> Result<(), OpenError> {
+        let view = &self.shared.view;
+        if view.epoch().losses < losses {
+            self.check_meta().await?;
+            // On a Cluster the master that counts may have lost the count itself.
+            view.move_epoch(Epoch { losses, ..view.epoch() });
+        }
+        Ok(())
     }
 
     async fn read_bucket(&mut self, bucket: Bucket) -> Result<BucketView, OpenError> {
