@@ -219,6 +219,13 @@ pub(super) fn read_logged(
     })))
 }
 
+/// The id of an entry of a log, and the position of the change, if it is one.
+pub(super) fn read_place(entry: &Value) -> Option<(EntryId, Option<Position>)> {
+    let (id, fields) = read_entry(entry)?;
+    let position = field(&fields, b"p").and_then(|p| std::str::from_utf8(p).ok()?.parse().ok());
+    Some((id, position.map(Position)))
+}
+
 type Fields<'a> = Vec<(&'a Value, &'a Value)>;
 
 /// The id of an entry of a stream, and its fields.

@@ -9,13 +9,13 @@ use redis::{Cmd, Pipeline, Value, cmd};
 use tokio::time::Instant;
 
 use crate::domain::revision::Revision;
-use crate::store::{Bucket, Epoch, OpenError};
+use crate::store::{Bucket, Epoch, OpenError, Position};
 
 use super::batch::{self, Mark};
 use super::key::{Key, Tag};
 use super::link::Dedicated;
 use super::read::{self, Logged};
-use super::view::{BucketView, EntryId, Gap};
+use super::view::{BucketView, Gap};
 use super::{Shared, meta, repair, reply, script};
 
 /// How long Redis keeps a question for more. An answer that takes much longer never comes.
@@ -202,37 +202,44 @@ impl Session<'_> {
         let mut pipeline = redis::pipe();
         for &bucket in buckets {
             let (cursor, ..) = shared.view.cursor(bucket);
-            let log = shared.keys.name(Key::Log(bucket));
-            pipeline.cmd("XRANGE").arg(log).arg(cursor.to_string()).arg(cursor.to_string());
+            let log = pipeline.cmd("XRANGE").arg(shared.keys.name(Key::Log(bucket)));
+            log.arg(cursor.to_string()).arg("+").arg("COUNT").arg(1);
             let state = shared.keys.name(Key::State(bucket));
             pipeline.cmd("HMGET").arg(state).arg("last").arg("losses");
         }
         let values = self.ask(&pipeline).await?;
         let (pairs, _) = values.as_chunks::<2>();
-        for (&bucket, [entry, state]) in buckets.iter().zip(pairs) {
-            let (cursor, position, losses) = shared.view.cursor(bucket);
-            let state: Vec<u64> = reply::items(state)
-                .iter()
-                .map(|value| reply::number(value).unwrap_or_default())
-                .collect();
-            let is_there = cursor != EntryId::default() && !reply::items(entry).is_empty();
-            let goes_on = state.first().is_some_and(|last| position.0 <= *last)
+        for (&bucket, [log, state]) in buckets.iter().zip(pairs) {
+            let (cursor, last, losses) = shared.view.cursor(bucket);
+            let state = reply::items(state).iter();
+            let state: Vec<u64> =
+                state.map(|value| reply::number(value).unwrap_or_default()).collect();
+            let goes_on = state.first().is_some_and(|found| last.0 <= *found)
                 && state.get(1) == Some(&u64::from(losses));
-            // The id of an entry is a moment, so another history has others.
+            // The id of an entry is a moment, so another history has others: what comes after the
+            // last one we know must stand at a later position.
+            let next = reply::items(log).first().and_then(read::read_place);
+            let is_other = match next {
+                Some((id, _)) if id == cursor => false,
+                Some((_, position)) => position.is_some_and(|position| position <= last),
+                None => false,
+            };
+            let is_there = next.is_some_and(|(id, _)| id == cursor);
             if !(is_there && goes_on) {
-                self.replace(bucket).await?;
+                let is_lost = Position(0) < last && (is_other || self.counted);
+                self.replace(bucket, is_lost).await?;
             }
         }
         Ok(())
     }
 
     /// Reads all heads of a bucket, puts right what was lost, and tells what is new.
-    async fn replace(&mut self, bucket: Bucket) -> Result<(), OpenError> {
+    async fn replace(&mut self, bucket: Bucket, is_lost: bool) -> Result<(), OpenError> {
         let seen = self.shared.view.bucket(bucket);
         for _ in 0..REPAIRS_MAX {
             let found = self.read_bucket(bucket).await?;
             let repairs = repair::compare(bucket, &seen, &found);
-            if repairs.lost && found.losses <= seen.losses {
+            if (repairs.lost || is_lost) && found.losses <= seen.losses {
                 self.count_loss().await?;
                 self.doubt(bucket, &seen, repairs.floor).await?;
                 continue;
@@ -243,6 +250,7 @@ impl Session<'_> {
                 continue;
             }
             if repairs.batches.is_empty() {
+                self.believe(found.losses).await?;
                 self.shared.view.replace(bucket, found);
                 return Ok(());
             }
@@ -252,6 +260,17 @@ impl Session<'_> {
             }
         }
         Err(unavailable("a bucket that lost writes is written to all the time"))
+    }
+
+    /// Takes over an epoch that somebody else has counted, before anybody is told of it.
+    async fn believe(&mut self, losses: u32) -> Result<(), OpenError> {
+        let view = &self.shared.view;
+        if view.epoch().losses < losses {
+            self.check_meta().await?;
+            // On a Cluster the master that counts may have lost the count itself.
+            view.move_epoch(Epoch { losses, ..view.epoch() });
+        }
+        Ok(())
     }
 
     async fn read_bucket(&mut self, bucket: Bucket) -> Result<BucketView, OpenError> {
@@ -313,7 +332,7 @@ impl Session<'_> {
                 Logged::Doubt => self.check_meta().await?,
             }
             // What was read beyond this is in the heads already.
-            return self.replace(bucket).await;
+            return self.replace(bucket, false).await;
         }
         Ok(())
     }

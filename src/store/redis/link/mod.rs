@@ -149,11 +149,15 @@ impl Links {
 
     async fn wait_until_ready(&self, deadline: Duration, shown: &str) -> Result<(), LinkError> {
         let mut changes = self.board.changes.subscribe();
-        let is_decided = |_: &u64| match self.obstacle() {
-            None | Some(LinkError::Refused { .. }) => true,
-            Some(LinkError::Away { .. } | LinkError::Ambiguous { .. }) => false,
+        // Not within `wait_for`, which holds what `Board::publish` waits for with the routes locked.
+        let decided = async {
+            while matches!(
+                self.obstacle(),
+                Some(LinkError::Away { .. } | LinkError::Ambiguous { .. })
+            ) && changes.changed().await.is_ok()
+            {}
         };
-        let _ = tokio::time::timeout(deadline, changes.wait_for(is_decided)).await;
+        let _ = tokio::time::timeout(deadline, decided).await;
         match self.obstacle() {
             None => Ok(()),
             Some(error @ LinkError::Refused { .. }) => Err(error),

@@ -9,6 +9,7 @@ use crate::store::{Change, Position};
 use super::testing::{Cluster, DEADLINE, RedisServer, Sentinels, until};
 use super::*;
 
+mod durability;
 mod epoch;
 mod open;
 mod replicas;
