@@ -137,7 +137,8 @@ pub struct Change {
 )]
 pub struct Bucket(pub u16);
 
-/// A place in the order in which the applications of a bucket changed. Starts at 1; 0 is before everything.
+/// A place in the order in which the applications of a bucket changed. Starts at 1; 0 is before
+/// everything.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
