@@ -149,7 +149,7 @@ impl Links {
 
     async fn wait_until_ready(&self, deadline: Duration, shown: &str) -> Result<(), LinkError> {
         let mut changes = self.board.changes.subscribe();
-        // Not within `wait_for`, which holds what `Board::publish` waits for with the routes locked.
+        // Not within `wait_for`: it holds what `Board::publish` waits for with the routes locked.
         let decided = async {
             while matches!(
                 self.obstacle(),
