@@ -122,6 +122,8 @@ impl Client {
             Event::SnapshotComplete { application_count, token } => {
                 assert_eq!(application_count, self.copy.len());
                 self.token = Some(token);
+                // The token stands where the snapshot began; what was deleted since was not told.
+                self.ahead = true;
             }
             Event::Bookmark { digest, token, .. }
                 if self.distrusts && digest != digest_of(&self.copy) =>
