@@ -1,14 +1,18 @@
 //! Every shell block of the README and of `docs/` works as written.
 //!
-//! The blocks of a document run in order against one fresh server on free ports. A block of
-//! `make` and `git clone` lines says `sh no-test` and is left out; no other line may hide there.
+//! The blocks of a document run in order against one fresh server on free ports. A document that
+//! starts servers itself gets free ports for them, and one that speaks of a Redis gets a fresh one.
+//! A block of `make` and `git clone` lines says `sh no-test` and is left out; no other line may
+//! hide there.
 #![cfg(unix)]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -16,12 +20,25 @@ use serde_json::Value;
 const GRPC_AS_WRITTEN: &str = "127.0.0.1:50051";
 const OPS_AS_WRITTEN: &str = "127.0.0.1:9090";
 
+/// What it says of a second replica, and of Redis.
+const SECOND_GRPC_AS_WRITTEN: &str = "127.0.0.1:50052";
+const SECOND_OPS_AS_WRITTEN: &str = "127.0.0.1:9091";
+const REDIS_AS_WRITTEN: &str = "127.0.0.1:6379";
+
+/// How long Redis may take to start.
+const REDIS_DEADLINE: Duration = Duration::from_secs(10);
+
 /// How long a command that follows is followed, and how long a block may take.
 const FOLLOW_SECONDS: u32 = 3;
 const BLOCK_SECONDS: u32 = 60;
 
 /// What a block without a test may hold.
 const LEFT_OUT: &[&str] = &["make ", "git clone ", "cd ", "#"];
+
+/// Around the commands of a block: what it started ends with it, and a block that leaves that to us
+/// is wrong.
+const BEFORE: &str = "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT";
+const AFTER: &str = r#"[ -z "$(jobs -rp)" ] || { echo "is left running: $(jobs -r)"; exit 1; }"#;
 
 /// What stands in for Juju where a document calls it.
 const JUJU: &str = "#!/bin/sh\nexec cat tests/data/juju-status/snappass.json\n";
@@ -35,14 +52,15 @@ fn every_shell_block_works_as_written() {
         let name = path.strip_prefix(root).expect("is under the root");
         let blocks = blocks(&text);
         errors.extend(hidden(&blocks).map(|why| format!("{}:{why}", name.display())));
-        if blocks.iter().any(|block| block.tested) {
-            let server = Server::start();
-            let tested = blocks.iter().filter(|block| block.tested);
-            errors.extend(
-                tested
-                    .filter_map(|block| server.run(root, block).err())
-                    .map(|why| format!("{}:{why}", name.display())),
-            );
+        let tested: Vec<&Block> = blocks.iter().filter(|block| block.tested).collect();
+        if let Some(first) = tested.first() {
+            let run = match Stage::set(&tested) {
+                Some(stage) => {
+                    tested.iter().filter_map(|block| stage.run(root, block).err()).collect()
+                }
+                None => Vec::from_iter(skipped(first.line, "redis-server").err()),
+            };
+            errors.extend(run.iter().map(|why| format!("{}:{why}", name.display())));
         }
     }
     assert!(errors.is_empty(), "{}", errors.join("\n"));
@@ -110,6 +128,87 @@ fn ending(command: &str) -> String {
     }
 }
 
+/// What the blocks of one document find.
+struct Stage {
+    _server: Option<Server>,
+    _redis: Option<Redis>,
+    grpc: String,
+    ops: String,
+    /// Addresses as written, and as they are here.
+    addresses: Vec<(&'static str, String)>,
+    /// Holds the program that stands in for Juju.
+    programs: tempfile::TempDir,
+}
+
+impl Stage {
+    /// `None` if Redis is needed and missing.
+    fn set(blocks: &[&Block]) -> Option<Stage> {
+        let says = |text: &str| {
+            blocks.iter().flat_map(|block| &block.commands).any(|command| command.contains(text))
+        };
+        let redis = match says(REDIS_AS_WRITTEN) {
+            true => Some(Redis::start()?),
+            false => None,
+        };
+        let server = (!says("bellwether serve")).then(Server::start);
+        let (grpc, ops) = match &server {
+            Some(server) => (server.grpc.clone(), server.ops.clone()),
+            None => (free_address(), free_address()),
+        };
+        let mut addresses = vec![
+            (GRPC_AS_WRITTEN, grpc.clone()),
+            (OPS_AS_WRITTEN, ops.clone()),
+            (SECOND_GRPC_AS_WRITTEN, free_address()),
+            (SECOND_OPS_AS_WRITTEN, free_address()),
+        ];
+        addresses.extend(redis.iter().map(|redis| (REDIS_AS_WRITTEN, redis.address.clone())));
+        let programs = tempfile::tempdir().expect("a folder for programs");
+        let juju = programs.path().join("juju");
+        fs::write(&juju, JUJU).expect("the stand-in is writable");
+        fs::set_permissions(&juju, fs::Permissions::from_mode(0o755)).expect("is made executable");
+        Some(Stage { _server: server, _redis: redis, grpc, ops, addresses, programs })
+    }
+
+    fn run(&self, root: &Path, block: &Block) -> Result<(), String> {
+        let script: Vec<String> = block.commands.iter().map(|line| ending(line)).collect();
+        let mut script = format!("{BEFORE}\n{}\n{AFTER}", script.join("\n"));
+        for (as_written, address) in &self.addresses {
+            script = script.replace(as_written, address);
+        }
+        let binaries = Path::new(env!("CARGO_BIN_EXE_bellwether")).parent();
+        let mut path = vec![
+            binaries.expect("the binary is in a folder").to_path_buf(),
+            self.programs.path().to_path_buf(),
+            root.join(".tools/bin"),
+        ];
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        if script.contains("grpcurl ") && !path.iter().any(|dir| dir.join("grpcurl").exists()) {
+            return skipped(block.line, "grpcurl");
+        }
+        let output = Command::new("timeout")
+            .args([&BLOCK_SECONDS.to_string(), "bash", "-e", "-c", &script])
+            .current_dir(root)
+            .env("PATH", std::env::join_paths(path).expect("paths can be joined"))
+            .env("BELLWETHER_SERVER", format!("http://{}", self.grpc))
+            .env("BELLWETHER_GRPC_LISTEN", &self.grpc)
+            .env("BELLWETHER_OPS_LISTEN", &self.ops)
+            .env_remove("BELLWETHER_NAMESPACE")
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash runs");
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!(
+                "{}: {}\n{script}\n{}{}",
+                block.line,
+                output.status,
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            )),
+        }
+    }
+}
+
 /// A server of its own for each document; ends when dropped.
 struct Server {
     process: Child,
@@ -117,8 +216,6 @@ struct Server {
     _stdout: BufReader<ChildStdout>,
     grpc: String,
     ops: String,
-    /// Holds the program that stands in for Juju.
-    programs: tempfile::TempDir,
 }
 
 impl Server {
@@ -137,48 +234,7 @@ impl Server {
         read.expect("stdout is readable");
         let addresses: Value = serde_json::from_str(&line).expect("one line of JSON addresses");
         let address = |key: &str| addresses[key].as_str().expect("an address").to_string();
-        let programs = tempfile::tempdir().expect("a folder for programs");
-        let juju = programs.path().join("juju");
-        fs::write(&juju, JUJU).expect("the stand-in is writable");
-        fs::set_permissions(&juju, fs::Permissions::from_mode(0o755)).expect("is made executable");
-        Server { grpc: address("grpc"), ops: address("ops"), process, _stdout: stdout, programs }
-    }
-
-    fn run(&self, root: &Path, block: &Block) -> Result<(), String> {
-        let script: Vec<String> = block.commands.iter().map(|line| ending(line)).collect();
-        let script = script
-            .join("\n")
-            .replace(GRPC_AS_WRITTEN, &self.grpc)
-            .replace(OPS_AS_WRITTEN, &self.ops);
-        let binaries = Path::new(env!("CARGO_BIN_EXE_bellwether")).parent();
-        let mut path = vec![
-            binaries.expect("the binary is in a folder").to_path_buf(),
-            self.programs.path().to_path_buf(),
-            root.join(".tools/bin"),
-        ];
-        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-        if script.contains("grpcurl ") && !path.iter().any(|dir| dir.join("grpcurl").exists()) {
-            return skipped(block.line, "grpcurl");
-        }
-        let output = Command::new("timeout")
-            .args([&BLOCK_SECONDS.to_string(), "bash", "-e", "-c", &script])
-            .current_dir(root)
-            .env("PATH", std::env::join_paths(path).expect("paths can be joined"))
-            .env("BELLWETHER_SERVER", format!("http://{}", self.grpc))
-            .env_remove("BELLWETHER_NAMESPACE")
-            .stdin(Stdio::null())
-            .output()
-            .expect("bash runs");
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(format!(
-                "{}: {}\n{script}\n{}{}",
-                block.line,
-                output.status,
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr)
-            )),
-        }
+        Server { grpc: address("grpc"), ops: address("ops"), process, _stdout: stdout }
     }
 }
 
@@ -187,6 +243,58 @@ impl Drop for Server {
         self.process.kill().ok();
         self.process.wait().ok();
     }
+}
+
+/// A Redis that keeps nothing; ends when dropped.
+struct Redis {
+    process: Child,
+    address: String,
+    _directory: tempfile::TempDir,
+}
+
+impl Redis {
+    /// `None` if there is no program for it.
+    fn start() -> Option<Redis> {
+        let directory = tempfile::tempdir().expect("a folder for Redis");
+        let address = free_address();
+        let (host, port) = address.split_once(':').expect("host and port");
+        let process = Command::new("redis-server")
+            .args(["--bind", host, "--port", port, "--save", "", "--dir"])
+            .arg(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .ok()?;
+        let redis = Redis { process, address, _directory: directory };
+        let deadline = Instant::now() + REDIS_DEADLINE;
+        while !redis.answers() {
+            assert!(Instant::now() < deadline, "Redis does not answer on {}", redis.address);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(redis)
+    }
+
+    fn answers(&self) -> bool {
+        let mut answer = [0; 5];
+        let asked = TcpStream::connect(&self.address).and_then(|mut stream| {
+            stream.write_all(b"PING\r\n")?;
+            stream.read_exact(&mut answer)
+        });
+        asked.is_ok() && answer == *b"+PONG"
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// Free at this moment, for a program that cannot choose one itself.
+fn free_address() -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
+    listener.local_addr().expect("has an address").to_string()
 }
 
 /// A missing tool is said aloud, and is a fault where nothing may be skipped.
