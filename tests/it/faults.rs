@@ -1,0 +1,108 @@
+//! What may happen to a Redis and to the way there: nothing acknowledged is lost, nothing is there
+//! twice, and it goes on by itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bellwether::proto::v1;
+use bellwether::proto::v1::Level;
+
+use crate::redis::Redis;
+use crate::server::{DEADLINE, Server, eventually, mk_report, reason};
+
+fn over(redis: &Redis) -> Server {
+    Server::start(&["--store", &redis.url()])
+}
+
+/// How often each message was reported, as the history of an application tells.
+async fn reported(server: &Server, application: &str) -> BTreeMap<String, usize> {
+    let request = v1::ListStatusEventsRequest {
+        application: application.into(),
+        page_size: 1000,
+        ..Default::default()
+    };
+    let mut client = server.applications().await;
+    let events =
+        eventually("a history", async || match client.list_status_events(request.clone()).await {
+            Ok(answer) => Some(answer.into_inner().events),
+            Err(refused) => {
+                assert_eq!(reason(&refused), "STORE_UNAVAILABLE", "{refused:?}");
+                None
+            }
+        })
+        .await;
+    let mut counts = BTreeMap::new();
+    for event in events.into_iter().filter(|event| event.cause == "Reported") {
+        *counts.entry(event.message).or_default() += 1;
+    }
+    counts
+}
+
+/// Reports until it is acknowledged; what comes between is said as `STORE_UNAVAILABLE`.
+async fn insist(server: &Server, report: v1::ReportStatusRequest) -> v1::ReportStatusResponse {
+    let mut client = server.reports().await;
+    let start = Instant::now();
+    loop {
+        match client.report_status(report.clone()).await {
+            Ok(answer) => return answer.into_inner(),
+            Err(refused) => assert_eq!(reason(&refused), "STORE_UNAVAILABLE", "{refused:?}"),
+        }
+        assert!(start.elapsed() < DEADLINE, "never acknowledged: {report:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_and_scripts_vanish_under_load_and_each_report_is_there_once() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let servers = Arc::new([over(&redis), over(&redis)]);
+    let (writers, reports) = (6, 60);
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let tasks: Vec<_> = (0..writers)
+        .map(|w| {
+            let (servers, acknowledged) = (servers.clone(), acknowledged.clone());
+            tokio::spawn(async move {
+                for n in 0..reports {
+                    let level = if n % 2 == 0 { Level::Active } else { Level::Waiting };
+                    let (unit, message) = (format!("web/{w}"), format!("{w}.{n}"));
+                    // Two applications, each written through both servers.
+                    let report = mk_report(&format!("app{}", w % 2), &unit, level, &message);
+                    insist(&servers[w / 2 % 2], report).await;
+                    acknowledged.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let total = (writers * reports) as u64;
+    let mut faults = 0;
+    for before in (0..total).step_by(20) {
+        eventually("more acknowledged reports", async || {
+            (before <= acknowledged.load(Ordering::Relaxed)).then_some(())
+        })
+        .await;
+        match faults % 3 {
+            0 => redis.cli(&["script", "flush"]),
+            1 => redis.cli(&["client", "kill", "type", "normal"]),
+            // Both: the new connection knows no script.
+            _ => {
+                redis.cli(&["script", "flush"]);
+                redis.cli(&["client", "kill", "type", "normal"])
+            }
+        };
+        faults += 1;
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    for server in servers.iter() {
+        for app in 0..2 {
+            let counts = reported(server, &format!("app{app}")).await;
+            let expected: BTreeMap<String, usize> = (0..writers)
+                .filter(|w| w % 2 == app)
+                .flat_map(|w| (0..reports).map(move |n| (format!("{w}.{n}"), 1)))
+                .collect();
+            assert_eq!(counts, expected, "none is lost, none is there twice");
+        }
+    }
+}
