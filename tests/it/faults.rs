@@ -10,7 +10,7 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 
 use crate::redis::Redis;
-use crate::server::{DEADLINE, Server, eventually, mk_report, reason};
+use crate::server::{DEADLINE, Server, eventually, get, mk_report, reason};
 
 fn over(redis: &Redis) -> Server {
     Server::start(&["--store", &redis.url()])
@@ -105,4 +105,63 @@ async fn connections_and_scripts_vanish_under_load_and_each_report_is_there_once
             assert_eq!(counts, expected, "none is lost, none is there twice");
         }
     }
+}
+
+async fn application(server: &Server, min_revision: u64) -> v1::Application {
+    let request = v1::GetApplicationRequest { min_revision, ..get("web") };
+    let got = server.applications().await.get_application(request).await.unwrap();
+    got.into_inner().application.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_slept_through_a_decision_overwrites_nothing() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let (awake, sleeper) = (over(&redis), Arc::new(over(&redis)));
+    let rounds = 8;
+    let mut acknowledged = BTreeMap::new();
+    let mut note = |message: String, revision: u64| {
+        assert!(acknowledged.insert(revision, message).is_none(), "{revision} is given twice");
+    };
+    for round in 0..rounds {
+        // The history tells of levels that change.
+        let level = |turn: usize| if turn % 2 == 0 { Level::Active } else { Level::Waiting };
+        let first = format!("first {round}");
+        let report = mk_report("web", "web/0", Level::Active, &first);
+        let before = insist(&sleeper, report).await.revision;
+        note(first, before);
+        // Some of it is on its way when the process stops, and arrives late.
+        let late = format!("late {round}");
+        let report = mk_report("web", "web/1", level(round / 2), &late);
+        let server = sleeper.clone();
+        let on_its_way = (round % 2 == 1)
+            .then(|| tokio::spawn(async move { insist(&server, report).await.revision }));
+        sleeper.signal("STOP");
+        let decided = format!("decided {round}");
+        let report = mk_report("web", "web/0", Level::Blocked, &decided);
+        let between = insist(&awake, report).await.revision;
+        assert!(before < between);
+        note(decided, between);
+        sleeper.signal("CONT");
+        let woken = format!("woken {round}");
+        let report = mk_report("web", "web/2", level(round), &woken);
+        let after = insist(&sleeper, report).await.revision;
+        assert!(between < after, "{between} was decided while it slept, and it gave {after}");
+        if let Some(on_its_way) = on_its_way {
+            let revision = on_its_way.await.unwrap();
+            // Both may have gone together, as one change.
+            if revision != after {
+                note(late, revision);
+            }
+        }
+        note(woken, after);
+        let seen = application(&sleeper, after).await;
+        assert_eq!(seen.status.as_ref().unwrap().level(), Level::Blocked, "as it was decided");
+        assert_eq!(seen, application(&awake, seen.revision).await);
+    }
+    let counts = reported(&sleeper, "web").await;
+    for message in acknowledged.values() {
+        assert_eq!(counts.get(message), Some(&1), "{message}");
+    }
+    assert_eq!(counts.values().sum::<usize>(), rounds * 3 + rounds / 2);
+    assert_eq!(counts, reported(&awake, "web").await);
 }
