@@ -2,15 +2,17 @@
 //! twice, and it goes on by itself.
 
 use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
+use tonic_types::StatusExt;
 
 use crate::redis::Redis;
-use crate::server::{DEADLINE, Server, eventually, get, mk_report, reason};
+use crate::server::{DEADLINE, Server, eventually, get, mk_report, reason, refused};
 
 fn over(redis: &Redis) -> Server {
     Server::start(&["--store", &redis.url()])
@@ -164,4 +166,87 @@ async fn a_replica_that_slept_through_a_decision_overwrites_nothing() {
     }
     assert_eq!(counts.values().sum::<usize>(), rounds * 3 + rounds / 2);
     assert_eq!(counts, reported(&awake, "web").await);
+}
+
+/// Takes writes away and gives them back: reads go on, reports say so, nothing that was is changed.
+async fn without_writes(redis: &Redis, take: &[&str], give_back: &[&str]) {
+    let server = over(redis);
+    let report = mk_report("web", "web/0", Level::Active, "before");
+    let revision = insist(&server, report).await.revision;
+    let before = application(&server, revision).await;
+    assert_eq!(redis.cli(take), "OK");
+    let mut reports = server.reports().await;
+    let refused = eventually("a refusal", async || {
+        let report = mk_report("web", "web/0", Level::Blocked, "during");
+        reports.report_status(report).await.err()
+    })
+    .await;
+    assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
+    assert!(refused.get_error_details().retry_info().is_some(), "{refused:?}");
+    // New applications too: there is nothing of them to be read first.
+    let refused = reports.report_status(mk_report("new", "new/0", Level::Active, "")).await;
+    assert_eq!(reason(&refused.unwrap_err()), "STORE_UNAVAILABLE");
+    assert_eq!(application(&server, 0).await, before);
+    let list = v1::ListApplicationsRequest::default();
+    let listed = server.applications().await.list_applications(list).await.unwrap().into_inner();
+    assert_eq!(listed.applications, slice::from_ref(&before));
+    assert_eq!(redis.cli(give_back), "OK");
+    let after = insist(&server, mk_report("web", "web/1", Level::Active, "after")).await;
+    let seen = application(&server, after.revision).await;
+    assert_eq!((seen.unit_count, seen.status.unwrap().level()), (2, Level::Active));
+    let expected = [("after".to_string(), 1), ("before".to_string(), 1)];
+    assert_eq!(
+        reported(&server, "web").await,
+        BTreeMap::from(expected),
+        "nothing was refused half"
+    );
+    // Who starts now finds the same.
+    assert_eq!(application(&over(redis), 0).await.revision, seen.revision);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_memory_reports_are_refused_reads_go_on_and_it_recovers() {
+    let Some(redis) = Redis::start(&["--maxmemory-policy", "noeviction"]) else { return };
+    let memory = |max| ["config", "set", "maxmemory", max];
+    without_writes(&redis, &memory("1mb"), &memory("0")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_becomes_a_replica_is_left_and_found_again() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let (take, give_back) = (["replicaof", "127.0.0.1", "1"], ["replicaof", "no", "one"]);
+    without_writes(&redis, &take, &give_back).await;
+}
+
+#[test]
+fn a_wrong_password_is_refused_at_the_start() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    assert_eq!(redis.cli(&["config", "set", "requirepass", "right"]), "OK");
+    let place = redis.url();
+    let of = |password: &str| place.replace("://", &format!("://:{password}@"));
+    for url in [place.clone(), of("wrong")] {
+        let (code, said) = refused(&["--store", &url]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("does not accept the user and password of --store"), "{said}");
+        assert!(!said.contains("panicked") && !said.contains("wrong@"), "{said}");
+    }
+    drop(Server::start(&["--store", &of("right")]));
+}
+
+#[test]
+fn the_keys_of_somebody_else_are_left_alone() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    for (make, look, kept) in [
+        (vec!["set", "bw:meta", "x"], vec!["get", "bw:meta"], "x"),
+        (vec!["hset", "bw:meta", "theirs", "x"], vec!["hvals", "bw:meta"], "x"),
+    ] {
+        redis.cli(&["flushall"]);
+        redis.cli(&make);
+        let (code, said) = refused(&["--store", &redis.url()]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("key bw:meta in Redis is not ours"), "{said}");
+        assert!(said.contains("of its own"), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+        assert_eq!((redis.cli(&look).as_str(), redis.cli(&["dbsize"]).as_str()), (kept, "1"));
+    }
 }
