@@ -6,6 +6,7 @@ mod server;
 mod bad_input;
 mod cli;
 mod durability;
+mod faults;
 mod health;
 mod interop;
 mod ops;

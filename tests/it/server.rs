@@ -87,8 +87,13 @@ impl Server {
 
     /// Asks it to stop, as systemd and Kubernetes do.
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends a signal: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     }
 
     /// Waits for it to end.

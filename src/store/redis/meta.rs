@@ -20,6 +20,7 @@ const FIELDS: [&str; 4] = ["format", "buckets", "store_id", "losses"];
 /// Asks for it.
 pub(super) fn ask(keys: &KeySpace) -> Pipeline {
     let mut pipeline = redis::pipe();
+    pipeline.cmd("HLEN").arg(keys.name(Key::Meta));
     pipeline.cmd("HMGET").arg(keys.name(Key::Meta)).arg(&FIELDS);
     pipeline
 }
@@ -63,7 +64,9 @@ pub(super) fn read(values: &[Value], keys: &KeySpace) -> Result<Option<Meta>, Op
         });
     }
     let fields = values.last().map(reply::items).unwrap_or_default();
-    if fields.iter().all(|field| matches!(field, Value::Nil)) {
+    let is_empty = !matches!(values, [Value::Int(1..), _]);
+    // A hash with none of our fields is somebody else's.
+    if is_empty && fields.iter().all(|field| matches!(field, Value::Nil)) {
         return Ok(None);
     }
     let read = || {
