@@ -77,8 +77,7 @@ async fn connections_and_scripts_vanish_under_load_and_each_report_is_there_once
         })
         .collect();
     let total = (writers * reports) as u64;
-    let mut faults = 0;
-    for before in (0..total).step_by(20) {
+    for (faults, before) in (0..total).step_by(20).enumerate() {
         eventually("more acknowledged reports", async || {
             (before <= acknowledged.load(Ordering::Relaxed)).then_some(())
         })
@@ -92,7 +91,6 @@ async fn connections_and_scripts_vanish_under_load_and_each_report_is_there_once
                 redis.cli(&["client", "kill", "type", "normal"])
             }
         };
-        faults += 1;
     }
     for task in tasks {
         task.await.unwrap();
@@ -126,7 +124,8 @@ async fn a_replica_that_slept_through_a_decision_overwrites_nothing() {
     };
     for round in 0..rounds {
         // The history tells of levels that change.
-        let level = |turn: usize| if turn % 2 == 0 { Level::Active } else { Level::Waiting };
+        let level =
+            |turn: usize| if turn.is_multiple_of(2) { Level::Active } else { Level::Waiting };
         let first = format!("first {round}");
         let report = mk_report("web", "web/0", Level::Active, &first);
         let before = insist(&sleeper, report).await.revision;
