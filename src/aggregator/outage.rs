@@ -1,5 +1,5 @@
-//! Our outage is nobody's failure: while the store is away nobody can repeat anything, so once it is
-//! back every deadline is given the grace that a start gives.
+//! Our outage is nobody's failure: while the store is away nobody can repeat anything, so once it
+//! is back every deadline is given the grace that a start gives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

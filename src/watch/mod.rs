@@ -118,8 +118,8 @@ pub enum Start {
 pub struct Hub {
     limits: Limits,
     clock: StoreClock,
-    /// What has reached the groups. Read by each watcher that is woken, so not behind the lock that
-    /// lists hold.
+    /// What has reached the groups. Read by each watcher that is woken, so not behind the lock
+    /// that lists hold.
     reached: RwLock<Reached>,
     /// Heard by readers who wait until what they know is known here.
     arrived: watch::Sender<()>,

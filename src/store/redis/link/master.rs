@@ -16,8 +16,8 @@ pub struct Master {
     /// Of the process: another one after a restart.
     pub run_id: String,
     /// The replication history: another one after a failover, and after a restart without data.
-    /// Under the same `connection` it changes without loss: a master gives its history another name
-    /// when its first replica comes, and an hour after the last one left.
+    /// Under the same `connection` it changes without loss: a master gives its history another
+    /// name when its first replica comes, and an hour after the last one left.
     pub replid: String,
     /// How much of that history there was, in bytes.
     pub replication_offset: u64,
