@@ -7,10 +7,10 @@
 //!  load, events ------------------> what Redis has now
 //! ```
 //!
-//! Applications are spread over buckets that are hash tags; [`key`] has the key space, `commit.lua`
+//! Applications are spread over buckets that are hash tags; `key` has the key space, `commit.lua`
 //! the one way anything is written. Each process follows the log of each bucket and so knows all
 //! heads. At each new connection the reader finds out whether Redis still has what was seen; if a
-//! failover or a restart lost writes, the epoch moves on, and [`repair`] puts right what is gone.
+//! failover or a restart lost writes, the epoch moves on, and `repair` puts right what is gone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
