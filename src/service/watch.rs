@@ -10,7 +10,7 @@ use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::aggregator::Aggregator;
+use crate::aggregator::{self, Aggregator};
 use crate::domain::app::AppState;
 use crate::domain::limits::PAGE_SIZE_MAX;
 use crate::domain::name::AppName;
@@ -149,7 +149,10 @@ impl Reader {
                 self.end(Status::deadline_exceeded("the deadline of this watch has passed"))
             }
             item = self.watcher.next() => match item {
-                Ok(item) => Some(Ok(self.response(item).await)),
+                Ok(item) => match self.response(item).await {
+                    Ok(response) => Some(Ok(response)),
+                    Err(problem) => self.end(problem.into()),
+                },
                 Err(expired) => self.end(Problem::from(WatchError::from(expired)).into()),
             },
         }
@@ -160,7 +163,7 @@ impl Reader {
         Some(Err(status))
     }
 
-    async fn response(&mut self, item: Item) -> v1::WatchApplicationsResponse {
+    async fn response(&mut self, item: Item) -> Result<v1::WatchApplicationsResponse, Problem> {
         self.metrics.watch_coalesced(item.coalesced);
         let mut response = v1::WatchApplicationsResponse {
             store_epoch: self.hub.epoch().to_string(),
@@ -169,7 +172,7 @@ impl Reader {
         };
         response.event = Some(match item.event {
             Event::Upserted(entry) => {
-                response.units = self.units(&entry.app, entry.head.revision).await;
+                response.units = self.units(&entry.app, entry.head.revision).await?;
                 wire::Event::Upserted(convert::application(&entry.app, &entry.head))
             }
             Event::Removed(app) => wire::Event::Removed(v1::ApplicationRemoved {
@@ -190,19 +193,24 @@ impl Reader {
                 })
             }
         });
-        response
+        Ok(response)
     }
 
     /// The units of an application, if they are asked for and it is still there.
-    async fn units(&self, app: &AppName, revision: Revision) -> Vec<v1::Unit> {
+    async fn units(&self, app: &AppName, revision: Revision) -> Result<Vec<v1::Unit>, Problem> {
         let Some(aggregator) = &self.aggregator else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let units = |state: &AppState| {
             let units = state.units_after(None).take(PAGE_SIZE_MAX);
             units.map(|(name, unit)| convert::unit(state, name, unit)).collect()
         };
-        aggregator.read(app, revision, units).await.unwrap_or_default()
+        match aggregator.read(app, revision, units).await {
+            // It was deleted meanwhile: that is told next.
+            Err(aggregator::Error::Rejected(_)) => Ok(Vec::new()),
+            // No units would be a lie. The reader goes on from its token.
+            result => result.map_err(|error| Problem::of(app, error)),
+        }
     }
 
     fn drain(&self) -> v1::WatchApplicationsResponse {
