@@ -12,12 +12,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .include_imports(true)
         .open_files([
             "bellwether/v1/report_service.proto",
+            "bellwether/v1/worker_service.proto",
             "bellwether/v1/application_service.proto",
             "grpc/health/v1/health.proto",
         ])?;
     std::fs::write(out.join("descriptor.bin"), compiler.encode_file_descriptor_set())?;
     tonic_prost_build::configure()
+        .build_transport(false) // its `connect` would collide with the rpc of that name
         .bytes(".bellwether.v1")
+        .extern_path(".google.rpc", "::tonic_types::pb")
         .compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
+use tonic::transport::Endpoint;
 
 use crate::server::{Server, eventually, get, mk_report, reason, refused};
 
@@ -56,7 +57,8 @@ pub async fn write_until_killed(
     acknowledged: Arc<Mutex<BTreeMap<String, u64>>>,
 ) {
     use v1::report_service_client::ReportServiceClient;
-    let mut reports = ReportServiceClient::connect(url).await.unwrap();
+    let channel = Endpoint::from_shared(url).unwrap().connect().await.unwrap();
+    let mut reports = ReportServiceClient::new(channel);
     let unit = format!("web/{writer}");
     let last = acknowledged.lock().unwrap().get(&unit).copied().unwrap_or_default();
     for n in last + 1.. {
