@@ -293,7 +293,7 @@ impl Application {
             let outcomes = outcomes.await;
             for look in looks {
                 let revision = self.shared.state().head().revision;
-                let seen = Outcome { revision, changed: false, removed: 0 };
+                let seen = Outcome { revision, ..Outcome::default() };
                 let _ = look.send(outcomes.as_ref().map(|_| seen).map_err(Clone::clone));
             }
             for (answer, outcome) in answers.into_iter().zip(spread(outcomes, requests.len())) {

@@ -20,7 +20,7 @@ fn mk_app(name: &str) -> AppName {
 }
 
 fn mk_report(unit: &str, level: Level, message: &str, ttl: Option<u64>) -> Request {
-    let speaker = Speaker { unit: UnitName::new(unit).unwrap(), incarnation: None };
+    let speaker = Speaker::new(UnitName::new(unit).unwrap(), None);
     let report = Report {
         level,
         message: message.into(),

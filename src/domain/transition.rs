@@ -104,6 +104,10 @@ pub enum Cause {
     Derived,
     /// The store may have lost what the unit said last.
     Doubted,
+    /// A new incarnation of the unit has begun.
+    UnitReplaced,
+    /// It passed from a unit that left to its successor.
+    HandedOver,
 }
 
 /// What an event is about.

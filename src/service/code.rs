@@ -196,6 +196,13 @@ impl Problem {
                     .with("given", given)
                     .with("current", current)
             }
+            Rejected::UnitRemoved { unit, given } => Problem::new(Reason::StaleIncarnation, text)
+                .about(app)
+                .with("unit", unit)
+                .with("given", given),
+            Rejected::SessionOver { unit } => {
+                Problem::new(Reason::StaleIncarnation, text).about(app).with("unit", unit)
+            }
             Rejected::LimitExceeded { limit, max, .. } => Problem::new(Reason::LimitExceeded, text)
                 .about(app)
                 .with("limit", limit)

@@ -69,7 +69,7 @@ fn report_of(fields: &mut Fields, given: &v1::StatusReport) -> Option<Report> {
 
 fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Speaker> {
     let unit = fields.unit("unit", unit)?;
-    Some(Speaker { unit, incarnation })
+    Some(Speaker::new(unit, incarnation))
 }
 
 /// `ReportStatus`.
