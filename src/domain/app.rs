@@ -144,6 +144,9 @@ pub struct Unit {
     /// It has left for good, and what it pushed waits for a successor.
     #[serde(default)]
     pub departed: bool,
+    /// When it last said all there is to pull; in the store only as of the last other change.
+    #[serde(default)]
+    pub last_answer: Timestamp,
     /// `last_seen` as the store has it.
     #[serde(skip)]
     pub last_seen_written: Timestamp,

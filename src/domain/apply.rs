@@ -312,6 +312,7 @@ impl Draft<'_> {
 
     /// The unit said all there is to say: nothing is left of what the incarnation before it pulled.
     fn hear_answer(&mut self, name: &UnitName) -> bool {
+        self.answered(name);
         let Some(unit) = self.unit(name).filter(|unit| unit.unanswered) else {
             return false;
         };

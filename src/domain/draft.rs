@@ -191,6 +191,11 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The unit said all there is to pull.
+    pub(super) fn answered(&mut self, unit: &UnitName) {
+        self.heard.answers.push(unit.clone());
+    }
+
     /// Marks that something of the head changed; `reranks` if the order of contributions may have.
     pub(super) fn head_changed(&mut self, reranks: bool) {
         self.changed = true;
@@ -336,6 +341,11 @@ impl<'a> Draft<'a> {
         for name in &self.heard.units {
             if let Some(Some(unit)) = self.units.get_mut(name) {
                 unit.last_seen = self.now;
+            }
+        }
+        for name in &self.heard.answers {
+            if let Some(Some(unit)) = self.units.get_mut(name) {
+                unit.last_answer = self.now;
             }
         }
     }

@@ -110,6 +110,11 @@ impl AppState {
                 unit.last_seen = unit.last_seen.max(transition.time);
             }
         }
+        for unit in &transition.heard.answers {
+            if let Some(unit) = self.units.get_mut(unit) {
+                unit.last_answer = unit.last_answer.max(transition.time);
+            }
+        }
         for (key, until) in &transition.heard.deadlines {
             if let Some(status) = self.statuses.get_mut(key) {
                 Arc::make_mut(status).expire_time = Some(*until);

@@ -73,6 +73,9 @@ pub struct Heard {
     pub units: Vec<UnitName>,
     /// Statuses that were repeated, with their new deadline.
     pub deadlines: Vec<(Arc<StatusKey>, Timestamp)>,
+    /// Units that said all there is to pull.
+    #[serde(default)]
+    pub answers: Vec<UnitName>,
 }
 
 /// Why something moved.

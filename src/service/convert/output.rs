@@ -55,7 +55,7 @@ pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-fn duration(duration: std::time::Duration) -> prost_types::Duration {
+pub fn duration(duration: std::time::Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         nanos: duration.subsec_nanos() as i32,
@@ -175,7 +175,7 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
     }
 }
 
-fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
+pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
     let report = &status.report;
     let labels = report.labels.iter();
     v1::StatusReport {
