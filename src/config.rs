@@ -273,18 +273,24 @@ impl Config {
 }
 
 /// Longer than a replica takes that is well, shorter than callers wait.
-const DURABILITY_PATIENCE: Duration = Duration::from_secs(1);
+const REPLICATED_PATIENCE: Duration = Duration::from_secs(1);
+/// With `appendfsync everysec` the disk of a replica takes up to a second, and its word of that
+/// another one.
+const SYNCED_PATIENCE: Duration = Duration::from_secs(3);
 
 fn read_durability(given: Option<String>) -> Result<Durability, Error> {
     let Some(given) = given else {
         return Ok(Durability::Acknowledged);
     };
     let (level, count) = given.split_once(':').unwrap_or((given.as_str(), ""));
-    let patience = DURABILITY_PATIENCE;
     match (level, count.parse()) {
         ("acknowledged", _) if count.is_empty() => Ok(Durability::Acknowledged),
-        ("replicated", Ok(replicas)) => Ok(Durability::Replicated { replicas, patience }),
-        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience }),
+        ("replicated", Ok(replicas)) => {
+            Ok(Durability::Replicated { replicas, patience: REPLICATED_PATIENCE })
+        }
+        ("synced", Ok(replicas)) => {
+            Ok(Durability::Synced { replicas, patience: SYNCED_PATIENCE })
+        }
         _ => Err(Error::UnknownDurability { given }),
     }
 }

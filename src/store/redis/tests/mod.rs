@@ -54,6 +54,12 @@ async fn conforms_on_one_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn conforms_on_valkey() {
+    let Some(server) = RedisServer::start_valkey(&[]).await else { return };
+    conforms_on(&server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn conforms_on_a_cluster() {
     let Some(cluster) = Cluster::start().await else { return };
     conforms_on(&cluster.url()).await;
