@@ -112,7 +112,6 @@ impl Batch {
             Key::Events(bucket, &self.app),
             Key::State(bucket),
             Key::Tombs(bucket),
-            Key::Due(bucket),
         ];
         let head = &self.head;
         let oldest = head.next_event.saturating_sub(retention.events_max);
@@ -123,7 +122,6 @@ impl Batch {
         call.arg(&*mark.writer).arg(mark.sequence);
         call.arg(head.revision.0).arg(codec::encode(head));
         call.arg(u8::from(self.clears)).arg(u8::from(head.deleted));
-        call.arg(head.next_due.map(|at| at.0.to_string()).unwrap_or_default());
         call.arg(&self.body).arg(LOG_ENTRIES_MAX);
         call.arg(event_id(oldest)).arg(self.time.0.saturating_sub(age_max));
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));

@@ -3,11 +3,11 @@
 -- Answers {1, id of the log entry or ''}, or {0, current revision} and has written nothing.
 -- Numbers that are compared as text or kept below 2^53 survive Lua's only kind of number.
 
-local heads, app, log, events, state, tombs, due = unpack(KEYS)
-local name, base, writer, seq, revision, head, clears, deleted, next_due, body, log_max,
-  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix = unpack(ARGV, 1, 16)
-local set_count, removed_count, event_count = tonumber(ARGV[17]), tonumber(ARGV[18]), tonumber(ARGV[19])
-local sets_at = 20
+local heads, app, log, events, state, tombs = unpack(KEYS)
+local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
+  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix = unpack(ARGV, 1, 15)
+local set_count, removed_count, event_count = tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[18])
+local sets_at = 19
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
@@ -80,11 +80,6 @@ if moves then
   end
 end
 redis.call('HSET', heads, name, revision .. ' ' .. position .. ' ' .. head)
-if next_due == '' then
-  redis.call('ZREM', due, name)
-else
-  redis.call('ZADD', due, next_due, name)
-end
 
 local id = ''
 if moves then
