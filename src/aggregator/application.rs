@@ -341,8 +341,10 @@ impl Application {
                     Err(CommitError::Conflict { current }) if attempts < attempts_max => {
                         attempts += 1;
                         self.catch_up();
-                        // What arrived may be all that was missed.
-                        self.behind |= self.shared.state().head().revision != current;
+                        // What arrived may be all that was missed, and more. If nothing did, the
+                        // store went back, or knows an answer that was told to nobody.
+                        let known = self.shared.state().head().revision;
+                        self.behind |= known < current || known == transition.base;
                         continue;
                     }
                     Err(error) => {
