@@ -15,6 +15,7 @@ use super::{CommitError, Retention, Store};
 use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 
 pub mod driver;
+pub mod full;
 mod history;
 mod order;
 mod replay;

@@ -83,7 +83,8 @@ impl Durability {
 fn advise(error: &ServerError) -> String {
     let said = error.to_string();
     if said.contains("appendonly is disabled") {
-        return "synced needs a log on disk, and Redis keeps none; set `appendonly yes` there".into();
+        return "synced needs a log on disk, and Redis keeps none; set `appendonly yes` there"
+            .into();
     }
     if said.contains("unknown command") {
         return "synced needs Redis or Valkey 7.2, and this one is older; update it, \

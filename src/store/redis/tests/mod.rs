@@ -12,6 +12,7 @@ use super::*;
 
 mod durability;
 mod epoch;
+mod formats;
 mod open;
 mod replicas;
 mod resend;
