@@ -288,9 +288,7 @@ fn read_durability(given: Option<String>) -> Result<Durability, Error> {
         ("replicated", Ok(replicas)) => {
             Ok(Durability::Replicated { replicas, patience: REPLICATED_PATIENCE })
         }
-        ("synced", Ok(replicas)) => {
-            Ok(Durability::Synced { replicas, patience: SYNCED_PATIENCE })
-        }
+        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience: SYNCED_PATIENCE }),
         _ => Err(Error::UnknownDurability { given }),
     }
 }

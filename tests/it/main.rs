@@ -12,5 +12,6 @@ mod interop;
 mod ops;
 mod replicas;
 mod report;
+mod valkey;
 mod vectors;
 mod watch;
