@@ -1,4 +1,4 @@
-//! Everything that can be stored, for the formats: each backend keeps a fixture of what was shipped.
+//! Everything that can be stored: each backend keeps a fixture of it in every format shipped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

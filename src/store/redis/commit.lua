@@ -42,6 +42,10 @@ end
 local moves = revision ~= base
 -- Nothing to write, or an application that is not known and does not become so.
 if not moves and (set_count + removed_count == 0 or not known) then
+  if known and marks ~= '' then
+    -- As above: who asks for nothing wants to know whether what is there is safe.
+    redis.call('HSET', app, 'w', marks)
+  end
   return {1, ''}
 end
 

@@ -107,7 +107,7 @@ async fn every_format_is_read() {
     }
 }
 
-/// What is written now has the keys and fields of the newest fixture: another one is another format.
+/// What is written now has the keys and fields of the newest fixture: others are another format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_newest_format_is_written() {
     let Some(server) = RedisServer::start().await else { return };
