@@ -9,6 +9,7 @@ use crate::store::{Change, Position};
 use super::testing::{Cluster, DEADLINE, RedisServer, Sentinels, until};
 use super::*;
 
+mod doctor;
 mod durability;
 mod epoch;
 mod open;
