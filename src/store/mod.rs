@@ -13,6 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::{StatusEvent, Transition};
 
 pub mod clock;
+pub mod doctor;
 pub mod embedded;
 pub mod error;
 pub mod memory;

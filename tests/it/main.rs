@@ -5,6 +5,7 @@ mod server;
 
 mod bad_input;
 mod cli;
+mod doctor;
 mod durability;
 mod faults;
 mod health;

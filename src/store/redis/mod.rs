@@ -40,6 +40,7 @@ use view::{Own, View};
 use writer::{Job, Lane};
 
 mod batch;
+pub mod doctor;
 pub mod durability;
 mod key;
 pub mod link;

@@ -10,6 +10,7 @@ use crate::store::{Change, Position};
 use super::testing::{Cluster, DEADLINE, RedisServer, Sentinels, until};
 use super::*;
 
+mod doctor;
 mod durability;
 mod epoch;
 mod formats;
