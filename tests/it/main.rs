@@ -4,6 +4,7 @@ mod redis;
 mod server;
 
 mod bad_input;
+mod bench;
 mod cli;
 mod doctor;
 mod durability;
