@@ -1,10 +1,16 @@
 //! The real binary over real sockets: one test binary, a file a subject.
 
+mod load;
 mod redis;
 mod server;
+/// Redis servers, Sentinels, Clusters and a faulty network, as the tests of the library have them.
+#[allow(dead_code, unused_imports, reason = "the library's tests use the rest")]
+#[path = "../../src/store/redis/testing/mod.rs"]
+mod testing;
 
 mod bad_input;
 mod cli;
+mod cluster;
 mod durability;
 mod faults;
 mod health;

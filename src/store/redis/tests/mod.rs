@@ -14,6 +14,7 @@ mod epoch;
 mod open;
 mod replicas;
 mod resend;
+mod servers;
 
 fn mk_options() -> Options {
     Options { buckets: 4, ..Options::default() }
