@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 
-use crate::load::{Load, agree, check_history, check_refusal, insist, list};
+use crate::load::{Load, agree, check_digests, check_history, check_refusal, insist, list};
 use crate::ops::fetch;
 use crate::server::{DEADLINE, Server, eventually, get, mk_report};
 use crate::testing::{Cluster, RedisServer};
@@ -41,6 +41,7 @@ async fn one_fleet_spans_the_masters_and_two_servers_write_it_at_once() {
     check_history(&servers, &expected).await;
     let listed = agree(&servers).await;
     assert_eq!(listed.len(), APPLICATIONS);
+    check_digests(&servers, &listed).await;
     let mut copy = Copy::default();
     while copy.0 != listed {
         copy.read_to_bookmark(&mut stream).await;

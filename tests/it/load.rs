@@ -23,7 +23,6 @@ pub type Listed = BTreeMap<(String, String), (u64, i32)>;
 /// Writers, each with a unit of its own and so many reports to make.
 pub struct Load {
     acknowledged: Arc<AtomicU64>,
-    refused: Arc<AtomicU64>,
     writers: Vec<JoinHandle<()>>,
     expected: History,
 }
@@ -36,7 +35,7 @@ impl Load {
         writers: usize,
         reports: usize,
     ) -> Load {
-        let (acknowledged, refused) = <(Arc<AtomicU64>, Arc<AtomicU64>)>::default();
+        let acknowledged: Arc<AtomicU64> = Arc::default();
         let mut expected = History::new();
         let mut tasks = Vec::new();
         for w in 0..writers {
@@ -45,20 +44,19 @@ impl Load {
             expected.entry(application.clone()).or_default().extend(messages);
             let server = &servers[w / applications % servers.len()];
             let mut client = server.reports().await;
-            let (acknowledged, refused) = (acknowledged.clone(), refused.clone());
+            let acknowledged = acknowledged.clone();
             tasks.push(tokio::spawn(async move {
                 for n in 0..reports {
                     // The history tells of levels that change.
                     let level = if n % 2 == 0 { Level::Waiting } else { Level::Active };
                     let message = format!("{w}.{n}");
                     let report = mk_report(&application, &format!("web/{w}"), level, &message);
-                    let (_, refusals) = insist_on(&mut client, report).await;
-                    refused.fetch_add(refusals, Ordering::Relaxed);
+                    insist_on(&mut client, report).await;
                     acknowledged.fetch_add(1, Ordering::Relaxed);
                 }
             }));
         }
-        Load { acknowledged, refused, writers: tasks, expected }
+        Load { acknowledged, writers: tasks, expected }
     }
 
     /// Waits until so many more reports are acknowledged.
@@ -68,16 +66,6 @@ impl Load {
             (enough <= self.acknowledged.load(Ordering::Relaxed)).then_some(())
         })
         .await;
-    }
-
-    /// How many have been acknowledged.
-    pub fn acknowledged(&self) -> u64 {
-        self.acknowledged.load(Ordering::Relaxed)
-    }
-
-    /// How often a report was refused and made again.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
     }
 
     /// Waits until every report is acknowledged. Answers the history that there must be.
@@ -90,20 +78,18 @@ impl Load {
 }
 
 /// Reports until it is acknowledged; what comes between is said as `STORE_UNAVAILABLE`, with when
-/// to try again. Answers how often that was, too.
+/// to try again.
 pub async fn insist_on(
     client: &mut ReportServiceClient<Channel>,
     report: v1::ReportStatusRequest,
-) -> (v1::ReportStatusResponse, u64) {
+) -> v1::ReportStatusResponse {
     let start = Instant::now();
-    let mut refusals = 0;
     loop {
         let answer = tokio::time::timeout(DEADLINE, client.report_status(report.clone())).await;
         match answer.expect("every report is answered") {
-            Ok(answer) => return (answer.into_inner(), refusals),
+            Ok(answer) => return answer.into_inner(),
             Err(refused) => check_refusal(&refused),
         }
-        refusals += 1;
         assert!(start.elapsed() < DEADLINE, "never acknowledged: {report:?}");
     }
 }
@@ -117,7 +103,7 @@ pub fn check_refusal(refused: &tonic::Status) {
 
 /// [`insist_on`] a connection of its own.
 pub async fn insist(server: &Server, report: v1::ReportStatusRequest) -> v1::ReportStatusResponse {
-    insist_on(&mut server.reports().await, report).await.0
+    insist_on(&mut server.reports().await, report).await
 }
 
 /// How often each message was reported, as the history of an application tells.
@@ -171,7 +157,7 @@ pub async fn list(server: &Server) -> Listed {
     }
 }
 
-/// Waits until all servers list the same, with the same digest. Answers it.
+/// Waits until all servers list the same. Answers it.
 pub async fn agree(servers: &[Server]) -> Listed {
     eventually("all servers list the same", async || {
         let first = list(&servers[0]).await;
@@ -180,17 +166,21 @@ pub async fn agree(servers: &[Server]) -> Listed {
                 return None;
             }
         }
-        for server in servers {
-            let request = v1::WatchApplicationsRequest::default();
-            let watch = server.applications().await.watch_applications(request).await;
-            let mut copy = crate::watch::Copy::default();
-            // It holds the copy against the digest.
-            copy.read_to_bookmark(&mut watch.unwrap().into_inner()).await;
-            if copy.0 != first {
-                return None;
-            }
-        }
         Some(first)
     })
     .await
+}
+
+/// The digest of every server is that of the list.
+pub async fn check_digests(servers: &[Server], listed: &Listed) {
+    // Together, because a bookmark takes its time.
+    let reads = servers.iter().map(async |server| {
+        let request = v1::WatchApplicationsRequest::default();
+        let watch = server.applications().await.watch_applications(request).await;
+        let mut copy = crate::watch::Copy::default();
+        // It holds the digest against the copy.
+        copy.read_to_bookmark(&mut watch.unwrap().into_inner()).await;
+        assert_eq!(&copy.0, listed);
+    });
+    futures_util::future::join_all(reads).await;
 }
