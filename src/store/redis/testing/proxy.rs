@@ -82,6 +82,11 @@ impl Proxy {
         self.shared.answer_bytes_left.store(answer_bytes.into(), Ordering::SeqCst);
     }
 
+    /// Waits until the connections are cut.
+    pub async fn until_cut(&self) {
+        let _ = self.mode.subscribe().wait_for(|mode| *mode == Mode::Cut).await;
+    }
+
     /// Holds up what passes in each direction.
     pub fn delay(&self, delay: Duration) {
         let delay_ms = i64::try_from(delay.as_millis()).unwrap();
