@@ -26,8 +26,8 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
     }
 }
 
-/// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not active
-/// on what may be wrong, not even for that moment.
+/// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not
+/// active on what may be wrong, not even for that moment.
 pub fn doubted_head(head: Head, now: Timestamp) -> Head {
     if head.summary.totals.units == 0 || override_status(&head).is_some() {
         return head;

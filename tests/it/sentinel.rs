@@ -1,4 +1,4 @@
-//! Several servers over a Redis that Sentinels watch: when the master dies they go on by themselves.
+//! Several servers over a Redis that Sentinels watch: when the master dies they go on alone.
 
 use bellwether::proto::v1::Level;
 

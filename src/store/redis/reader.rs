@@ -74,13 +74,13 @@ impl Reader {
             };
             match ended {
                 Ok(()) => {
-                    self.shared.set_trouble(None);
+                    self.shared.set_trouble(self.buckets[0], None);
                     pause = RETRY_MIN;
                     continue;
                 }
                 Err(error) => {
                     tracing::warn!(%error, buckets = self.buckets.len(), "does not follow");
-                    self.shared.set_trouble(Some(error.to_string()));
+                    self.shared.set_trouble(self.buckets[0], Some(error.to_string()));
                 }
             }
             self.epoch = self.shared.view.epoch();
