@@ -34,7 +34,7 @@ async fn one_fleet_spans_the_masters_and_two_servers_write_it_at_once() {
     // From before there is anything, and over all masters.
     let mut stream = watch(&servers[1]).await;
     let load = Load::start(&servers, APPLICATIONS, 2 * APPLICATIONS, 20).await;
-    let expected = load.finish().await;
+    let expected = load.finish(&servers).await;
     for node in &cluster.nodes {
         assert!(!applications_on(node).await.is_empty(), "every master has a part");
     }
@@ -86,7 +86,7 @@ async fn one_master_dies_under_load_the_others_go_on_and_it_heals() {
         }
     }
     cluster.nodes[victim].restart().await;
-    let mut expected = load.finish().await;
+    let mut expected = load.finish(&servers).await;
     let after = insist(&servers[1], mk_report("app0", "web/x", Level::Waiting, "1")).await;
     assert!(before.revision < after.revision);
     // What was asked in between as well; a refused report may have arrived.

@@ -201,6 +201,7 @@ async fn a_failover_on_command_loses_nothing_and_nothing_is_doubted() {
     let servers = [start(), start()];
     let witness = Witness::of(&servers[1]).await;
     let (epoch, _) = witness.bookmark().await;
+    let about: Vec<String> = master.call(&["HGETALL", "bw:meta"]).await.unwrap();
     let load = Load::start(&servers, 5, 10, 60).await;
     load.go_on(100).await;
     let port = replicas[0].port.to_string();
@@ -221,12 +222,13 @@ async fn a_failover_on_command_loses_nothing_and_nothing_is_doubted() {
     proxy.cut();
     proxy.lead_to(&master.address());
     proxy.heal();
-    let expected = load.finish().await;
+    let expected = load.finish(&servers).await;
     check_history(&servers, &expected).await;
     let listed = agree(&servers).await;
     assert!(listed.values().all(|(_, level)| *level == Level::Active as i32), "{listed:?}");
     let told = witness.told();
     assert!(told.iter().all(|told| told.epoch == epoch), "the epoch stays");
+    assert_eq!(master.call::<Vec<String>>(&["HGETALL", "bw:meta"]).await.unwrap(), about);
 }
 
 #[tokio::test(flavor = "multi_thread")]

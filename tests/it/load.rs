@@ -1,8 +1,8 @@
 //! Writers that go on whatever happens to the store, and what must be there in the end.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bellwether::proto::v1;
@@ -23,6 +23,8 @@ pub type Listed = BTreeMap<(String, String), (u64, i32)>;
 /// Writers, each with a unit of its own and so many reports to make.
 pub struct Load {
     acknowledged: Arc<AtomicU64>,
+    /// The highest of each application that was acknowledged.
+    revisions: Arc<Mutex<BTreeMap<String, u64>>>,
     writers: Vec<JoinHandle<()>>,
     expected: History,
 }
@@ -36,6 +38,7 @@ impl Load {
         reports: usize,
     ) -> Load {
         let acknowledged: Arc<AtomicU64> = Arc::default();
+        let revisions: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
         let mut expected = History::new();
         let mut tasks = Vec::new();
         for w in 0..writers {
@@ -44,19 +47,22 @@ impl Load {
             expected.entry(application.clone()).or_default().extend(messages);
             let server = &servers[w / applications % servers.len()];
             let mut client = server.reports().await;
-            let acknowledged = acknowledged.clone();
+            let (acknowledged, revisions) = (acknowledged.clone(), revisions.clone());
             tasks.push(tokio::spawn(async move {
                 for n in 0..reports {
                     // The history tells of levels that change.
                     let level = if n % 2 == 0 { Level::Waiting } else { Level::Active };
                     let message = format!("{w}.{n}");
                     let report = mk_report(&application, &format!("web/{w}"), level, &message);
-                    insist_on(&mut client, report).await;
+                    let revision = insist_on(&mut client, report).await.revision;
+                    let mut revisions = revisions.lock().unwrap();
+                    let known = revisions.entry(application.clone()).or_default();
+                    *known = revision.max(*known);
                     acknowledged.fetch_add(1, Ordering::Relaxed);
                 }
             }));
         }
-        Load { acknowledged, writers: tasks, expected }
+        Load { acknowledged, revisions, writers: tasks, expected }
     }
 
     /// Waits until so many more reports are acknowledged.
@@ -68,10 +74,23 @@ impl Load {
         .await;
     }
 
-    /// Waits until every report is acknowledged. Answers the history that there must be.
-    pub async fn finish(self) -> History {
+    /// Waits until every report is acknowledged, and listed by all servers. Answers the history
+    /// that there must be.
+    pub async fn finish(self, servers: &[Server]) -> History {
         for writer in self.writers {
             writer.await.unwrap();
+        }
+        let revisions = self.revisions.lock().unwrap().clone();
+        for server in servers {
+            eventually("what is acknowledged is listed", async || {
+                let listed = list(server).await;
+                let is_there = |(name, revision): (&String, &u64)| {
+                    let found = listed.get(&("default".to_string(), name.clone()));
+                    found.is_some_and(|(found, _)| revision <= found)
+                };
+                revisions.iter().all(is_there).then_some(())
+            })
+            .await;
         }
         self.expected
     }

@@ -29,7 +29,7 @@ async fn answers_are_cut_anywhere_and_each_report_is_there_once() {
         tokio::time::timeout(DEADLINE, proxy.until_cut()).await.expect("so much is answered");
         proxy.heal();
     }
-    let expected = load.finish().await;
+    let expected = load.finish(&servers).await;
     check_history(&servers, &expected).await;
     agree(&servers).await;
 }
@@ -49,7 +49,7 @@ async fn a_slow_way_slows_down_and_breaks_nothing() {
     assert!(Duration::from_millis(400) <= start.elapsed(), "the proxy does not delay");
     assert_eq!(fetch(servers[0].ops, "/readyz").1, "ok", "slow is not away");
     proxy.heal();
-    let expected = load.finish().await;
+    let expected = load.finish(&servers).await;
     check_history(&servers, &expected).await;
     agree(&servers).await;
 }
@@ -79,7 +79,7 @@ async fn in_a_black_hole_every_report_is_refused_in_time() {
         }
     }
     proxy.heal();
-    let expected = load.finish().await;
+    let expected = load.finish(&servers).await;
     check_history(&servers, &expected).await;
     agree(&servers).await;
 }

@@ -25,7 +25,7 @@ async fn the_master_dies_under_load_and_nothing_that_was_replicated_is_lost() {
     redis.servers[master].restart().await;
     let promoted = redis.settle_after(port).await;
     assert_ne!(promoted, master);
-    let expected = load.finish().await;
+    let expected = load.finish(&servers).await;
     check_history(&servers, &expected).await;
     let listed = agree(&servers).await;
     // The watch from before has gone on to the end.
