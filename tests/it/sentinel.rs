@@ -4,8 +4,9 @@ use bellwether::proto::v1::Level;
 
 use crate::failover::{Witness, lose_writes};
 use crate::load::{Load, agree, check_history};
-use crate::server::Server;
-use crate::testing::Sentinels;
+use crate::server::{Server, eventually};
+use crate::testing::sentinel::be_patient;
+use crate::testing::{RedisServer, Sentinels};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_master_dies_under_load_and_nothing_that_was_replicated_is_lost() {
@@ -21,6 +22,7 @@ async fn the_master_dies_under_load_and_nothing_that_was_replicated_is_lost() {
     redis.servers[master].kill();
     let killed = std::time::Instant::now();
     load.go_on(50).await;
+    be_patient(&redis.sentinels).await;
     println!("reports are taken again after {:?}", killed.elapsed());
     redis.servers[master].restart().await;
     let promoted = redis.settle_after(port).await;
@@ -39,6 +41,19 @@ async fn a_replica_that_was_behind_takes_over_and_nothing_is_active_on_what_was_
     let Some(redis) = Sentinels::start().await else { return };
     let start = || Server::start(&["--store", &redis.url()]);
     let ours = [start(), start()];
-    let Sentinels { mut servers, sentinels: _kept } = redis;
-    lose_writes(&ours, &mut servers, async |redis| redis[0].kill()).await;
+    let Sentinels { mut servers, sentinels } = redis;
+    lose_writes(&ours, &mut servers, async |redis| {
+        redis[0].kill();
+        // A Sentinel closes the connections of whom it promotes, ours too.
+        let is_master = async |redis: &RedisServer| {
+            let role = redis.call::<String>(&["INFO", "replication"]).await;
+            role.is_ok_and(|role| role.contains("role:master"))
+        };
+        eventually("a replica takes over", async || {
+            (is_master(&redis[1]).await || is_master(&redis[2]).await).then_some(())
+        })
+        .await;
+        be_patient(&sentinels).await;
+    })
+    .await;
 }

@@ -114,6 +114,10 @@ impl RedisServer {
     /// A connection past everything that is tested, as the default user with the password from the
     /// server's arguments.
     pub async fn connection(&self) -> MultiplexedConnection {
+        self.connect().await.unwrap()
+    }
+
+    async fn connect(&self) -> redis::RedisResult<MultiplexedConnection> {
         let password = self.argument("--requirepass");
         let credentials = password.map_or(String::new(), |password| format!(":{password}@"));
         let client = redis::Client::open(format!("redis://{credentials}{}/", self.address()));
@@ -121,12 +125,12 @@ impl RedisServer {
             .set_connection_timeout(Some(DEADLINE))
             .set_response_timeout(Some(DEADLINE));
         let client = client.unwrap();
-        client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+        client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     /// Runs one command, given as its words.
     pub async fn call<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
-        redis::cmd(words[0]).arg(&words[1..]).query_async(&mut self.connection().await).await
+        redis::cmd(words[0]).arg(&words[1..]).query_async(&mut self.connect().await?).await
     }
 
     /// A line of `INFO`, as in `info("master_link_status")`; empty if there is none.
