@@ -22,7 +22,6 @@ async fn the_master_dies_under_load_and_nothing_that_was_replicated_is_lost() {
     redis.servers[master].kill();
     let killed = std::time::Instant::now();
     load.go_on(50).await;
-    be_patient(&redis.sentinels).await;
     println!("reports are taken again after {:?}", killed.elapsed());
     redis.servers[master].restart().await;
     let promoted = redis.settle_after(port).await;
