@@ -12,6 +12,7 @@
 //! heads. At each new connection the reader finds out whether Redis still has what was seen; if a
 //! failover or a restart lost writes, the epoch moves on, and `repair` puts right what is gone.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -123,8 +124,8 @@ struct Shared {
     view: View,
     clock: StoreClock,
     closed: AtomicBool,
-    /// Why the logs are not followed.
-    trouble: Mutex<Option<String>>,
+    /// Why logs are not followed, by the first bucket of those that go together.
+    troubles: Mutex<BTreeMap<Bucket, String>>,
 }
 
 impl RedisStore {
@@ -146,7 +147,7 @@ impl RedisStore {
             own: Arc::default(),
             clock,
             closed: AtomicBool::default(),
-            trouble: Mutex::default(),
+            troubles: Mutex::default(),
         });
         let mut store = RedisStore {
             lanes: Mutex::default(),
@@ -335,8 +336,12 @@ impl Shared {
         }
     }
 
-    fn set_trouble(&self, trouble: Option<String>) {
-        *lock(&self.trouble) = trouble;
+    fn set_trouble(&self, first: Bucket, trouble: Option<String>) {
+        let mut troubles = lock(&self.troubles);
+        match trouble {
+            Some(trouble) => drop(troubles.insert(first, trouble)),
+            None => drop(troubles.remove(&first)),
+        }
     }
 
     fn health(&self) -> Result<(), String> {
@@ -344,7 +349,7 @@ impl Shared {
             return Err("store is closed".to_string());
         }
         self.links.health()?;
-        lock(&self.trouble).clone().map_or(Ok(()), Err)
+        lock(&self.troubles).values().next().cloned().map_or(Ok(()), Err)
     }
 
     fn unavailable(&self, reason: String) -> CommitError {

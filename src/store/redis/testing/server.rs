@@ -85,6 +85,11 @@ impl RedisServer {
         self.directory.path()
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it printed.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
@@ -123,6 +128,10 @@ impl RedisServer {
     /// A connection past everything that is tested, as the default user with the password from the
     /// server's arguments.
     pub async fn connection(&self) -> MultiplexedConnection {
+        self.connect().await.unwrap()
+    }
+
+    async fn connect(&self) -> redis::RedisResult<MultiplexedConnection> {
         let password = self.argument("--requirepass");
         let credentials = password.map_or(String::new(), |password| format!(":{password}@"));
         let client = redis::Client::open(format!("redis://{credentials}{}/", self.address()));
@@ -130,12 +139,12 @@ impl RedisServer {
             .set_connection_timeout(Some(DEADLINE))
             .set_response_timeout(Some(DEADLINE));
         let client = client.unwrap();
-        client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+        client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     /// Runs one command, given as its words.
     pub async fn call<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
-        redis::cmd(words[0]).arg(&words[1..]).query_async(&mut self.connection().await).await
+        redis::cmd(words[0]).arg(&words[1..]).query_async(&mut self.connect().await?).await
     }
 
     /// A line of `INFO`, as in `info("master_link_status")`; empty if there is none.
@@ -151,7 +160,7 @@ impl RedisServer {
     }
 
     fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
+        let pid = self.pid().to_string();
         let status = Command::new("kill").args([signal, &pid]).status().unwrap();
         assert!(status.success(), "kill {signal} {pid}");
     }
@@ -215,37 +224,4 @@ async fn greets(port: u16) -> std::io::Result<bool> {
     let mut answer = [0; 7];
     let read = stream.read(&mut answer).await?;
     Ok(answer[..read].starts_with(b"+PONG") || answer[..read].starts_with(b"-NOAUTH"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::redis::testing::until;
-
-    #[tokio::test]
-    async fn a_server_lives_dies_and_comes_back() {
-        let Some(mut server) = RedisServer::start().await else { return };
-        let first = server.info("run_id").await;
-        let pid = server.child.id();
-        server.stop();
-        server.cont();
-        server.call::<()>(&["SET", "a", "b"]).await.unwrap();
-        server.kill();
-        server.restart().await;
-        assert_ne!(server.info("run_id").await, first);
-        assert_eq!(server.call::<Option<String>>(&["GET", "a"]).await.unwrap(), None);
-        drop(server);
-        let gone = format!("/proc/{pid}");
-        until("it is gone", async || !Path::new(&gone).exists()).await;
-    }
-
-    #[tokio::test]
-    async fn a_server_with_a_password_is_known_by_its_arguments() {
-        let arguments = ["--requirepass", "secret", "--appendonly", "yes"];
-        let Some(mut server) = RedisServer::start_with(&arguments).await else { return };
-        server.call::<()>(&["SET", "a", "b"]).await.unwrap();
-        server.call::<()>(&["SAVE"]).await.unwrap();
-        server.restart().await;
-        assert_eq!(server.info("redis_mode").await, "standalone");
-    }
 }

@@ -17,6 +17,7 @@ mod formats;
 mod open;
 mod replicas;
 mod resend;
+mod servers;
 
 fn mk_options() -> Options {
     Options { buckets: 4, ..Options::default() }
