@@ -143,6 +143,7 @@ impl<'a> Sender<'a> {
             Ok(answers) if !answers.iter().any(is_unserved) => Ok(answers),
             Ok(answers) => {
                 self.own.lock().await.take();
+                self.shared.links.look_again();
                 Ok(answers)
             }
             Err(error) => {

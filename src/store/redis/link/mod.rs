@@ -116,6 +116,12 @@ impl Links {
         }
     }
 
+    /// A connection of one's own was told that another master serves: whoever does is looked for
+    /// now, not at the next round.
+    pub fn look_again(&self) {
+        self.board.remap.notify_one();
+    }
+
     /// Lets go of all connections. What is on its way may still be answered.
     pub fn close(&self) {
         self.ended.cancel();
