@@ -1,8 +1,12 @@
 //! What a store that may have lost writes changes: what was said last is doubted, until it is said
 //! again.
 
+use super::app::Head;
+use super::derive::{Rule, Summary, override_status};
 use super::draft::Draft;
 use super::name::UnitName;
+use super::status::Level;
+use super::time::Timestamp;
 use super::transition::{Cause, StatusEvent, Subject};
 
 /// Drafts that each unit there is becomes uncertain, unless that was done for this loss, here or
@@ -20,6 +24,27 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
     for name in units {
         draft.doubt_unit(&name);
     }
+}
+
+/// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not
+/// active on what may be wrong, not even for that moment.
+pub fn doubted_head(head: Head, now: Timestamp) -> Head {
+    if head.summary.totals.units == 0 || override_status(&head).is_some() {
+        return head;
+    }
+    // The counts stay: they are of the units as they are stored, and go on from there.
+    let Summary { level, since, totals, .. } = head.summary;
+    let summary = Summary {
+        level: Level::Waiting,
+        message: "the store may have lost what its units said last".into(),
+        reason: "Uncertain".into(),
+        action: "".into(),
+        since: if level == Level::Waiting { since } else { now },
+        winner: None,
+        rule: Rule::Nothing,
+        totals,
+    };
+    Head { summary, ..head }
 }
 
 impl Draft<'_> {

@@ -5,54 +5,17 @@ use std::collections::BTreeMap;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use tonic_types::StatusExt;
 
+use crate::load::{insist, reported};
 use crate::redis::Redis;
-use crate::server::{DEADLINE, Server, eventually, get, mk_report, reason, refused};
+use crate::server::{Server, eventually, get, mk_report, reason, refused};
 
 fn over(redis: &Redis) -> Server {
     Server::start(&["--store", &redis.url()])
-}
-
-/// How often each message was reported, as the history of an application tells.
-async fn reported(server: &Server, application: &str) -> BTreeMap<String, usize> {
-    let request = v1::ListStatusEventsRequest {
-        application: application.into(),
-        page_size: 1000,
-        ..Default::default()
-    };
-    let mut client = server.applications().await;
-    let events =
-        eventually("a history", async || match client.list_status_events(request.clone()).await {
-            Ok(answer) => Some(answer.into_inner().events),
-            Err(refused) => {
-                assert_eq!(reason(&refused), "STORE_UNAVAILABLE", "{refused:?}");
-                None
-            }
-        })
-        .await;
-    let mut counts = BTreeMap::new();
-    for event in events.into_iter().filter(|event| event.cause == "Reported") {
-        *counts.entry(event.message).or_default() += 1;
-    }
-    counts
-}
-
-/// Reports until it is acknowledged; what comes between is said as `STORE_UNAVAILABLE`.
-async fn insist(server: &Server, report: v1::ReportStatusRequest) -> v1::ReportStatusResponse {
-    let mut client = server.reports().await;
-    let start = Instant::now();
-    loop {
-        match client.report_status(report.clone()).await {
-            Ok(answer) => return answer.into_inner(),
-            Err(refused) => assert_eq!(reason(&refused), "STORE_UNAVAILABLE", "{refused:?}"),
-        }
-        assert!(start.elapsed() < DEADLINE, "never acknowledged: {report:?}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

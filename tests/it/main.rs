@@ -1,18 +1,33 @@
 //! The real binary over real sockets: one test binary, a file a subject.
 
 mod peer;
+mod load;
 mod redis;
 mod server;
+/// Redis servers, Sentinels, Clusters and a faulty network, as the tests of the library have them.
+#[allow(dead_code, unused_imports, reason = "the library's tests use the rest")]
+#[path = "../../src/store/redis/testing/mod.rs"]
+mod testing;
 
 mod bad_input;
+mod bench;
 mod cli;
+mod clock;
+mod cluster;
+mod doctor;
 mod durability;
+mod failover;
 mod faults;
 mod health;
 mod interop;
+mod many;
+mod network;
 mod ops;
 mod replicas;
 mod report;
+mod sentinel;
 mod sessions;
+mod tls;
+mod valkey;
 mod vectors;
 mod watch;

@@ -9,7 +9,7 @@ use bellwether::proto::v1::Level;
 use crate::server::{Server, command, get, mk_report};
 
 /// A plain HTTP GET: status line and body.
-fn fetch(address: SocketAddr, path: &str) -> (String, String) {
+pub fn fetch(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();

@@ -13,10 +13,10 @@ use crate::server::{DEADLINE, Server, mk_report, reason};
 
 pub type Client = ApplicationServiceClient<Channel>;
 
-type Stream = tonic::Streaming<v1::WatchApplicationsResponse>;
+pub type Stream = tonic::Streaming<v1::WatchApplicationsResponse>;
 
 /// The next event; the test fails if none comes.
-async fn next(stream: &mut Stream) -> v1::WatchApplicationsResponse {
+pub async fn next(stream: &mut Stream) -> v1::WatchApplicationsResponse {
     let next = tokio::time::timeout(DEADLINE, stream.message()).await;
     next.expect("an event in time").unwrap().expect("the stream goes on")
 }

@@ -74,13 +74,13 @@ impl Reader {
             };
             match ended {
                 Ok(()) => {
-                    self.shared.set_trouble(None);
+                    self.shared.set_trouble(self.buckets[0], None);
                     pause = RETRY_MIN;
                     continue;
                 }
                 Err(error) => {
                     tracing::warn!(%error, buckets = self.buckets.len(), "does not follow");
-                    self.shared.set_trouble(Some(error.to_string()));
+                    self.shared.set_trouble(self.buckets[0], Some(error.to_string()));
                 }
             }
             self.epoch = self.shared.view.epoch();
@@ -238,7 +238,8 @@ impl Session<'_> {
         let seen = self.shared.view.bucket(bucket);
         for _ in 0..REPAIRS_MAX {
             let found = self.read_bucket(bucket).await?;
-            let repairs = repair::compare(bucket, &seen, &found);
+            let time = self.shared.clock.now();
+            let repairs = repair::compare(bucket, &seen, &found, time);
             if (repairs.lost || is_lost) && found.losses <= seen.losses {
                 self.count_loss().await?;
                 self.doubt(bucket, &seen, repairs.floor).await?;

@@ -2,11 +2,14 @@
 //!
 //! What was seen and is not there any more is put right by ordinary commits of heads: one revision
 //! above the one that was seen, so that none is used twice, and at positions after all that were
-//! seen, so that who follows is told in order. What is gone altogether becomes a tombstone.
+//! seen, so that who follows is told in order. What came back older waits, until the aggregator has
+//! made its units uncertain. What is gone altogether becomes a tombstone.
 
 use crate::domain::app::Head;
+use crate::domain::doubt::doubted_head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
+use crate::domain::time::Timestamp;
 use crate::store::{Bucket, Position};
 
 use super::batch::Batch;
@@ -24,7 +27,12 @@ pub(super) struct Repairs {
 }
 
 /// Compares what was seen of a bucket with what is there now.
-pub(super) fn compare(bucket: Bucket, seen: &BucketView, found: &BucketView) -> Repairs {
+pub(super) fn compare(
+    bucket: Bucket,
+    seen: &BucketView,
+    found: &BucketView,
+    time: Timestamp,
+) -> Repairs {
     let (was, is) = (seen.heads.marks(), found.heads.marks());
     let mut repairs = Repairs {
         lost: is.last < was.last || found.losses < seen.losses,
@@ -38,7 +46,7 @@ pub(super) fn compare(bucket: Bucket, seen: &BucketView, found: &BucketView) -> 
                 let same = is_same(head, now) && *position == known.position;
                 if !same && (*position <= was.last || now.revision <= head.revision) {
                     let revision = now.revision.max(head.revision).next();
-                    let put = Head { revision, ..(**now).clone() };
+                    let put = doubted_head(Head { revision, ..(**now).clone() }, time);
                     repairs.batches.push(Batch::of_head(app, bucket, now.revision, put));
                     repairs.lost = true;
                 }
@@ -51,6 +59,7 @@ pub(super) fn compare(bucket: Bucket, seen: &BucketView, found: &BucketView) -> 
         if other.position <= was.last && seen.heads.get(&other.app).is_none() {
             let head = &*other.head;
             let put = Head { revision: head.revision.next(), ..head.clone() };
+            let put = doubted_head(put, time);
             repairs.batches.push(Batch::of_head(&other.app, bucket, head.revision, put));
             repairs.lost = true;
         }

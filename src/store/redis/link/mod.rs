@@ -34,6 +34,7 @@ pub use dedicated::Dedicated;
 pub use error::{LinkError, is_unserved};
 pub use master::Master;
 pub use options::Options;
+pub use survey::{Place, Survey};
 pub use target::{Target, TargetError, TlsFiles};
 
 mod backoff;
@@ -48,6 +49,7 @@ mod sentinel;
 mod single;
 mod slot;
 mod supervisor;
+mod survey;
 mod target;
 
 #[cfg(test)]
@@ -112,6 +114,12 @@ impl Links {
             true => Ok(()),
             false => Err(faults.join("; ")),
         }
+    }
+
+    /// A connection of one's own was told that another master serves: whoever does is looked for
+    /// now, not at the next round.
+    pub fn look_again(&self) {
+        self.board.remap.notify_one();
     }
 
     /// Lets go of all connections. What is on its way may still be answered.

@@ -1,7 +1,7 @@
 //! A TCP proxy that can be told to misbehave.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,6 +30,8 @@ pub struct Proxy {
 }
 
 struct Shared {
+    /// Where to.
+    address: Mutex<String>,
     /// Bytes of answers until the connections are cut; without limit when negative.
     answer_bytes_left: AtomicI64,
     delay_ms: AtomicI64,
@@ -41,9 +43,12 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mode = watch::Sender::new(Mode::Pass);
-        let shared = Shared { answer_bytes_left: AtomicI64::new(-1), delay_ms: AtomicI64::new(0) };
-        let shared = Arc::new(shared);
-        let serve = serve(listener, address.to_string(), mode.clone(), shared.clone());
+        let shared = Arc::new(Shared {
+            address: Mutex::new(address.to_string()),
+            answer_bytes_left: AtomicI64::new(-1),
+            delay_ms: AtomicI64::new(0),
+        });
+        let serve = serve(listener, mode.clone(), shared.clone());
         Proxy { port, mode, shared, accepts: tokio::spawn(serve) }
     }
 
@@ -55,6 +60,11 @@ impl Proxy {
     /// `redis://127.0.0.1:port`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
+    }
+
+    /// From now on new connections lead to another address. Those that there are stay.
+    pub fn lead_to(&self, address: &str) {
+        *self.shared.address.lock().unwrap() = address.to_string();
     }
 
     /// From now on nothing passes, and nobody is told.
@@ -70,6 +80,11 @@ impl Proxy {
     /// Cuts when so many more bytes of answers have passed.
     pub fn cut_after(&self, answer_bytes: u32) {
         self.shared.answer_bytes_left.store(answer_bytes.into(), Ordering::SeqCst);
+    }
+
+    /// Waits until the connections are cut.
+    pub async fn until_cut(&self) {
+        let _ = self.mode.subscribe().wait_for(|mode| *mode == Mode::Cut).await;
     }
 
     /// Holds up what passes in each direction.
@@ -93,17 +108,12 @@ impl Drop for Proxy {
     }
 }
 
-async fn serve(
-    listener: TcpListener,
-    address: String,
-    mode: watch::Sender<Mode>,
-    shared: Arc<Shared>,
-) {
+async fn serve(listener: TcpListener, mode: watch::Sender<Mode>, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
-        let (address, mode, shared) = (address.clone(), mode.clone(), shared.clone());
+        let (mode, shared) = (mode.clone(), shared.clone());
         tokio::spawn(async move {
             let mut told = mode.subscribe();
-            let passes = pass(client, &address, &mode, &shared);
+            let passes = pass(client, &mode, &shared);
             tokio::select! {
                 _ = passes => (),
                 _ = told.wait_for(|mode| *mode == Mode::Cut) => (),
@@ -114,11 +124,11 @@ async fn serve(
 
 async fn pass(
     client: TcpStream,
-    address: &str,
     mode: &watch::Sender<Mode>,
     shared: &Shared,
 ) -> std::io::Result<()> {
     let _ = mode.subscribe().wait_for(|mode| *mode == Mode::Pass).await;
+    let address = shared.address.lock().unwrap().clone();
     let server = TcpStream::connect(address).await?;
     let (client, server) = (client.into_split(), server.into_split());
     tokio::select! {

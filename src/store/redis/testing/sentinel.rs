@@ -99,6 +99,15 @@ impl Sentinels {
     }
 }
 
+/// Has the Sentinels wait much longer before they think that a master is down: on a busy machine
+/// they would make another failover after the one that was meant.
+pub async fn be_patient(sentinels: &[RedisServer]) {
+    for sentinel in sentinels {
+        let words = ["SENTINEL", "SET", MASTER_NAME, "down-after-milliseconds", "60000"];
+        sentinel.call::<()>(&words).await.unwrap();
+    }
+}
+
 async fn facts(sentinel: &RedisServer) -> std::collections::HashMap<String, String> {
     sentinel.call(&["SENTINEL", "MASTER", MASTER_NAME]).await.unwrap()
 }
@@ -117,16 +126,4 @@ async fn sentinel(master_port: u16) -> Option<RedisServer> {
         vec![file.display().to_string(), "--sentinel".into()]
     })
     .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_replica_takes_over() {
-        let Some(sentinels) = Sentinels::start().await else { return };
-        assert_eq!(sentinels.master().await, 0);
-        assert_ne!(sentinels.failover().await, 0);
-    }
 }

@@ -1,4 +1,4 @@
-//! One `redis-server` process.
+//! One `redis-server` or `valkey-server` process.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{DEADLINE, LOOK_EVERY, available};
+use super::{DEADLINE, LOOK_EVERY, available, command};
 
 /// Servers that lost their port to somebody else before one is given up on.
 const PORT_ATTEMPTS: usize = 20;
@@ -20,6 +20,7 @@ const PORT_ATTEMPTS: usize = 20;
 pub struct RedisServer {
     /// Where it listens on 127.0.0.1.
     pub port: u16,
+    program: &'static str,
     child: Child,
     arguments: Vec<String>,
     directory: TempDir,
@@ -38,22 +39,35 @@ impl RedisServer {
 
     /// Starts a server whose arguments depend on its directory.
     pub async fn start_in(arguments: impl Fn(&Path) -> Vec<String>) -> Option<RedisServer> {
-        if !available("redis-server", "--version") {
+        RedisServer::start_program("redis-server", arguments).await
+    }
+
+    /// Starts Valkey, which is newer than the Redis of most distributions, in its place.
+    pub async fn start_valkey(arguments: &[&str]) -> Option<RedisServer> {
+        let arguments = |_: &Path| arguments.iter().map(|text| text.to_string()).collect();
+        RedisServer::start_program("valkey-server", arguments).await
+    }
+
+    async fn start_program(
+        program: &'static str,
+        arguments: impl Fn(&Path) -> Vec<String>,
+    ) -> Option<RedisServer> {
+        if !available(program, "--version") {
             return None;
         }
         for _ in 0..PORT_ATTEMPTS {
             let port = free_port();
             let directory = TempDir::with_prefix("bellwether-redis-").unwrap();
             let arguments = arguments(directory.path());
-            let child = spawn(port, &arguments, &directory);
-            let mut server = RedisServer { port, child, arguments, directory };
+            let child = spawn(program, port, &arguments, &directory);
+            let mut server = RedisServer { port, program, child, arguments, directory };
             match server.wait_until_ready().await {
                 Ok(()) => return Some(server),
                 Err(log) if log.contains("in use") => continue,
-                Err(log) => panic!("redis-server ended:\n{log}"),
+                Err(log) => panic!("{program} ended:\n{log}"),
             }
         }
-        panic!("no port is free for redis-server");
+        panic!("no port is free for {program}");
     }
 
     /// Where it is, without user and password.
@@ -69,6 +83,11 @@ impl RedisServer {
     /// Where its files are.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it printed.
@@ -96,7 +115,7 @@ impl RedisServer {
     pub async fn restart(&mut self) {
         self.kill();
         for _ in 0..PORT_ATTEMPTS {
-            self.child = spawn(self.port, &self.arguments, &self.directory);
+            self.child = spawn(self.program, self.port, &self.arguments, &self.directory);
             match self.wait_until_ready().await {
                 Ok(()) => return,
                 Err(log) if log.contains("in use") => tokio::time::sleep(LOOK_EVERY).await,
@@ -109,6 +128,10 @@ impl RedisServer {
     /// A connection past everything that is tested, as the default user with the password from the
     /// server's arguments.
     pub async fn connection(&self) -> MultiplexedConnection {
+        self.connect().await.unwrap()
+    }
+
+    async fn connect(&self) -> redis::RedisResult<MultiplexedConnection> {
         let password = self.argument("--requirepass");
         let credentials = password.map_or(String::new(), |password| format!(":{password}@"));
         let client = redis::Client::open(format!("redis://{credentials}{}/", self.address()));
@@ -116,12 +139,12 @@ impl RedisServer {
             .set_connection_timeout(Some(DEADLINE))
             .set_response_timeout(Some(DEADLINE));
         let client = client.unwrap();
-        client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+        client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     /// Runs one command, given as its words.
     pub async fn call<T: redis::FromRedisValue>(&self, words: &[&str]) -> redis::RedisResult<T> {
-        redis::cmd(words[0]).arg(&words[1..]).query_async(&mut self.connection().await).await
+        redis::cmd(words[0]).arg(&words[1..]).query_async(&mut self.connect().await?).await
     }
 
     /// A line of `INFO`, as in `info("master_link_status")`; empty if there is none.
@@ -137,7 +160,7 @@ impl RedisServer {
     }
 
     fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
+        let pid = self.pid().to_string();
         let status = Command::new("kill").args([signal, &pid]).status().unwrap();
         assert!(status.success(), "kill {signal} {pid}");
     }
@@ -178,9 +201,9 @@ pub fn free_port() -> u16 {
     }
 }
 
-fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
+fn spawn(program: &str, port: u16, arguments: &[String], directory: &TempDir) -> Child {
     let log = File::create(directory.path().join("log")).unwrap();
-    let mut command = Command::new("redis-server");
+    let mut command = command(program);
     // A configuration file comes before what overrides it.
     let (file, arguments) = match arguments.first() {
         Some(first) if !first.starts_with("--") => arguments.split_at(1),
@@ -201,37 +224,4 @@ async fn greets(port: u16) -> std::io::Result<bool> {
     let mut answer = [0; 7];
     let read = stream.read(&mut answer).await?;
     Ok(answer[..read].starts_with(b"+PONG") || answer[..read].starts_with(b"-NOAUTH"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::redis::testing::until;
-
-    #[tokio::test]
-    async fn a_server_lives_dies_and_comes_back() {
-        let Some(mut server) = RedisServer::start().await else { return };
-        let first = server.info("run_id").await;
-        let pid = server.child.id();
-        server.stop();
-        server.cont();
-        server.call::<()>(&["SET", "a", "b"]).await.unwrap();
-        server.kill();
-        server.restart().await;
-        assert_ne!(server.info("run_id").await, first);
-        assert_eq!(server.call::<Option<String>>(&["GET", "a"]).await.unwrap(), None);
-        drop(server);
-        let gone = format!("/proc/{pid}");
-        until("it is gone", async || !Path::new(&gone).exists()).await;
-    }
-
-    #[tokio::test]
-    async fn a_server_with_a_password_is_known_by_its_arguments() {
-        let arguments = ["--requirepass", "secret", "--appendonly", "yes"];
-        let Some(mut server) = RedisServer::start_with(&arguments).await else { return };
-        server.call::<()>(&["SET", "a", "b"]).await.unwrap();
-        server.call::<()>(&["SAVE"]).await.unwrap();
-        server.restart().await;
-        assert_eq!(server.info("redis_mode").await, "standalone");
-    }
 }

@@ -1,0 +1,84 @@
+//! A replica whose clock is wrong: times and deadlines are the store's, so nothing changes.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use bellwether::proto::v1;
+use bellwether::proto::v1::Level;
+
+use crate::load::insist;
+use crate::server::{Server, command, eventually, get, mk_report};
+use crate::testing::RedisServer;
+
+/// What shifts the clock of a process; said loudly if it is missing, and in CI that is a failure.
+fn shifting_library() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let files = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    let found = files.into_iter().find(|file| file.exists());
+    if found.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "libfaketime is missing; run tools/install");
+        eprintln!("SKIPPED: libfaketime is missing; run tools/install");
+    }
+    found
+}
+
+/// The application with the times of its units, and how far the clock of the server is off.
+async fn look(server: &Server) -> (v1::Application, Vec<v1::Unit>, Duration) {
+    let mut client = server.applications().await;
+    let got = client.get_application(get("web")).await.unwrap();
+    let date = got.metadata().get("date").unwrap().to_str().unwrap().to_string();
+    let date = jiff::fmt::rfc2822::parse(&date).unwrap().timestamp();
+    let off = SystemTime::from(date).duration_since(SystemTime::now()).unwrap_or_default();
+    let list = v1::ListUnitsRequest { application: "web".into(), ..Default::default() };
+    let units = client.list_units(list).await.unwrap().into_inner().units;
+    (got.into_inner().application.unwrap(), units, off)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_hour_off_on_one_replica_changes_nothing() {
+    let (Some(redis), Some(library)) = (RedisServer::start().await, shifting_library()) else {
+        return;
+    };
+    let right = Server::start(&["--store", &redis.url()]);
+    let mut command = command(&["--store", &redis.url()]);
+    // The clock that measures does not jump on a machine either.
+    command.env("LD_PRELOAD", library).env("FAKETIME", "+3600s");
+    command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    let wrong = Server::spawn(command);
+    let ttl = Duration::from_secs(3);
+    let before = SystemTime::now();
+    let reported = Instant::now();
+    for (server, unit) in [(&wrong, "web/0"), (&right, "web/1")] {
+        let mut report = mk_report("web", unit, Level::Active, "up");
+        report.status.as_mut().unwrap().ttl = Some(ttl.try_into().unwrap());
+        insist(server, report).await;
+    }
+    let after = SystemTime::now();
+    // Each has read what the other wrote.
+    let (seen, units) = eventually("both say the same", async || {
+        let (ours, theirs) = (look(&right).await, look(&wrong).await);
+        assert!(ours.2 < Duration::from_secs(60), "the clock is right");
+        assert!(Duration::from_secs(3000) < theirs.2, "the clock is not shifted: {:?}", theirs.2);
+        let is_same = (&ours.0, &ours.1) == (&theirs.0, &theirs.1) && ours.0.unit_count == 2;
+        is_same.then_some((ours.0, ours.1))
+    })
+    .await;
+    let status = seen.status.as_ref().unwrap();
+    if reported.elapsed() < ttl {
+        assert_eq!((status.level(), status.stale_units), (Level::Active, 0), "{status:?}");
+    }
+    let second = Duration::from_secs(1);
+    let times = [seen.create_time, seen.update_time, status.since_time];
+    let of_units = units.iter().map(|unit| unit.last_seen_time);
+    for time in times.into_iter().chain(of_units) {
+        let time = SystemTime::try_from(time.unwrap()).unwrap();
+        assert!(before - second < time && time < after + second, "{before:?} {time:?} {after:?}");
+    }
+    for server in [&wrong, &right] {
+        eventually("both are stale", async || {
+            (look(server).await.0.status?.stale_units == 2).then_some(())
+        })
+        .await;
+        assert!(ttl <= reported.elapsed(), "stale before its time");
+    }
+}
