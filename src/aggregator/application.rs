@@ -342,7 +342,9 @@ impl Application {
                         attempts += 1;
                         self.catch_up();
                         // What arrived may be all that was missed.
-                        self.behind |= self.shared.state().head().revision != current;
+                        // What was written quietly does not arrive.
+                        let is_quiet = transition.base == current;
+                        self.behind |= is_quiet || self.shared.state().head().revision != current;
                         continue;
                     }
                     Err(error) => {

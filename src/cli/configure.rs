@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::cli::configure_damping;
+use crate::cli::configure_damping::DampingArgs;
 use crate::cli::context::Context;
 use crate::cli::context::print;
 use crate::cli::context::print_value;
@@ -61,6 +63,8 @@ pub struct Args {
     /// Levels at which the health service answers SERVING
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
     serving_levels: Vec<LevelWord>,
+    #[command(flatten)]
+    damping: DampingArgs,
 }
 
 fn policy(text: &str) -> Result<Policy, String> {
@@ -138,6 +142,8 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
     name(args.default_ttl.is_some(), "ttls.default_ttl");
     name(args.lost_after.is_some(), "ttls.lost_after");
     name(!args.serving_levels.is_empty(), "serving_levels");
+    name(!args.damping.latch.is_empty(), "latches");
+    name(!args.damping.damp.is_empty(), "damping");
     let config = ApplicationConfig {
         policy: args.policy,
         lost_units: args.lost_units.map_or(0, |word| lost_units(word).into()),
@@ -147,6 +153,8 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
         }),
         serving_levels: args.serving_levels.iter().map(|l| Level::from(*l).into()).collect(),
         external_leader: None,
+        latches: args.damping.latches(),
+        damping: args.damping.damping()?,
     };
     Ok(ConfigureApplicationRequest {
         namespace,
@@ -199,6 +207,8 @@ fn render(config: &ApplicationConfig) -> String {
         ("lost-after", span(ttls.lost_after, "default")),
         ("serving-levels", words(&config.serving_levels)),
         ("leader", leader.to_string()),
+        ("latch", configure_damping::latches_as_typed(config)),
+        ("damp", configure_damping::damping_as_typed(config)),
     ]
     .map(|(name, value)| format!("{name:<14}  {value}\n"))
     .concat()
@@ -207,7 +217,9 @@ fn render(config: &ApplicationConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::v1::Damping;
     use crate::proto::v1::ExternalLeader;
+    use crate::proto::v1::Latch;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -234,6 +246,27 @@ mod tests {
     }
 
     #[test]
+    fn latches_and_damping_are_each_set_as_a_whole() {
+        let request = mk_request("web --latch db=3,-=2 --damp * --calm-after 1m");
+        let config = request.config.expect("a config");
+        assert_eq!(request.update_mask.expect("a mask").paths, ["latches", "damping"]);
+        let latches: Vec<_> =
+            config.latches.iter().map(|l| (&*l.component, l.good_count)).collect();
+        assert_eq!(latches, [("db", 3), ("", 2)]);
+        let damping = config.damping.expect("damping");
+        assert_eq!(damping.components, ["*"]);
+        assert_eq!(damping.calm_after.map(|d| d.seconds), Some(60));
+        let none = mk_request("web --latch none --damp none");
+        let config = none.config.expect("a config");
+        assert_eq!(none.update_mask.expect("a mask").paths, ["latches", "damping"]);
+        assert!(config.latches.is_empty() && config.damping.is_none());
+        for line in ["web --latch db", "web --latch db=1", "web --calm-after 1m"] {
+            let words = ["configure"].into_iter().chain(line.split_whitespace());
+            assert!(Line::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+
+    #[test]
     fn a_list_of_levels_is_a_policy_of_ones_own() {
         let custom = policy("error,unknown").expect("a policy");
         let order = vec![Level::Error.into(), Level::Unknown.into()];
@@ -253,6 +286,16 @@ mod tests {
             }),
             serving_levels: vec![3],
             external_leader: Some(ExternalLeader { unit: "web/0".into() }),
+            latches: vec![
+                Latch { component: "db".into(), good_count: 3 },
+                Latch { component: String::new(), good_count: 2 },
+            ],
+            damping: Some(Damping {
+                components: vec!["*".into()],
+                start_percent: 30,
+                stop_percent: 25,
+                calm_after: Some(prost_types::Duration { seconds: 300, nanos: 0 }),
+            }),
         };
         let expected = "\
 policy          custom (error,blocked)
@@ -261,6 +304,8 @@ default-ttl     none
 lost-after      2m
 serving-levels  active
 leader          decided outside: web/0
+latch           db=3,-=2
+damp            * (above 30 %, until 25 % or 5m without a swing)
 ";
         assert_eq!(render(&config), expected);
     }

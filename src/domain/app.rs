@@ -41,6 +41,10 @@ pub struct Head {
     /// How often the store had lost writes when its units were last made uncertain for it.
     #[serde(default)]
     pub losses: u32,
+    /// Commits that moved no revision and wrote what is held back. A commit is decided on them as
+    /// on the revision, so that another replica that was told of none of them does not undo them.
+    #[serde(default)]
+    pub quiet_commits: u64,
 }
 
 impl Head {
@@ -58,6 +62,7 @@ impl Head {
             next_event: 0,
             deleted: true,
             losses: 0,
+            quiet_commits: 0,
         }
     }
 
@@ -153,6 +158,8 @@ pub enum Due {
     Unit(UnitName),
     /// The leader's status may end.
     ApplicationStatus,
+    /// A flapping status may be calm.
+    Calm(Arc<StatusKey>),
 }
 
 /// All that is known of one application, with the index that makes it cheap to change.
@@ -281,6 +288,7 @@ pub(super) fn status_rank(
         origin: Origin::Reported(key.kind),
         level,
         asks: !status.report.action.is_empty(),
+        flaps: status.flapping().is_some(),
     })
 }
 
@@ -301,6 +309,7 @@ pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<R
         origin,
         level,
         asks: false,
+        flaps: false,
     })
 }
 
@@ -325,5 +334,6 @@ pub(super) fn application_rank(head: &Head) -> Option<Rank> {
         origin: Origin::Leader,
         level: status.level,
         asks: !status.action.is_empty(),
+        flaps: false,
     })
 }

@@ -15,6 +15,7 @@ pub mod name;
 pub mod revision;
 pub mod time;
 
+pub mod flapping;
 pub mod limits;
 pub mod message;
 pub mod policy;
@@ -25,6 +26,7 @@ pub mod request;
 pub mod transition;
 
 pub mod app;
+pub mod held;
 pub mod index;
 pub mod rank;
 
@@ -32,6 +34,7 @@ pub mod apply;
 pub mod doubt;
 pub mod draft;
 pub mod expire;
+pub mod hold;
 pub mod replay;
 pub mod summary;
 

@@ -126,6 +126,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use crate::domain::flapping::Swings;
     use crate::domain::name::{PartName, UnitName};
     use crate::domain::policy::Policy;
     use crate::domain::revision::Revision;
@@ -163,6 +164,8 @@ mod tests {
                 incarnation,
                 stale,
                 expire_time_written: None,
+                swings: Swings::default(),
+                held: None,
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::damping::{damping, latches};
 use super::fields::{Fields, levels};
 use crate::domain::limits::{TTL_MAX, TTL_MIN};
 use crate::domain::policy::{Config, ConfigPatch, LostUnits, Policy};
@@ -10,8 +11,8 @@ use crate::proto::v1;
 use crate::service::code::Reason;
 
 /// The fields of a configuration that can be named in a mask.
-const CONFIG_FIELDS: [&str; 5] =
-    ["policy", "lost_units", "ttls", "serving_levels", "external_leader"];
+const CONFIG_FIELDS: [&str; 7] =
+    ["policy", "lost_units", "ttls", "serving_levels", "external_leader", "latches", "damping"];
 
 /// `ConfigureApplication`: a field that is named and absent goes back to its default.
 pub fn config_patch(
@@ -26,6 +27,8 @@ pub fn config_patch(
         ("ttls.lost_after", config.ttls.is_some_and(|t| t.lost_after.is_some())),
         ("serving_levels", !config.serving_levels.is_empty()),
         ("external_leader", config.external_leader.is_some()),
+        ("latches", !config.latches.is_empty()),
+        ("damping", config.damping.is_some()),
     ];
     let paths: Vec<&str> = match mask {
         Some(mask) => mask.paths.iter().map(String::as_str).collect(),
@@ -78,6 +81,8 @@ fn config_fields(
         [] => Some(default.serving_levels),
         given => levels(fields, given).map(|levels| levels.into_iter().collect()),
     };
+    let latches = latches(fields, &config.latches);
+    let damping = damping(fields, config.damping.as_ref());
     let external_leader = match &config.external_leader {
         Some(leader) => fields.unit_or_application("external_leader.unit", &leader.unit).map(Some),
         None => Some(None),
@@ -90,6 +95,8 @@ fn config_fields(
             .filter(|_| named("ttls.lost_after")),
         serving_levels: Some(serving_levels?).filter(|_| named("serving_levels")),
         external_leader: Some(external_leader?).filter(|_| named("external_leader")),
+        latches: Some(latches?).filter(|_| named("latches")),
+        damping: Some(damping?).filter(|_| named("damping")),
     })
 }
 

@@ -5,9 +5,10 @@
 
 local heads, app, log, events, state, tombs, due = unpack(KEYS)
 local name, base, writer, seq, revision, head, clears, deleted, next_due, body, log_max,
-  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix = unpack(ARGV, 1, 16)
-local set_count, removed_count, event_count = tonumber(ARGV[17]), tonumber(ARGV[18]), tonumber(ARGV[19])
-local sets_at = 20
+  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet =
+  unpack(ARGV, 1, 18)
+local set_count, removed_count, event_count = tonumber(ARGV[19]), tonumber(ARGV[20]), tonumber(ARGV[21])
+local sets_at = 22
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
@@ -28,7 +29,10 @@ else
   current = redis.call('HGET', state, 'floor') or '0'
 end
 -- One that is older than the last one of its writer was given up long ago, and is late.
-if current ~= base or (done and tonumber(seq) < tonumber(done)) then
+-- Commits that moved no revision, and that a writer must have seen all the same.
+local known_quiet = redis.call('HGET', app, 'q') or '0'
+local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
+if current ~= base or missed_quiet or (done and tonumber(seq) < tonumber(done)) then
   return {0, current}
 end
 local moves = revision ~= base
@@ -39,6 +43,10 @@ end
 
 if clears == '1' then
   redis.call('DEL', app)
+  known_quiet = '0'
+end
+if quiet ~= known_quiet then
+  redis.call('HSET', app, 'q', quiet)
 end
 -- As many at once as Lua's stack takes for certain.
 for i = sets_at, removed_at - 1, 1000 do

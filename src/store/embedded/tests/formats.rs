@@ -7,8 +7,9 @@ use redb::Database;
 
 use crate::domain::app::{ApplicationStatus, Head, Mode, Unit};
 use crate::domain::derive::{Summary, Totals, Winner};
+use crate::domain::flapping::Swings;
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::policy::{Config, LostUnits, Policy};
+use crate::domain::policy::{Config, Damping, LostUnits, Policy};
 use crate::domain::rank::Origin;
 use crate::domain::replay::Records;
 use crate::domain::request::{Outcome, Remembered};
@@ -30,6 +31,7 @@ fn mk_transitions() -> [Transition; 2] {
     let full = Transition {
         app: mk_app("full"),
         base: Revision(0),
+        base_quiet: 0,
         head: mk_head(),
         writes: mk_writes(),
         events: mk_events(),
@@ -39,6 +41,7 @@ fn mk_transitions() -> [Transition; 2] {
     let deleted = Transition {
         app: mk_app("deleted"),
         base: Revision(0),
+        base_quiet: 0,
         head: Head { next_event: 1, ..Head::empty(Revision(9)) },
         writes: Vec::new(),
         events: mk_events()[..1].to_vec(),
@@ -77,6 +80,8 @@ fn mk_head() -> Head {
             lost_after: Duration::from_secs(120),
             serving_levels: vec![Level::Active, Level::Maintenance],
             external_leader: Some(mk_unit_name()),
+            latches: Vec::new(),
+            damping: Damping::default(),
         },
         application_status: Some(ApplicationStatus {
             mode: Mode::Override,
@@ -93,6 +98,7 @@ fn mk_head() -> Head {
         next_event: 3,
         deleted: false,
         losses: 0,
+        quiet_commits: 0,
     }
 }
 
@@ -121,6 +127,7 @@ fn mk_summary() -> Summary {
             component: PartName::new("db").unwrap(),
             key: PartName::new("primary/1").unwrap(),
             origin: Origin::Reported(Kind::Push),
+            flaps: false,
         }),
         // The sides of a rule are nobody's business but the domain's.
         rule: serde_json::from_value(rule).unwrap(),
@@ -132,6 +139,7 @@ fn mk_summary() -> Summary {
             contributions: [7, 6, 5, 4, 3, 2, 1],
             asking: 4,
             uncertain_units: 0,
+            flapping: 0,
         },
     }
 }
@@ -176,6 +184,8 @@ fn mk_writes() -> Vec<Write> {
         incarnation: 3,
         stale: true,
         expire_time_written: None,
+        swings: Swings::default(),
+        held: None,
     };
     vec![
         Write::Unit(mk_unit_name(), Some(unit)),
