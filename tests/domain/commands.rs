@@ -8,7 +8,7 @@ use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Request, Speaker,
 };
 use bellwether::domain::name::{PartName, UnitName};
-use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
+use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::status::{Kind, Level, Report};
 use bellwether::domain::time::Timestamp;
 use proptest::collection::vec;
@@ -162,6 +162,10 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
         prop_oneof![Just(Policy::Juju), Just(Policy::OpenStack), Just(Policy::Strict), custom,];
     let lost_units = select(vec![LostUnits::Ignore, LostUnits::Waiting, LostUnits::Blocked]);
     let lost_after = select(vec![1000, 20_000]).prop_map(Duration::from_millis);
+    let latches = vec((scope(), 2..4u32), 0..3).prop_map(|latches| {
+        let latch = |(scope, good_count)| Latch { scope, good_count };
+        latches.into_iter().map(latch).collect()
+    });
     let leader = prop_oneof![
         3 => unit().prop_map(Some),
         1 => Just(Some(UnitName::application())),
@@ -173,17 +177,37 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
         option::of(ttl()),
         option::of(lost_after),
         option::of(leader),
+        option::of(latches),
+        option::of(damping()),
     )
-        .prop_map(|(policy, lost_units, default_ttl, lost_after, external_leader)| {
-            ConfigPatch {
-                policy,
-                lost_units,
-                default_ttl,
-                lost_after,
-                external_leader,
-                ..ConfigPatch::default()
-            }
-        })
+        .prop_map(
+            |(policy, lost_units, default_ttl, lost_after, external_leader, latches, damping)| {
+                ConfigPatch {
+                    policy,
+                    lost_units,
+                    default_ttl,
+                    lost_after,
+                    external_leader,
+                    latches,
+                    damping,
+                    ..ConfigPatch::default()
+                }
+            },
+        )
+}
+
+fn scope() -> impl Strategy<Value = Scope> {
+    prop_oneof![2 => Just(Scope::All), 3 => component().prop_map(Scope::Component)]
+}
+
+/// So low that few swings are enough.
+fn damping() -> impl Strategy<Value = Damping> {
+    let percents = select(vec![(30, 25), (15, 10), (6, 5), (6, 6), (10, 4)]);
+    let calm_after = select(vec![1000, 20_000]).prop_map(Duration::from_millis);
+    (vec(scope(), 0..3), percents, calm_after).prop_map(|(scopes, percents, calm_after)| {
+        let (start_percent, stop_percent) = percents;
+        Damping { scopes, start_percent, stop_percent, calm_after }
+    })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {
