@@ -333,7 +333,8 @@ impl Application {
             let Some(transition) = transition.map(Arc::new) else {
                 return Ok(outcomes);
             };
-            if transition.is_durable() {
+            let must_compare = transition.weighs_results && self.inner.store.is_shared();
+            if transition.is_durable() || must_compare {
                 self.shared.arrivals.expect(transition.head.revision);
                 let committed = self.inner.store.commit(transition.clone());
                 match self.measured(outcomes.len(), committed).await {

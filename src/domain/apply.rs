@@ -85,6 +85,7 @@ pub fn delete(
         app: state.name.clone(),
         base: old.revision,
         base_quiet: old.quiet_commits,
+        weighs_results: false,
         head,
         writes: answers.map(|(id, answer)| Write::Request(id, Some(answer))).collect(),
         events: vec![event],

@@ -33,6 +33,8 @@ pub struct Draft<'a> {
     pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
     /// Something that is held changed, and nobody is told.
     held: bool,
+    /// See [`Transition::weighs_results`].
+    pub(super) weighs_results: bool,
     /// Something that is shown changed, so the revision moves.
     changed: bool,
     /// Policy or leader changed: every rank may have.
@@ -55,6 +57,7 @@ impl<'a> Draft<'a> {
             heard: Heard::default(),
             swings: BTreeMap::new(),
             held: false,
+            weighs_results: false,
             changed: false,
             reranks: false,
         }
@@ -323,6 +326,7 @@ impl<'a> Draft<'a> {
             app: self.base.name.clone(),
             base: self.base.head.revision,
             base_quiet: self.base.head.quiet_commits,
+            weighs_results: self.weighs_results,
             head: self.head,
             writes: units.chain(statuses).chain(requests).chain(forgotten).collect(),
             events: self.events,

@@ -24,6 +24,7 @@ impl Draft<'_> {
         let Some(old) = self.with_swings(&key) else {
             return false;
         };
+        self.weighs_results = true;
         let new = old.after_result(&self.head.config, &key, said, self.now);
         if let Some(new) = &new
             && is_repeat(&old, new)

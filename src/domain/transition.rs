@@ -23,6 +23,9 @@ pub struct Transition {
     pub base: Revision,
     /// How many quiet commits there had been; see [`Head::quiet_commits`].
     pub base_quiet: u64,
+    /// It took results of statuses that may be held. What others wrote of them quietly may make
+    /// such a result another one, so it is compared even if there is nothing to write.
+    pub weighs_results: bool,
     /// The head after it; `head.revision` is `base` if nothing that is shown changed.
     pub head: Head,
     /// Records to write or remove.

@@ -17,6 +17,7 @@ use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 pub mod driver;
 mod history;
 mod order;
+mod quiet;
 mod replay;
 
 /// Runs the whole suite, each part on a store of its own.
@@ -48,6 +49,8 @@ pub async fn test_all(make: impl Fn(Retention) -> Arc<dyn Store>) {
     replay::many_applications_at_once(usual()).await;
     replay::repeats_are_kept_and_told_to_nobody(usual()).await;
     replay::what_is_loaded_is_what_was_replayed(usual()).await;
+    quiet::swings_are_kept_and_told_to_nobody(usual()).await;
+    quiet::what_was_written_quietly_is_not_undone(usual()).await;
     a_closed_store_takes_nothing(usual()).await;
 }
 

@@ -5,6 +5,7 @@ mod server;
 
 mod bad_input;
 mod cli;
+mod damping;
 mod durability;
 mod faults;
 mod health;

@@ -47,7 +47,8 @@ struct Body(Revision, Vec<Write>, Vec<StatusEvent>, Heard, Timestamp);
 
 impl Batch {
     pub(super) fn encode(transition: &Transition, bucket: Bucket) -> Batch {
-        let Transition { app, base, base_quiet, head, writes, events, heard, time } = transition;
+        let Transition { app, base, base_quiet, head, writes, events, heard, time, .. } =
+            transition;
         let mut batch = Batch::of_head(app, bucket, *base, head.clone());
         batch.base_quiet = Some(*base_quiet);
         batch.clears = transition.is_deletion();
@@ -179,6 +180,6 @@ pub(super) struct Mark {
 pub(super) fn decode_body(app: &AppName, head: &Head, body: &[u8]) -> Result<Transition, String> {
     let Body(base, writes, events, heard, time) = codec::decode(body)?;
     let (app, head) = (app.clone(), head.clone());
-    let base_quiet = head.quiet_commits;
-    Ok(Transition { app, base, base_quiet, head, writes, events, heard, time })
+    let (base_quiet, weighs_results) = (head.quiet_commits, false);
+    Ok(Transition { app, base, base_quiet, weighs_results, head, writes, events, heard, time })
 }
