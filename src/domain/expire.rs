@@ -1,4 +1,5 @@
-//! What time alone changes: a ttl passes, a silent unit is lost, what flapped is calm, the leader's status ends.
+//! What time alone changes: a ttl passes, a silent unit is lost, what flapped is calm, the leader's
+//! status ends.
 
 use std::sync::Arc;
 

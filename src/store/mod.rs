@@ -35,9 +35,10 @@ pub use memory::MemoryStore;
 /// - **Compare and swap.** [`commit`](Store::commit) applies a transition only if the application
 ///   is at the revision it was decided on; otherwise nothing is written and the answer is
 ///   [`CommitError::Conflict`]. Where several processes share the store, the same goes for the
-///   number of quiet commits it was decided on; the answer then has the same revision. All of a transition is applied or nothing. When `commit` returns
-///   `Ok`, the transition survives whatever the store promises to survive (a crash of the process
-///   and of the machine for the embedded store; nothing for memory).
+///   number of quiet commits it was decided on; the answer then has the revision it was decided on.
+///   All of a transition is applied or nothing. When `commit` returns `Ok`, the transition survives
+///   whatever the store promises to survive (a crash of the process and of the machine for the
+///   embedded store; nothing for memory).
 /// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been
 ///   applied. The caller reads again before it decides anew.
 /// - **Order.** Each commit that moves a revision gets the next [`Position`] of its bucket.

@@ -94,7 +94,7 @@ mod tests {
                 ..mk_event(1_771_937_100, Some(database.clone()), Level::Blocked, Level::Blocked)
             },
             StatusEvent {
-                message: "add a database relation".into(),
+                message: "add a relation".into(),
                 reason: "RelationMissing".into(),
                 ..mk_event(1_771_937_000, Some(database), Level::Unspecified, Level::Blocked)
             },
@@ -110,7 +110,7 @@ mod tests {
         let expected = "\
 Time                  What                  From -> To                          Message
 2026-02-24 12:26:40Z  web                   unknown -> active (flapping ended)
-2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked                        add a database relation
+2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked                        add a relation
 2026-02-24 12:45:00Z  web/0 database[main]  blocked -> blocked (stale)
 2026-02-24 12:45:10Z  web/0 database[main]  blocked -> gone
 ";
@@ -124,7 +124,7 @@ Time                  What                  From -> To                          
 Time                  What                  From -> To    \
 Revision  Cause     Reason           Message
 2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked        \
-12  Reported  RelationMissing  add a database relation
+12  Reported  RelationMissing  add a relation
 ";
         assert_eq!(text, expected);
     }
