@@ -105,7 +105,12 @@ proptest! {
         let (mut now, mut since_hold) = (1000, Vec::new());
         for (level, pause) in steps {
             now += pause;
+            commit(&mut state, now, None);
             let before = status(&state);
+            // What has become calm was let go of, and may be held anew by what comes.
+            if before.as_ref().is_none_or(|s| s.held.is_none()) {
+                since_hold.clear();
+            }
             let transition = say(&mut state, now, kind, level);
             let level = if kind == Kind::Push { level.or(Some(Level::Unknown)) } else { level };
             let after = status(&state);
