@@ -131,7 +131,8 @@ impl Status {
             Some(max) if self.may_latch(config, level) => (before + 1).min(max),
             _ => 0,
         };
-        let ttl = said.as_ref().map_or(self.ttl(), |said| said.report.ttl);
+        // To be without it is a result too: what is shown is believed for as long again.
+        let ttl = said.as_ref().map_or(self.report.ttl, |said| said.report.ttl);
         let next = Next { said, good_count, flapping, swings };
         let status = self.shown(config, key, next, now)?;
         Some(Status { stale: false, expire_time: ttl.map(|ttl| now.after(ttl)), ..status })

@@ -43,11 +43,6 @@ impl Status {
         self.flapping().is_some()
     }
 
-    fn said_ttl(&self) -> Option<u64> {
-        let said = self.held.as_ref().and_then(|held| held.latest.as_ref());
-        said.map_or(self.report.ttl, |said| said.report.ttl).map(millis)
-    }
-
     pub fn looks_like(&self, other: &Status) -> bool {
         let look = |s: &Status| (s.report.clone(), s.since, s.stale, s.incarnation, s.flaps());
         look(self) == look(other)
@@ -107,7 +102,7 @@ impl Model {
         }
         let ttl = match &said {
             Some(said) => said.report.ttl.map(millis),
-            None => old.said_ttl(),
+            None => old.report.ttl.map(millis),
         };
         new.ends = ttl.map(|ttl| now + ttl);
         let mut good = 0;

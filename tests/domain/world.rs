@@ -154,7 +154,8 @@ impl World {
             observe_time: None,
         };
         let kind = status.kind;
-        let reports = [Some(status.report.clone()), other].into_iter().flatten();
+        let again = std::iter::repeat_n(status.report.clone(), 1 + pick % 7);
+        let reports = again.chain(other);
         let requests = reports.map(|report| {
             let new = NewStatus { report, ..new.clone() };
             Request { id: None, command: Command::Report(speaker.clone(), kind, new) }
