@@ -162,7 +162,10 @@ mod tests {
             let held = held.map(|(is_said, good_count, calm)| Held {
                 latest: is_said.then_some(said),
                 good_count,
-                flapping: calm.map(|at| Flapping { since: Timestamp(since), calm_time: Timestamp(at) }),
+                flapping: calm.map(|calm| Flapping {
+                    since: Timestamp(since),
+                    calm_time: Timestamp(calm),
+                }),
             });
             Status {
                 report,

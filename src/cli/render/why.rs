@@ -187,7 +187,7 @@ mod tests {
                 Contribution {
                     freshness: Freshness::Stale.into(),
                     beaten_by: "lower level".into(),
-                    held: "latched: 1 of 3 good pulls".into(),
+                    held: "latched".into(),
                     ..mk_contribution("api/2", "", Level::Unknown, "no report for 6m")
                 },
                 Contribution { leader: true, ..mk_contribution("api/0", "", Level::Active, "") },
@@ -203,7 +203,7 @@ mod tests {
 api is blocked since 12:41:02Z (4m)
   chosen   api/1 database  blocked  add a database relation
            rule: highest level; ties: priority, leader, unit number
-  beaten   api/2 -         unknown  no report for 6m (stale; latched: 1 of 3 good pulls; lower level)
+  beaten   api/2 -         unknown  no report for 6m (stale; latched; lower level)
            api/0* -        active
            and 3 more; --limit N lists them
   silent   1 status of lost units, kept but not counted
