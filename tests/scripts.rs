@@ -7,6 +7,7 @@
 //! replace web/0 ; db active "ok" ; cache waiting "warming up"
 //! clear web/0 component=db kind=push
 //! configure policy=openstack leader=web/0 lost_units=blocked lost_after=60s default_ttl=90s
+//! configure latch=db:3,*:2 damp=- calm_after=60s          (none: take it away)
 //! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
 //! remove-unit web/0        delete        expire        show        why        log
 //! ```
@@ -208,6 +209,11 @@ impl Stage {
         if !summary.message.is_empty() {
             write!(out, ": {}", summary.message).unwrap();
         }
+        if 0 < summary.totals.flapping {
+            let winner = summary.winner.as_ref().is_some_and(|w| w.flaps);
+            let among = if winner { ", the winner too" } else { "" };
+            write!(out, " [{} flapping{among}]", summary.totals.flapping).unwrap();
+        }
         write!(out, "\n  | {}", summary.rule.words(&head.config.policy)).unwrap();
         if !summary.action.is_empty() {
             write!(out, "\n  | action: {}", summary.action).unwrap();
@@ -272,6 +278,9 @@ fn contribution(one: &Contribution) -> String {
     write!(out, " {}", one.rank.level.word()).unwrap();
     if !one.words.message.is_empty() {
         write!(out, ": {}", one.words.message).unwrap();
+    }
+    if !one.held.is_empty() {
+        write!(out, " [{}]", one.held).unwrap();
     }
     out
 }

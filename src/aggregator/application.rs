@@ -378,7 +378,9 @@ impl Application {
             let Some(transition) = transition.map(Arc::new) else {
                 return Ok(outcomes);
             };
-            if transition.is_durable() || must_settle {
+            // What waits for good results is compared also if nothing of it is written.
+            let must_compare = transition.weighs_results && self.inner.store.is_shared();
+            if transition.is_durable() || must_settle || must_compare {
                 self.shared.arrivals.expect(transition.head.revision);
                 let committed = self.inner.store.commit(transition.clone());
                 match self.measured(outcomes.len(), committed).await {
@@ -387,7 +389,7 @@ impl Application {
                         attempts += 1;
                         self.catch_up();
                         // What arrived may be all that was missed, and more. If nothing did, the
-                        // store went back, or knows an answer that was told to nobody.
+                        // store went back, or has what was written quietly and told to nobody.
                         let known = self.shared.state().head().revision;
                         self.behind |= known < current || known == transition.base;
                         continue;

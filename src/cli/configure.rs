@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::cli::configure_damping;
+use crate::cli::configure_damping::DampingArgs;
 use crate::cli::context::Context;
 use crate::cli::context::print;
 use crate::cli::context::print_value;
@@ -69,6 +71,8 @@ pub struct Args {
     /// label; `any` passes it to the next unit, `none` to nobody
     #[arg(long, value_name = "LABEL|any|none")]
     hand_over: Option<String>,
+    #[command(flatten)]
+    damping: DampingArgs,
 }
 
 fn policy(text: &str) -> Result<Policy, String> {
@@ -148,6 +152,8 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
     name(!args.serving_levels.is_empty(), "serving_levels");
     name(args.collect_interval.is_some(), "collect_interval");
     name(args.hand_over.is_some(), "hand_over");
+    name(!args.damping.latch.is_empty(), "latches");
+    name(!args.damping.damp.is_empty(), "damping");
     let config = ApplicationConfig {
         policy: args.policy,
         lost_units: args.lost_units.map_or(0, |word| lost_units(word).into()),
@@ -159,6 +165,8 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
         external_leader: None,
         collect_interval: duration(args.collect_interval)?,
         hand_over: args.hand_over.and_then(hand_over),
+        latches: args.damping.latches(),
+        damping: args.damping.damping()?,
     };
     Ok(ConfigureApplicationRequest {
         namespace,
@@ -226,6 +234,8 @@ fn render(config: &ApplicationConfig) -> String {
         ("collect-interval", span(config.collect_interval, "default")),
         ("hand-over", hand_over.to_string()),
         ("leader", leader.to_string()),
+        ("latch", configure_damping::latches_as_typed(config)),
+        ("damp", configure_damping::damping_as_typed(config)),
     ]
     .map(|(name, value)| format!("{name:<16}  {value}\n"))
     .concat()
@@ -234,7 +244,9 @@ fn render(config: &ApplicationConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::v1::Damping;
     use crate::proto::v1::ExternalLeader;
+    use crate::proto::v1::Latch;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -261,6 +273,27 @@ mod tests {
     }
 
     #[test]
+    fn latches_and_damping_are_each_set_as_a_whole() {
+        let request = mk_request("web --latch db=3,-=2 --damp * --calm-after 1m");
+        let config = request.config.expect("a config");
+        assert_eq!(request.update_mask.expect("a mask").paths, ["latches", "damping"]);
+        let latches: Vec<_> =
+            config.latches.iter().map(|l| (&*l.component, l.good_count)).collect();
+        assert_eq!(latches, [("db", 3), ("", 2)]);
+        let damping = config.damping.expect("damping");
+        assert_eq!(damping.components, ["*"]);
+        assert_eq!(damping.calm_after.map(|d| d.seconds), Some(60));
+        let none = mk_request("web --latch none --damp none");
+        let config = none.config.expect("a config");
+        assert_eq!(none.update_mask.expect("a mask").paths, ["latches", "damping"]);
+        assert!(config.latches.is_empty() && config.damping.is_none());
+        for line in ["web --latch db", "web --latch db=1", "web --calm-after 1m"] {
+            let words = ["configure"].into_iter().chain(line.split_whitespace());
+            assert!(Line::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+
+    #[test]
     fn a_list_of_levels_is_a_policy_of_ones_own() {
         let custom = policy("error,unknown").expect("a policy");
         let order = vec![Level::Error.into(), Level::Unknown.into()];
@@ -282,6 +315,16 @@ mod tests {
             external_leader: Some(ExternalLeader { unit: "web/0".into() }),
             collect_interval: Some(prost_types::Duration { seconds: 300, nanos: 0 }),
             hand_over: Some(HandOver { label: "slot".into() }),
+            latches: vec![
+                Latch { component: "db".into(), good_count: 3 },
+                Latch { component: String::new(), good_count: 2 },
+            ],
+            damping: Some(Damping {
+                components: vec!["*".into()],
+                start_percent: 30,
+                stop_percent: 25,
+                calm_after: Some(prost_types::Duration { seconds: 300, nanos: 0 }),
+            }),
         };
         let expected = "\
 policy            custom (error,blocked)
@@ -292,6 +335,8 @@ serving-levels    active
 collect-interval  5m
 hand-over         slot
 leader            decided outside: web/0
+latch             db=3,-=2
+damp              * (above 30 %, until 25 % or 5m without a swing)
 ";
         assert_eq!(render(&config), expected);
     }

@@ -5,6 +5,7 @@
 mod clear;
 mod completion;
 mod configure;
+mod configure_damping;
 mod context;
 mod delete;
 mod doctor;

@@ -46,6 +46,10 @@ pub struct Head {
     /// Units that hold a session, by the replica that holds the other end.
     #[serde(default)]
     pub sessions: BTreeMap<ReplicaId, u32>,
+    /// Commits that moved no revision and wrote what is held back. A commit is decided on them as
+    /// on the revision, so that another replica that was told of none of them does not undo them.
+    #[serde(default)]
+    pub quiet_commits: u64,
 }
 
 impl Head {
@@ -64,6 +68,7 @@ impl Head {
             deleted: true,
             losses: 0,
             sessions: BTreeMap::new(),
+            quiet_commits: 0,
         }
     }
 
@@ -197,6 +202,8 @@ pub enum Due {
     Unit(UnitName),
     /// The leader's status may end.
     ApplicationStatus,
+    /// A flapping status may be calm.
+    Calm(Arc<StatusKey>),
 }
 
 /// All that is known of one application, with the index that makes it cheap to change.
@@ -325,6 +332,7 @@ pub(super) fn status_rank(
         origin: Origin::Reported(key.kind),
         level,
         asks: !status.report.action.is_empty(),
+        flaps: status.flapping().is_some(),
     })
 }
 
@@ -345,6 +353,7 @@ pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<R
         origin,
         level,
         asks: false,
+        flaps: false,
     })
 }
 
@@ -369,5 +378,6 @@ pub(super) fn application_rank(head: &Head) -> Option<Rank> {
         origin: Origin::Leader,
         level: status.level,
         asks: !status.action.is_empty(),
+        flaps: false,
     })
 }

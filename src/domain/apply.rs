@@ -6,6 +6,9 @@ use std::sync::Arc;
 use super::app::{AppState, ApplicationStatus, Head, Unit};
 use super::command::{Claim, Command, NewApplicationStatus, NewStatus, Rejected, Request, Speaker};
 use super::draft::Draft;
+use super::flapping::Swings;
+use super::held::Said;
+use super::limits::DAMPENERS_MAX;
 use super::name::{PartName, UnitName};
 use super::policy::ConfigPatch;
 use super::request::{Outcome, Remembered};
@@ -28,7 +31,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::Clear { speaker, component, key, kind } => {
             draft.clear(speaker, component.as_ref(), key.as_ref(), *kind)
         }
-        Command::Configure(patch) => Ok(draft.configure(patch)),
+        Command::Configure(patch) => draft.configure(patch),
         Command::SetApplicationStatus(claim, new) => draft.set_application_status(claim, new),
         Command::ClearApplicationStatus(claim) => draft.clear_application_status(claim),
         Command::RemoveUnit(name) => draft.remove_unit(name),
@@ -85,6 +88,7 @@ pub fn delete(
         update_time: now,
         next_event: old.next_event + 1,
         lease_epoch: old.lease_epoch,
+        quiet_commits: old.quiet_commits,
         ..Head::empty(revision)
     };
     // The answers that stand outlive it: a late duplicate must not bring it back.
@@ -94,6 +98,8 @@ pub fn delete(
     let transition = Transition {
         app: state.name.clone(),
         base: old.revision,
+        base_quiet: old.quiet_commits,
+        weighs_results: false,
         head,
         writes: answers.map(|(id, answer)| Write::Request(id, Some(answer))).collect(),
         events: vec![event],
@@ -149,10 +155,20 @@ impl Draft<'_> {
         let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
         let mut gone = self.keys_of(&speaker.unit, component);
         gone.retain(|key| key.kind == Kind::Pull && !kept.contains(&(&key.component, &key.key)));
-        self.has_room(&speaker.unit, Kind::Pull, set, &gone)?;
+        let mut held = self.held_without(&gone);
+        let leaving: BTreeSet<_> = gone.difference(&held).cloned().collect();
+        if self.has_room(&speaker.unit, Kind::Pull, set, &leaving).is_err() {
+            // What is said now comes before what is held back.
+            self.has_room(&speaker.unit, Kind::Pull, set, &gone)?;
+            held.clear();
+        }
         let mut changed = self.hear_unit(speaker);
         changed |= component.is_none() && self.hear_answer(&speaker.unit);
-        let removed = self.remove_all(gone.into_iter(), Cause::Replaced);
+        let leaving = gone.into_iter().filter(|key| !held.contains(key));
+        let removed = self.remove_all(leaving, Cause::Replaced);
+        for key in held {
+            changed |= self.take_result(key, None);
+        }
         for new in set {
             changed |= self.set(speaker, Kind::Pull, new);
         }
@@ -335,6 +351,10 @@ impl Draft<'_> {
         let old = self.status(&key).cloned();
         let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
         let incarnation = speaker.incarnation.unwrap_or(current);
+        if old.as_ref().is_some_and(|old| self.may_hold(&key, old)) {
+            let said = Said { report, observe_time: new.observe_time, incarnation };
+            return self.take_result(Arc::new(key), Some(said));
+        }
         let is_repeat =
             |s: &Arc<Status>| s.report == report && !s.stale && s.incarnation == incarnation;
         if let Some(old) = old.as_ref().filter(|old| is_repeat(old)) {
@@ -355,6 +375,8 @@ impl Draft<'_> {
             incarnation,
             stale: false,
             expire_time_written: expire_time,
+            swings: Swings::default(),
+            held: None,
         };
         self.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
         self.put_status(Arc::new(key), Some(Arc::new(status)));
@@ -369,6 +391,11 @@ impl Draft<'_> {
         let mut removed = 0;
         for key in keys {
             let old = self.status(&key).cloned();
+            let flapped = old.as_ref().is_some_and(|old| old.flapping().is_some());
+            let cause = match cause {
+                Cause::Replaced if flapped => Cause::FlappingEnded,
+                cause => cause,
+            };
             self.log_status(&key, old.as_deref(), None, cause);
             self.put_status(key, None);
             removed += 1;
@@ -378,19 +405,24 @@ impl Draft<'_> {
 
     // === what concerns the application as a whole ===
 
-    fn configure(&mut self, patch: &ConfigPatch) -> Effect {
+    fn configure(&mut self, patch: &ConfigPatch) -> Result<Effect, Rejected> {
         let config = self.head.config.patched(patch);
+        let what = |what: &str| format!("{what} of the application");
+        within("latches_max", DAMPENERS_MAX, config.latches.len(), || what("latches"))?;
+        let damped = config.damping.scopes.len();
+        within("damped_components_max", DAMPENERS_MAX, damped, || what("damped components"))?;
         let changed = config != self.head.config || self.head.deleted && !self.is_changed();
         if changed {
             let old = self.head.leader().cloned();
             let reranks = config.policy != self.head.config.policy
                 || config.lost_units != self.head.config.lost_units;
-            self.head.config = config;
+            let before = std::mem::replace(&mut self.head.config, config);
             let reranks = reranks || old.as_ref() != self.head.leader();
             self.head_changed(reranks);
             self.log(self.event(Cause::Configured));
+            self.release(&before);
         }
-        Effect { changed, ..Effect::default() }
+        Ok(Effect { changed, ..Effect::default() })
     }
 
     fn may_lead(&self, claim: &Claim) -> Result<(), Rejected> {

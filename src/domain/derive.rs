@@ -42,6 +42,9 @@ pub struct Winner {
     pub key: PartName,
     /// Where it comes from.
     pub origin: Origin,
+    /// Whether it is the worst of a status that flaps.
+    #[serde(default)]
+    pub flaps: bool,
 }
 
 /// What decided.
@@ -107,6 +110,9 @@ pub struct Totals {
     /// Units of which the store may have lost what they said last.
     #[serde(default)]
     pub uncertain_units: u32,
+    /// Contributions of statuses that flap.
+    #[serde(default)]
+    pub flapping: u32,
 }
 
 impl Totals {
@@ -259,6 +265,8 @@ pub struct Contribution {
     pub freshness: Freshness,
     /// Why it lost against the winner; empty for the winner.
     pub beaten_by: String,
+    /// Why it shows something worse than what was said last; empty if it does not.
+    pub held: String,
 }
 
 /// Why the application is as it is.
@@ -318,6 +326,7 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
             (_, Some(status)) if status.stale || has_outlived(status) => Freshness::Stale,
             _ => Freshness::Fresh,
         },
+        held: status.map_or_else(String::new, |s| s.held_words(&state.head.config, &rank.key)),
         rank: rank.clone(),
         beaten_by,
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::app::{AppState, Head, Unit};
 use super::derive::Summary;
+use super::flapping::Swings;
 use super::limits::Limits;
 use super::message::same_text;
 use super::name::{PartName, UnitName};
@@ -34,6 +35,12 @@ pub struct Draft<'a> {
     requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
     heard: Heard,
+    /// Results without a swing, of statuses that are not written.
+    pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
+    /// Something that is held changed, and nobody is told.
+    held: bool,
+    /// See [`Transition::weighs_results`].
+    pub(super) weighs_results: bool,
     /// Something that is shown changed, so the revision moves.
     changed: bool,
     /// Policy or leader changed: every rank may have.
@@ -54,6 +61,9 @@ impl<'a> Draft<'a> {
             requests: BTreeMap::new(),
             events: Vec::new(),
             heard: Heard::default(),
+            swings: BTreeMap::new(),
+            held: false,
+            weighs_results: false,
             changed: false,
             reranks: false,
         }
@@ -74,7 +84,8 @@ impl<'a> Draft<'a> {
 
     /// Whether nothing has been drafted yet.
     pub fn is_untouched(&self) -> bool {
-        !self.changed && self.requests.is_empty() && self.heard == Heard::default()
+        let is_heard = self.heard != Heard::default() || !self.swings.is_empty();
+        !self.changed && !self.held && self.requests.is_empty() && !is_heard
     }
 
     pub(super) fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
@@ -146,13 +157,30 @@ impl<'a> Draft<'a> {
 
     /// Puts or removes a status and keeps the counts of its unit, which must exist.
     pub(super) fn put_status(&mut self, key: Arc<StatusKey>, status: Option<Arc<Status>>) {
+        let unit = self.unit_with(&key, status.as_deref());
+        self.put_unit(key.unit.clone(), Some(unit));
+        self.statuses.insert(key, status);
+    }
+
+    /// Writes of a status what nobody is shown: the revision stays.
+    pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
+        let unit = self.unit_with(&key, Some(&status));
+        if self.unit(&key.unit) != Some(&unit) {
+            self.put_unit_quietly(key.unit.clone(), unit);
+        }
+        self.statuses.insert(key, Some(status));
+        self.held = true;
+    }
+
+    /// The unit of a status, with its counts as they are once that is put.
+    fn unit_with(&self, key: &StatusKey, status: Option<&Status>) -> Unit {
         let mut unit = self.unit(&key.unit).cloned().unwrap_or_default();
-        if let Some(old) = self.status(&key) {
+        if let Some(old) = self.status(key) {
             unit.status_count -= 1;
             unit.ttl_count -= u32::from(old.expire_time.is_some());
             unit.stale_count -= u32::from(old.stale);
         }
-        if let Some(new) = &status {
+        if let Some(new) = status {
             unit.status_count += 1;
             unit.ttl_count += u32::from(new.expire_time.is_some());
             unit.stale_count += u32::from(new.stale);
@@ -165,8 +193,7 @@ impl<'a> Draft<'a> {
             true => unit.silence_ends.or(Some(self.silence_from_now())),
             false => None,
         };
-        self.put_unit(key.unit.clone(), Some(unit));
-        self.statuses.insert(key, status);
+        unit
     }
 
     /// Moves the deadline of a repeated status; written only if the store's is older than a third
@@ -261,6 +288,17 @@ impl<'a> Draft<'a> {
                 return;
             }
         }
+        self.log_always(key, old, new, cause);
+    }
+
+    /// Adds a line of history for what a status was and is.
+    pub(super) fn log_always(
+        &mut self,
+        key: &StatusKey,
+        old: Option<&Status>,
+        new: Option<&Status>,
+        cause: Cause,
+    ) {
         let text = |f: fn(&Status) -> &str| new.map_or("", f).into();
         self.log(StatusEvent {
             subject: Some(Subject::status(key)),
@@ -312,6 +350,9 @@ impl<'a> Draft<'a> {
             self.head.summary = self.summary(&old);
             self.log_summary(&old);
         }
+        if self.held && !self.changed {
+            self.head.quiet_commits += 1;
+        }
         self.settle_heard();
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
@@ -328,6 +369,8 @@ impl<'a> Draft<'a> {
         Transition {
             app: self.base.name.clone(),
             base: self.base.head.revision,
+            base_quiet: self.base.head.quiet_commits,
+            weighs_results: self.weighs_results,
             head: self.head,
             writes: units.chain(statuses).chain(requests).chain(forgotten).collect(),
             events: self.events,
@@ -342,6 +385,8 @@ impl<'a> Draft<'a> {
         let statuses = &self.statuses;
         let is_written = |key: &Arc<StatusKey>| statuses.contains_key(key);
         self.heard.deadlines.retain(|(key, _)| !is_written(key));
+        let swings = std::mem::take(&mut self.swings).into_iter();
+        self.heard.swings = swings.filter(|(key, _)| !is_written(key)).collect();
         for name in &self.heard.units {
             if let Some(Some(unit)) = self.units.get_mut(name) {
                 unit.last_seen = self.now;
@@ -377,6 +422,7 @@ impl<'a> Draft<'a> {
         let kept = self.base.due.iter().find(|(_, due)| self.is_still_due(due));
         statuses
             .filter_map(|s| s.expire_time)
+            .chain(self.statuses.values().flatten().filter_map(|s| Some(s.flapping()?.calm_time)))
             .chain(units.filter_map(Unit::deadline))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(kept.map(|(at, _)| *at))
@@ -386,7 +432,7 @@ impl<'a> Draft<'a> {
     fn is_still_due(&self, due: &super::app::Due) -> bool {
         use super::app::Due;
         match due {
-            Due::Status(key) => !self.statuses.contains_key(key),
+            Due::Status(key) | Due::Calm(key) => !self.statuses.contains_key(key),
             Due::Unit(name) => !self.units.contains_key(name),
             Due::ApplicationStatus => false,
         }

@@ -1,4 +1,5 @@
-//! What time alone changes: a ttl passes, a silent unit is lost, the leader's status ends.
+//! What time alone changes: a ttl passes, a silent unit is lost, what flapped is calm, the leader's
+//! status ends.
 
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ pub fn expire(draft: &mut Draft<'_>) {
                     draft.ring(&name);
                 }
             }
+            Due::Calm(key) => draft.calm(&key),
             Due::ApplicationStatus => draft.expire_application_status(),
         }
     }

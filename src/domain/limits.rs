@@ -33,6 +33,18 @@ pub const CALLBACKS_PER_UNIT_MAX: usize = 1024;
 pub const COLLECT_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
 /// Bounds of that interval.
 pub const COLLECT_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Results in a row that a latch may wait for: one would be none, and of a hundred nobody sees the
+/// end.
+pub const GOOD_COUNT: std::ops::RangeInclusive<u32> = 2..=100;
+/// Latches of an application, and components that are damped: both are looked through at each
+/// report.
+pub const DAMPENERS_MAX: usize = 64;
+/// Shortest and longest time without a swing after which a flapping status is calm.
+pub const CALM_AFTER_MIN: Duration = Duration::from_secs(1);
+/// See [`CALM_AFTER_MIN`].
+pub const CALM_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The same unless configured: as long as Icinga waits between two checks.
+pub const CALM_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
 /// Records that time alone changes in one commit: 100,000 due at once are ten commits, not one of
 /// many seconds.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;

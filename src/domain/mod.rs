@@ -15,6 +15,7 @@ pub mod name;
 pub mod revision;
 pub mod time;
 
+pub mod flapping;
 pub mod limits;
 pub mod message;
 pub mod policy;
@@ -26,6 +27,7 @@ pub mod session;
 pub mod transition;
 
 pub mod app;
+pub mod held;
 pub mod index;
 pub mod rank;
 
@@ -35,6 +37,7 @@ pub mod connect;
 pub mod doubt;
 pub mod draft;
 pub mod expire;
+pub mod hold;
 pub mod replay;
 pub mod summary;
 

@@ -1,12 +1,12 @@
-//! Configuration of an application: its order of severity and what silence means.
+//! Configuration of an application: its order of severity, what silence means, what is held back.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::{COLLECT_INTERVAL_DEFAULT, LOST_AFTER_DEFAULT};
-use super::name::UnitName;
-use super::status::{LEVELS, Level};
+use super::limits::{CALM_AFTER_DEFAULT, COLLECT_INTERVAL_DEFAULT, LOST_AFTER_DEFAULT};
+use super::name::{PartName, UnitName};
+use super::status::{Kind, LEVELS, Level, StatusKey};
 
 /// A named order of severity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +45,11 @@ impl Policy {
         }
     }
 
+    /// Whether a level is more severe than active.
+    pub fn is_bad(&self, level: Level) -> bool {
+        self.severity(level) < self.severity(Level::Active)
+    }
+
     /// Place of a level in the order: 0 is the worst.
     pub fn severity(&self, level: Level) -> u8 {
         let place = self.order().iter().position(|l| *l == level);
@@ -74,6 +79,57 @@ impl LostUnits {
     }
 }
 
+/// Components that a setting is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    /// All of them.
+    All,
+    /// This one; `""` are the statuses of units as a whole.
+    Component(PartName),
+}
+
+impl Scope {
+    fn has(&self, component: &PartName) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Component(own) => own == component,
+        }
+    }
+}
+
+/// Makes a bad pull status stick until enough good ones came in a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Latch {
+    /// Of which components.
+    pub scope: Scope,
+    /// How many good ones; see [`GOOD_COUNT`](super::limits::GOOD_COUNT).
+    pub good_count: u32,
+}
+
+/// When the swings of a status are held back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Damping {
+    /// Of which components; none: nothing is.
+    pub scopes: Vec<Scope>,
+    /// Flapping starts above this, in percent.
+    pub start_percent: u32,
+    /// It goes on above this, in percent.
+    pub stop_percent: u32,
+    /// It ends when the level has not moved for this long.
+    pub calm_after: Duration,
+}
+
+impl Default for Damping {
+    fn default() -> Damping {
+        Damping {
+            scopes: Vec::new(),
+            start_percent: 30,
+            stop_percent: 25,
+            calm_after: CALM_AFTER_DEFAULT,
+        }
+    }
+}
+
 /// Configuration of one application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
@@ -96,6 +152,12 @@ pub struct Config {
     /// value both have. With `""` any stateless unit of the application is one.
     #[serde(default)]
     pub hand_over: Option<Box<str>>,
+    /// Which components are latched; one that names its component comes before the one for all.
+    #[serde(default)]
+    pub latches: Vec<Latch>,
+    /// Which components are damped, and when.
+    #[serde(default)]
+    pub damping: Damping,
 }
 
 fn collect_interval_default() -> Duration {
@@ -113,6 +175,8 @@ impl Default for Config {
             external_leader: None,
             collect_interval: COLLECT_INTERVAL_DEFAULT,
             hand_over: None,
+            latches: Vec::new(),
+            damping: Damping::default(),
         }
     }
 }
@@ -137,6 +201,10 @@ pub struct ConfigPatch {
     pub collect_interval: Option<Duration>,
     /// See [`Config::hand_over`].
     pub hand_over: Option<Option<Box<str>>>,
+    /// See [`Config::latches`].
+    pub latches: Option<Vec<Latch>>,
+    /// See [`Config::damping`].
+    pub damping: Option<Damping>,
 }
 
 impl Config {
@@ -152,6 +220,8 @@ impl Config {
             external_leader,
             collect_interval,
             hand_over,
+            latches,
+            damping,
         } = patch.clone();
         Config {
             policy: policy.unwrap_or_else(|| self.policy.clone()),
@@ -162,6 +232,22 @@ impl Config {
             external_leader: external_leader.unwrap_or_else(|| self.external_leader.clone()),
             collect_interval: collect_interval.unwrap_or(self.collect_interval),
             hand_over: hand_over.unwrap_or_else(|| self.hand_over.clone()),
+            latches: latches.unwrap_or_else(|| self.latches.clone()),
+            damping: damping.unwrap_or_else(|| self.damping.clone()),
         }
+    }
+
+    /// How many good results in a row a bad one of this status waits for, if it is latched.
+    pub fn latch_of(&self, key: &StatusKey) -> Option<u32> {
+        let latches = self.latches.iter().filter(|_| key.kind == Kind::Pull);
+        let mut found = latches.filter(|latch| latch.scope.has(&key.component));
+        let named = found.clone().find(|latch| latch.scope != Scope::All);
+        named.or_else(|| found.next()).map(|latch| latch.good_count)
+    }
+
+    /// How this status is damped, if it is.
+    pub fn damping_of(&self, key: &StatusKey) -> Option<&Damping> {
+        let mut scopes = self.damping.scopes.iter();
+        scopes.any(|scope| scope.has(&key.component)).then_some(&self.damping)
     }
 }

@@ -69,6 +69,8 @@ pub struct Rank {
     pub level: Level,
     /// Whether it asks a person to act; not compared.
     pub asks: bool,
+    /// Whether it is the worst of a status that flaps; not compared.
+    pub flaps: bool,
 }
 
 /// Compares two contributions; less is stronger. Says what decided, `None` if they are the same.

@@ -48,13 +48,20 @@ impl AppState {
     /// when it said: nothing is asked of it.
     pub fn grant_grace(&mut self, from: Timestamp) {
         for status in self.statuses.values_mut().filter(|s| !s.stale) {
-            let ttl = status.report.ttl.or(self.head.config.default_ttl);
+            let ttl = status.ttl().or(self.head.config.default_ttl);
             let (Some(expire), Some(ttl)) = (status.expire_time, ttl) else {
                 continue;
             };
             if expire < from.after(ttl) {
                 Arc::make_mut(status).expire_time = Some(from.after(ttl));
             }
+        }
+        let calm = from.after(self.head.config.damping.calm_after);
+        for status in self.statuses.values_mut().filter(|s| s.flapping().is_some()) {
+            let flapping = Arc::make_mut(status).held.as_mut().and_then(|h| h.flapping.as_mut());
+            flapping
+                .into_iter()
+                .for_each(|flapping| flapping.calm_time = flapping.calm_time.max(calm));
         }
         let earliest = from.after(self.head.config.lost_after);
         for unit in self.units.values_mut() {
@@ -118,6 +125,11 @@ impl AppState {
         for (key, until) in &transition.heard.deadlines {
             if let Some(status) = self.statuses.get_mut(key) {
                 Arc::make_mut(status).expire_time = Some(*until);
+            }
+        }
+        for (key, swings) in &transition.heard.swings {
+            if let Some(status) = self.statuses.get_mut(key) {
+                Arc::make_mut(status).swings = *swings;
             }
         }
         self.settle_due(transition.time);
@@ -189,6 +201,9 @@ impl AppState {
                     if let Some(at) = status.expire_time.filter(|_| !status.stale) {
                         self.due.insert((at, Due::Status(key.clone())));
                     }
+                    if let Some(flapping) = status.flapping() {
+                        self.due.insert((flapping.calm_time, Due::Calm(key.clone())));
+                    }
                     self.statuses.insert(key.clone(), status.clone());
                 }
                 Write::Status(key, None) => {
@@ -206,9 +221,14 @@ impl AppState {
     /// Best effort: if a repeat has moved the deadline, the entry stays and is dropped when it
     /// comes up.
     fn forget_deadline(&mut self, key: &Arc<StatusKey>) {
-        let at = self.statuses.get(key).and_then(|s| s.expire_time);
-        if let Some(at) = at {
+        let Some(status) = self.statuses.get(key) else {
+            return;
+        };
+        if let Some(at) = status.expire_time {
             self.due.remove(&(at, Due::Status(key.clone())));
+        }
+        if let Some(flapping) = status.flapping() {
+            self.due.remove(&(flapping.calm_time, Due::Calm(key.clone())));
         }
     }
 
@@ -248,6 +268,7 @@ impl AppState {
                 let status = self.statuses.get(key).filter(|s| !s.stale)?;
                 status.expire_time
             }
+            Due::Calm(key) => Some(self.statuses.get(key)?.flapping()?.calm_time),
             Due::Unit(name) => self.units.get(name)?.deadline(),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
         }
@@ -288,10 +309,14 @@ impl AppState {
         let statuses = self.statuses.iter().filter(|(_, s)| !s.stale);
         let statuses =
             statuses.filter_map(|(key, s)| Some((s.expire_time?, Due::Status(key.clone()))));
+        let flapping = self.statuses.iter();
+        let calm =
+            flapping.filter_map(|(k, s)| Some((s.flapping()?.calm_time, Due::Calm(k.clone()))));
         let units = self.units.iter();
         let units = units.filter_map(|(n, u)| Some((u.deadline()?, Due::Unit(n.clone()))));
         let application = self.head.application_status.as_ref().and_then(|s| s.expire_time);
         self.due = statuses
+            .chain(calm)
             .chain(units)
             .chain(application.map(|at| (at, Due::ApplicationStatus)))
             .collect();

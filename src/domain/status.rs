@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::flapping::Swings;
+use super::held::Held;
 use super::name::{PartName, UnitName};
 use super::time::Timestamp;
 
@@ -157,13 +159,26 @@ pub struct Status {
     /// every third of the ttl.
     #[serde(skip)]
     pub expire_time_written: Option<Timestamp>,
+    /// Which of the last results had another level, if the component is damped. Those that had not
+    /// are written only beside something else, so a restart may forget some.
+    #[serde(default)]
+    pub swings: Swings,
+    /// Present while `report` is not what was said last, or may not be.
+    #[serde(default)]
+    pub held: Option<Box<Held>>,
 }
 
 impl Status {
+    /// How long what was said last is to be believed without a repeat.
+    pub fn ttl(&self) -> Option<Duration> {
+        let latest = self.held.as_ref().and_then(|held| held.latest.as_ref());
+        latest.map_or(self.report.ttl, |latest| latest.report.ttl)
+    }
+
     /// By how much a deadline may be later than the one written: a repeat is written only once it
     /// moves the deadline by this much.
     pub fn unwritten_max(&self) -> Duration {
-        self.report.ttl.unwrap_or_default() / 3
+        self.ttl().unwrap_or_default() / 3
     }
 }
 

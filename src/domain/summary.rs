@@ -214,6 +214,7 @@ impl Winner {
             component: PartName::default(),
             key: PartName::default(),
             origin: Origin::Leader,
+            flaps: false,
         }
     }
 
@@ -223,6 +224,7 @@ impl Winner {
             component: rank.key.component.clone(),
             key: rank.key.key.clone(),
             origin: rank.origin,
+            flaps: rank.flaps,
         }
     }
 }
@@ -231,11 +233,13 @@ impl Totals {
     fn add(&mut self, rank: &Rank) {
         self.contributions[rank.level as usize] += 1;
         self.asking += u32::from(rank.asks);
+        self.flapping += u32::from(rank.flaps);
     }
 
     fn remove(&mut self, rank: &Rank) {
         self.contributions[rank.level as usize] -= 1;
         self.asking -= u32::from(rank.asks);
+        self.flapping -= u32::from(rank.flaps);
     }
 
     fn count_unit(&mut self, unit: &Unit, strongest: Option<&Rank>, step: fn(&mut u32)) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
+use super::flapping::Swings;
 use super::name::{AppName, PartName, UnitName};
 use super::request::Remembered;
 use super::revision::Revision;
@@ -20,13 +21,19 @@ pub struct Transition {
     pub app: AppName,
     /// The revision it was decided on; the store refuses it at any other.
     pub base: Revision,
+    /// How many quiet commits there had been; see [`Head::quiet_commits`].
+    pub base_quiet: u64,
+    /// It took results of statuses that may be held. What others wrote of them quietly may make
+    /// such a result another one, so it is compared even if there is nothing to write.
+    pub weighs_results: bool,
     /// The head after it; `head.revision` is `base` if nothing that is shown changed.
     pub head: Head,
     /// Records to write or remove.
     pub writes: Vec<Write>,
     /// What to add to the history.
     pub events: Vec<StatusEvent>,
-    /// Deadlines that a repeat moved, and who was heard: kept in memory only.
+    /// Deadlines that a repeat moved, who was heard, results that say nothing new: kept in memory
+    /// only.
     pub heard: Heard,
     /// When it was decided, by the store's clock.
     pub time: Timestamp,
@@ -76,6 +83,9 @@ pub struct Heard {
     /// Units that said all there is to pull.
     #[serde(default)]
     pub answers: Vec<UnitName>,
+    /// Damped statuses of which a result had the same level as the one before.
+    #[serde(default)]
+    pub swings: Vec<(Arc<StatusKey>, Swings)>,
 }
 
 /// Why something moved.
@@ -111,6 +121,10 @@ pub enum Cause {
     UnitReplaced,
     /// It passed from a unit that left to its successor.
     HandedOver,
+    /// Its level moves so often that the worse one stays.
+    FlappingBegan,
+    /// It is shown again as it was said last.
+    FlappingEnded,
 }
 
 /// What an event is about.

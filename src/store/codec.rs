@@ -126,6 +126,8 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use crate::domain::flapping::Swings;
+    use crate::domain::held::{Flapping, Held, Said};
     use crate::domain::name::{PartName, UnitName};
     use crate::domain::policy::Policy;
     use crate::domain::revision::Revision;
@@ -146,16 +148,27 @@ mod tests {
             labels in proptest::collection::btree_map("[a-z]{1,5}", ".{0,5}", 0..4),
             ttl: Option<(u32, u16)>,
             stale: bool,
+            held: Option<(bool, u32, Option<u64>)>,
         ) -> Status {
             let [message, short_message, reason, check, action] = words.map(String::into_boxed_str);
             let (priority, precedence, since, incarnation, seen) = numbers;
             let labels = labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
             let ttl = ttl.map(|(seconds, nanos)| Duration::new(seconds.into(), nanos.into()));
+            let report = Report {
+                level, message, short_message, reason, check, action, priority, precedence,
+                labels, ttl,
+            };
+            let said = Said { report: report.clone(), observe_time: None, incarnation };
+            let held = held.map(|(is_said, good_count, calm)| Held {
+                latest: is_said.then_some(said),
+                good_count,
+                flapping: calm.map(|calm| Flapping {
+                    since: Timestamp(since),
+                    calm_time: Timestamp(calm),
+                }),
+            });
             Status {
-                report: Report {
-                    level, message, short_message, reason, check, action, priority, precedence,
-                    labels, ttl,
-                },
+                report,
                 observe_time: seen.map(Timestamp),
                 since: Timestamp(since),
                 update_time: Timestamp(since.wrapping_add(1)),
@@ -163,6 +176,8 @@ mod tests {
                 incarnation,
                 stale,
                 expire_time_written: None,
+                swings: Swings::default().then(stale),
+                held: held.map(Box::new),
             }
         }
     }

@@ -18,6 +18,7 @@ pub mod driver;
 pub mod full;
 mod history;
 mod order;
+mod quiet;
 mod replay;
 
 /// Runs what holds for stores that others may commit to, beside the rest.
@@ -60,6 +61,8 @@ pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
     replay::many_applications_at_once(usual()).await;
     replay::repeats_are_kept_and_told_to_nobody(usual()).await;
     replay::what_is_loaded_is_what_was_replayed(usual()).await;
+    quiet::swings_are_kept_and_told_to_nobody(usual()).await;
+    quiet::what_was_written_quietly_is_not_undone(usual()).await;
     a_closed_store_takes_nothing(usual()).await;
 }
 

@@ -39,9 +39,11 @@ pub use notice::{Notice, Word};
 ///
 /// - **Compare and swap.** [`commit`](Store::commit) applies a transition only if the application
 ///   is at the revision it was decided on; otherwise nothing is written and the answer is
-///   [`CommitError::Conflict`]. All of a transition is applied or nothing. When `commit` returns
-///   `Ok`, the transition survives whatever the store promises to survive (a crash of the process
-///   and of the machine for the embedded store; nothing for memory).
+///   [`CommitError::Conflict`]. Where several processes share the store, the same goes for the
+///   number of quiet commits it was decided on; the answer then has the revision it was decided on.
+///   All of a transition is applied or nothing. When `commit` returns `Ok`, the transition survives
+///   whatever the store promises to survive (a crash of the process and of the machine for the
+///   embedded store; nothing for memory).
 /// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been
 ///   applied. The caller reads again before it decides anew, and does not acknowledge what it finds
 ///   before another commit has succeeded, if only one of nothing: that one vouches for it.

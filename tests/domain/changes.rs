@@ -6,8 +6,10 @@ use bellwether::domain::app::Mode;
 use bellwether::domain::command::{Command, NewApplicationStatus, NewStatus, Request, Speaker};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::name::PartName;
+use bellwether::domain::policy::Config;
 use bellwether::domain::status::Kind;
 
+use crate::holds::Said;
 use crate::model::{Answer, LeaderSays, Model, Outcome, Status, Unit};
 
 /// Why a command is refused, as far as the model tells.
@@ -74,12 +76,18 @@ impl Model {
                         && matches(key.as_ref(), &s.key)
                         && kind.is_none_or(|k| s.kind == k)
                 };
-                self.told(speaker, Kind::Pull, &[], leaves, now, limits)
+                // Not as a pull: what is cleared is never held.
+                self.told(speaker, Kind::Push, &[], leaves, now, limits)
             }
             Command::Configure(patch) => {
                 let config = self.config.patched(patch);
                 let moved = config != self.config || !self.exists;
-                self.config = config;
+                let before = std::mem::replace(&mut self.config, config);
+                let holds = |c: &Config| (c.policy.clone(), c.latches.clone(), c.damping.clone());
+                if holds(&before) != holds(&self.config) {
+                    self.settle_all(now);
+                    self.settle_silence(now, None);
+                }
                 Ok((moved, 0))
             }
             Command::SetApplicationStatus(claim, new) => {
@@ -143,6 +151,7 @@ impl Model {
         limits: &Limits,
     ) -> Result<(bool, u32), Refusal> {
         let name = speaker.unit.as_str();
+        let may_hold = kind == Kind::Pull;
         let incarnation = speaker.incarnation.unwrap_or(0);
         let current = self.unit(name).map_or(0, |u| u.incarnation);
         if speaker.incarnation.is_some_and(|given| given < current) {
@@ -150,14 +159,57 @@ impl Model {
         }
         let mut after = self.clone();
         let mut moved = after.hear(name, incarnation);
-        after.statuses.retain(|s| s.unit != name || !leaves(s));
+        let leaves = |s: &Status| s.unit == name && leaves(s);
+        // Only what a pull set does not have can be held: what is cleared is gone.
+        let held = |s: &Status| match may_hold && self.may_hold(s) {
+            true => self.one_more(s, None, now),
+            false => None,
+        };
+        let holds =
+            self.has_room_to_hold(name, kind, set, &|s| leaves(s) && held(s).is_none(), limits);
+        let mut kept = Vec::new();
+        for status in &self.statuses {
+            if !leaves(status) {
+                kept.push(status.clone());
+            } else if let Some(new) = held(status).filter(|_| holds) {
+                moved |= !new.looks_like(status);
+                kept.push(new);
+            }
+        }
+        after.statuses = kept;
         let removed = (self.statuses.len() - after.statuses.len()) as u32;
         for new in set {
             moved |= after.set(name, kind, incarnation, new, now);
         }
-        let is_new = |s: &Status| !self.statuses.iter().any(|old| old.same_identity(s));
+        after.check_room(self, name, limits)?;
+        after.settle_silence(now, Some(name));
+        *self = after;
+        Ok((moved || removed != 0, removed))
+    }
+
+    /// Whether a set fits beside what stays.
+    fn has_room_to_hold(
+        &self,
+        name: &str,
+        kind: Kind,
+        set: &[NewStatus],
+        leaves: &dyn Fn(&Status) -> bool,
+        limits: &Limits,
+    ) -> bool {
+        let mut after = self.clone();
+        after.hear(name, 0);
+        after.statuses.retain(|s| !leaves(s));
+        for new in set {
+            after.set(name, kind, 0, new, 0);
+        }
+        after.check_room(self, name, limits).is_ok()
+    }
+
+    fn check_room(&self, before: &Model, name: &str, limits: &Limits) -> Result<(), Refusal> {
+        let after = self;
+        let is_new = |s: &Status| !before.statuses.iter().any(|old| old.same_identity(s));
         let added: Vec<&Status> = after.statuses.iter().filter(|s| is_new(s)).collect();
-        if limits.units_max < after.units.len() && self.unit(name).is_none() {
+        if limits.units_max < after.units.len() && before.unit(name).is_none() {
             return Err("limit");
         }
         if !added.is_empty() && limits.statuses_per_unit_max < after.of(name).count() {
@@ -169,9 +221,7 @@ impl Model {
                 return Err("limit");
             }
         }
-        after.settle_silence(now, Some(name));
-        *self = after;
-        Ok((moved || removed != 0, removed))
+        Ok(())
     }
 
     fn hear(&mut self, name: &str, incarnation: u64) -> bool {
@@ -207,6 +257,8 @@ impl Model {
             incarnation,
             since: observed.unwrap_or(now),
             stale: false,
+            results: Vec::new(),
+            held: None,
         };
         let place = self.statuses.iter().position(|s| s.same_identity(&status));
         let Some(place) = place else {
@@ -214,6 +266,14 @@ impl Model {
             return true;
         };
         let old = &self.statuses[place];
+        if self.may_hold(old) {
+            let observed = new.observe_time.map(|t| t.0);
+            let said = Said { report: status.report, incarnation, observed };
+            let after = self.one_more(old, Some(said), now).unwrap();
+            let moved = !after.looks_like(old);
+            self.statuses[place] = after;
+            return moved;
+        }
         if old.report.level == status.report.level {
             status.since = old.since;
         }
@@ -226,15 +286,33 @@ impl Model {
     /// Time alone. Says whether it changed anything.
     pub fn expire(&mut self, now: u64) -> bool {
         let mut moved = false;
+        let calm_at = |s: &Status| Some(s.held.as_ref()?.flapping.as_ref()?.calm);
         for status in self.statuses.iter_mut().filter(|s| !s.stale) {
             status.stale = status.ends.is_some_and(|t| t <= now);
             moved |= status.stale;
         }
-        for unit in &mut self.units {
-            if unit.silence_ends.is_some_and(|t| t <= now) {
-                unit.lost_since = Some(now);
-                moved = true;
+        // One thing after the other: what is calm first may have kept its unit from being lost.
+        let silent = self.units.iter().filter_map(|u| Some((u.silence_ends?, 0, u.name.clone())));
+        let calm = self.statuses.iter().filter_map(|s| Some((calm_at(s)?, 1, String::new())));
+        let mut due: Vec<(u64, u8, String)> = silent.chain(calm).filter(|d| d.0 <= now).collect();
+        due.sort();
+        for (at, _, unit) in due {
+            if let Some(unit) = self.units.iter_mut().find(|u| u.name == unit) {
+                if unit.silence_ends.is_some_and(|t| t <= now) {
+                    unit.lost_since = Some(now);
+                    unit.silence_ends = None;
+                    moved = true;
+                }
+                continue;
             }
+            let all = self.statuses.clone();
+            let settled = |s: &Status| match calm_at(s) {
+                Some(calm) if calm <= at => self.settle(s, true, now),
+                _ => Some(s.clone()),
+            };
+            self.statuses = all.iter().filter_map(settled).collect();
+            self.settle_silence(now, None);
+            moved = true;
         }
         if self.leader_says.as_ref().and_then(|s| s.ends).is_some_and(|t| t <= now) {
             self.leader_says = None;

@@ -8,7 +8,7 @@ use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Request, Speaker,
 };
 use bellwether::domain::name::{PartName, UnitName};
-use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
+use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::status::{Kind, Level, Report};
 use bellwether::domain::time::Timestamp;
 use proptest::collection::vec;
@@ -23,7 +23,7 @@ pub enum Step {
     Pass(u64),
     /// A batch, with or without looking at the clock first.
     Commit(bool, Vec<Request>),
-    /// What is known is said again, and maybe in the same batch something else of it.
+    /// What is known is said again, once or more, and maybe in the same batch something else of it.
     Again(usize, Option<Report>),
     /// Time alone.
     Expire,
@@ -52,7 +52,17 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => option::of(id()).prop_map(Step::Delete),
         1 => Just(Step::Restart),
     ];
-    vec(step, 1..40)
+    // Mostly something is held back from the start.
+    let first = (latches(), damping()).prop_map(|(latches, damping)| {
+        let patch = ConfigPatch {
+            latches: Some(latches),
+            damping: Some(damping),
+            ..ConfigPatch::default()
+        };
+        Step::Commit(false, vec![Request { id: None, command: Command::Configure(patch) }])
+    });
+    (option::weighted(0.7, first), vec(step, 1..40))
+        .prop_map(|(first, steps)| first.into_iter().chain(steps).collect())
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -173,17 +183,44 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
         option::of(ttl()),
         option::of(lost_after),
         option::of(leader),
+        option::of(latches()),
+        option::of(damping()),
     )
-        .prop_map(|(policy, lost_units, default_ttl, lost_after, external_leader)| {
-            ConfigPatch {
-                policy,
-                lost_units,
-                default_ttl,
-                lost_after,
-                external_leader,
-                ..ConfigPatch::default()
-            }
-        })
+        .prop_map(
+            |(policy, lost_units, default_ttl, lost_after, external_leader, latches, damping)| {
+                ConfigPatch {
+                    policy,
+                    lost_units,
+                    default_ttl,
+                    lost_after,
+                    external_leader,
+                    latches,
+                    damping,
+                    ..ConfigPatch::default()
+                }
+            },
+        )
+}
+
+fn scope() -> impl Strategy<Value = Scope> {
+    prop_oneof![2 => Just(Scope::All), 3 => component().prop_map(Scope::Component)]
+}
+
+fn latches() -> impl Strategy<Value = Vec<Latch>> {
+    vec((scope(), 2..4u32), 0..3).prop_map(|latches| {
+        let latch = |(scope, good_count)| Latch { scope, good_count };
+        latches.into_iter().map(latch).collect()
+    })
+}
+
+/// So low that few swings are enough.
+fn damping() -> impl Strategy<Value = Damping> {
+    let percents = select(vec![(5, 4), (5, 5), (11, 10), (11, 5), (15, 10)]);
+    let calm_after = select(vec![1000, 20_000]).prop_map(Duration::from_millis);
+    (vec(scope(), 0..3), percents, calm_after).prop_map(|(scopes, percents, calm_after)| {
+        let (start_percent, stop_percent) = percents;
+        Damping { scopes, start_percent, stop_percent, calm_after }
+    })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {

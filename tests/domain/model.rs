@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use bellwether::domain::policy::{Config, LostUnits, Policy};
 use bellwether::domain::status::{Kind, LEVELS, Level, Report};
 
+use crate::holds::Held;
+
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     pub revision: u64,
@@ -47,6 +49,9 @@ pub struct Status {
     pub since: u64,
     pub ends: Option<u64>,
     pub stale: bool,
+    /// Whether each result had another level than the one before, the oldest first.
+    pub results: Vec<bool>,
+    pub held: Option<Held>,
 }
 
 #[derive(Debug, Clone)]
@@ -75,6 +80,7 @@ pub struct Contribution {
     pub priority: i32,
     pub since: u64,
     pub asks: bool,
+    pub flaps: bool,
     pub message: String,
 }
 
@@ -88,6 +94,7 @@ pub struct Counts {
     pub uncertain_units: u32,
     pub contributions: [u32; LEVELS],
     pub asking: u32,
+    pub flapping: u32,
 }
 
 impl Model {
@@ -137,6 +144,7 @@ impl Model {
                     priority: status.report.priority,
                     since: status.since,
                     asks: !status.report.action.is_empty(),
+                    flaps: status.flaps(),
                     ..plain(&status.unit, origin, level, &status.report.message)
                 });
             }
@@ -178,7 +186,7 @@ impl Model {
         first.map_or("Kind", |(rule, _)| rule)
     }
 
-    fn rank(&self, level: Level) -> usize {
+    pub fn rank(&self, level: Level) -> usize {
         let order = match &self.config.policy {
             Policy::Juju => "error blocked maintenance waiting active terminated unknown",
             Policy::OpenStack => "error blocked waiting maintenance active terminated unknown",
@@ -212,6 +220,7 @@ impl Model {
         for contribution in &all {
             counts.contributions[contribution.level as usize] += 1;
             counts.asking += u32::from(contribution.asks);
+            counts.flapping += u32::from(contribution.flaps);
         }
         for unit in &self.units {
             let strongest = all.iter().find(|c| c.unit == unit.name);
@@ -233,7 +242,9 @@ impl Model {
         let statuses = statuses.filter_map(|s| s.ends);
         let units = self.units.iter().filter_map(|u| u.silence_ends);
         let leader = self.leader_says.as_ref().and_then(|s| s.ends);
-        statuses.chain(units).chain(leader).collect()
+        let calm =
+            self.statuses.iter().filter_map(|s| Some(s.held.as_ref()?.flapping.as_ref()?.calm));
+        statuses.chain(units).chain(leader).chain(calm).collect()
     }
 }
 
@@ -248,6 +259,7 @@ fn plain(unit: &str, origin: &'static str, level: Level, message: &str) -> Contr
         priority: 0,
         since: 0,
         asks: false,
+        flaps: false,
         message: message.to_string(),
     }
 }

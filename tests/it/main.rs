@@ -1,7 +1,7 @@
 //! The real binary over real sockets: one test binary, a file a subject.
 
-mod peer;
 mod load;
+mod peer;
 mod redis;
 mod server;
 /// Redis servers, Sentinels, Clusters and a faulty network, as the tests of the library have them.
@@ -14,6 +14,7 @@ mod bench;
 mod cli;
 mod clock;
 mod cluster;
+mod damping;
 mod doctor;
 mod durability;
 mod failover;

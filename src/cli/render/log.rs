@@ -44,7 +44,8 @@ fn what(application: &str, event: &StatusEvent) -> String {
     format!("{unit} {}{key}", status.component).trim_end().to_string()
 }
 
-/// `active -> blocked`, `- -> active`, `active -> gone`, `active -> active (stale)`.
+/// `active -> blocked`, `- -> active`, `active -> gone`, `active -> active (stale)`,
+/// `blocked -> blocked (flapping began)`.
 fn transition(event: &StatusEvent) -> String {
     let gone = event.level == i32::from(Level::Unspecified);
     let to = if gone { "gone" } else { level::word(event.level) };
@@ -52,7 +53,12 @@ fn transition(event: &StatusEvent) -> String {
         "fresh" => String::new(),
         word => format!(" ({word})"),
     };
-    format!("{} -> {to}{freshness}", level::word(event.from_level))
+    let mark = match event.cause.as_str() {
+        "FlappingBegan" => " (flapping began)",
+        "FlappingEnded" => " (flapping ended)",
+        _ => "",
+    };
+    format!("{} -> {to}{freshness}{mark}", level::word(event.from_level))
 }
 
 #[cfg(test)]
@@ -88,20 +94,23 @@ mod tests {
                 ..mk_event(1_771_937_100, Some(database.clone()), Level::Blocked, Level::Blocked)
             },
             StatusEvent {
-                message: "add a database relation".into(),
+                message: "add a relation".into(),
                 reason: "RelationMissing".into(),
                 ..mk_event(1_771_937_000, Some(database), Level::Unspecified, Level::Blocked)
             },
-            mk_event(1_771_936_000, None, Level::Unknown, Level::Active),
+            StatusEvent {
+                cause: "FlappingEnded".into(),
+                ..mk_event(1_771_936_000, None, Level::Unknown, Level::Active)
+            },
         ]
     }
 
     #[test]
     fn the_newest_stands_last() {
         let expected = "\
-Time                  What                  From -> To                  Message
-2026-02-24 12:26:40Z  web                   unknown -> active
-2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked                add a database relation
+Time                  What                  From -> To                          Message
+2026-02-24 12:26:40Z  web                   unknown -> active (flapping ended)
+2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked                        add a relation
 2026-02-24 12:45:00Z  web/0 database[main]  blocked -> blocked (stale)
 2026-02-24 12:45:10Z  web/0 database[main]  blocked -> gone
 ";
@@ -115,7 +124,7 @@ Time                  What                  From -> To                  Message
 Time                  What                  From -> To    \
 Revision  Cause     Reason           Message
 2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked        \
-12  Reported  RelationMissing  add a database relation
+12  Reported  RelationMissing  add a relation
 ";
         assert_eq!(text, expected);
     }

@@ -157,6 +157,12 @@ fn application_message(application: &Application) -> String {
     if 0 < status.more_count {
         beside.push(format!("+{} more", status.more_count));
     }
+    if 0 < status.flapping_count {
+        beside.push(match (status.flapping, status.flapping_count) {
+            (true, 1) => "flapping !".to_string(),
+            (_, count) => format!("{count} flapping !"),
+        });
+    }
     if 0 < status.stale_units {
         beside.push(format!("{} stale !", status.stale_units));
     }
@@ -360,8 +366,15 @@ mod tests {
     }
 
     fn mk_view() -> View {
-        let cache = mk_status(Level::Active, "cache/0", "", 3 * 86_400 + 50);
-        let db = mk_status(Level::Maintenance, "db/0", "restoring backup 62%", 35);
+        let cache = AggregatedStatus {
+            flapping_count: 2,
+            ..mk_status(Level::Active, "cache/0", "", 3 * 86_400 + 50)
+        };
+        let db = AggregatedStatus {
+            flapping_count: 1,
+            flapping: true,
+            ..mk_status(Level::Maintenance, "db/0", "restoring backup 62%", 35)
+        };
         View {
             server: "http://status.prod:50051".into(),
             namespace: Some("prod".into()),
@@ -387,8 +400,8 @@ prod       status.prod:50051  1 blocked  1 busy  1 ok  12:45:09Z
 
 App    Status       Scale  Since  Message
 api    blocked        2/3  4m     api/1: add a database relation (+2 more, 1 lost !)
-cache  active         2/2  3d
-db     maintenance    3/3  35s    db/0*: restoring backup 62%
+cache  active         2/2  3d     (2 flapping !)
+db     maintenance    3/3  35s    db/0*: restoring backup 62% (flapping !)
 
 Unit    Status   Seen  Component  Message
 api/0*  active   2s

@@ -123,12 +123,15 @@ fn who(contribution: &Contribution) -> String {
     one_line(&format!("{unit}{leader} {component}"))
 }
 
-/// The message, then in parentheses how fresh it is and why it lost.
+/// The message, then in parentheses how fresh it is, what holds it, and why it lost.
 fn message(contribution: &Contribution) -> String {
     let mut beside = Vec::new();
     let freshness = freshness_word(contribution.freshness);
     if freshness != "fresh" {
         beside.push(freshness);
+    }
+    if !contribution.held.is_empty() {
+        beside.push(&contribution.held);
     }
     if !contribution.beaten_by.is_empty() {
         beside.push(&contribution.beaten_by);
@@ -189,6 +192,7 @@ mod tests {
                 Contribution {
                     freshness: Freshness::Stale.into(),
                     beaten_by: "lower level".into(),
+                    held: "latched".into(),
                     ..mk_contribution("api/2", "", Level::Unknown, "no report for 6m")
                 },
                 Contribution { leader: true, ..mk_contribution("api/0", "", Level::Active, "") },
@@ -205,7 +209,7 @@ mod tests {
 api is blocked since 12:41:02Z (4m)
   chosen   api/1 database  blocked  add a database relation
            rule: highest level; ties: priority, leader, unit number
-  beaten   api/2 -         unknown  no report for 6m (stale; lower level)
+  beaten   api/2 -         unknown  no report for 6m (stale; latched; lower level)
            api/0* -        active
            and 3 more; --limit N lists them
   silent   1 status of lost units, kept but not counted

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::damping::{damping, latches};
 use super::fields::{Fields, levels};
 use crate::domain::limits::{COLLECT_INTERVAL_MIN, LABEL_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::policy::{Config, ConfigPatch, LostUnits, Policy};
@@ -10,7 +11,7 @@ use crate::proto::v1;
 use crate::service::code::Reason;
 
 /// The fields of a configuration that can be named in a mask.
-const CONFIG_FIELDS: [&str; 7] = [
+const CONFIG_FIELDS: [&str; 9] = [
     "policy",
     "lost_units",
     "ttls",
@@ -18,6 +19,8 @@ const CONFIG_FIELDS: [&str; 7] = [
     "external_leader",
     "collect_interval",
     "hand_over",
+    "latches",
+    "damping",
 ];
 
 /// `ConfigureApplication`: a field that is named and absent goes back to its default.
@@ -35,6 +38,8 @@ pub fn config_patch(
         ("external_leader", config.external_leader.is_some()),
         ("collect_interval", config.collect_interval.is_some()),
         ("hand_over", config.hand_over.is_some()),
+        ("latches", !config.latches.is_empty()),
+        ("damping", config.damping.is_some()),
     ];
     let paths: Vec<&str> = match mask {
         Some(mask) => mask.paths.iter().map(String::as_str).collect(),
@@ -87,6 +92,8 @@ fn config_fields(
         [] => Some(default.serving_levels),
         given => levels(fields, given).map(|levels| levels.into_iter().collect()),
     };
+    let latches = latches(fields, &config.latches);
+    let damping = damping(fields, config.damping.as_ref());
     let external_leader = match &config.external_leader {
         Some(leader) => fields.unit_or_application("external_leader.unit", &leader.unit).map(Some),
         None => Some(None),
@@ -109,6 +116,8 @@ fn config_fields(
         collect_interval: Some(collect_interval?.unwrap_or(default.collect_interval))
             .filter(|_| named("collect_interval")),
         hand_over: Some(hand_over?).filter(|_| named("hand_over")),
+        latches: Some(latches?).filter(|_| named("latches")),
+        damping: Some(damping?).filter(|_| named("damping")),
     })
 }
 

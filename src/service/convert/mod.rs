@@ -2,6 +2,7 @@
 //! out.
 
 mod configure;
+mod damping;
 mod fields;
 mod filter;
 mod output;

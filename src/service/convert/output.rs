@@ -1,5 +1,6 @@
 //! To the wire: total, every value has a form.
 
+use super::damping;
 use crate::domain::app::{AppState, Head, Unit};
 use crate::domain::derive::{self, Contribution, Summary};
 use crate::domain::name::{AppName, UnitName};
@@ -62,7 +63,7 @@ pub fn duration(duration: std::time::Duration) -> prost_types::Duration {
     }
 }
 
-fn count(count: u32) -> i32 {
+pub(super) fn count(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
@@ -114,6 +115,8 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
         stale_units: count(totals.stale_units),
         lost_units: count(totals.lost_units),
         uncertain_units: count(totals.uncertain_units),
+        flapping_count: count(totals.flapping),
+        flapping: winner.is_some_and(|w| w.flaps),
         leader_set: winner.is_some_and(|w| w.origin == Origin::Leader),
     }
 }
@@ -147,6 +150,8 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
             .map(|unit| v1::ExternalLeader { unit: unit.to_string() }),
         collect_interval: Some(duration(config.collect_interval)),
         hand_over: config.hand_over.as_ref().map(|l| v1::HandOver { label: l.to_string() }),
+        latches: damping::from_latches(config),
+        damping: Some(damping::from_damping(config)),
     }
 }
 
@@ -172,6 +177,7 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
         incarnation: status.incarnation,
         freshness: freshness(fresh) as i32,
         contributing: believed || terminal,
+        held: damping::held(&state.head().config, key, status),
     }
 }
 
@@ -237,6 +243,7 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
         leader: rank.leads,
         beaten_by: given.beaten_by.clone(),
         check: given.check.to_string(),
+        held: given.held.clone(),
     }
 }
 
@@ -297,5 +304,7 @@ fn cause(cause: Cause) -> &'static str {
         Cause::Doubted => "Doubted",
         Cause::UnitReplaced => "UnitReplaced",
         Cause::HandedOver => "HandedOver",
+        Cause::FlappingBegan => "FlappingBegan",
+        Cause::FlappingEnded => "FlappingEnded",
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::domain::app::{ApplicationStatus, Head, Mode, Unit};
 use crate::domain::derive::{Summary, Totals, Winner};
+use crate::domain::flapping::Swings;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits, Policy};
 use crate::domain::rank::Origin;
@@ -39,6 +40,8 @@ pub fn mk_full() -> [Transition; 2] {
         writes: mk_writes(),
         events: mk_events(),
         heard: Heard::default(),
+        base_quiet: 0,
+        weighs_results: false,
         time: mk_time(3),
     };
     let deleted = Transition {
@@ -48,6 +51,8 @@ pub fn mk_full() -> [Transition; 2] {
         writes: Vec::new(),
         events: mk_events()[..1].to_vec(),
         heard: Heard::default(),
+        base_quiet: 0,
+        weighs_results: false,
         time: mk_time(4),
     };
     [full, deleted]
@@ -99,6 +104,7 @@ fn mk_head() -> Head {
         next_event: 3,
         deleted: false,
         losses: 0,
+        quiet_commits: 0,
         sessions: BTreeMap::new(),
     }
 }
@@ -128,6 +134,7 @@ fn mk_summary() -> Summary {
             component: PartName::new("db").unwrap(),
             key: PartName::new("primary/1").unwrap(),
             origin: Origin::Reported(Kind::Push),
+            flaps: false,
         }),
         // The sides of a rule are nobody's business but the domain's.
         rule: serde_json::from_value(rule).unwrap(),
@@ -139,6 +146,7 @@ fn mk_summary() -> Summary {
             contributions: [7, 6, 5, 4, 3, 2, 1],
             asking: 4,
             uncertain_units: 0,
+            flapping: 0,
         },
     }
 }
@@ -183,6 +191,8 @@ fn mk_writes() -> Vec<Write> {
         incarnation: 3,
         stale: true,
         expire_time_written: None,
+        swings: Swings::default(),
+        held: None,
     };
     vec![
         Write::Unit(mk_unit_name(), Some(unit)),

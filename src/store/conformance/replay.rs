@@ -10,7 +10,7 @@ use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
 use crate::domain::limits::{Limits, REQUEST_TTL};
 use crate::domain::name::UnitName;
-use crate::domain::policy::{ConfigPatch, LostUnits, Policy};
+use crate::domain::policy::{ConfigPatch, Latch, LostUnits, Policy, Scope};
 use crate::domain::revision::Revision;
 use crate::domain::status::{Kind, Level};
 use crate::domain::time::Timestamp;
@@ -204,6 +204,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
             policy: Some([Policy::Juju, Policy::OpenStack][dice.roll(2) as usize].clone()),
             lost_units: Some([LostUnits::Ignore, LostUnits::Blocked][dice.roll(2) as usize]),
             external_leader: Some(Some(UnitName::new(&unit).unwrap())),
+            latches: Some(vec![Latch { scope: Scope::All, good_count: 2 + dice.roll(2) as u32 }]),
             ..ConfigPatch::default()
         }),
         6 => {

@@ -26,6 +26,8 @@ pub(super) struct Batch {
     pub(super) app: AppName,
     pub(super) bucket: Bucket,
     base: Revision,
+    /// `None`: it does not matter.
+    base_quiet: Option<u64>,
     head: Head,
     clears: bool,
     /// Empty if nobody can replay it.
@@ -47,8 +49,10 @@ struct Body(Revision, Vec<Write>, Vec<StatusEvent>, Heard, Timestamp);
 
 impl Batch {
     pub(super) fn encode(transition: &Transition, bucket: Bucket) -> Batch {
-        let Transition { app, base, head, writes, events, heard, time } = transition;
+        let Transition { app, base, base_quiet, head, writes, events, heard, time, .. } =
+            transition;
         let mut batch = Batch::of_head(app, bucket, *base, head.clone());
+        batch.base_quiet = Some(*base_quiet);
         batch.clears = transition.is_deletion();
         batch.time = *time;
         if transition.moves_revision() {
@@ -92,6 +96,7 @@ impl Batch {
             app: app.clone(),
             bucket,
             base,
+            base_quiet: None,
             head,
             clears: false,
             body: Vec::new(),
@@ -137,6 +142,8 @@ impl Batch {
         call.arg(&self.body).arg(LOG_ENTRIES_MAX);
         call.arg(event_id(oldest)).arg(self.time.0.saturating_sub(age_max));
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
+        call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
+        call.arg(head.quiet_commits);
         call.arg(self.answers.len()).arg(self.answers.len() + self.set.len());
         call.arg(self.removed.len()).arg(self.events.len());
         for (field, value) in self.answers.iter().chain(&self.set) {
@@ -184,5 +191,6 @@ pub(super) struct Mark {
 pub(super) fn decode_body(app: &AppName, head: &Head, body: &[u8]) -> Result<Transition, String> {
     let Body(base, writes, events, heard, time) = codec::decode(body)?;
     let (app, head) = (app.clone(), head.clone());
-    Ok(Transition { app, base, head, writes, events, heard, time })
+    let (base_quiet, weighs_results) = (head.quiet_commits, false);
+    Ok(Transition { app, base, base_quiet, weighs_results, head, writes, events, heard, time })
 }

@@ -5,11 +5,12 @@
 
 local heads, app, log, events, state, tombs = unpack(KEYS)
 local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
-  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix = unpack(ARGV, 1, 15)
+  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet =
+  unpack(ARGV, 1, 17)
 -- The answers to requests that are new are the first of those that are set.
-local answer_count, set_count = tonumber(ARGV[16]), tonumber(ARGV[17])
-local removed_count, event_count = tonumber(ARGV[18]), tonumber(ARGV[19])
-local sets_at = 20
+local answer_count, set_count = tonumber(ARGV[18]), tonumber(ARGV[19])
+local removed_count, event_count = tonumber(ARGV[20]), tonumber(ARGV[21])
+local sets_at = 22
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
@@ -30,7 +31,10 @@ else
   current = redis.call('HGET', state, 'floor') or '0'
 end
 -- One that is older than the last one of its writer was given up long ago, and is late.
-if current ~= base or (done and tonumber(seq) < tonumber(done)) then
+-- Commits that moved no revision, and that a writer must have seen all the same.
+local known_quiet = redis.call('HGET', app, 'q') or '0'
+local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
+if current ~= base or missed_quiet or (done and tonumber(seq) < tonumber(done)) then
   return {0, current}
 end
 -- An answer that moved no revision was told to nobody: who answers the same request must read it.
@@ -62,6 +66,10 @@ if clears == '1' then
   for i = 1, #answers, 1000 do
     redis.call('HSET', app, unpack(answers, i, math.min(i + 999, #answers)))
   end
+  known_quiet = '0'
+end
+if quiet ~= known_quiet then
+  redis.call('HSET', app, 'q', quiet)
 end
 -- As many at once as Lua's stack takes for certain.
 for i = sets_at, removed_at - 1, 1000 do

@@ -21,6 +21,8 @@ use super::view::{BucketView, Entry, EntryId, Own};
 
 /// Field of an application's hash that is no record: who wrote last.
 const MARKS: &[u8] = b"w";
+/// Field of an application that counts its quiet commits.
+const QUIET: &[u8] = b"q";
 
 /// Asks for everything known of an application, as of one commit.
 pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipeline {
@@ -50,7 +52,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
     };
     for (field, value) in reply::pairs(fields) {
         let field = reply::bytes(field).unwrap_or_default();
-        if field == MARKS {
+        if field == MARKS || field == QUIET {
             continue;
         }
         let key = Record::record_from_field(app.clone(), field);

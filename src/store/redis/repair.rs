@@ -92,6 +92,7 @@ impl Repairs {
 /// Whether two heads of one revision are the same one: what a commit that moves no revision writes
 /// is told to nobody, so it may differ.
 fn is_same(seen: &Head, found: &Head) -> bool {
-    let found = Head { next_due: seen.next_due, ..found.clone() };
+    let (next_due, quiet_commits) = (seen.next_due, seen.quiet_commits);
+    let found = Head { next_due, quiet_commits, ..found.clone() };
     *seen == found
 }

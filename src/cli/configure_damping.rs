@@ -1,0 +1,114 @@
+//! The part of `bellwether configure` that holds statuses back: latches and damping.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::cli::exit::UsageError;
+use crate::cli::span;
+use crate::proto::v1::ApplicationConfig;
+use crate::proto::v1::Damping;
+use crate::proto::v1::Latch;
+
+/// Good pulls that a latch may wait for.
+const GOOD_COUNT: RangeInclusive<i32> = 2..=100;
+
+/// Stands for the statuses of a unit as a whole.
+const WHOLE_UNIT: &str = "-";
+
+/// Takes all latches, or all damped components, away.
+const NONE: &str = "none";
+
+/// Each option sets the whole of it; `none` takes it away.
+#[derive(clap::Args)]
+pub struct DampingArgs {
+    /// A bad pull of COMPONENT sticks until N good ones; - is the unit as a whole, * are all
+    #[arg(long, value_name = "COMPONENT=N,...|none", value_delimiter = ',', value_parser = latch)]
+    pub latch: Vec<Option<(String, i32)>>,
+    /// Components that show the worst while they flap; - is the unit as a whole, * are all
+    #[arg(long, value_name = "COMPONENT,...|none", value_delimiter = ',')]
+    pub damp: Vec<String>,
+    /// Flapping starts above this share of swings, in percent; 30 if not given
+    #[arg(long, value_name = "PERCENT", requires = "damp")]
+    pub flap_start: Option<i32>,
+    /// Flapping goes on above this, in percent; 25 if not given
+    #[arg(long, value_name = "PERCENT", requires = "damp")]
+    pub flap_stop: Option<i32>,
+    /// Flapping ends when the level has not moved for this long; 5m if not given
+    #[arg(long, value_name = "SPAN", requires = "damp", value_parser = span::parse)]
+    pub calm_after: Option<Duration>,
+}
+
+/// `db=3`; `None` for `none`.
+fn latch(text: &str) -> Result<Option<(String, i32)>, String> {
+    if text == NONE {
+        return Ok(None);
+    }
+    let split = text.rsplit_once('=');
+    let (component, count) = split.ok_or_else(|| format!("`{text}` is not as in db=3"))?;
+    let count = count.parse().ok().filter(|count| GOOD_COUNT.contains(count));
+    let (min, max) = (GOOD_COUNT.start(), GOOD_COUNT.end());
+    let count = count.ok_or_else(|| format!("a latch waits for {min} to {max} good pulls"))?;
+    Ok(Some((from_typed(component), count)))
+}
+
+fn from_typed(component: &str) -> String {
+    match component {
+        WHOLE_UNIT => String::new(),
+        component => component.to_string(),
+    }
+}
+
+fn as_typed(component: &str) -> &str {
+    match component {
+        "" => WHOLE_UNIT,
+        component => component,
+    }
+}
+
+impl DampingArgs {
+    /// The latches as they go over the wire.
+    pub fn latches(&self) -> Vec<Latch> {
+        let given = self.latch.iter().flatten().cloned();
+        given.map(|(component, good_count)| Latch { component, good_count }).collect()
+    }
+
+    /// Damping as it goes over the wire; absent if there is none.
+    pub fn damping(&self) -> Result<Option<Damping>, UsageError> {
+        let components = self.damp.iter().filter(|component| *component != NONE);
+        let components: Vec<String> = components.map(|c| from_typed(c)).collect();
+        if components.is_empty() {
+            return Ok(None);
+        }
+        let calm_after = self.calm_after.map(prost_types::Duration::try_from).transpose();
+        let too_long = |_| UsageError("that is longer than time goes".to_string());
+        Ok(Some(Damping {
+            components,
+            start_percent: self.flap_start.unwrap_or_default(),
+            stop_percent: self.flap_stop.unwrap_or_default(),
+            calm_after: calm_after.map_err(too_long)?,
+        }))
+    }
+}
+
+/// Latches as `--latch` takes them.
+pub fn latches_as_typed(config: &ApplicationConfig) -> String {
+    let typed = |latch: &Latch| format!("{}={}", as_typed(&latch.component), latch.good_count);
+    let latches: Vec<String> = config.latches.iter().map(typed).collect();
+    if latches.is_empty() { NONE.to_string() } else { latches.join(",") }
+}
+
+/// Components as `--damp` takes them, and when they count as flapping.
+pub fn damping_as_typed(config: &ApplicationConfig) -> String {
+    let Some(damping) = config.damping.as_ref().filter(|d| !d.components.is_empty()) else {
+        return NONE.to_string();
+    };
+    let components: Vec<&str> = damping.components.iter().map(|c| as_typed(c)).collect();
+    let calm_after = damping.calm_after.and_then(|d| Duration::try_from(d).ok());
+    format!(
+        "{} (above {} %, until {} % or {} without a swing)",
+        components.join(","),
+        damping.start_percent,
+        damping.stop_percent,
+        span::exact(calm_after.unwrap_or_default())
+    )
+}

@@ -1,0 +1,224 @@
+//! What is held back: a status shows worse than what was said last, for a while.
+//!
+//! A *latch* shows a bad pull until enough better ones came in a row. *Damping* shows, while a
+//! status flaps, the worst since it began. Both keep what was said last beside what is shown. This
+//! file decides; [`hold`](super::hold) writes.
+
+use serde::{Deserialize, Serialize};
+
+use super::flapping::{RESULTS, Swings};
+use super::policy::Config;
+use super::status::{Level, Report, Status, StatusKey};
+use super::time::Timestamp;
+
+/// What stands behind a status that is held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// What was said last; `None`: the last pull set did not have it.
+    pub latest: Option<Said>,
+    /// Results in a row, up to the last, that were better than what is shown. Counted for a latch,
+    /// and no further than it waits.
+    pub good_count: u32,
+    /// Present while it flaps.
+    pub flapping: Option<Flapping>,
+}
+
+/// What holds a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldCause {
+    /// A latch waits.
+    Latch,
+    /// It flaps, whether or not a latch waits too.
+    Flapping,
+}
+
+impl Held {
+    /// What holds it.
+    pub fn cause(&self) -> HoldCause {
+        match self.flapping {
+            Some(_) => HoldCause::Flapping,
+            None => HoldCause::Latch,
+        }
+    }
+}
+
+/// What was said, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// The words.
+    pub report: Report,
+    /// When it was seen, by the reporter's clock.
+    pub observe_time: Option<Timestamp>,
+    /// Incarnation of the unit that said it; 0 if it gave none.
+    pub incarnation: u64,
+}
+
+/// That a status flaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flapping {
+    /// Since when.
+    pub since: Timestamp,
+    /// When it ends if the level does not move until then.
+    pub calm_time: Timestamp,
+}
+
+/// What follows from a result, before it is decided what is shown.
+struct Next {
+    said: Option<Said>,
+    good_count: u32,
+    flapping: Option<Flapping>,
+    swings: Swings,
+}
+
+impl Status {
+    /// Since when it flaps and until when, if it does.
+    pub fn flapping(&self) -> Option<Flapping> {
+        self.held.as_ref().and_then(|held| held.flapping)
+    }
+
+    /// What was said last; `None`: the last pull set did not have it.
+    pub fn latest(&self) -> Option<&Report> {
+        match &self.held {
+            Some(held) => held.latest.as_ref().map(|said| &said.report),
+            None => Some(&self.report),
+        }
+    }
+
+    /// Why it shows what it shows, in words; empty if it is not held.
+    pub fn held_words(&self, config: &Config, key: &StatusKey) -> String {
+        let Some(held) = &self.held else {
+            return String::new();
+        };
+        let latest = self.latest().map_or("absent", |report| report.level.word());
+        match held.cause() {
+            HoldCause::Latch => {
+                let needed = config.latch_of(key).unwrap_or_default();
+                format!("latched: {} of {needed} good pulls, now {latest}", held.good_count)
+            }
+            HoldCause::Flapping => format!(
+                "flapping: {} of the last {RESULTS} results moved the level, now {latest}",
+                self.swings.count()
+            ),
+        }
+    }
+
+    /// This status after one more result, `said` or that a pull set did not have it. `None`: it
+    /// leaves.
+    pub(super) fn after_result(
+        &self,
+        config: &Config,
+        key: &StatusKey,
+        said: Option<Said>,
+        now: Timestamp,
+    ) -> Option<Status> {
+        let level = said.as_ref().map(|said| said.report.level);
+        let swung = level != self.latest().map(|report| report.level);
+        let damping = config.damping_of(key);
+        let swings = damping.map_or(Swings::default(), |_| self.swings.then(swung));
+        let was = self.flapping();
+        let flaps = damping.filter(|damping| {
+            swings.exceed(was.map_or(damping.start_percent, |_| damping.stop_percent))
+        });
+        let flapping = flaps.map(|damping| match was {
+            Some(was) if !swung => was,
+            _ => Flapping {
+                since: was.map_or(now, |was| was.since),
+                calm_time: now.after(damping.calm_after),
+            },
+        });
+        let before = self.held.as_ref().map_or(0, |held| held.good_count);
+        let good_count = match config.latch_of(key) {
+            Some(max) if self.may_latch(config, level) => (before + 1).min(max),
+            _ => 0,
+        };
+        // To be without it is a result too: what is shown is believed for as long again.
+        let ttl = said.as_ref().map_or(self.report.ttl, |said| said.report.ttl);
+        let next = Next { said, good_count, flapping, swings };
+        let status = self.shown(config, key, next, now)?;
+        Some(Status { stale: false, expire_time: ttl.map(|ttl| now.after(ttl)), ..status })
+    }
+
+    /// This status under another configuration, or once its flapping is calm.
+    pub(super) fn settled(
+        &self,
+        config: &Config,
+        key: &StatusKey,
+        is_calm: bool,
+        now: Timestamp,
+    ) -> Option<Status> {
+        let is_damped = !is_calm && config.damping_of(key).is_some();
+        let held = self.held.as_deref();
+        let own = || Said {
+            report: self.report.clone(),
+            observe_time: self.observe_time,
+            incarnation: self.incarnation,
+        };
+        let next = Next {
+            said: held.map_or_else(|| Some(own()), |held| held.latest.clone()),
+            good_count: held.map_or(0, |held| held.good_count),
+            flapping: self.flapping().filter(|_| is_damped),
+            // After a calm it begins anew: what was forgiven must not count again.
+            swings: if is_damped { self.swings } else { Swings::default() },
+        };
+        self.shown(config, key, next, now)
+    }
+
+    /// Decides what is shown: what was said, unless it waits; while it flaps, only what is worse.
+    fn shown(
+        &self,
+        config: &Config,
+        key: &StatusKey,
+        next: Next,
+        now: Timestamp,
+    ) -> Option<Status> {
+        let Next { said, good_count, flapping, swings } = next;
+        let level = said.as_ref().map(|said| said.report.level);
+        let waits = |max| good_count < max && self.may_latch(config, level);
+        if flapping.is_none() && !config.latch_of(key).is_some_and(waits) {
+            return Some(Status { swings, held: None, ..self.replaced(config, &said?, now) });
+        }
+        let status = match &said {
+            Some(said) if self.is_outdone(config, said.report.level) => {
+                self.replaced(config, said, now)
+            }
+            _ => self.clone(),
+        };
+        let held = Some(Box::new(Held { latest: said, good_count, flapping }));
+        Some(Status { swings, held, ..status })
+    }
+
+    /// Whether a latch waits before it shows a level (`None`: nothing) in place of this one.
+    fn may_latch(&self, config: &Config, level: Option<Level>) -> bool {
+        let severity = |level| config.policy.severity(level);
+        let shown = self.report.level;
+        config.policy.is_bad(shown) && level.is_none_or(|level| severity(shown) < severity(level))
+    }
+
+    fn is_outdone(&self, config: &Config, level: Level) -> bool {
+        config.policy.severity(level) < config.policy.severity(self.report.level)
+    }
+
+    /// What was said takes the place of what is shown. Its level begins when the reporter saw it,
+    /// unless that is said to lie in the future, or it was held back until now.
+    fn replaced(&self, config: &Config, said: &Said, now: Timestamp) -> Status {
+        let same_level = self.report.level == said.report.level;
+        let waited = self.held.is_some() && !self.is_outdone(config, said.report.level);
+        let observed = said.observe_time.filter(|at| *at <= now && !waited);
+        Status {
+            report: said.report.clone(),
+            since: if same_level { self.since } else { observed.unwrap_or(now) },
+            observe_time: if same_level { self.observe_time } else { said.observe_time },
+            incarnation: said.incarnation,
+            ..self.clone()
+        }
+    }
+
+    /// Whether nobody who is shown this sees a difference to `other`.
+    pub(super) fn looks_like(&self, other: &Status) -> bool {
+        self.report == other.report
+            && self.stale == other.stale
+            && self.incarnation == other.incarnation
+            && self.since == other.since
+            && self.flapping().is_some() == other.flapping().is_some()
+    }
+}

@@ -1,0 +1,140 @@
+//! Results of components that are latched or damped: what is shown changes only when it must, and
+//! what was said last is kept without telling anybody.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::draft::Draft;
+use super::flapping::Swings;
+use super::held::Said;
+use super::policy::Config;
+use super::status::{Status, StatusKey};
+use super::transition::Cause;
+
+impl Draft<'_> {
+    /// Whether a result of this status may be held back.
+    pub(super) fn may_hold(&self, key: &StatusKey, status: &Status) -> bool {
+        let config = &self.head.config;
+        status.held.is_some() || config.latch_of(key).is_some() || config.damping_of(key).is_some()
+    }
+
+    /// Takes one more result of a status that is there. Says whether anything that is shown
+    /// changed.
+    pub(super) fn take_result(&mut self, key: Arc<StatusKey>, said: Option<Said>) -> bool {
+        let Some(old) = self.with_swings(&key) else {
+            return false;
+        };
+        self.weighs_results = true;
+        let new = old.after_result(&self.head.config, &key, said, self.now);
+        if let Some(new) = &new
+            && is_repeat(&old, new)
+        {
+            let repeated = Arc::new(Status { swings: new.swings, ..old.clone() });
+            if let Some(until) = new.expire_time {
+                self.refresh(&key, &repeated, until);
+            }
+            if new.swings != old.swings {
+                self.note_swings(&key, new.swings);
+            }
+            return false;
+        }
+        let cause = if new.is_some() { Cause::Reported } else { Cause::Replaced };
+        self.put_result(key, &old, new, cause)
+    }
+
+    /// Those of the statuses, missing from a pull set, that are held all the same.
+    pub(super) fn held_without(&self, keys: &BTreeSet<Arc<StatusKey>>) -> BTreeSet<Arc<StatusKey>> {
+        let stays = |key: &&Arc<StatusKey>| {
+            let may = self.status(key).is_some_and(|status| self.may_hold(key, status));
+            let status = may.then(|| self.with_swings(key)).flatten();
+            let config = &self.head.config;
+            status.is_some_and(|s| s.after_result(config, key, None, self.now).is_some())
+        };
+        keys.iter().filter(stays).cloned().collect()
+    }
+
+    /// The level has not moved for long enough: what was said last is shown.
+    pub(super) fn calm(&mut self, key: &Arc<StatusKey>) {
+        let is_over = |s: &Status| s.flapping().is_some_and(|f| f.calm_time <= self.now);
+        let Some(old) = self.with_swings(key).filter(is_over) else {
+            return;
+        };
+        let new = old.settled(&self.head.config, key, true, self.now);
+        self.put_result(key.clone(), &old, new, Cause::FlappingEnded);
+    }
+
+    /// The configuration was another: what is held no longer is let go of.
+    pub(super) fn release(&mut self, before: &Config) {
+        let config = &self.head.config;
+        let same = config.latches == before.latches
+            && config.damping == before.damping
+            && config.policy == before.policy;
+        if same {
+            return;
+        }
+        let is_of_interest = |s: &Status| s.held.is_some() || s.swings != Swings::default();
+        let drafted = self.statuses.iter().filter_map(|(k, s)| Some((k, s.as_ref()?)));
+        let known = self.base.statuses.iter().chain(drafted);
+        let keys: BTreeSet<Arc<StatusKey>> =
+            known.filter(|(_, status)| is_of_interest(status)).map(|(k, _)| k.clone()).collect();
+        for key in keys {
+            let Some(old) = self.with_swings(&key) else {
+                continue;
+            };
+            let new = old.settled(&self.head.config, &key, false, self.now);
+            if new.as_ref() != Some(&old) {
+                self.put_result(key, &old, new, Cause::Configured);
+            }
+        }
+    }
+
+    /// A status, with what this draft has heard of it and does not write.
+    fn with_swings(&self, key: &StatusKey) -> Option<Status> {
+        let status = self.status(key)?;
+        let swings = self.swings.get(key).copied().unwrap_or(status.swings);
+        Some(Status { swings, ..(**status).clone() })
+    }
+
+    /// Results without a swing: written if the status is anyway, else kept in memory.
+    fn note_swings(&mut self, key: &Arc<StatusKey>, swings: Swings) {
+        match self.statuses.get_mut(key) {
+            Some(Some(status)) => Arc::make_mut(status).swings = swings,
+            _ => {
+                self.swings.insert(key.clone(), swings);
+            }
+        }
+    }
+
+    /// Writes a status that is held, or no longer; quietly if it looks as before.
+    fn put_result(
+        &mut self,
+        key: Arc<StatusKey>,
+        old: &Status,
+        new: Option<Status>,
+        cause: Cause,
+    ) -> bool {
+        self.swings.remove(&key);
+        let new = new.map(|new| Status { expire_time_written: new.expire_time, ..new });
+        if let Some(new) = &new
+            && new.looks_like(old)
+        {
+            self.put_status_quietly(key, Arc::new(new.clone()));
+            return false;
+        }
+        let new = new.map(|new| Status { update_time: self.now, ..new });
+        let flaps = new.as_ref().is_some_and(|new| new.flapping().is_some());
+        match (old.flapping().is_some(), flaps) {
+            (false, true) => self.log_always(&key, Some(old), new.as_ref(), Cause::FlappingBegan),
+            (true, false) => self.log_always(&key, Some(old), new.as_ref(), Cause::FlappingEnded),
+            _ => self.log_status(&key, Some(old), new.as_ref(), cause),
+        }
+        self.put_status(key, new.map(Arc::new));
+        true
+    }
+}
+
+/// Whether a result changed nothing but the deadline, and that there was one more of them.
+fn is_repeat(old: &Status, new: &Status) -> bool {
+    let Status { expire_time, expire_time_written, swings, .. } = old.clone();
+    Status { expire_time, expire_time_written, swings, ..new.clone() } == *old
+}

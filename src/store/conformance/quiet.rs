@@ -1,0 +1,85 @@
+//! What is written and told to nobody is kept, and not undone by who was not told.
+
+use std::sync::Arc;
+
+use crate::domain::command::Command;
+use crate::domain::policy::{ConfigPatch, Damping, Scope};
+use crate::domain::status::{Kind, Level};
+use crate::store::{CommitError, Store};
+
+use super::driver::{Driver, Recorder, mk_speaker, mk_status};
+
+fn configure() -> Command {
+    Command::Configure(ConfigPatch {
+        damping: Some(Damping { scopes: vec![Scope::All], ..Damping::default() }),
+        ..ConfigPatch::default()
+    })
+}
+
+fn swing(n: usize) -> Command {
+    let (level, message) = [(Level::Active, "up"), (Level::Blocked, "down")][n % 2];
+    Command::Report(mk_speaker("web/0"), Kind::Push, mk_status("db", level, message))
+}
+
+/// An application that flaps.
+async fn flapping(store: &Arc<dyn Store>) -> Driver {
+    let mut web = Driver::new(store, "web").await;
+    web.run(configure()).await;
+    for n in 0..8 {
+        web.run(swing(n)).await;
+    }
+    assert_eq!(web.state.head().summary.totals.flapping, 1);
+    web
+}
+
+pub(super) async fn swings_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
+    let mut web = flapping(&store).await;
+    let recorder = Recorder::on(&store);
+    let (told, revision) = (recorder.told(), web.revision());
+    for n in 8..17 {
+        web.run(swing(n)).await;
+        web.check().await;
+    }
+    assert_eq!(recorder.told(), told);
+    assert_eq!(web.revision(), revision);
+    // And the one before, which came after it had begun.
+    assert_eq!(web.state.head().quiet_commits, 1 + 9);
+    let first = web.state.ranked().next().unwrap().key.clone();
+    let stored = web.reload().await;
+    let status = stored.status(&first).unwrap();
+    let words = (&*status.report.message, &*status.latest().unwrap().message);
+    assert_eq!(words, ("down", "up"));
+}
+
+pub(super) async fn what_was_written_quietly_is_not_undone(store: Arc<dyn Store>) {
+    if !store.is_shared() {
+        return;
+    }
+    let mut web = flapping(&store).await;
+    let mut other = Driver::new(&store, "web").await;
+    web.run(swing(8)).await;
+    let late = other.draft(swing(9));
+    let current = web.revision();
+    assert_eq!(other.commit(late).await, Err(CommitError::Conflict { current }));
+    // Also what would write nothing, and what would move the revision.
+    let repeat = other.draft(swing(7));
+    assert!(!repeat.is_durable() && repeat.weighs_results);
+    assert_eq!(other.commit(repeat).await, Err(CommitError::Conflict { current }));
+    let calm = other.draft(Command::Configure(ConfigPatch {
+        damping: Some(Damping::default()),
+        ..ConfigPatch::default()
+    }));
+    assert_eq!(other.commit(calm).await, Err(CommitError::Conflict { current }));
+    let mut other = Driver::new(&store, "web").await;
+    other.run(swing(9)).await;
+    other.check().await;
+
+    // A deletion leaves the count, so that what was decided before it stays refused.
+    other.delete().await;
+    let late = web.draft(swing(10));
+    assert!(matches!(web.commit(late).await, Err(CommitError::Conflict { .. })));
+    let mut again = Driver::new(&store, "web").await;
+    assert_eq!(again.state.head().quiet_commits, 3);
+    again.run(swing(0)).await;
+    again.check().await;
+}
