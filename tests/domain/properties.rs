@@ -12,6 +12,7 @@ use bellwether::domain::name::UnitName;
 use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::rank::{Origin, Rank};
 use bellwether::domain::revision::Revision;
+use bellwether::domain::session::Presence;
 use bellwether::domain::status::{Freshness, Kind, StatusKey};
 use bellwether::domain::time::Timestamp;
 use proptest::collection::vec;
@@ -104,6 +105,7 @@ pub fn check(world: &World) {
     assert_eq!(state.exists(), model.exists);
     assert_eq!(head.revision.0, model.revision);
     assert_eq!(head.losses, model.losses);
+    assert_eq!(head.sessions, model.sessions());
     let (level, message) = model.result();
     assert_eq!(head.summary.level, level);
     assert!(head.summary.message.starts_with(&message), "{:?}", head.summary);
@@ -178,11 +180,18 @@ fn check_units(world: &World) {
         assert_eq!(found.lost_since.map(|t| t.0), expected.lost_since);
         assert_eq!(found.uncertain_since.map(|t| t.0), expected.uncertain_since);
         assert_eq!(found.silence_ends.map(|t| t.0), expected.silence_ends, "{name}");
+        assert_eq!(found.quiet_since.map(|t| t.0), expected.quiet_since, "{name}");
+        assert_eq!(found.presence, expected.presence);
+        assert_eq!(found.last_seen.0, expected.last_seen, "{name}");
+        assert_eq!((found.stateless, found.departed), (expected.stateless, expected.departed));
+        assert_eq!((&found.labels, found.began.0), (&expected.labels, expected.began));
         let of = || model.of(&expected.name);
         assert_eq!(found.status_count as usize, of().count());
         assert_eq!(found.ttl_count as usize, of().filter(|s| s.ends.is_some()).count());
         assert_eq!(found.stale_count as usize, of().filter(|s| s.stale).count());
         assert_eq!(found.stale_since.is_some(), of().any(|s| s.stale));
+        let outlived = of().filter(|s| model.is_outlived(s)).count();
+        assert_eq!(found.outlived_count as usize, outlived);
         let contributions = model.contributions();
         let level = contributions.iter().find(|c| c.unit == expected.name);
         let strongest = world.state.strongest_of(&name);
@@ -201,6 +210,8 @@ fn check_statuses(world: &World) {
         assert_eq!(found.expire_time.map(|t| t.0), expected.ends, "{key:?}");
         assert_eq!(found.stale, expected.stale);
         assert_eq!(found.incarnation, expected.incarnation);
+        let unit = world.state.unit(&key.unit).unwrap();
+        assert_eq!(unit.has_outlived(key, found), world.model.is_outlived(expected));
     }
 }
 
@@ -284,9 +295,13 @@ fn check_loaded(world: &World) {
     for (name, unit) in state.units_after(None) {
         let mut kept = loaded.unit(name).unwrap().clone();
         assert!(kept.last_seen <= unit.last_seen);
+        if let Presence::Promised(ttl) = unit.presence {
+            assert!(world.graced || unit.last_seen.since(kept.last_seen) < ttl / 3);
+        }
         kept.last_seen = unit.last_seen;
         if world.graced {
             kept.silence_ends = kept.silence_ends.and(unit.silence_ends);
+            kept.not_before = unit.not_before;
         }
         assert_eq!(kept, *unit);
     }
@@ -310,7 +325,7 @@ fn check_repeat(world: &World, pick: usize) {
     let first = StatusKey::first_of(&UnitName::application());
     let believed = |s: &Status| {
         let unit = world.model.unit(&s.unit).unwrap();
-        !s.stale && unit.lost_since.is_none() && unit.uncertain_since.is_none()
+        !s.stale && unit.is_believed() && unit.quiet_since.is_none() && !unit.departed
     };
     let statuses = world.model.statuses.iter().filter(|s| believed(s));
     let statuses: Vec<&Status> = statuses.collect();
@@ -322,7 +337,8 @@ fn check_repeat(world: &World, pick: usize) {
         return;
     }
     let (key, _) = state.statuses_from(&first).find(|(k, _)| same_key(k, again)).unwrap();
-    let speaker = Speaker::new(key.unit.clone(), Some(again.incarnation));
+    let incarnation = Some(again.incarnation).filter(|n| *n != 0);
+    let speaker = Speaker::new(key.unit.clone(), incarnation);
     let new = NewStatus {
         component: key.component.clone(),
         key: key.key.clone(),

@@ -14,6 +14,7 @@ use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::{Outcome, Remembered};
 use bellwether::domain::revision::Revision;
+use bellwether::domain::session::Presence;
 use bellwether::domain::status::{Report, Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
@@ -170,7 +171,12 @@ impl World {
         for request in requests {
             commit(false, std::slice::from_ref(request));
         }
-        let units = |s: &AppState| Vec::from_iter(s.units_after(None).map(own_pair));
+        // What a batch writes anyway it writes in full; alone, being heard is often not written.
+        let units = |s: &AppState| {
+            let mut units = Vec::from_iter(s.units_after(None).map(own_pair));
+            units.iter_mut().for_each(|(_, unit)| unit.last_seen_written = Timestamp(0));
+            units
+        };
         assert_eq!(units(&state), units(&self.state));
         let first = StatusKey::first_of(&UnitName::application());
         let statuses = |s: &AppState| Vec::from_iter(s.statuses_from(&first).map(own_pair));
@@ -256,6 +262,10 @@ impl World {
         for unit in &mut self.model.units {
             let kept = &self.store.units[&UnitName::new(&unit.name).unwrap()];
             unit.silence_ends = kept.silence_ends.map(|at| at.0.max(earliest));
+            unit.last_seen = kept.last_seen.0;
+            if let Presence::Promised(ttl) = unit.presence {
+                unit.not_before = self.now + millis(ttl);
+            }
         }
         self.state.grant_grace(Timestamp(self.now));
         self.replica = self.state.clone();
@@ -308,10 +318,13 @@ fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static s
             revision: outcome.revision.0,
             changed: outcome.changed,
             removed: outcome.removed,
+            incarnation: outcome.incarnation,
         }),
         Err(Rejected::ApplicationNotFound) => Err("no application"),
         Err(Rejected::UnitNotFound { .. }) => Err("no unit"),
         Err(Rejected::StaleIncarnation { .. }) => Err("stale incarnation"),
+        Err(Rejected::UnitRemoved { .. }) => Err("removed"),
+        Err(Rejected::SessionOver { .. }) => Err("session over"),
         Err(Rejected::LimitExceeded { .. }) => Err("limit"),
         Err(Rejected::NotLeader { .. }) => Err("does not lead"),
     }
