@@ -12,7 +12,7 @@ use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::request::Outcome;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::session::{Presence, ReplicaId, SessionId};
-use bellwether::domain::status::{Freshness, Kind, StatusKey};
+use bellwether::domain::status::{Freshness, Kind, Report, StatusKey};
 use bellwether::domain::time::Timestamp;
 use proptest::collection::vec;
 use proptest::option;
@@ -93,8 +93,8 @@ fn incarnation() -> impl Strategy<Value = Vec<(bool, Says)>> {
     let kind = || select(vec![Kind::Pull, Kind::Push]);
     let component = || option::of(select(vec!["", "c2"]).prop_map(|c| PartName::new(c).unwrap()));
     let body = prop_oneof![
-        4 => (kind(), new_status()).prop_map(|(kind, new)| Says::Report(kind, new)),
-        3 => (component(), vec(new_status(), 0..4)).prop_map(replace),
+        4 => (kind(), lasting()).prop_map(|(kind, new)| Says::Report(kind, new)),
+        3 => (component(), vec(lasting(), 0..4)).prop_map(replace),
         1 => (component(), option::of(kind())).prop_map(|(c, k)| Says::Clear(c, k)),
     ];
     let end = prop_oneof![
@@ -106,6 +106,11 @@ fn incarnation() -> impl Strategy<Value = Vec<(bool, Says)>> {
         let end = end.map(|end| (in_session, end));
         std::iter::once((true, Says::Hello)).chain(body).chain(end).collect()
     })
+}
+
+/// Without a ttl: time is not what this is about.
+fn lasting() -> impl Strategy<Value = NewStatus> {
+    new_status().prop_map(|new| NewStatus { report: Report { ttl: None, ..new.report }, ..new })
 }
 
 fn replace((component, mut set): (Option<PartName>, Vec<NewStatus>)) -> Says {
