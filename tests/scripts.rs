@@ -7,13 +7,15 @@
 //! replace web/0 ; db active "ok" ; cache waiting "warming up"
 //! clear web/0 component=db kind=push
 //! configure policy=openstack leader=web/0 lost_units=blocked lost_after=60s default_ttl=90s
-//! configure latch=db:3,*:2 damp=- calm_after=60s          (none: take it away)
 //! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
+//! connect web/0 session=1.7        disconnect web/0 silent session=1.7 ttl=30s        orphan 1
+//! register web/0 ttl=30s stateless=blue        depart web/0 session=1.7 ttl=30s
 //! remove-unit web/0        delete        expire        show        why        log
 //! ```
 //!
-//! `t=` moves the clock, `id=` gives a request id, `incarnation=` names the worker, `-` is no
-//! component.
+//! `t=` moves the clock, `id=` gives a request id, `incarnation=` names the worker, `session=` says
+//! in which of which replica's it speaks, `stateless=` is the label `line` of a stateless unit, `-`
+//! is no component.
 #![allow(clippy::unwrap_used)] // here a panic is how a test fails
 
 use std::fmt::Write as _;
@@ -30,6 +32,7 @@ use bellwether::domain::limits::Limits;
 use bellwether::domain::name::AppName;
 use bellwether::domain::rank::Origin;
 use bellwether::domain::revision::Revision;
+use bellwether::domain::session::SessionId;
 use bellwether::domain::status::{Freshness, Level, advice};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{StatusEvent, Transition};
@@ -149,6 +152,9 @@ impl Stage {
                     if outcome.removed != 0 {
                         write!(out, ", {} removed", outcome.removed).unwrap();
                     }
+                    if outcome.incarnation != 0 {
+                        write!(out, ", incarnation {}", outcome.incarnation).unwrap();
+                    }
                     out.push('\n');
                     advice.iter().for_each(|a| writeln!(out, "advice: {a}").unwrap());
                 }
@@ -209,11 +215,6 @@ impl Stage {
         if !summary.message.is_empty() {
             write!(out, ": {}", summary.message).unwrap();
         }
-        if 0 < summary.totals.flapping {
-            let winner = summary.winner.as_ref().is_some_and(|w| w.flaps);
-            let among = if winner { ", the winner too" } else { "" };
-            write!(out, " [{} flapping{among}]", summary.totals.flapping).unwrap();
-        }
         write!(out, "\n  | {}", summary.rule.words(&head.config.policy)).unwrap();
         if !summary.action.is_empty() {
             write!(out, "\n  | action: {}", summary.action).unwrap();
@@ -226,7 +227,11 @@ impl Stage {
                 Freshness::Fresh => String::new(),
                 stale => format!(" ({})", format!("{stale:?}").to_lowercase()),
             };
-            format!("{name}{star} {}{fresh}", level.word())
+            let session = match unit.session() {
+                Some(SessionId { replica, number }) => format!(" [{}.{number}]", replica.0),
+                None => String::new(),
+            };
+            format!("{name}{star} {}{fresh}{session}", level.word())
         });
         let units: Vec<String> = units.collect();
         let units = if units.is_empty() { "no units".to_string() } else { units.join(", ") };
@@ -279,8 +284,8 @@ fn contribution(one: &Contribution) -> String {
     if !one.words.message.is_empty() {
         write!(out, ": {}", one.words.message).unwrap();
     }
-    if !one.held.is_empty() {
-        write!(out, " [{}]", one.held).unwrap();
+    if one.freshness == Freshness::Stale {
+        out.push_str(" (stale)");
     }
     out
 }

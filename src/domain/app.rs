@@ -144,9 +144,9 @@ pub struct Unit {
     /// When its incarnation began.
     #[serde(default)]
     pub began: Timestamp,
-    /// Its incarnation has not said yet how it is: the pull set is that of an older one.
+    /// Of its statuses, pulled by an incarnation before this one: the last known, until it answers.
     #[serde(default)]
-    pub unanswered: bool,
+    pub outlived_count: u32,
     /// It has left for good, and what it pushed waits for a successor.
     #[serde(default)]
     pub departed: bool,
@@ -178,7 +178,8 @@ impl Unit {
     /// How much of what it last said can still be believed. That a unit is lost may be what the
     /// store no longer has right, so doubt comes first.
     pub fn freshness(&self) -> Freshness {
-        let is_stale = self.stale_count != 0 || self.quiet_since.is_some() || self.unanswered;
+        let is_stale =
+            self.stale_count != 0 || self.quiet_since.is_some() || self.outlived_count != 0;
         match (self.uncertain_since, self.lost_since) {
             (Some(_), _) => Freshness::Uncertain,
             (None, Some(_)) => Freshness::Lost,

@@ -125,7 +125,7 @@ impl Draft<'_> {
         new: &NewStatus,
     ) -> Result<Effect, Rejected> {
         self.may_speak(speaker)?;
-        self.has_room(&speaker.unit, kind, std::slice::from_ref(new), &BTreeSet::new())?;
+        self.has_room(&speaker.unit, [new.key_of(&speaker.unit, kind)], &BTreeSet::new())?;
         let mut changed = self.hear_unit(speaker);
         changed |= self.set(speaker, kind, new);
         Ok(Effect { changed, ..Effect::default() })
@@ -137,7 +137,8 @@ impl Draft<'_> {
         statuses: &[(Kind, NewStatus)],
     ) -> Result<Effect, Rejected> {
         self.may_speak(speaker)?;
-        self.have_room(&speaker.unit, statuses)?;
+        let keys = statuses.iter().map(|(kind, new)| new.key_of(&speaker.unit, *kind));
+        self.has_room(&speaker.unit, keys, &BTreeSet::new())?;
         let mut changed = self.hear_unit(speaker);
         for (kind, new) in statuses {
             changed |= self.set(speaker, *kind, new);
@@ -155,15 +156,18 @@ impl Draft<'_> {
         let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
         let mut gone = self.keys_of(&speaker.unit, component);
         gone.retain(|key| key.kind == Kind::Pull && !kept.contains(&(&key.component, &key.key)));
+        let keys = || set.iter().map(|new| new.key_of(&speaker.unit, Kind::Pull));
         let mut held = self.held_without(&gone);
         let leaving: BTreeSet<_> = gone.difference(&held).cloned().collect();
-        if self.has_room(&speaker.unit, Kind::Pull, set, &leaving).is_err() {
+        if self.has_room(&speaker.unit, keys(), &leaving).is_err() {
             // What is said now comes before what is held back.
-            self.has_room(&speaker.unit, Kind::Pull, set, &gone)?;
+            self.has_room(&speaker.unit, keys(), &gone)?;
             held.clear();
         }
         let mut changed = self.hear_unit(speaker);
-        changed |= component.is_none() && self.hear_answer(&speaker.unit);
+        if component.is_none() {
+            self.answered(&speaker.unit);
+        }
         let leaving = gone.into_iter().filter(|key| !held.contains(key));
         let removed = self.remove_all(leaving, Cause::Replaced);
         for key in held {
@@ -228,14 +232,12 @@ impl Draft<'_> {
     pub(super) fn may_speak(&self, speaker: &Speaker) -> Result<(), Rejected> {
         let Speaker { unit, incarnation, session } = speaker;
         let known = self.unit(unit);
-        if let (Some(given), None) = (*incarnation, known)
-            && self.fence(unit).is_some_and(|fence| given <= fence)
-        {
-            return Err(Rejected::UnitRemoved { unit: unit.clone(), given });
-        }
         let current = known.map_or(0, |u| u.incarnation);
         if let Some(given) = incarnation.filter(|given| *given < current) {
             return Err(Rejected::StaleIncarnation { unit: unit.clone(), given, current });
+        }
+        if let Some(given) = incarnation.filter(|given| self.is_removed(unit, *given)) {
+            return Err(Rejected::UnitRemoved { unit: unit.clone(), given });
         }
         if session.is_some() && known.and_then(Unit::session) != *session {
             return Err(Rejected::SessionOver { unit: unit.clone() });
@@ -243,23 +245,12 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn have_room(&self, unit: &UnitName, statuses: &[(Kind, NewStatus)]) -> Result<(), Rejected> {
-        // Each kind by itself: where both are at the limit, one of them is refused too late by what
-        // one message holds.
-        for kind in [Kind::Pull, Kind::Push] {
-            let of_kind = statuses.iter().filter(|(k, _)| *k == kind);
-            let set: Vec<NewStatus> = of_kind.map(|(_, new)| new.clone()).collect();
-            self.has_room(unit, kind, &set, &BTreeSet::new())?;
-        }
-        Ok(())
-    }
-
-    /// Whether the statuses fit beside what is there and does not leave. Counts what would be new.
-    fn has_room(
+    /// Whether statuses of a unit fit beside what is there and does not leave. Counts what would
+    /// be new.
+    pub(super) fn has_room(
         &self,
         unit: &UnitName,
-        kind: Kind,
-        set: &[NewStatus],
+        keys: impl IntoIterator<Item = StatusKey>,
         leaving: &BTreeSet<Arc<StatusKey>>,
     ) -> Result<(), Rejected> {
         let known = self.unit(unit);
@@ -267,8 +258,8 @@ impl Draft<'_> {
             let what = || "units of the application".to_string();
             within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
         }
-        let is_new = |new: &&NewStatus| self.status(&new.key_of(unit, kind)).is_none();
-        let added: Vec<&NewStatus> = set.iter().filter(is_new).collect();
+        let new = keys.into_iter().filter(|key| self.status(key).is_none());
+        let added: BTreeSet<StatusKey> = new.collect();
         if added.is_empty() {
             return Ok(());
         }
@@ -289,7 +280,7 @@ impl Draft<'_> {
     }
 
     /// The unit spoke: it exists, and it is neither lost nor uncertain. Says whether that is news.
-    fn hear_unit(&mut self, speaker: &Speaker) -> bool {
+    pub(super) fn hear_unit(&mut self, speaker: &Speaker) -> bool {
         let name = &speaker.unit;
         self.hear(name);
         let known = self.unit(name);
@@ -299,9 +290,16 @@ impl Draft<'_> {
         let heard = Unit {
             incarnation: incarnation.max(before.incarnation),
             // What holds a session is the incarnation before.
-            presence: if is_new { Presence::Unbound } else { before.presence },
+            presence: match is_new || before.departed {
+                true => Presence::Unbound,
+                false => before.presence,
+            },
             began: if is_new { self.now } else { before.began },
-            unanswered: before.unanswered || is_new && self.has_pulled(name),
+            outlived_count: match is_new {
+                true => self.pulled_count(name),
+                false => before.outlived_count,
+            },
+            departed: false,
             lost_since: None,
             uncertain_since: None,
             quiet_since: None,
@@ -310,10 +308,8 @@ impl Draft<'_> {
         // To speak of something else is a sign of life, and the silence begins anew.
         let silence_ends = heard.is_overdue().then(|| self.silence_from_now());
         let heard = Unit { silence_ends, ..heard };
-        let returned = !before.is_believed();
-        let is_shown = returned
-            || heard.incarnation != before.incarnation
-            || heard.quiet_since != before.quiet_since;
+        let returned = !before.is_believed() || before.quiet_since.is_some();
+        let is_shown = returned || before.departed || heard.incarnation != before.incarnation;
         if known.is_some() && !is_shown {
             if heard != before || heard.is_news(self.now) {
                 self.put_unit_quietly(name.clone(), heard);
@@ -327,17 +323,6 @@ impl Draft<'_> {
                 ..self.event(Cause::UnitReturned)
             });
         }
-        true
-    }
-
-    /// The unit said all there is to say: nothing is left of what the incarnation before it pulled.
-    fn hear_answer(&mut self, name: &UnitName) -> bool {
-        self.answered(name);
-        let Some(unit) = self.unit(name).filter(|unit| unit.unanswered) else {
-            return false;
-        };
-        let answered = Unit { unanswered: false, ..unit.clone() };
-        self.put_unit(name.clone(), Some(answered));
         true
     }
 

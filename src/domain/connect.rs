@@ -1,6 +1,7 @@
 //! Units that come and go: incarnations begin, sessions open and end, what a unit leaves behind
 //! passes to its successor.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use super::limits::EXPIRED_PER_COMMIT_MAX;
 use super::name::UnitName;
 use super::session::{Presence, ReplicaId, SessionId};
 use super::status::{Kind, Status, StatusKey};
+use super::time::Timestamp;
 use super::transition::{Cause, StatusEvent, Subject};
 
 impl Draft<'_> {
@@ -44,32 +46,39 @@ impl Draft<'_> {
         self.hear(name);
         let before = known.clone().unwrap_or_default();
         let is_new = before.incarnation < incarnation;
+        let same_promise = before.presence == presence;
         let unit = Unit {
             incarnation,
             presence,
+            not_before: if same_promise { before.not_before } else { Timestamp::default() },
             lost_since: None,
             quiet_since: None,
             stateless: who.stateless,
             labels: who.labels.clone(),
             began: if is_new { self.now } else { before.began },
-            // What it pulled last is what the one before saw.
-            unanswered: before.unanswered || is_new && self.has_pulled(name),
+            // What was pulled last is what the one before saw.
+            outlived_count: match is_new {
+                true => self.pulled_count(name),
+                false => before.outlived_count,
+            },
             departed: false,
             ..before.clone()
         };
         let unit =
             Unit { silence_ends: unit.is_overdue().then(|| self.silence_from_now()), ..unit };
-        if known.as_ref() == Some(&unit) {
-            if unit.is_news(self.now) {
+        // That its silence begins anew is no news.
+        let silence_ends = before.silence_ends;
+        if known.as_ref() == Some(&Unit { silence_ends, ..unit.clone() }) {
+            if unit.silence_ends != silence_ends || unit.is_news(self.now) {
                 self.put_unit_quietly(name.clone(), unit);
             }
             return Ok(Effect { incarnation, ..Effect::default() });
         }
         self.put_unit(name.clone(), Some(unit));
-        let cause = match (before.lost_since, is_new && before.incarnation != 0) {
-            (_, true) => Some(Cause::UnitReplaced),
-            (Some(_), false) => Some(Cause::UnitReturned),
-            (None, false) => None,
+        let was_missed = before.lost_since.or(before.quiet_since).is_some();
+        let cause = match is_new && before.incarnation != 0 {
+            true => Some(Cause::UnitReplaced),
+            false => was_missed.then_some(Cause::UnitReturned),
         };
         if let Some(cause) = cause {
             let subject = Some(Subject::unit(name));
@@ -84,10 +93,10 @@ impl Draft<'_> {
 
     /// The incarnation under which it may speak.
     fn incarnation_of(&self, who: &Newcomer) -> Result<u64, Rejected> {
-        let known = self.unit(&who.unit).map(|unit| unit.incarnation);
-        let current = known.or_else(|| self.fence(&who.unit)).unwrap_or_default();
+        let known = self.unit(&who.unit).map_or(0, |unit| unit.incarnation);
+        let current = known.max(self.fence(&who.unit).unwrap_or_default());
         match who.incarnation {
-            None => Ok(current + 1),
+            None => Ok(current.saturating_add(1)),
             Some(given) => {
                 self.may_speak(&Speaker::new(who.unit.clone(), Some(given)))?;
                 Ok(given)
@@ -95,8 +104,8 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn has_pulled(&self, name: &UnitName) -> bool {
-        self.keys_of(name, None).iter().any(|key| key.kind == Kind::Pull)
+    pub(super) fn pulled_count(&self, name: &UnitName) -> u32 {
+        self.keys_of(name, None).iter().filter(|key| key.kind == Kind::Pull).count() as u32
     }
 
     /// A session has ended: the unit is given the time to open another.
@@ -111,8 +120,7 @@ impl Draft<'_> {
         let Some(unit) = held.cloned() else {
             return Effect::default();
         };
-        let presence = Presence::Promised(ttl);
-        self.put_unit(name.clone(), Some(Unit { presence, last_seen: self.now, ..unit }));
+        self.put_unit(name.clone(), Some(unit.expected_within(ttl, self.now)));
         if silent {
             self.quieten_unit(name);
         }
@@ -122,9 +130,9 @@ impl Draft<'_> {
     /// A replica is gone: its units are given the time to connect elsewhere. Of more than
     /// [`EXPIRED_PER_COMMIT_MAX`] the rest is for the next time.
     pub(super) fn orphan(&mut self, replica: ReplicaId, ttl: Duration) -> Effect {
-        let held = self.base.units.iter().filter_map(|(name, unit)| {
-            let session = unit.session().filter(|session| session.replica == replica)?;
-            Some((name.clone(), session))
+        let held = self.unit_names().filter_map(|name| {
+            let session = self.unit(name)?.session()?;
+            (session.replica == replica).then(|| (name.clone(), session))
         });
         let held: Vec<_> = held.take(EXPIRED_PER_COMMIT_MAX).collect();
         let mut changed = false;
@@ -140,6 +148,8 @@ impl Draft<'_> {
         let name = &speaker.unit;
         self.unit_exists(name)?;
         self.may_speak(speaker)?;
+        // Its last word is a word: whoever was silent has not been lost.
+        self.hear_unit(speaker);
         let Some(line) = self.line_of(name) else {
             return self.remove_unit(name);
         };
@@ -147,15 +157,14 @@ impl Draft<'_> {
             self.hand_over(name, &successor);
             return self.remove_unit(name);
         }
-        let pulled = self.keys_of(name, None).into_iter().filter(|key| key.kind == Kind::Pull);
-        let removed = self.remove_all(pulled, Cause::UnitRemoved);
-        if self.keys_of(name, None).is_empty() {
+        let mut keys = self.keys_of(name, None);
+        if keys.iter().all(|key| key.kind == Kind::Pull) {
             return self.remove_unit(name);
         }
-        let unit = self.unit(name).cloned().unwrap_or_default();
-        let presence = Presence::Promised(ttl);
-        let last_seen = self.now;
-        let gone = Unit { departed: true, unanswered: false, presence, last_seen, ..unit };
+        keys.retain(|key| key.kind == Kind::Pull);
+        let removed = self.remove_all(keys.into_iter(), Cause::UnitRemoved);
+        let unit = self.unit(name).cloned().unwrap_or_default().expected_within(ttl, self.now);
+        let gone = Unit { departed: true, silence_ends: None, ..unit };
         self.put_unit(name.clone(), Some(gone));
         Ok(Effect { changed: true, removed, ..Effect::default() })
     }
@@ -175,18 +184,22 @@ impl Draft<'_> {
         except: &'a UnitName,
         line: &'a str,
     ) -> impl Iterator<Item = (&'a UnitName, &'a Unit)> {
-        let drafted = self.units.keys().filter(|name| !self.base.units.contains_key(*name));
-        let names = self.base.units.keys().chain(drafted).filter(move |name| *name != except);
+        let names = self.unit_names().filter(move |name| *name != except);
         let names = names.filter(move |name| self.line_of(name).as_deref() == Some(line));
         names.filter_map(|name| Some((name, self.unit(name)?)))
     }
 
-    /// Who takes over from a unit that leaves: the newest that is there.
+    /// Who takes over from a unit that leaves: the newest that is there, which is best known of
+    /// those that hold a session.
     fn successor(&self, leaving: &UnitName, line: &str) -> Option<UnitName> {
         let here = self
             .in_line(leaving, line)
-            .filter(|(_, unit)| !unit.departed && unit.is_believed() && unit.session().is_some());
-        here.max_by_key(|(name, unit)| (unit.began, *name)).map(|(name, _)| name.clone())
+            .filter(|(_, unit)| !unit.departed && unit.is_believed() && unit.quiet_since.is_none());
+        let newest = here.max_by_key(|(name, unit)| {
+            let is_heard = unit.session().is_some();
+            (is_heard, unit.presence != Presence::Unbound, unit.began, *name)
+        });
+        newest.map(|(name, _)| name.clone())
     }
 
     /// A new stateless unit takes over from one before it that has left, or is lost: the one that
@@ -212,17 +225,22 @@ impl Draft<'_> {
         let incarnation = self.unit(to).map_or(0, |unit| unit.incarnation);
         let pushed = self.keys_of(from, None).into_iter().filter(|key| key.kind == Kind::Push);
         for key in pushed.collect::<Vec<_>>() {
-            let held = self.unit(to).map_or(0, |unit| unit.status_count as usize);
-            let own = Arc::new(StatusKey { unit: to.clone(), ..(*key).clone() });
-            if self.status(&own).is_some() || self.limits.statuses_per_unit_max <= held {
+            let own = StatusKey { unit: to.clone(), ..(*key).clone() };
+            let has_room = || self.has_room(to, [own.clone()], &BTreeSet::new()).is_ok();
+            if self.status(&own).is_some() || !has_room() {
                 continue;
             }
             let Some(status) = self.status(&key).cloned() else {
                 continue;
             };
-            let passed = Status { incarnation, update_time: self.now, ..(*status).clone() };
+            let passed = Status {
+                incarnation,
+                update_time: self.now,
+                expire_time_written: status.expire_time,
+                ..(*status).clone()
+            };
             self.log_status(&own, None, Some(&passed), Cause::HandedOver);
-            self.put_status(own, Some(Arc::new(passed)));
+            self.put_status(Arc::new(own), Some(Arc::new(passed)));
         }
     }
 }

@@ -16,12 +16,6 @@ use super::status::{Freshness, Status, StatusKey};
 use super::time::Timestamp;
 use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
 
-/// A fence is kept among the answers: both are there so that what comes late does no harm, and are
-/// forgotten when nothing comes as late as that. No request id holds a control character.
-fn fence_id(unit: &UnitName) -> Arc<str> {
-    Arc::from(format!("\u{1}removed {unit}"))
-}
-
 /// See the module.
 pub struct Draft<'a> {
     pub(super) base: &'a AppState,
@@ -102,6 +96,12 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The units that are known, or were when the draft began.
+    pub(super) fn unit_names(&self) -> impl Iterator<Item = &UnitName> {
+        let known = &self.base.units;
+        known.keys().chain(self.units.keys().filter(|name| !known.contains_key(*name)))
+    }
+
     pub(super) fn unit_count(&self) -> usize {
         self.unit_count
     }
@@ -165,8 +165,13 @@ impl<'a> Draft<'a> {
     /// Writes of a status what nobody is shown: the revision stays.
     pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
         let unit = self.unit_with(&key, Some(&status));
-        if self.unit(&key.unit) != Some(&unit) {
-            self.put_unit_quietly(key.unit.clone(), unit);
+        match self.unit(&key.unit) {
+            Some(known) if *known == unit => {}
+            // That its unit can be believed again is shown.
+            Some(known) if known.freshness() != unit.freshness() => {
+                self.put_unit(key.unit.clone(), Some(unit));
+            }
+            _ => self.put_unit_quietly(key.unit.clone(), unit),
         }
         self.statuses.insert(key, Some(status));
         self.held = true;
@@ -185,6 +190,11 @@ impl<'a> Draft<'a> {
             unit.ttl_count += u32::from(new.expire_time.is_some());
             unit.stale_count += u32::from(new.stale);
         }
+        let outlives = |status: &Status| unit.is_newer_than(key, status);
+        let was = u32::from(self.status(key).is_some_and(|status| outlives(status)));
+        let is = u32::from(status.is_some_and(outlives));
+        // What was kept before this was counted never was.
+        unit.outlived_count = (unit.outlived_count + is).saturating_sub(was);
         unit.stale_since = match unit.stale_count {
             0 => None,
             _ => unit.stale_since.or(Some(self.now)),
@@ -238,13 +248,23 @@ impl<'a> Draft<'a> {
 
     /// The newest incarnation of a unit that was removed not long ago.
     pub(super) fn fence(&self, unit: &UnitName) -> Option<u64> {
-        Some(self.remembered(&fence_id(unit))?.outcome.incarnation)
+        Some(self.remembered(&request::fence_id(unit))?.outcome.incarnation)
+    }
+
+    /// Whether this incarnation of a unit was removed, or has left for good.
+    pub(super) fn is_removed(&self, name: &UnitName, incarnation: u64) -> bool {
+        match self.unit(name) {
+            Some(unit) if unit.departed && incarnation <= unit.incarnation => true,
+            // Any other has begun after the removal: with a number it is a newer one.
+            Some(unit) if unit.incarnation != 0 => false,
+            _ => self.fence(name).is_some_and(|fence| incarnation <= fence),
+        }
     }
 
     /// What a removed unit still sends must not bring it back.
     pub(super) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
         if incarnation != 0 {
-            self.remember(fence_id(unit), Outcome { incarnation, ..Outcome::default() });
+            self.remember(request::fence_id(unit), Outcome { incarnation, ..Outcome::default() });
         }
     }
 
@@ -253,22 +273,32 @@ impl<'a> Draft<'a> {
         self.requests.insert(id, Remembered { time, outcome });
     }
 
-    /// Forgets the answers that are too old, or too many beside the new ones. Once at the end: a
-    /// draft that is about to make room for its last answer must still know its first.
+    /// Forgets the answers that are too old, or too many beside the new ones, and likewise the
+    /// fences. Once at the end: a draft that is about to make room for its last answer must still
+    /// know its first.
     fn forget_requests(&self) -> Vec<Arc<str>> {
-        let known = &self.base.requests;
-        let is_new = |id: &&Arc<str>| known.get(id).is_none();
+        let answers_max = self.limits.request_ids_max;
+        // When all units are replaced, that is a fence for each.
+        let fences_max = answers_max.max(self.limits.units_max);
+        let limits = [(false, answers_max), (true, fences_max)];
+        let ids = limits.into_iter().flat_map(|(fences, max)| self.too_many_of(fences, max));
+        ids.filter(|id| !self.requests.contains_key(id)).collect()
+    }
+
+    fn too_many_of(&self, fences: bool, max: usize) -> Vec<Arc<str>> {
+        let known = self.base.requests.oldest_first(fences);
+        let is_new = |id: &&Arc<str>| {
+            request::is_fence(id) == fences && self.base.requests.get(id).is_none()
+        };
         let new = self.requests.keys().filter(is_new).count();
         let too_many = match new {
             0 => 0,
-            new => (known.len() + new).saturating_sub(self.limits.request_ids_max),
+            new => (known.len() + new).saturating_sub(max),
         };
-        let oldest = known.oldest_first().enumerate();
-        let forgotten = oldest.take_while(|(n, (at, _))| {
+        let forgotten = known.iter().enumerate().take_while(|(n, (at, _))| {
             *n < too_many || new != 0 && request::is_too_old(*at, self.now)
         });
-        let ids = forgotten.map(|(_, (_, id))| id.clone());
-        ids.filter(|id| !self.requests.contains_key(id)).collect()
+        forgotten.map(|(_, (_, id))| id.clone()).collect()
     }
 
     /// Adds a line of history for what a status was and is, unless they say the same.

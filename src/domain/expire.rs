@@ -67,9 +67,13 @@ impl Draft<'_> {
         });
     }
 
-    /// A unit that should have been heard was not: stale from now on, lost unless it speaks.
+    /// A unit that should have been heard was not: stale from now on, lost unless it speaks. What
+    /// is lost already is not also quiet.
     pub(super) fn quieten_unit(&mut self, name: &UnitName) {
         let mut unit = self.unit(name).cloned().unwrap_or_default();
+        if unit.lost_since.is_some() {
+            return;
+        }
         unit.quiet_since = Some(self.now);
         unit.silence_ends = Some(self.silence_from_now());
         let freshness = unit.freshness();

@@ -186,15 +186,15 @@ impl AppState {
         for write in &transition.writes {
             match write {
                 Write::Unit(name, Some(unit)) => {
-                    let mut unit = unit.clone();
-                    unit.last_seen_written = unit.last_seen;
+                    let old = self.forget_unit(name);
+                    let unit = unit.clone().replayed(old);
                     if let Some(at) = unit.deadline() {
                         self.due.insert((at, Due::Unit(name.clone())));
                     }
                     self.units.insert(name.clone(), unit);
                 }
                 Write::Unit(name, None) => {
-                    self.units.remove(name);
+                    self.forget_unit(name);
                 }
                 Write::Status(key, Some(status)) => {
                     self.forget_deadline(key);
@@ -230,6 +230,16 @@ impl AppState {
         if let Some(flapping) = status.flapping() {
             self.due.remove(&(flapping.calm_time, Due::Calm(key.clone())));
         }
+    }
+
+    /// Takes a unit out, with its deadline as it is, and as it was when last written.
+    fn forget_unit(&mut self, name: &UnitName) -> Option<Unit> {
+        let unit = self.units.remove(name)?;
+        let written = Unit { last_seen: unit.last_seen_written, ..unit.clone() };
+        for at in [unit.deadline(), written.deadline()].into_iter().flatten() {
+            self.due.remove(&(at, Due::Unit(name.clone())));
+        }
+        Some(unit)
     }
 
     fn write_requests(&mut self, transition: &Transition) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::limits::REQUEST_TTL;
+use super::name::UnitName;
 use super::revision::Revision;
 use super::time::Timestamp;
 
@@ -32,11 +33,28 @@ pub struct Remembered {
     pub outcome: Outcome,
 }
 
-/// The answers of one application, bounded in number and time.
+/// The answers of one application, bounded in number and time. Among them are the fences of
+/// removed units: both are there so that what comes late does no harm, and are forgotten when
+/// nothing comes as late as that. They are counted apart: neither crowds out the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestLog {
     answers: BTreeMap<Arc<str>, Remembered>,
+    /// By time, the fences apart.
     by_time: BTreeSet<(Timestamp, Arc<str>)>,
+    fences_by_time: BTreeSet<(Timestamp, Arc<str>)>,
+}
+
+/// What fences begin with. No request id holds a control character.
+const FENCE: &str = "\u{1}removed ";
+
+/// The id under which the fence of a unit is kept.
+pub(super) fn fence_id(unit: &UnitName) -> Arc<str> {
+    Arc::from(format!("{FENCE}{unit}"))
+}
+
+/// Whether this is the id of a fence.
+pub(super) fn is_fence(id: &str) -> bool {
+    id.starts_with(FENCE)
 }
 
 /// Whether an answer given at `at` no longer stands: whether it is still kept must not decide.
@@ -64,29 +82,29 @@ impl RequestLog {
     /// Remembers an answer.
     pub fn insert(&mut self, id: Arc<str>, remembered: Remembered) {
         self.remove(&id);
-        self.by_time.insert((remembered.time, id.clone()));
+        self.by_time_mut(&id).insert((remembered.time, id.clone()));
         self.answers.insert(id, remembered);
     }
 
     /// Forgets an answer.
     pub fn remove(&mut self, id: &str) {
         if let Some((id, old)) = self.answers.remove_entry(id) {
-            self.by_time.remove(&(old.time, id));
+            self.by_time_mut(&id).remove(&(old.time, id));
         }
     }
 
-    /// Ids and times, the oldest first.
-    pub fn oldest_first(&self) -> impl Iterator<Item = &(Timestamp, Arc<str>)> {
-        self.by_time.iter()
+    fn by_time_mut(&mut self, id: &str) -> &mut BTreeSet<(Timestamp, Arc<str>)> {
+        match is_fence(id) {
+            true => &mut self.fences_by_time,
+            false => &mut self.by_time,
+        }
     }
 
-    /// How many are remembered.
-    pub fn len(&self) -> usize {
-        self.answers.len()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.answers.is_empty()
+    /// Ids and times of the fences, or of the answers, the oldest first.
+    pub(super) fn oldest_first(&self, fences: bool) -> &BTreeSet<(Timestamp, Arc<str>)> {
+        match fences {
+            true => &self.fences_by_time,
+            false => &self.by_time,
+        }
     }
 }

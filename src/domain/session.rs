@@ -51,7 +51,12 @@ impl Unit {
 
     /// Whether a status is what an incarnation before this one pulled: the last known.
     pub fn has_outlived(&self, key: &StatusKey, status: &Status) -> bool {
-        self.unanswered && key.kind == Kind::Pull && status.incarnation < self.incarnation
+        self.outlived_count != 0 && self.is_newer_than(key, status)
+    }
+
+    /// Whether a status was pulled by an incarnation before this one.
+    pub(super) fn is_newer_than(&self, key: &StatusKey, status: &Status) -> bool {
+        key.kind == Kind::Pull && status.incarnation < self.incarnation
     }
 
     /// When time alone changes it: it is quiet if its promise passes, and lost if it then stays
@@ -71,6 +76,12 @@ impl Unit {
         })
     }
 
+    /// This unit without the session it had, given the time to be heard again.
+    pub(super) fn expected_within(self, ttl: Duration, now: Timestamp) -> Unit {
+        let presence = Presence::Promised(ttl);
+        Unit { presence, last_seen: now, not_before: Timestamp::default(), ..self }
+    }
+
     /// By how much its deadline may be later than the store knows: being heard is written only once
     /// it is news by this much.
     pub(super) fn unwritten_max(&self) -> Duration {
@@ -78,6 +89,18 @@ impl Unit {
             Presence::Promised(ttl) => ttl / 3,
             _ => Duration::ZERO,
         }
+    }
+
+    /// This unit as somebody wrote it, in place of what is known of it here: who wrote it may have
+    /// heard it less recently, and been less patient.
+    pub(super) fn replayed(mut self, known: Option<Unit>) -> Unit {
+        self.last_seen_written = self.last_seen;
+        let is_same = |u: &Unit| u.incarnation == self.incarnation && u.presence == self.presence;
+        if let Some(known) = known.filter(is_same) {
+            self.last_seen = self.last_seen.max(known.last_seen);
+            self.not_before = self.not_before.max(known.not_before);
+        }
+        self
     }
 
     /// Whether being heard `now` is to be written.

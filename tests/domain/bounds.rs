@@ -6,7 +6,7 @@ use std::time::Duration;
 use bellwether::domain::app::{AppState, Mode};
 use bellwether::domain::apply::{apply, delete};
 use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Rejected, Request, Speaker,
+    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Rejected, Request, Speaker,
 };
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
@@ -14,6 +14,7 @@ use bellwether::domain::limits::{EXPIRED_PER_COMMIT_MAX, Limits};
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::revision::Revision;
+use bellwether::domain::session::{ReplicaId, SessionId};
 use bellwether::domain::status::{Freshness, Kind, Level, Report, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
@@ -276,4 +277,160 @@ fn deadlines_that_repeats_moved_are_looked_at_once() {
     run(&mut state, 31, &[again]);
     assert!(!pass(&mut state, 120).is_durable());
     assert_eq!(state.next_due(), Some(Timestamp(121_000)));
+}
+
+// === units that come and go ===
+
+fn register(name: &str, incarnation: Option<u64>, ttl: Option<u64>) -> Command {
+    let labels = std::collections::BTreeMap::new();
+    let who = Newcomer { unit: unit(name), incarnation, stateless: false, labels };
+    Command::Register(who, ttl.map(Duration::from_secs))
+}
+
+fn refusal(state: &AppState, now: u64, command: Command) -> Option<Rejected> {
+    let limits = Limits::default();
+    let mut draft = Draft::new(state, &limits, Timestamp(now * 1000));
+    apply(&mut draft, &Request { id: None, command }).err()
+}
+
+fn speaks(name: &str, incarnation: u64) -> Command {
+    Command::ReportAll(Speaker::new(unit(name), Some(incarnation)), Vec::new())
+}
+
+/// A client that is free with ids must not make room for the words of the dead.
+#[test]
+fn answers_and_fences_do_not_crowd_each_other_out() {
+    let limits = Limits { request_ids_max: 8, units_max: 8, ..Limits::default() };
+    let mut state = empty();
+    run(&mut state, 0, &[register("web/0", None, None)]);
+    run(&mut state, 1, &[Command::RemoveUnit(unit("web/0"))]);
+    for n in 0..20 {
+        let ask = with_id(format!("r{n}"), report("web/1", "", Level::Active, None));
+        commit_within(&mut state, 2 + n, &[ask], &limits);
+    }
+    let removed = Some(Rejected::UnitRemoved { unit: unit("web/0"), given: 1 });
+    assert_eq!(refusal(&state, 30, speaks("web/0", 1)), removed);
+    for n in 2..20 {
+        let name = format!("web/{n}");
+        commit_within(
+            &mut state,
+            30 + n,
+            &[
+                Request { id: None, command: register(&name, None, None) },
+                Request { id: None, command: Command::RemoveUnit(unit(&name)) },
+            ],
+            &limits,
+        );
+    }
+    assert_eq!(refusal(&state, 60, speaks("web/0", 1)), None, "the oldest fence is forgotten");
+    let again = with_id("r12".into(), report("web/1", "", Level::Blocked, None));
+    assert!(!commit_within(&mut state, 60, &[again], &limits).is_durable());
+}
+
+/// Somebody who gives no incarnation may begin again after a removal; that lifts no fence.
+#[test]
+fn a_fence_stands_whoever_speaks_for_the_unit_since() {
+    let mut state = empty();
+    run(&mut state, 0, &[register("web/0", Some(5), None)]);
+    run(&mut state, 1, &[Command::RemoveUnit(unit("web/0"))]);
+    run(&mut state, 2, &[report("web/0", "", Level::Active, None)]);
+    let removed = Some(Rejected::UnitRemoved { unit: unit("web/0"), given: 5 });
+    assert_eq!(refusal(&state, 3, speaks("web/0", 5)), removed);
+    run(&mut state, 4, &[register("web/0", None, None)]);
+    assert_eq!(state.unit(&unit("web/0")).unwrap().incarnation, 6);
+}
+
+#[test]
+fn the_last_incarnation_there_can_be_is_no_panic() {
+    let mut state = empty();
+    run(&mut state, 0, &[speaks("web/0", u64::MAX), register("web/0", None, None)]);
+    assert_eq!(state.unit(&unit("web/0")).unwrap().incarnation, u64::MAX);
+}
+
+/// The grace is for the promise that was made then, not for the next.
+#[test]
+fn a_new_promise_is_judged_by_itself() {
+    let mut state = empty();
+    run(&mut state, 0, &[register("web/0", None, Some(1_000_000))]);
+    state.grant_grace(Timestamp(10_000));
+    run(&mut state, 11, &[register("web/0", Some(1), Some(30))]);
+    pass(&mut state, 40);
+    assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Fresh);
+    pass(&mut state, 41);
+    assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Stale);
+}
+
+/// Each replica hears what it hears; what another writes of the unit does not undo that.
+#[test]
+fn what_was_heard_here_outlasts_what_others_write() {
+    let mut here = empty();
+    let commands =
+        [register("web/0", None, Some(90)), report("web/0", "", Level::Active, Some(20))];
+    run(&mut here, 0, &commands);
+    let mut elsewhere = here.clone();
+    assert!(!run(&mut here, 19, &[speaks("web/0", 1)]).is_durable());
+    here.replay(&pass(&mut elsewhere, 20));
+    let known = here.unit(&unit("web/0")).unwrap();
+    assert_eq!(known.last_seen, Timestamp(19_000));
+    assert_eq!(known.last_seen_written, Timestamp(0));
+    pass(&mut here, 108);
+    assert_eq!(here.unit(&unit("web/0")).unwrap().quiet_since, None);
+    pass(&mut here, 109);
+    assert!(here.unit(&unit("web/0")).unwrap().quiet_since.is_some());
+}
+
+#[test]
+fn a_message_of_both_kinds_is_counted_as_one() {
+    let limits =
+        Limits { statuses_per_unit_max: 3, keys_per_component_max: 3, ..Limits::default() };
+    let of = |kind: Kind, keys: &[&str]| {
+        let new = keys.iter().map(|key| match report("web/0", key, Level::Active, None) {
+            Command::Report(_, _, new) => (kind, new),
+            _ => unreachable!(),
+        });
+        new.collect::<Vec<_>>()
+    };
+    let all = |set| Command::ReportAll(Speaker::new(unit("web/0"), None), set);
+    let state = empty();
+    let mut draft = Draft::new(&state, &limits, Timestamp(0));
+    let mut ask = |command| apply(&mut draft, &Request { id: None, command });
+    let four = [of(Kind::Pull, &["a", "b"]), of(Kind::Push, &["a", "b"])].concat();
+    assert!(matches!(ask(all(four)), Err(Rejected::LimitExceeded { .. })));
+    let twice = [of(Kind::Pull, &["a", "b"]), of(Kind::Push, &["a"]), of(Kind::Pull, &["a"])];
+    assert!(ask(all(twice.concat())).is_ok());
+}
+
+/// A unit that is lost has nothing more to lose, and must not be looked at for ever.
+#[test]
+fn a_lost_unit_whose_session_ends_in_silence_stays_lost() {
+    let mut state = empty();
+    let session = SessionId { replica: ReplicaId(1), number: 1 };
+    let who = Newcomer {
+        unit: unit("web/0"),
+        incarnation: None,
+        stateless: false,
+        labels: std::collections::BTreeMap::new(),
+    };
+    run(&mut state, 0, &[Command::Connect(who, session)]);
+    let limits = Limits::default();
+    let mut draft = Draft::new(&state, &limits, Timestamp(1000));
+    draft.lose_unit(&unit("web/0"));
+    let transition = draft.finish();
+    state.replay(&transition);
+    let (ttl, silent) = (Duration::from_secs(30), true);
+    run(&mut state, 2, &[Command::Disconnect { unit: unit("web/0"), session, ttl, silent }]);
+    assert_eq!(state.next_due(), None);
+    assert!(state.head().sessions.is_empty());
+}
+
+/// Whoever speaks every second of a promise for a month is due once, not two million times.
+#[test]
+fn a_promise_that_is_kept_is_looked_at_once() {
+    let mut state = empty();
+    run(&mut state, 0, &[register("web/0", None, Some(30))]);
+    for now in 1..=28 {
+        let level = [Level::Active, Level::Waiting][usize::from(now % 4 < 2)];
+        run(&mut state, now, &[report("web/0", "", level, None)]);
+    }
+    assert_eq!(state.next_due(), Some(Timestamp(58_000)));
 }

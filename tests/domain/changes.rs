@@ -6,10 +6,9 @@ use bellwether::domain::app::Mode;
 use bellwether::domain::command::{Command, NewApplicationStatus, NewStatus, Request, Speaker};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::name::PartName;
-use bellwether::domain::policy::Config;
+use bellwether::domain::session::Presence;
 use bellwether::domain::status::Kind;
 
-use crate::holds::Said;
 use crate::model::{Answer, LeaderSays, Model, Outcome, Status, Unit};
 
 /// Why a command is refused, as far as the model tells.
@@ -29,11 +28,23 @@ impl Model {
         {
             return Ok(answer);
         }
-        let (moved, removed) = self.command(&request.command, now, limits)?;
+        let (moved, removed, incarnation) = match &request.command {
+            Command::Connect(who, session) => {
+                self.begin(who, Presence::Connected(*session), now, limits)?
+            }
+            Command::Register(who, ttl) => {
+                let presence = ttl.map_or(Presence::Unbound, Presence::Promised);
+                self.begin(who, presence, now, limits)?
+            }
+            command => {
+                let (moved, removed) = self.command(command, now, limits)?;
+                (moved, removed, 0)
+            }
+        };
         *changed |= moved;
         self.exists |= moved;
-        let outcome =
-            Outcome { revision: self.revision + u64::from(*changed), changed: moved, removed };
+        let revision = self.revision + u64::from(*changed);
+        let outcome = Outcome { revision, changed: moved, removed, incarnation };
         if let Some(id) = &request.id {
             self.remember(id, now, outcome);
         }
@@ -59,15 +70,17 @@ impl Model {
     ) -> Result<(bool, u32), Refusal> {
         match command {
             Command::Report(speaker, kind, new) => {
-                let set = std::slice::from_ref(new);
-                self.told(speaker, *kind, set, |_| false, now, limits)
+                self.told(speaker, &[(*kind, new.clone())], |_| false, now, limits)
             }
+            Command::CallBack { .. } | Command::CallOff { .. } => unimplemented!(),
+            Command::ReportAll(speaker, set) => self.told(speaker, set, |_| false, now, limits),
             Command::Replace(speaker, component, set) => {
                 let leaves = |s: &Status| {
                     let named = set.iter().any(|new| new.is(&s.component, &s.key));
                     s.kind == Kind::Pull && !named && matches(component.as_ref(), &s.component)
                 };
-                self.told(speaker, Kind::Pull, set, leaves, now, limits)
+                let set: Vec<_> = set.iter().map(|new| (Kind::Pull, new.clone())).collect();
+                self.told(speaker, &set, leaves, now, limits)
             }
             Command::Clear { speaker, component, key, kind } => {
                 self.known(speaker.unit.as_str())?;
@@ -76,18 +89,12 @@ impl Model {
                         && matches(key.as_ref(), &s.key)
                         && kind.is_none_or(|k| s.kind == k)
                 };
-                // Not as a pull: what is cleared is never held.
-                self.told(speaker, Kind::Push, &[], leaves, now, limits)
+                self.told(speaker, &[], leaves, now, limits)
             }
             Command::Configure(patch) => {
                 let config = self.config.patched(patch);
                 let moved = config != self.config || !self.exists;
-                let before = std::mem::replace(&mut self.config, config);
-                let holds = |c: &Config| (c.policy.clone(), c.latches.clone(), c.damping.clone());
-                if holds(&before) != holds(&self.config) {
-                    self.settle_all(now);
-                    self.settle_silence(now, None);
-                }
+                self.config = config;
                 Ok((moved, 0))
             }
             Command::SetApplicationStatus(claim, new) => {
@@ -101,11 +108,17 @@ impl Model {
             }
             Command::RemoveUnit(name) => {
                 self.known(name.as_str())?;
-                let before = self.statuses.len();
-                self.statuses.retain(|s| s.unit != name.as_str());
-                self.units.retain(|u| u.name != name.as_str());
-                Ok((true, (before - self.statuses.len()) as u32))
+                Ok((true, self.remove(name.as_str(), now)))
             }
+            Command::Disconnect { unit, session, ttl, silent } => {
+                Ok((self.disconnect(unit.as_str(), *session, *ttl, *silent, now), 0))
+            }
+            Command::Orphan { replica, ttl } => Ok((self.orphan(*replica, *ttl, now), 0)),
+            Command::Depart { speaker, ttl } => {
+                self.known(speaker.unit.as_str())?;
+                self.depart(speaker, *ttl, now, limits)
+            }
+            Command::Connect(..) | Command::Register(..) => unreachable!("see apply"),
         }
     }
 
@@ -144,72 +157,24 @@ impl Model {
     fn told(
         &mut self,
         speaker: &Speaker,
-        kind: Kind,
-        set: &[NewStatus],
+        set: &[(Kind, NewStatus)],
         leaves: impl Fn(&Status) -> bool,
         now: u64,
         limits: &Limits,
     ) -> Result<(bool, u32), Refusal> {
         let name = speaker.unit.as_str();
-        let may_hold = kind == Kind::Pull;
-        let incarnation = speaker.incarnation.unwrap_or(0);
-        let current = self.unit(name).map_or(0, |u| u.incarnation);
-        if speaker.incarnation.is_some_and(|given| given < current) {
-            return Err("stale incarnation");
-        }
+        self.may_speak(speaker, now)?;
         let mut after = self.clone();
-        let mut moved = after.hear(name, incarnation);
-        let leaves = |s: &Status| s.unit == name && leaves(s);
-        // Only what a pull set does not have can be held: what is cleared is gone.
-        let held = |s: &Status| match may_hold && self.may_hold(s) {
-            true => self.one_more(s, None, now),
-            false => None,
-        };
-        let holds =
-            self.has_room_to_hold(name, kind, set, &|s| leaves(s) && held(s).is_none(), limits);
-        let mut kept = Vec::new();
-        for status in &self.statuses {
-            if !leaves(status) {
-                kept.push(status.clone());
-            } else if let Some(new) = held(status).filter(|_| holds) {
-                moved |= !new.looks_like(status);
-                kept.push(new);
-            }
-        }
-        after.statuses = kept;
+        let mut moved = after.hear(speaker, now);
+        let incarnation = after.unit(name).unwrap().incarnation;
+        after.statuses.retain(|s| s.unit != name || !leaves(s));
         let removed = (self.statuses.len() - after.statuses.len()) as u32;
-        for new in set {
-            moved |= after.set(name, kind, incarnation, new, now);
+        for (kind, new) in set {
+            moved |= after.set(name, *kind, incarnation, new, now);
         }
-        after.check_room(self, name, limits)?;
-        after.settle_silence(now, Some(name));
-        *self = after;
-        Ok((moved || removed != 0, removed))
-    }
-
-    /// Whether a set fits beside what stays.
-    fn has_room_to_hold(
-        &self,
-        name: &str,
-        kind: Kind,
-        set: &[NewStatus],
-        leaves: &dyn Fn(&Status) -> bool,
-        limits: &Limits,
-    ) -> bool {
-        let mut after = self.clone();
-        after.hear(name, 0);
-        after.statuses.retain(|s| !leaves(s));
-        for new in set {
-            after.set(name, kind, 0, new, 0);
-        }
-        after.check_room(self, name, limits).is_ok()
-    }
-
-    fn check_room(&self, before: &Model, name: &str, limits: &Limits) -> Result<(), Refusal> {
-        let after = self;
-        let is_new = |s: &Status| !before.statuses.iter().any(|old| old.same_identity(s));
+        let is_new = |s: &Status| !self.statuses.iter().any(|old| old.same_identity(s));
         let added: Vec<&Status> = after.statuses.iter().filter(|s| is_new(s)).collect();
-        if limits.units_max < after.units.len() && before.unit(name).is_none() {
+        if limits.units_max < after.units.len() && self.unit(name).is_none() {
             return Err("limit");
         }
         if !added.is_empty() && limits.statuses_per_unit_max < after.of(name).count() {
@@ -221,26 +186,36 @@ impl Model {
                 return Err("limit");
             }
         }
-        Ok(())
+        after.settle_silence(now, Some(name));
+        *self = after;
+        Ok((moved || removed != 0, removed))
     }
 
-    fn hear(&mut self, name: &str, incarnation: u64) -> bool {
-        let Some(unit) = self.units.iter_mut().find(|u| u.name == name) else {
-            self.units.push(Unit {
-                name: name.to_string(),
-                incarnation,
-                lost_since: None,
-                uncertain_since: None,
-                silence_ends: None,
-            });
-            return true;
-        };
-        let silent = unit.lost_since.is_some() || unit.uncertain_since.is_some();
-        let moved = silent || unit.incarnation < incarnation;
+    pub fn hear(&mut self, speaker: &Speaker, now: u64) -> bool {
+        let is_new = self.unit(speaker.unit.as_str()).is_none();
+        let unit = self.unit_mut(speaker.unit.as_str());
+        let incarnation = speaker.incarnation.unwrap_or(0);
+        let is_newer = unit.incarnation < incarnation;
+        let was_missed = !unit.is_believed() || unit.quiet_since.is_some() || unit.departed;
+        if is_newer {
+            (unit.incarnation, unit.began) = (incarnation, now);
+        }
+        if is_newer || unit.departed {
+            unit.presence = Presence::Unbound;
+        }
         unit.lost_since = None;
         unit.uncertain_since = None;
-        unit.incarnation = unit.incarnation.max(incarnation);
-        moved
+        unit.quiet_since = None;
+        unit.departed = false;
+        unit.last_seen = now;
+        is_new || is_newer || was_missed
+    }
+
+    pub fn unit_mut(&mut self, name: &str) -> &mut Unit {
+        if self.unit(name).is_none() {
+            self.units.push(Unit::named(name));
+        }
+        self.units.iter_mut().find(|u| u.name == name).unwrap()
     }
 
     fn set(&mut self, unit: &str, kind: Kind, incarnation: u64, new: &NewStatus, now: u64) -> bool {
@@ -257,8 +232,6 @@ impl Model {
             incarnation,
             since: observed.unwrap_or(now),
             stale: false,
-            results: Vec::new(),
-            held: None,
         };
         let place = self.statuses.iter().position(|s| s.same_identity(&status));
         let Some(place) = place else {
@@ -266,14 +239,6 @@ impl Model {
             return true;
         };
         let old = &self.statuses[place];
-        if self.may_hold(old) {
-            let observed = new.observe_time.map(|t| t.0);
-            let said = Said { report: status.report, incarnation, observed };
-            let after = self.one_more(old, Some(said), now).unwrap();
-            let moved = !after.looks_like(old);
-            self.statuses[place] = after;
-            return moved;
-        }
         if old.report.level == status.report.level {
             status.since = old.since;
         }
@@ -286,33 +251,18 @@ impl Model {
     /// Time alone. Says whether it changed anything.
     pub fn expire(&mut self, now: u64) -> bool {
         let mut moved = false;
-        let calm_at = |s: &Status| Some(s.held.as_ref()?.flapping.as_ref()?.calm);
         for status in self.statuses.iter_mut().filter(|s| !s.stale) {
             status.stale = status.ends.is_some_and(|t| t <= now);
             moved |= status.stale;
         }
-        // One thing after the other: what is calm first may have kept its unit from being lost.
-        let silent = self.units.iter().filter_map(|u| Some((u.silence_ends?, 0, u.name.clone())));
-        let calm = self.statuses.iter().filter_map(|s| Some((calm_at(s)?, 1, String::new())));
-        let mut due: Vec<(u64, u8, String)> = silent.chain(calm).filter(|d| d.0 <= now).collect();
-        due.sort();
-        for (at, _, unit) in due {
-            if let Some(unit) = self.units.iter_mut().find(|u| u.name == unit) {
-                if unit.silence_ends.is_some_and(|t| t <= now) {
-                    unit.lost_since = Some(now);
-                    unit.silence_ends = None;
-                    moved = true;
-                }
-                continue;
+        for unit in &mut self.units {
+            if unit.silence_ends.is_some_and(|t| t <= now) {
+                unit.lost_since = Some(now);
+                moved = true;
+            } else if unit.promise_ends().is_some_and(|t| t <= now) {
+                unit.quiet_since = Some(now);
+                moved = true;
             }
-            let all = self.statuses.clone();
-            let settled = |s: &Status| match calm_at(s) {
-                Some(calm) if calm <= at => self.settle(s, true, now),
-                _ => Some(s.clone()),
-            };
-            self.statuses = all.iter().filter_map(settled).collect();
-            self.settle_silence(now, None);
-            moved = true;
         }
         if self.leader_says.as_ref().and_then(|s| s.ends).is_some_and(|t| t <= now) {
             self.leader_says = None;
@@ -323,10 +273,7 @@ impl Model {
     }
 
     pub fn lose(&mut self, name: &str, now: u64) -> bool {
-        if self.unit(name).is_none() {
-            self.hear(name, 0);
-        }
-        let unit = self.units.iter_mut().find(|u| u.name == name).unwrap();
+        let unit = self.unit_mut(name);
         let moved = unit.lost_since.is_none();
         unit.lost_since = unit.lost_since.or(Some(now));
         self.exists |= moved;
@@ -346,13 +293,18 @@ impl Model {
         moved
     }
 
-    /// A unit whose every ttl has passed has until `lost_after` to speak, anew at each word.
-    fn settle_silence(&mut self, now: u64, spoke: Option<&str>) {
+    /// A unit whose every ttl has passed, or that broke its promise, has until `lost_after` to
+    /// speak, anew at each word. One with a session is heard there.
+    pub fn settle_silence(&mut self, now: u64, spoke: Option<&str>) {
         let ends = now + millis(self.config.lost_after);
         let statuses = &self.statuses;
         for unit in &mut self.units {
             let mut promised = statuses.iter().filter(|s| s.unit == unit.name && s.ends.is_some());
-            let overdue = promised.clone().count() != 0 && promised.all(|s| s.stale);
+            let overdue = match unit.presence {
+                Presence::Connected(_) => false,
+                Presence::Promised(_) => unit.quiet_since.is_some(),
+                Presence::Unbound => promised.clone().count() != 0 && promised.all(|s| s.stale),
+            };
             unit.silence_ends = match overdue && unit.lost_since.is_none() {
                 true if spoke == Some(unit.name.as_str()) => Some(ends),
                 true => unit.silence_ends.or(Some(ends)),
@@ -373,10 +325,12 @@ impl Model {
             revision: self.revision + 1,
             changed: true,
             removed: self.statuses.len() as u32,
+            incarnation: 0,
         };
         *self = Model {
             revision: outcome.revision,
             answers: std::mem::take(&mut self.answers),
+            fences: std::mem::take(&mut self.fences),
             ..Model::default()
         };
         if let Some(id) = id {
@@ -387,7 +341,7 @@ impl Model {
 }
 
 impl Status {
-    fn same_identity(&self, other: &Status) -> bool {
+    pub fn same_identity(&self, other: &Status) -> bool {
         self.unit == other.unit
             && self.component == other.component
             && self.key == other.key

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bellwether::domain::app::Mode;
 use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Request, Speaker,
+    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Request, Speaker,
 };
 use bellwether::domain::name::{PartName, UnitName};
-use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
+use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
+use bellwether::domain::session::{ReplicaId, SessionId};
 use bellwether::domain::status::{Kind, Level, Report};
 use bellwether::domain::time::Timestamp;
 use proptest::collection::vec;
@@ -23,7 +24,7 @@ pub enum Step {
     Pass(u64),
     /// A batch, with or without looking at the clock first.
     Commit(bool, Vec<Request>),
-    /// What is known is said again, once or more, and maybe in the same batch something else of it.
+    /// What is known is said again, and maybe in the same batch something else of it.
     Again(usize, Option<Report>),
     /// Time alone.
     Expire,
@@ -52,17 +53,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => option::of(id()).prop_map(Step::Delete),
         1 => Just(Step::Restart),
     ];
-    // Mostly something is held back from the start.
-    let first = (latches(), damping()).prop_map(|(latches, damping)| {
-        let patch = ConfigPatch {
-            latches: Some(latches),
-            damping: Some(damping),
-            ..ConfigPatch::default()
-        };
-        Step::Commit(false, vec![Request { id: None, command: Command::Configure(patch) }])
-    });
-    (option::weighted(0.7, first), vec(step, 1..40))
-        .prop_map(|(first, steps)| first.into_iter().chain(steps).collect())
+    vec(step, 1..40)
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -89,7 +80,47 @@ fn command() -> impl Strategy<Value = Command> {
             .prop_map(|(c, s)| Command::SetApplicationStatus(c, s)),
         1 => claim().prop_map(Command::ClearApplicationStatus),
         1 => unit().prop_map(Command::RemoveUnit),
+        2 => (speaker(), vec((kind(), new_status()), 0..4))
+            .prop_map(|(s, set)| Command::ReportAll(s, set)),
+        12 => coming_or_going(),
     ]
+}
+
+fn coming_or_going() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        4 => (newcomer(), session()).prop_map(|(who, session)| Command::Connect(who, session)),
+        2 => (newcomer(), ttl()).prop_map(|(who, ttl)| Command::Register(who, ttl)),
+        3 => (unit(), session(), patience(), any::<bool>()).prop_map(
+            |(unit, session, ttl, silent)| Command::Disconnect { unit, session, ttl, silent }
+        ),
+        2 => (speaker(), patience()).prop_map(|(speaker, ttl)| Command::Depart { speaker, ttl }),
+        1 => (replica(), patience())
+            .prop_map(|(replica, ttl)| Command::Orphan { replica, ttl }),
+    ]
+}
+
+/// A unit that begins, or goes on.
+fn newcomer() -> impl Strategy<Value = Newcomer> {
+    let incarnation = prop_oneof![3 => Just(None), 1 => (1..4u64).prop_map(Some)];
+    let labels = select(vec![None, Some("a"), Some("a"), Some("b")]);
+    (unit(), incarnation, any::<bool>(), labels).prop_map(
+        |(unit, incarnation, stateless, label)| {
+            let labels = label.map(|value| ("line".into(), value.into()));
+            Newcomer { unit, incarnation, stateless, labels: labels.into_iter().collect() }
+        },
+    )
+}
+
+fn replica() -> impl Strategy<Value = ReplicaId> {
+    (1..3u64).prop_map(ReplicaId)
+}
+
+fn session() -> impl Strategy<Value = SessionId> {
+    (replica(), 0..2u64).prop_map(|(replica, number)| SessionId { replica, number })
+}
+
+fn patience() -> impl Strategy<Value = Duration> {
+    select(vec![1000, 3000, 30_000]).prop_map(Duration::from_millis)
 }
 
 /// A set names each (component, key) once, and only the component it replaces: who converts has
@@ -125,7 +156,12 @@ fn level() -> impl Strategy<Value = Level> {
 
 fn speaker() -> impl Strategy<Value = Speaker> {
     let incarnation = prop_oneof![4 => Just(None), 1 => (0..3u64).prop_map(Some)];
-    (unit(), incarnation).prop_map(|(unit, incarnation)| Speaker::new(unit, incarnation))
+    let session = option::weighted(0.2, session());
+    (unit(), incarnation, session).prop_map(|(unit, incarnation, session)| Speaker {
+        unit,
+        incarnation,
+        session,
+    })
 }
 
 fn ttl() -> impl Strategy<Value = Option<Duration>> {
@@ -183,44 +219,21 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
         option::of(ttl()),
         option::of(lost_after),
         option::of(leader),
-        option::of(latches()),
-        option::of(damping()),
+        option::of(select(vec![None, Some(""), Some("line")])),
     )
         .prop_map(
-            |(policy, lost_units, default_ttl, lost_after, external_leader, latches, damping)| {
+            |(policy, lost_units, default_ttl, lost_after, external_leader, hand_over)| {
                 ConfigPatch {
+                    hand_over: hand_over.map(|label| label.map(Box::from)),
                     policy,
                     lost_units,
                     default_ttl,
                     lost_after,
                     external_leader,
-                    latches,
-                    damping,
                     ..ConfigPatch::default()
                 }
             },
         )
-}
-
-fn scope() -> impl Strategy<Value = Scope> {
-    prop_oneof![2 => Just(Scope::All), 3 => component().prop_map(Scope::Component)]
-}
-
-fn latches() -> impl Strategy<Value = Vec<Latch>> {
-    vec((scope(), 2..4u32), 0..3).prop_map(|latches| {
-        let latch = |(scope, good_count)| Latch { scope, good_count };
-        latches.into_iter().map(latch).collect()
-    })
-}
-
-/// So low that few swings are enough.
-fn damping() -> impl Strategy<Value = Damping> {
-    let percents = select(vec![(5, 4), (5, 5), (11, 10), (11, 5), (15, 10)]);
-    let calm_after = select(vec![1000, 20_000]).prop_map(Duration::from_millis);
-    (vec(scope(), 0..3), percents, calm_after).prop_map(|(scopes, percents, calm_after)| {
-        let (start_percent, stop_percent) = percents;
-        Damping { scopes, start_percent, stop_percent, calm_after }
-    })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {

@@ -1,17 +1,17 @@
 //! The pure core against a naive model of it, with commands that nobody would think of.
 //!
 //! [`model`] keeps lists and recomputes everything from scratch, and [`changes`] changes them, by
-//! the rules as `tests/vectors/README.md` and the design word them. [`commands`] makes up commands
-//! whose names collide. [`world`] runs both side by side; [`properties`] says what must hold;
-//! [`bounds`] are the single cases at the edges. [`holds`] is the model of what is held back,
-//! [`damping`] what must hold of it.
+//! the rules as `tests/vectors/README.md` and the design word them; [`comings`] does so for units
+//! that come and go. [`commands`] makes up commands whose names collide. [`world`] runs both side
+//! by side; [`properties`] says what must hold; [`incarnations`] is about the order of their
+//! messages; [`bounds`] are the single cases at the edges.
 #![allow(clippy::unwrap_used)] // here a panic is how a test fails
 
 mod bounds;
 mod changes;
+mod comings;
 mod commands;
-mod damping;
-mod holds;
+mod incarnations;
 mod model;
 mod properties;
 mod world;

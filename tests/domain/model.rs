@@ -1,11 +1,11 @@
 //! What is known of an application, as naively as the rules are worded: lists, and sorting.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use bellwether::domain::policy::{Config, LostUnits, Policy};
+use bellwether::domain::session::{Presence, ReplicaId};
 use bellwether::domain::status::{Kind, LEVELS, Level, Report};
-
-use crate::holds::Held;
 
 #[derive(Debug, Clone, Default)]
 pub struct Model {
@@ -17,6 +17,7 @@ pub struct Model {
     pub units: Vec<Unit>,
     pub statuses: Vec<Status>,
     pub answers: Vec<Answer>,
+    pub fences: Vec<Fence>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -29,13 +30,54 @@ pub struct LeaderSays {
     pub ends: Option<u64>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Unit {
     pub name: String,
     pub incarnation: u64,
+    pub last_seen: u64,
     pub lost_since: Option<u64>,
     pub uncertain_since: Option<u64>,
+    pub quiet_since: Option<u64>,
     pub silence_ends: Option<u64>,
+    pub presence: Presence,
+    /// A promise is not judged before.
+    pub not_before: u64,
+    pub stateless: bool,
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    pub began: u64,
+    pub departed: bool,
+}
+
+impl Unit {
+    pub fn named(name: &str) -> Unit {
+        Unit { name: name.to_string(), ..Unit::default() }
+    }
+
+    pub fn is_connected(&self) -> bool {
+        matches!(self.presence, Presence::Connected(_))
+    }
+
+    pub fn is_believed(&self) -> bool {
+        self.lost_since.is_none() && self.uncertain_since.is_none()
+    }
+
+    /// When its promise is broken, if it has made one and kept it so far.
+    pub fn promise_ends(&self) -> Option<u64> {
+        match self.presence {
+            Presence::Promised(ttl) if self.quiet_since.is_none() && self.lost_since.is_none() => {
+                Some((self.last_seen + ttl.as_millis() as u64).max(self.not_before))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Up to which incarnation a unit was removed.
+#[derive(Debug, Clone)]
+pub struct Fence {
+    pub unit: String,
+    pub incarnation: u64,
+    pub at: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -49,9 +91,6 @@ pub struct Status {
     pub since: u64,
     pub ends: Option<u64>,
     pub stale: bool,
-    /// Whether each result had another level than the one before, the oldest first.
-    pub results: Vec<bool>,
-    pub held: Option<Held>,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +105,7 @@ pub struct Outcome {
     pub revision: u64,
     pub changed: bool,
     pub removed: u32,
+    pub incarnation: u64,
 }
 
 /// One contribution, as far as the rules and the counts ask for it.
@@ -80,7 +120,6 @@ pub struct Contribution {
     pub priority: i32,
     pub since: u64,
     pub asks: bool,
-    pub flaps: bool,
     pub message: String,
 }
 
@@ -94,7 +133,6 @@ pub struct Counts {
     pub uncertain_units: u32,
     pub contributions: [u32; LEVELS],
     pub asking: u32,
-    pub flapping: u32,
 }
 
 impl Model {
@@ -144,7 +182,6 @@ impl Model {
                     priority: status.report.priority,
                     since: status.since,
                     asks: !status.report.action.is_empty(),
-                    flaps: status.flaps(),
                     ..plain(&status.unit, origin, level, &status.report.message)
                 });
             }
@@ -186,7 +223,7 @@ impl Model {
         first.map_or("Kind", |(rule, _)| rule)
     }
 
-    pub fn rank(&self, level: Level) -> usize {
+    fn rank(&self, level: Level) -> usize {
         let order = match &self.config.policy {
             Policy::Juju => "error blocked maintenance waiting active terminated unknown",
             Policy::OpenStack => "error blocked waiting maintenance active terminated unknown",
@@ -220,13 +257,13 @@ impl Model {
         for contribution in &all {
             counts.contributions[contribution.level as usize] += 1;
             counts.asking += u32::from(contribution.asks);
-            counts.flapping += u32::from(contribution.flaps);
         }
         for unit in &self.units {
             let strongest = all.iter().find(|c| c.unit == unit.name);
             counts.units += 1;
             counts.units_by_level[strongest.map_or(Level::Unknown, |c| c.level) as usize] += 1;
-            let stale = self.of(&unit.name).any(|s| s.stale);
+            let stale = unit.quiet_since.is_some()
+                || self.of(&unit.name).any(|s| s.stale || self.is_outlived(s));
             match (unit.uncertain_since, unit.lost_since) {
                 (Some(_), _) => counts.uncertain_units += 1,
                 (None, Some(_)) => counts.lost_units += 1,
@@ -236,15 +273,31 @@ impl Model {
         counts
     }
 
+    /// Whether a status is what an incarnation before the present one pulled.
+    pub fn is_outlived(&self, status: &Status) -> bool {
+        let unit = self.unit(&status.unit).unwrap();
+        status.kind == Kind::Pull && status.incarnation < unit.incarnation
+    }
+
+    /// Units with a session, by replica.
+    pub fn sessions(&self) -> BTreeMap<ReplicaId, u32> {
+        let mut sessions = BTreeMap::new();
+        for unit in &self.units {
+            if let Presence::Connected(session) = unit.presence {
+                *sessions.entry(session.replica).or_default() += 1;
+            }
+        }
+        sessions
+    }
+
     /// Every moment at which time alone changes something.
     pub fn deadlines(&self) -> Vec<u64> {
         let statuses = self.statuses.iter().filter(|s| !s.stale);
         let statuses = statuses.filter_map(|s| s.ends);
-        let units = self.units.iter().filter_map(|u| u.silence_ends);
+        let units = self.units.iter().flat_map(|u| [u.silence_ends, u.promise_ends()]);
+        let units = units.flatten();
         let leader = self.leader_says.as_ref().and_then(|s| s.ends);
-        let calm =
-            self.statuses.iter().filter_map(|s| Some(s.held.as_ref()?.flapping.as_ref()?.calm));
-        statuses.chain(units).chain(leader).chain(calm).collect()
+        statuses.chain(units).chain(leader).collect()
     }
 }
 
@@ -259,13 +312,12 @@ fn plain(unit: &str, origin: &'static str, level: Level, message: &str) -> Contr
         priority: 0,
         since: 0,
         asks: false,
-        flaps: false,
         message: message.to_string(),
     }
 }
 
 /// Runs of digits as numbers, the rest by bytes; `""` before all.
-fn natural(a: &str, b: &str) -> Ordering {
+pub fn natural(a: &str, b: &str) -> Ordering {
     #[derive(PartialEq, Eq, PartialOrd, Ord)]
     enum Piece {
         BelowDigits(u8),

@@ -12,13 +12,13 @@ use bellwether::domain::name::UnitName;
 use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::rank::{Origin, Rank};
 use bellwether::domain::revision::Revision;
+use bellwether::domain::session::Presence;
 use bellwether::domain::status::{Freshness, Kind, StatusKey};
 use bellwether::domain::time::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::commands::{new_status, patch, steps, unit};
-use crate::holds::{Flapping, Held, Said};
 use crate::model::{Contribution, Counts, Status};
 use crate::world::{World, app_name, ranked};
 
@@ -101,11 +101,11 @@ pub fn check(world: &World) {
     assert_eq!(found, expected);
     let scratch = state.contributions_from_scratch();
     assert!(ranked(state) == scratch.into_iter().collect::<Vec<Rank>>());
-    model.check_holds();
     let head = state.head();
     assert_eq!(state.exists(), model.exists);
     assert_eq!(head.revision.0, model.revision);
     assert_eq!(head.losses, model.losses);
+    assert_eq!(head.sessions, model.sessions());
     let (level, message) = model.result();
     assert_eq!(head.summary.level, level);
     assert!(head.summary.message.starts_with(&message), "{:?}", head.summary);
@@ -140,7 +140,6 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
         priority: rank.priority,
         since: rank.since.0,
         asks: rank.asks,
-        flaps: rank.flaps,
         message,
     }
 }
@@ -155,7 +154,6 @@ fn counts(head: &Head) -> Counts {
         uncertain_units: totals.uncertain_units,
         contributions: totals.contributions,
         asking: totals.asking,
-        flapping: totals.flapping,
     }
 }
 
@@ -182,11 +180,18 @@ fn check_units(world: &World) {
         assert_eq!(found.lost_since.map(|t| t.0), expected.lost_since);
         assert_eq!(found.uncertain_since.map(|t| t.0), expected.uncertain_since);
         assert_eq!(found.silence_ends.map(|t| t.0), expected.silence_ends, "{name}");
+        assert_eq!(found.quiet_since.map(|t| t.0), expected.quiet_since, "{name}");
+        assert_eq!(found.presence, expected.presence);
+        assert_eq!(found.last_seen.0, expected.last_seen, "{name}");
+        assert_eq!((found.stateless, found.departed), (expected.stateless, expected.departed));
+        assert_eq!((&found.labels, found.began.0), (&expected.labels, expected.began));
         let of = || model.of(&expected.name);
         assert_eq!(found.status_count as usize, of().count());
         assert_eq!(found.ttl_count as usize, of().filter(|s| s.ends.is_some()).count());
         assert_eq!(found.stale_count as usize, of().filter(|s| s.stale).count());
         assert_eq!(found.stale_since.is_some(), of().any(|s| s.stale));
+        let outlived = of().filter(|s| model.is_outlived(s)).count();
+        assert_eq!(found.outlived_count as usize, outlived);
         let contributions = model.contributions();
         let level = contributions.iter().find(|c| c.unit == expected.name);
         let strongest = world.state.strongest_of(&name);
@@ -205,30 +210,9 @@ fn check_statuses(world: &World) {
         assert_eq!(found.expire_time.map(|t| t.0), expected.ends, "{key:?}");
         assert_eq!(found.stale, expected.stale);
         assert_eq!(found.incarnation, expected.incarnation);
-        assert_eq!(held(found), expected.held, "{key:?}");
-        let mut bits = expected.results.clone();
-        bits.splice(0..0, [false; 20]);
-        assert_eq!(results(found), bits[bits.len() - 20..], "{key:?}");
+        let unit = world.state.unit(&key.unit).unwrap();
+        assert_eq!(unit.has_outlived(key, found), world.model.is_outlived(expected));
     }
-}
-
-fn held(status: &bellwether::domain::status::Status) -> Option<Held> {
-    let held = status.held.as_ref()?;
-    Some(Held {
-        latest: held.latest.as_ref().map(|said| Said {
-            report: said.report.clone(),
-            incarnation: said.incarnation,
-            observed: said.observe_time.map(|at| at.0),
-        }),
-        good: held.good_count,
-        flapping: held.flapping.map(|f| Flapping { since: f.since.0, calm: f.calm_time.0 }),
-    })
-}
-
-/// The results that are looked back on, the oldest first.
-pub fn results(status: &bellwether::domain::status::Status) -> Vec<bool> {
-    let bits = serde_json::to_value(status.swings).unwrap().as_u64().unwrap();
-    (0..20).map(|place| bits >> place & 1 == 1).collect()
 }
 
 pub fn same_key(key: &StatusKey, status: &Status) -> bool {
@@ -311,9 +295,13 @@ fn check_loaded(world: &World) {
     for (name, unit) in state.units_after(None) {
         let mut kept = loaded.unit(name).unwrap().clone();
         assert!(kept.last_seen <= unit.last_seen);
+        if let Presence::Promised(ttl) = unit.presence {
+            assert!(world.graced || unit.last_seen.since(kept.last_seen) < ttl / 3);
+        }
         kept.last_seen = unit.last_seen;
         if world.graced {
             kept.silence_ends = kept.silence_ends.and(unit.silence_ends);
+            kept.not_before = unit.not_before;
         }
         assert_eq!(kept, *unit);
     }
@@ -323,22 +311,8 @@ fn check_loaded(world: &World) {
         let mut kept = (**loaded.status(key).unwrap()).clone();
         let (written, until) = (kept.expire_time.take(), status.expire_time);
         assert!(written <= until);
-        if let (Some(written), Some(until), Some(ttl)) = (written, until, status.ttl()) {
+        if let (Some(written), Some(until), Some(ttl)) = (written, until, status.report.ttl) {
             assert!(world.graced || until.since(written) < ttl / 3, "{written:?} {until:?}");
-        }
-        // Results without a swing are not written for their own sake.
-        let written = results(&kept);
-        let forgotten = (0..=20).any(|n| {
-            let (lost, rest) = written.split_at(n);
-            let zeros = vec![false; n];
-            // What fell out at the old end came in as zeros at the new one.
-            let _ = lost;
-            [rest, &zeros].concat() == results(status)
-        });
-        assert!(forgotten, "{written:?} {:?}", status.swings);
-        kept.swings = status.swings;
-        if world.graced {
-            kept.held = status.held.clone();
         }
         kept.expire_time = status.expire_time;
         assert_eq!(kept.expire_time_written, status.expire_time_written);
@@ -351,7 +325,7 @@ fn check_repeat(world: &World, pick: usize) {
     let first = StatusKey::first_of(&UnitName::application());
     let believed = |s: &Status| {
         let unit = world.model.unit(&s.unit).unwrap();
-        !s.stale && s.held.is_none() && unit.lost_since.is_none() && unit.uncertain_since.is_none()
+        !s.stale && unit.is_believed() && unit.quiet_since.is_none() && !unit.departed
     };
     let statuses = world.model.statuses.iter().filter(|s| believed(s));
     let statuses: Vec<&Status> = statuses.collect();
@@ -363,7 +337,8 @@ fn check_repeat(world: &World, pick: usize) {
         return;
     }
     let (key, _) = state.statuses_from(&first).find(|(k, _)| same_key(k, again)).unwrap();
-    let speaker = Speaker::new(key.unit.clone(), Some(again.incarnation));
+    let incarnation = Some(again.incarnation).filter(|n| *n != 0);
+    let speaker = Speaker::new(key.unit.clone(), incarnation);
     let new = NewStatus {
         component: key.component.clone(),
         key: key.key.clone(),
@@ -389,7 +364,6 @@ fn check_repeat(world: &World, pick: usize) {
         assert!(before.expire_time <= status.expire_time);
         status.expire_time = before.expire_time;
         status.expire_time_written = before.expire_time_written;
-        status.swings = before.swings;
         assert_eq!(status, **before);
     }
 }

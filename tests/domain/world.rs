@@ -14,6 +14,7 @@ use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::{Outcome, Remembered};
 use bellwether::domain::revision::Revision;
+use bellwether::domain::session::Presence;
 use bellwether::domain::status::{Report, Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
@@ -152,8 +153,7 @@ impl World {
             observe_time: None,
         };
         let kind = status.kind;
-        let again = std::iter::repeat_n(status.report.clone(), 1 + pick % 7);
-        let reports = again.chain(other);
+        let reports = [Some(status.report.clone()), other].into_iter().flatten();
         let requests = reports.map(|report| {
             let new = NewStatus { report, ..new.clone() };
             Request { id: None, command: Command::Report(speaker.clone(), kind, new) }
@@ -171,7 +171,12 @@ impl World {
         for request in requests {
             commit(false, std::slice::from_ref(request));
         }
-        let units = |s: &AppState| Vec::from_iter(s.units_after(None).map(own_pair));
+        // What a batch writes anyway it writes in full; alone, being heard is often not written.
+        let units = |s: &AppState| {
+            let mut units = Vec::from_iter(s.units_after(None).map(own_pair));
+            units.iter_mut().for_each(|(_, unit)| unit.last_seen_written = Timestamp(0));
+            units
+        };
         assert_eq!(units(&state), units(&self.state));
         let first = StatusKey::first_of(&UnitName::application());
         let statuses = |s: &AppState| Vec::from_iter(s.statuses_from(&first).map(own_pair));
@@ -249,11 +254,7 @@ impl World {
             let mut kept = kept.filter(|(key, _)| crate::properties::same_key(key, status));
             let kept = kept.next().unwrap().1;
             status.ends = kept.expire_time.map(|at| at.0);
-            status.results = crate::properties::results(kept);
-            let calm = self.now + millis(self.model.config.damping.calm_after);
-            let held = status.held.as_mut().and_then(|held| held.flapping.as_mut());
-            held.into_iter().for_each(|flapping| flapping.calm = flapping.calm.max(calm));
-            if let (Some(ends), Some(ttl), false) = (status.ends, kept.ttl(), status.stale) {
+            if let (Some(ends), Some(ttl), false) = (status.ends, status.report.ttl, status.stale) {
                 status.ends = Some(ends.max(self.now + millis(ttl)));
             }
         }
@@ -261,6 +262,10 @@ impl World {
         for unit in &mut self.model.units {
             let kept = &self.store.units[&UnitName::new(&unit.name).unwrap()];
             unit.silence_ends = kept.silence_ends.map(|at| at.0.max(earliest));
+            unit.last_seen = kept.last_seen.0;
+            if let Presence::Promised(ttl) = unit.presence {
+                unit.not_before = self.now + millis(ttl);
+            }
         }
         self.state.grant_grace(Timestamp(self.now));
         self.replica = self.state.clone();
@@ -313,10 +318,13 @@ fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static s
             revision: outcome.revision.0,
             changed: outcome.changed,
             removed: outcome.removed,
+            incarnation: outcome.incarnation,
         }),
         Err(Rejected::ApplicationNotFound) => Err("no application"),
         Err(Rejected::UnitNotFound { .. }) => Err("no unit"),
         Err(Rejected::StaleIncarnation { .. }) => Err("stale incarnation"),
+        Err(Rejected::UnitRemoved { .. }) => Err("removed"),
+        Err(Rejected::SessionOver { .. }) => Err("session over"),
         Err(Rejected::LimitExceeded { .. }) => Err("limit"),
         Err(Rejected::NotLeader { .. }) => Err("does not lead"),
     }

@@ -13,7 +13,7 @@ type Change = fn(&mut v1::ReportStatusRequest);
 async fn every_bad_report_names_its_field() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
-    let cases: [(Change, &str, &str); 15] = [
+    let cases: [(Change, &str, &str); 16] = [
         (|r| r.application.clear(), "MISSING_FIELD", "application"),
         (|r| r.application = "a/b".into(), "INVALID_NAME", "application"),
         (|r| r.namespace = "-x".into(), "INVALID_NAME", "namespace"),
@@ -48,6 +48,7 @@ async fn every_bad_report_names_its_field() {
             "status.ttl",
         ),
         (|r| r.request_id = "x".repeat(129), "INVALID_VALUE", "request_id"),
+        (|r| r.request_id = "\u{1}removed web/0".into(), "INVALID_VALUE", "request_id"),
     ];
     for (change, expected, field) in cases {
         let mut request = mk_report("web", "web/0", Level::Active, "");

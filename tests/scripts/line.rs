@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bellwether::domain::app::Mode;
-use bellwether::domain::command::{Claim, Command, NewApplicationStatus, NewStatus, Speaker};
+use bellwether::domain::command::{
+    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Speaker,
+};
 use bellwether::domain::name::{PartName, UnitName};
-use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
+use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
+use bellwether::domain::session::{ReplicaId, SessionId};
 use bellwether::domain::status::{Kind, Level, Report};
 use bellwether::domain::time::Timestamp;
 
@@ -77,6 +80,48 @@ impl Line {
         })
     }
 
+    fn incarnation(&self) -> Option<u64> {
+        self.option("incarnation").map(|n| n.parse().unwrap())
+    }
+
+    fn speaker(&self) -> Speaker {
+        let session = self.option("session").map(session);
+        Speaker { session, ..Speaker::new(self.unit(1), self.incarnation()) }
+    }
+
+    /// A unit that begins; `stateless=` is its value of the label `line`.
+    fn newcomer(&self) -> Newcomer {
+        let line = self.option("stateless");
+        let labels = line.map(|value| ("line".into(), value.into()));
+        Newcomer {
+            unit: self.unit(1),
+            incarnation: self.incarnation(),
+            stateless: line.is_some(),
+            labels: labels.into_iter().collect(),
+        }
+    }
+
+    fn ttl(&self) -> Duration {
+        self.duration("ttl").unwrap_or(Duration::from_secs(30))
+    }
+
+    fn coming_or_going(&self) -> Option<Command> {
+        let session = || session(self.option("session").unwrap());
+        Some(match self.word(0) {
+            "connect" => Command::Connect(self.newcomer(), session()),
+            "register" => Command::Register(self.newcomer(), self.duration("ttl")),
+            "disconnect" => Command::Disconnect {
+                unit: self.unit(1),
+                session: session(),
+                ttl: self.ttl(),
+                silent: self.word(2) == "silent",
+            },
+            "depart" => Command::Depart { speaker: self.speaker(), ttl: self.ttl() },
+            "orphan" => Command::Orphan { replica: replica(self.word(1)), ttl: self.ttl() },
+            _ => return None,
+        })
+    }
+
     fn claim(&self) -> Claim {
         Claim { unit: self.unit(1), lease_epoch: 0 }
     }
@@ -114,16 +159,14 @@ impl Line {
     }
 
     pub fn command(&self) -> Option<Command> {
-        let incarnation = || self.option("incarnation").map(|n| n.parse().unwrap());
-        let speaker = || Speaker::new(self.unit(1), incarnation());
         Some(match self.word(0) {
             "report" => {
                 let kind = self.kind().unwrap_or(Kind::Push);
-                Command::Report(speaker(), kind, self.status(2))
+                Command::Report(self.speaker(), kind, self.status(2))
             }
-            "replace" => Command::Replace(speaker(), self.part("component"), self.set()),
+            "replace" => Command::Replace(self.speaker(), self.part("component"), self.set()),
             "clear" => Command::Clear {
-                speaker: speaker(),
+                speaker: self.speaker(),
                 component: self.part("component"),
                 key: self.part("key"),
                 kind: self.kind(),
@@ -147,7 +190,7 @@ impl Line {
             ),
             "clear-application" => Command::ClearApplicationStatus(self.claim()),
             "remove-unit" => Command::RemoveUnit(self.unit(1)),
-            _ => return None,
+            _ => return self.coming_or_going(),
         })
     }
 
@@ -168,11 +211,10 @@ impl Line {
             external_leader: self.option("leader").map(|unit| Some(UnitName::new(unit).unwrap())),
             lost_after: self.duration("lost_after"),
             default_ttl: self.duration("default_ttl").map(Some),
-            latches: self.option("latch").map(|given| each(given).map(latch).collect()),
-            damping: self.option("damp").map(|given| Damping {
-                scopes: each(given).map(scope).collect(),
-                calm_after: self.duration("calm_after").unwrap_or(Damping::default().calm_after),
-                ..Damping::default()
+            hand_over: self.option("hand_over").map(|label| match label {
+                "none" => None,
+                "any" => Some("".into()),
+                label => Some(label.into()),
             }),
             ..ConfigPatch::default()
         }
@@ -183,27 +225,19 @@ fn part(text: &str) -> PartName {
     PartName::new(if text == "-" { "" } else { text }).unwrap()
 }
 
-/// What is between commas; `none` is nothing.
-fn each(given: &str) -> impl Iterator<Item = &str> {
-    given.split(',').filter(|one| *one != "none")
-}
-
-fn scope(text: &str) -> Scope {
-    match text {
-        "*" => Scope::All,
-        text => Scope::Component(part(text)),
-    }
-}
-
-/// `db:3`.
-fn latch(text: &str) -> Latch {
-    let (component, good_count) = text.split_once(':').unwrap();
-    Latch { scope: scope(component), good_count: good_count.parse().unwrap() }
-}
-
 fn level(word: &str) -> Level {
     let found = Level::ALL.into_iter().find(|l| l.word() == word);
     found.unwrap_or_else(|| panic!("no level {word:?}"))
+}
+
+/// As `1.7`: the seventh of replica 1.
+fn session(text: &str) -> SessionId {
+    let (replica_number, number) = text.split_once('.').unwrap();
+    SessionId { replica: replica(replica_number), number: number.parse().unwrap() }
+}
+
+fn replica(text: &str) -> ReplicaId {
+    ReplicaId(text.parse().unwrap())
 }
 
 fn duration(text: &str) -> Duration {

@@ -82,10 +82,15 @@ impl Fields {
         self.name(field, PartName::new(text))
     }
 
-    /// The id under which the answer is remembered.
+    /// The id under which the answer is remembered. Ids with control characters are our own.
     pub fn request_id(&mut self, id: &str) -> Option<Option<Arc<str>>> {
         if REQUEST_ID_BYTES_MAX < id.len() {
             let text = format!("is {} bytes long; at most {REQUEST_ID_BYTES_MAX}", id.len());
+            self.note("request_id", Reason::InvalidValue, text);
+            return None;
+        }
+        if id.chars().any(char::is_control) {
+            let text = "has control characters; give letters, digits and signs";
             self.note("request_id", Reason::InvalidValue, text);
             return None;
         }

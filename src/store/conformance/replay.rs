@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use crate::domain::app::{AppState, Mode};
 use crate::domain::apply::{apply, delete};
-use crate::domain::command::{Claim, Command, NewApplicationStatus, Request, Speaker};
+use crate::domain::command::{
+    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Request, Speaker,
+};
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
 use crate::domain::limits::{Limits, REQUEST_TTL};
 use crate::domain::name::UnitName;
 use crate::domain::policy::{ConfigPatch, Latch, LostUnits, Policy, Scope};
 use crate::domain::revision::Revision;
+use crate::domain::session::{ReplicaId, SessionId};
 use crate::domain::status::{Kind, Level};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
@@ -192,7 +195,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
     let speaker = mk_speaker(&unit);
     let mut status = mk_status(["", "db", "net"][dice.roll(3) as usize], level, &message);
     status.report.priority = dice.roll(3) as i32;
-    let command = match dice.roll(8) {
+    let command = match dice.roll(11) {
         0..=3 => Command::Report(speaker, Kind::Push, status),
         4 => {
             let second = mk_status("second", Level::Waiting, &message);
@@ -205,6 +208,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
             lost_units: Some([LostUnits::Ignore, LostUnits::Blocked][dice.roll(2) as usize]),
             external_leader: Some(Some(UnitName::new(&unit).unwrap())),
             latches: Some(vec![Latch { scope: Scope::All, good_count: 2 + dice.roll(2) as u32 }]),
+            hand_over: Some([None, Some("".into())][dice.roll(2) as usize].clone()),
             ..ConfigPatch::default()
         }),
         6 => {
@@ -222,6 +226,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
                 },
             )
         }
+        7..=9 => coming_or_going(dice, speaker, status),
         _ => {
             let speaker = Speaker {
                 incarnation: Some(1 + dice.roll(1000) + state.head().revision.0 * 1000),
@@ -231,6 +236,24 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
         }
     };
     Some(Request { id: Some(Arc::from(format!("id-{}", dice.roll(1 << 40)))), command })
+}
+
+/// Units that come and go.
+fn coming_or_going(dice: &mut Dice, speaker: Speaker, status: NewStatus) -> Command {
+    let replica = ReplicaId(1 + dice.roll(2));
+    let session = SessionId { replica, number: dice.roll(3) };
+    let ttl = Duration::from_secs(1);
+    let unit = speaker.unit.clone();
+    let labels = [("zone".into(), "a".into())].into();
+    let who = Newcomer { unit, incarnation: None, stateless: dice.roll(2) == 0, labels };
+    match dice.roll(8) {
+        0..=2 => Command::Connect(who, session),
+        3 => Command::Register(who, None),
+        4 => Command::Disconnect { unit: who.unit, session, ttl, silent: true },
+        5 => Command::Orphan { replica, ttl },
+        6 => Command::Depart { speaker, ttl },
+        _ => Command::ReportAll(speaker, vec![(Kind::Push, status.clone()), (Kind::Pull, status)]),
+    }
 }
 
 /// The same numbers each time.

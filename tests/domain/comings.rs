@@ -1,0 +1,224 @@
+//! Units that come and go, in the model: one rule after the other.
+
+use std::time::Duration;
+
+use bellwether::domain::command::{Newcomer, Speaker};
+use bellwether::domain::limits::{Limits, REQUEST_TTL};
+use bellwether::domain::session::{Presence, ReplicaId, SessionId};
+use bellwether::domain::status::Kind;
+
+use crate::changes::Refusal;
+use crate::model::{Fence, Model, Status, Unit, natural};
+
+impl Model {
+    /// Whether it is the newest incarnation that speaks, and in the newest session.
+    pub fn may_speak(&self, speaker: &Speaker, now: u64) -> Result<(), Refusal> {
+        let name = speaker.unit.as_str();
+        let unit = self.unit(name).cloned().unwrap_or_default();
+        if let Some(given) = speaker.incarnation {
+            if given < unit.incarnation {
+                return Err("stale incarnation");
+            }
+            let fenced = self.fence(name, now).is_some_and(|fence| given <= fence);
+            if fenced || unit.departed && given == unit.incarnation {
+                return Err("removed");
+            }
+        }
+        let held = match unit.presence {
+            Presence::Connected(session) => Some(session),
+            _ => None,
+        };
+        match speaker.session {
+            Some(_) if speaker.session != held => Err("session over"),
+            _ => Ok(()),
+        }
+    }
+
+    fn fence(&self, name: &str, now: u64) -> Option<u64> {
+        let stands = |f: &&Fence| f.unit == name && now - f.at < REQUEST_TTL.as_millis() as u64;
+        self.fences.iter().filter(stands).map(|f| f.incarnation).max()
+    }
+
+    /// Says what changed, how many statuses went with a predecessor, and the incarnation.
+    pub fn begin(
+        &mut self,
+        who: &Newcomer,
+        presence: Presence,
+        now: u64,
+        limits: &Limits,
+    ) -> Result<(bool, u32, u64), Refusal> {
+        let name = who.unit.as_str();
+        let known = self.unit(name).cloned();
+        let before = known.clone().unwrap_or_else(|| Unit::named(name));
+        let newest = before.incarnation.max(self.fence(name, now).unwrap_or(0));
+        let incarnation = who.incarnation.unwrap_or(newest + 1);
+        self.may_speak(&Speaker::new(who.unit.clone(), Some(incarnation)), now)?;
+        if known.is_none() && limits.units_max <= self.units.len() {
+            return Err("limit");
+        }
+        let is_newer = before.incarnation < incarnation;
+        let unit = Unit {
+            incarnation,
+            presence,
+            not_before: if presence == before.presence { before.not_before } else { 0 },
+            last_seen: now,
+            lost_since: None,
+            quiet_since: None,
+            stateless: who.stateless,
+            labels: who.labels.clone(),
+            began: if is_newer { now } else { before.began },
+            departed: false,
+            ..before.clone()
+        };
+        let moved = known.is_none()
+            || is_newer
+            || before.departed
+            || before.lost_since.or(before.quiet_since).is_some()
+            || before.presence != presence
+            || (before.stateless, &before.labels) != (who.stateless, &who.labels);
+        *self.unit_mut(name) = unit;
+        self.settle_silence(now, Some(name));
+        let removed = match is_newer && who.stateless {
+            true => self.succeed(name, now, limits),
+            false => 0,
+        };
+        Ok((moved, removed, incarnation))
+    }
+
+    pub fn disconnect(
+        &mut self,
+        name: &str,
+        session: SessionId,
+        ttl: Duration,
+        silent: bool,
+        now: u64,
+    ) -> bool {
+        let held = self.units.iter_mut().find(|u| u.name == name);
+        let Some(unit) = held.filter(|u| u.presence == Presence::Connected(session)) else {
+            return false;
+        };
+        wait_for(unit, ttl, now);
+        if silent && unit.lost_since.is_none() {
+            unit.quiet_since = Some(now);
+        }
+        self.settle_silence(now, None);
+        true
+    }
+
+    pub fn orphan(&mut self, replica: ReplicaId, ttl: Duration, now: u64) -> bool {
+        let mut moved = false;
+        for unit in &mut self.units {
+            if matches!(unit.presence, Presence::Connected(s) if s.replica == replica) {
+                wait_for(unit, ttl, now);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// Removes a unit, and says how many statuses it had.
+    pub fn remove(&mut self, name: &str, now: u64) -> u32 {
+        let before = self.statuses.len();
+        let incarnation = self.unit(name).unwrap().incarnation;
+        if incarnation != 0 {
+            self.fences.push(Fence { unit: name.to_string(), incarnation, at: now });
+        }
+        self.statuses.retain(|s| s.unit != name);
+        self.units.retain(|u| u.name != name);
+        (before - self.statuses.len()) as u32
+    }
+
+    pub fn depart(
+        &mut self,
+        speaker: &Speaker,
+        ttl: Duration,
+        now: u64,
+        limits: &Limits,
+    ) -> Result<(bool, u32), Refusal> {
+        let name = speaker.unit.as_str();
+        self.may_speak(speaker, now)?;
+        self.hear(speaker, now);
+        let Some(line) = self.line_of(self.unit(name).unwrap()) else {
+            return Ok((true, self.remove(name, now)));
+        };
+        if let Some(successor) = self.successor(name, &line) {
+            self.hand_over(name, &successor, now, limits);
+            return Ok((true, self.remove(name, now)));
+        }
+        if self.of(name).all(|s| s.kind == Kind::Pull) {
+            return Ok((true, self.remove(name, now)));
+        }
+        let before = self.statuses.len();
+        self.statuses.retain(|s| s.unit != name || s.kind == Kind::Push);
+        let unit = self.unit_mut(name);
+        wait_for(unit, ttl, now);
+        unit.departed = true;
+        unit.silence_ends = None;
+        Ok((true, (before - self.statuses.len()) as u32))
+    }
+
+    /// In which line of succession a unit stands, if in one.
+    fn line_of(&self, unit: &Unit) -> Option<String> {
+        let label = self.config.hand_over.as_ref().filter(|_| unit.stateless)?;
+        match &**label {
+            "" => Some(String::new()),
+            label => unit.labels.get(label).map(|value| value.to_string()),
+        }
+    }
+
+    fn others_in_line(&self, name: &str, line: &str) -> Vec<&Unit> {
+        let in_line = |u: &&Unit| u.name != name && self.line_of(u).as_deref() == Some(line);
+        self.units.iter().filter(in_line).collect()
+    }
+
+    fn successor(&self, leaving: &str, line: &str) -> Option<String> {
+        let mut here = self.others_in_line(leaving, line);
+        here.retain(|u| !u.departed && u.is_believed() && u.quiet_since.is_none());
+        here.sort_by(|a, b| {
+            let of = |u: &Unit| (u.is_connected(), u.presence != Presence::Unbound, u.began);
+            of(a).cmp(&of(b)).then_with(|| natural(&a.name, &b.name))
+        });
+        here.last().map(|u| u.name.clone())
+    }
+
+    fn succeed(&mut self, name: &str, now: u64, limits: &Limits) -> u32 {
+        let Some(line) = self.line_of(self.unit(name).unwrap()) else {
+            return 0;
+        };
+        let mut gone = self.others_in_line(name, &line);
+        gone.retain(|u| u.departed || u.lost_since.is_some() && !u.is_connected());
+        gone.sort_by(|a, b| {
+            let of = |u: &Unit| (!u.departed, u.last_seen);
+            of(a).cmp(&of(b)).then_with(|| natural(&a.name, &b.name))
+        });
+        let Some(leaving) = gone.first().map(|u| u.name.clone()) else {
+            return 0;
+        };
+        self.hand_over(&leaving, name, now, limits);
+        self.remove(&leaving, now)
+    }
+
+    fn hand_over(&mut self, from: &str, to: &str, now: u64, limits: &Limits) {
+        let incarnation = self.unit(to).unwrap().incarnation;
+        let mut pushed: Vec<Status> = self.of(from).cloned().collect();
+        pushed.retain(|s| s.kind == Kind::Push);
+        pushed.sort_by(|a, b| (&a.component, &a.key).cmp(&(&b.component, &b.key)));
+        for status in pushed {
+            let passed = Status { unit: to.to_string(), incarnation, ..status };
+            let beside = self.of(to).filter(|s| s.component == passed.component).count();
+            let is_known = self.of(to).any(|s| s.same_identity(&passed));
+            let is_full = limits.statuses_per_unit_max <= self.of(to).count()
+                || limits.keys_per_component_max <= beside;
+            if !is_known && !is_full {
+                self.statuses.push(passed);
+            }
+        }
+        self.settle_silence(now, None);
+    }
+}
+
+fn wait_for(unit: &mut Unit, ttl: Duration, now: u64) {
+    unit.presence = Presence::Promised(ttl);
+    unit.last_seen = now;
+    unit.not_before = 0;
+}
