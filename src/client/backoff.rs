@@ -4,6 +4,9 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
 
+/// No server means to be left alone for longer; a moment too far off cannot be counted to.
+const ASKED_MAX: Duration = Duration::from_secs(3600);
+
 /// Doubles from 100 ms to a ceiling, with jitter so that those who lost a server do not come back
 /// all at once.
 #[derive(Debug)]
@@ -42,7 +45,8 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         let jittered = full.mul_f64(self.least + fraction * (1.0 - self.least));
         // Also what the server asks for is spread, upwards only.
-        jittered.max(asked.unwrap_or_default().mul_f64(1.0 + fraction / 4.0))
+        let asked = asked.unwrap_or_default().min(ASKED_MAX);
+        jittered.max(asked.mul_f64(1.0 + fraction / 4.0))
     }
 }
 
@@ -80,5 +84,6 @@ mod tests {
         let asked = Duration::from_secs(20);
         let pause = Backoff::default().pause(Some(asked));
         assert!(asked <= pause && pause <= asked.mul_f64(1.25), "{pause:?}");
+        assert!(Backoff::default().pause(Some(Duration::MAX)) <= ASKED_MAX.mul_f64(1.25));
     }
 }

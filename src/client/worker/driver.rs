@@ -8,6 +8,7 @@ use tokio::time::sleep_until;
 
 use crate::client::backoff::Backoff;
 use crate::client::error;
+use crate::client::error::Refusal;
 use crate::client::worker::collect::Collector;
 use crate::client::worker::error::Error;
 use crate::client::worker::event::Event;
@@ -15,6 +16,9 @@ use crate::client::worker::options::Options;
 use crate::client::worker::session::Session;
 use crate::client::worker::shared::Phase;
 use crate::client::worker::shared::Shared;
+
+/// The reason by which a server ends an incarnation, or a session.
+pub(super) const STALE: &str = "STALE_INCARNATION";
 
 /// The wish to end.
 #[derive(Debug, Clone, Copy)]
@@ -38,23 +42,36 @@ pub(super) enum Cut {
     Drained(Instant),
 }
 
-impl From<error::Error> for Cut {
-    fn from(error: error::Error) -> Cut {
-        match error.reason() {
-            Some("STALE_INCARNATION") => Cut::Final(superseded(&error)),
-            _ if error.is_passing() => Cut::Lost(error),
-            _ => Cut::Final(Error::Client(error)),
+impl Cut {
+    /// Of an attempt: the server refuses `hello`, or was not reached.
+    pub(super) fn before_welcome(error: error::Error) -> Cut {
+        match error {
+            error::Error::Refused(refusal) if refusal.reason == STALE => superseded(&refusal),
+            error if error.is_passing() => Cut::Lost(error),
+            error => Cut::Final(Error::Client(error)),
+        }
+    }
+
+    /// Of a session. One that is over for the server may say STALE_INCARNATION, too, without a
+    /// rival to name: then the next `hello` will tell, which is refused if there is one.
+    pub(super) fn after_welcome(error: error::Error) -> Cut {
+        let names_rival = |refusal: &Refusal| {
+            let facts = ["given", "current"];
+            facts.iter().any(|fact| refusal.metadata.contains_key(*fact))
+        };
+        match error {
+            error::Error::Refused(refusal) if refusal.reason == STALE && !names_rival(&refusal) => {
+                Cut::Lost(error::Error::Refused(refusal))
+            }
+            error => Cut::before_welcome(error),
         }
     }
 }
 
 /// Names the newer incarnation, if the server does.
-fn superseded(error: &error::Error) -> Error {
-    let incarnation = match error {
-        error::Error::Refused(refusal) => refusal.metadata.get("current"),
-        _ => None,
-    };
-    Error::Superseded { incarnation: incarnation.and_then(|number| number.parse().ok()) }
+fn superseded(refusal: &Refusal) -> Cut {
+    let incarnation = refusal.metadata.get("current").and_then(|number| number.parse().ok());
+    Cut::Final(Error::Superseded { incarnation, detail: refusal.message.clone() })
 }
 
 /// See the head of this file.
@@ -152,7 +169,7 @@ impl Driver {
 
     fn end(self, end: Result<(), Error>) -> Result<(), Error> {
         match &end {
-            Err(Error::Superseded { incarnation }) => {
+            Err(Error::Superseded { incarnation, .. }) => {
                 self.shared.tell(Event::Superseded { incarnation: *incarnation });
             }
             Err(error @ Error::Client(_)) => {

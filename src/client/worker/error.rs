@@ -12,11 +12,13 @@ pub enum Error {
     /// The server refuses this one thing; the worker goes on.
     #[error("{0}")]
     Rejected(Box<Refusal>),
-    /// A newer incarnation of the unit lives, and this one must be silent.
-    #[error("a newer incarnation of the unit has taken over; end this process")]
+    /// A newer incarnation of the unit lives, or the unit was removed: this one must be silent.
+    #[error("{detail}; end this process, a new one begins anew")]
     Superseded {
-        /// The newer incarnation, if the server named it.
+        /// The newer incarnation, if there is one and the server named it.
         incarnation: Option<u64>,
+        /// What the server said.
+        detail: String,
     },
     /// Too many different things are waiting to be acknowledged.
     #[error("{max} statuses wait for the server already; report fewer keys")]

@@ -62,9 +62,9 @@ pub enum Event {
         /// What it said.
         panic: String,
     },
-    /// Final: a newer incarnation of the unit lives.
+    /// Final: a newer incarnation of the unit lives, or the unit was removed.
     Superseded {
-        /// The newer incarnation, if the server named it.
+        /// The newer incarnation, if there is one and the server named it.
         incarnation: Option<u64>,
     },
     /// Final: the server refuses the worker for good.

@@ -61,7 +61,8 @@ pub(super) struct Outbox {
     places: BTreeMap<Key, u64>,
     /// By `seq`, with their place in that order.
     sent: BTreeMap<u64, (u64, Entry)>,
-    /// Push statuses that the server acknowledged, by component and key.
+    /// Push statuses that the server acknowledged, by component and key. Not those with a ttl:
+    /// they are repeated anyway, and a repeat of ours would say that they still hold.
     kept: BTreeMap<(String, String), StatusReport>,
     place: u64,
     seq: u64,
@@ -137,8 +138,10 @@ impl Outbox {
             return;
         }
         match entry.content {
-            Content::Status(status) => self.kept.insert((component, key), *status),
-            Content::Nothing | Content::Set(_) => self.kept.remove(&(component, key)),
+            Content::Status(status) if status.ttl.is_none() => {
+                self.kept.insert((component, key), *status)
+            }
+            _ => self.kept.remove(&(component, key)),
         };
     }
 

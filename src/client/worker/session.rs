@@ -22,6 +22,7 @@ use crate::client::worker::collect::CollectRequest;
 use crate::client::worker::collect::Collector;
 use crate::client::worker::driver::Cut;
 use crate::client::worker::driver::Driver;
+use crate::client::worker::driver::STALE;
 use crate::client::worker::driver::Stop;
 use crate::client::worker::driver::stopped;
 use crate::client::worker::event::Event;
@@ -51,6 +52,11 @@ const STEADY: Duration = Duration::from_secs(5);
 
 /// If the server names none.
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// More seldom saves nothing.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(3600);
+
+/// If the server names none.
 const UNACKNOWLEDGED_DEFAULT: usize = 64;
 
 /// Messages between us and the connection; what waits longer waits where it can be replaced.
@@ -102,7 +108,9 @@ enum Next {
 impl<'a> Session<'a> {
     /// Connects, and is welcomed.
     pub(super) async fn open(driver: &'a mut Driver, url: &str) -> Result<Session<'a>, Cut> {
-        let client = Client::connect_within(url, driver.options.connect_timeout).await?;
+        let client = Client::connect_within(url, driver.options.connect_timeout)
+            .await
+            .map_err(Cut::before_welcome)?;
         let (said, queue) = mpsc::channel(QUEUE);
         let incarnation = match *driver.shared.phase.borrow() {
             Phase::Begun(incarnation) => Some(incarnation),
@@ -118,7 +126,8 @@ impl<'a> Session<'a> {
         };
         let (first, heard) = timeout(WELCOME_MAX, opening)
             .await
-            .map_err(|_| Cut::Lost(unreachable(url, "the server does not answer")))??;
+            .map_err(|_| Cut::Lost(unreachable(url, "the server does not answer")))?
+            .map_err(Cut::before_welcome)?;
         let welcome = match first.and_then(|first| first.message) {
             Some(Heard::Welcome(welcome)) => welcome,
             Some(Heard::Superseded(by)) => return Err(superseded(by.incarnation, incarnation)),
@@ -150,7 +159,9 @@ impl<'a> Session<'a> {
             said,
             heard,
             incarnation: welcome.incarnation,
-            heartbeat: heartbeat.filter(|d| !d.is_zero()).unwrap_or(HEARTBEAT_DEFAULT),
+            heartbeat: heartbeat
+                .filter(|interval| !interval.is_zero())
+                .map_or(HEARTBEAT_DEFAULT, |interval| interval.min(HEARTBEAT_MAX)),
             unacknowledged_max: usize::try_from(welcome.unacknowledged_max)
                 .ok()
                 .filter(|max| 0 < *max)
@@ -263,7 +274,7 @@ impl<'a> Session<'a> {
     fn over(&self, error: Error) -> Cut {
         match self.drained {
             Some(until) => Cut::Drained(until),
-            None => Cut::from(error),
+            None => Cut::after_welcome(error),
         }
     }
 
@@ -301,8 +312,8 @@ impl<'a> Session<'a> {
 
     fn rejected(&mut self, reject: Reject) -> Option<Cut> {
         let refusal = Refusal::from(reject.status.unwrap_or_default());
-        if refusal.reason == "STALE_INCARNATION" {
-            return Some(Cut::from(Error::Refused(Box::new(refusal))));
+        if refusal.reason == STALE {
+            return Some(Cut::after_welcome(Error::Refused(Box::new(refusal))));
         }
         let mut outbox = self.shared.outbox();
         if is_passing(&refusal) {
@@ -365,7 +376,7 @@ impl<'a> Session<'a> {
                 Ok(None) => return Cut::Stopped,
                 // Only the removal must have been understood.
                 Err(_) if !removed => return Cut::Stopped,
-                Err(status) => return Cut::from(Error::from_status(&url, status)),
+                Err(status) => return Cut::after_welcome(Error::from_status(&url, status)),
             }
         }
     }
@@ -399,7 +410,10 @@ fn drained(shared: &Shared, pauses: &mut Backoff, drain: &ConnectDrain) -> Insta
 fn superseded(by: u64, own: Option<u64>) -> Cut {
     match own == Some(by) {
         true => Cut::Lost(refused("another session of this incarnation took over")),
-        false => Cut::Final(worker::error::Error::Superseded { incarnation: Some(by) }),
+        false => Cut::Final(worker::Error::Superseded {
+            incarnation: Some(by),
+            detail: format!("incarnation {by} of the unit has taken over"),
+        }),
     }
 }
 

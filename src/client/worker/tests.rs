@@ -98,8 +98,9 @@ async fn tells_again_what_the_server_has_lost() {
     let mut stage = Stage::open();
     let worker = mk_worker(&stage.url);
     let mut call = stage.welcomed().await;
-    for (name, message) in [("kept", "1"), ("lost", "1"), ("older", "1"), ("cleared", "1")] {
-        let wait = worker.set_status(mk_status(name, message));
+    for name in ["kept", "lost", "older", "cleared", "passing"] {
+        let ttl = (name == "passing").then(|| prost_types::Duration { seconds: 90, nanos: 0 });
+        let wait = worker.set_status(StatusReport { ttl, ..mk_status(name, "1") });
         let (seq, _) = call.report().await;
         call.ack(seq, 1).await;
         soon(wait.into_future()).await.expect("committed");
@@ -128,7 +129,7 @@ async fn a_newer_incarnation_ends_it_for_good() {
     let call = stage.welcomed().await;
     call.say(Heard::Superseded(Superseded { incarnation: 8 })).await;
     let over = soon(worker.over()).await;
-    assert!(matches!(over, Error::Superseded { incarnation: Some(8) }), "{over:?}");
+    assert!(matches!(over, Error::Superseded { incarnation: Some(8), .. }), "{over:?}");
     assert!(soon(wait.into_future()).await.is_err());
     assert!(soon(worker.set_status(mk_status("a", "2")).into_future()).await.is_err());
     assert!(matches!(told(&mut events).await, Event::Connected { incarnation: 7, .. }));
@@ -145,6 +146,27 @@ async fn a_stale_incarnation_ends_it_for_good() {
     let (call, _) = stage.call().await;
     call.end(mk_refusal(Code::Aborted, "STALE_INCARNATION")).await;
     assert!(matches!(soon(worker.over()).await, Error::Superseded { .. }));
+}
+
+#[tokio::test]
+async fn a_session_that_is_over_is_no_rival() {
+    let mut stage = Stage::open();
+    let worker = mk_worker(&stage.url);
+    let wait = worker.set_status(mk_status("a", "1"));
+    let mut call = stage.welcomed().await;
+    let (seq, _) = call.report().await;
+    call.say(mk_reject(seq, &mk_refusal(Code::Aborted, "STALE_INCARNATION"))).await;
+    let mut call = stage.welcomed().await;
+    let (seq, _) = call.report().await;
+    call.ack(seq, 1).await;
+    soon(wait.into_future()).await.expect("committed");
+    let mut details = ErrorDetails::new();
+    let facts = [("given".to_string(), "7".to_string()), ("current".to_string(), "9".to_string())];
+    details.set_error_info("STALE_INCARNATION", "bellwether", facts);
+    call.end(Status::with_error_details(Code::Aborted, "9 lives", details)).await;
+    let over = soon(worker.over()).await;
+    assert!(matches!(over, Error::Superseded { incarnation: Some(9), .. }), "{over:?}");
+    assert_eq!(over.to_string(), "9 lives; end this process, a new one begins anew");
 }
 
 #[tokio::test]
