@@ -13,6 +13,7 @@ use crate::aggregator::Aggregator;
 use crate::config::{Config, StoreChoice};
 use crate::service::ops::{Ops, Readiness};
 use crate::service::{self, Parts, listen};
+use crate::session::Sessions;
 use crate::store::embedded::{self, EmbeddedStore};
 use crate::store::redis::{self, RedisStore};
 use crate::store::{MemoryStore, OpenError, Store};
@@ -26,6 +27,7 @@ pub struct App {
     ops: TcpListener,
     store: Arc<dyn Store>,
     aggregator: Aggregator,
+    sessions: Sessions,
     hub: Arc<Hub>,
     metrics: Metrics,
     prometheus: Prometheus,
@@ -90,6 +92,12 @@ impl App {
         store.follow(hub.clone());
         let aggregator =
             Aggregator::start(store.clone(), config.aggregator.clone(), metrics.clone());
+        let sessions = Sessions::start(
+            store.clone(),
+            aggregator.clone(),
+            config.session.clone(),
+            metrics.clone(),
+        );
         let fleet = hub.clone();
         metrics.observe_fleet(move || {
             let counts = fleet.fleet();
@@ -99,7 +107,7 @@ impl App {
                 statuses: counts.contributions,
             }
         });
-        Ok(App { config, grpc, ops, store, aggregator, hub, metrics, prometheus })
+        Ok(App { config, grpc, ops, store, aggregator, sessions, hub, metrics, prometheus })
     }
 
     /// Where it can be reached.
@@ -122,6 +130,7 @@ impl App {
         ));
         let parts = Parts {
             aggregator: self.aggregator.clone(),
+            sessions: self.sessions.clone(),
             hub: self.hub,
             store: self.store.clone(),
             metrics: self.metrics,
@@ -136,9 +145,15 @@ impl App {
             ended = &mut serving => Some(ended),
         };
         draining.cancel();
+        let sessions = self.sessions.drain();
+        let sessions = tokio::time::timeout(self.config.drain_deadline, sessions);
         let drained = match failed {
             Some(ended) => flatten(ended).map(|()| Drained::Cleanly),
-            None => within(self.config.drain_deadline, serving).await,
+            None => {
+                let serving = within(self.config.drain_deadline, serving);
+                let (drained, _cut_off) = tokio::join!(serving, sessions);
+                drained
+            }
         };
         self.aggregator.drain().await;
         self.store.close().await;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::aggregator;
 use crate::domain::limits::Limits;
 use crate::service;
+use crate::session;
 use crate::store::Retention;
 use crate::store::redis::durability::Durability;
 use crate::store::redis::link::{Target, TargetError, TlsFiles};
@@ -72,6 +73,17 @@ struct File {
     drain_deadline_seconds: Option<u64>,
     limits: FileLimits,
     history: FileHistory,
+    sessions: FileSessions,
+}
+
+/// `[sessions]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileSessions {
+    sessions_max: Option<usize>,
+    heartbeat_interval_seconds: Option<u64>,
+    heartbeats_per_second_max: Option<u32>,
+    vanish_percent_max: Option<u32>,
 }
 
 /// `[limits]`: the names are those that errors give.
@@ -123,6 +135,8 @@ pub struct Config {
     pub drain_deadline: Duration,
     /// Bounds of deciding.
     pub aggregator: aggregator::Options,
+    /// Bounds and times of sessions.
+    pub session: session::Options,
     /// Bounds of speaking.
     pub service: service::Options,
     /// How much history is kept.
@@ -233,6 +247,7 @@ impl Config {
             aggregator: file.limits.aggregator(),
             service: file.limits.service(),
             retention: file.history.retention(),
+            session: file.sessions.options(),
         };
         config.check()?;
         Ok(config)
@@ -250,6 +265,7 @@ impl Config {
             aggregator: aggregator::Options::default(),
             service: service::Options::default(),
             retention: Retention::default(),
+            session: session::Options::default(),
         }
     }
 
@@ -263,6 +279,9 @@ impl Config {
             ("connections_max", self.service.connections_max),
             ("watch_streams_max", self.service.watch_streams_max),
             ("request_bytes_max", self.service.request_bytes_max),
+            ("sessions_max", self.session.sessions_max),
+            ("heartbeat_interval_seconds", self.session.heartbeat_interval.as_secs() as usize),
+            ("heartbeats_per_second_max", self.session.heartbeats_per_second_max as usize),
             ("calls_per_connection_max", self.service.calls_per_connection_max as usize),
         ];
         match limits.into_iter().find(|(_, value)| *value == 0) {
@@ -308,6 +327,22 @@ impl File {
             .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
         toml::from_str(&text)
             .map_err(|source| Error::Parse { path: path.to_path_buf(), source: Box::new(source) })
+    }
+}
+
+impl FileSessions {
+    fn options(&self) -> session::Options {
+        let default = session::Options::default();
+        let interval = self.heartbeat_interval_seconds.map(Duration::from_secs);
+        session::Options {
+            sessions_max: self.sessions_max.unwrap_or(default.sessions_max),
+            heartbeat_interval: interval.unwrap_or(default.heartbeat_interval),
+            heartbeats_per_second_max: self
+                .heartbeats_per_second_max
+                .unwrap_or(default.heartbeats_per_second_max),
+            vanish_percent_max: self.vanish_percent_max.unwrap_or(default.vanish_percent_max),
+            ..default
+        }
     }
 }
 

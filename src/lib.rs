@@ -17,10 +17,11 @@
 //! | 0 | `domain`, `proto`, `telemetry` | know nothing |
 //! | 1 | `store`, `client` | remember; reach |
 //! | 2 | `aggregator`, `watch` | decide; follow |
-//! | 3 | `service` | speaks |
-//! | 4 | `config` | is told |
-//! | 5 | `app` | composes |
-//! | 6 | `cli`, `bench` | are used |
+//! | 3 | `session` | meets the workers |
+//! | 4 | `service` | speaks |
+//! | 5 | `config` | is told |
+//! | 6 | `app` | composes |
+//! | 7 | `cli`, `bench` | are used |
 //!
 //! The feature `client` alone leaves `proto` and `client`, for programs that report or watch;
 //! `server` is everything, and the default.
@@ -39,6 +40,9 @@ pub mod store;
 pub mod aggregator;
 #[cfg(feature = "server")]
 pub mod watch;
+
+#[cfg(feature = "server")]
+pub mod session;
 
 #[cfg(feature = "server")]
 pub mod service;

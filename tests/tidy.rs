@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["domain", "proto", "telemetry"],
     &["store", "client"],
     &["aggregator", "watch"],
+    &["session"],
     &["service"],
     &["config"],
     &["app"],

@@ -122,7 +122,7 @@ fn commands(case: &Case) -> Vec<Command> {
     }
     commands.extend(case.statuses.iter().map(|given| {
         Command::Report(
-            Speaker { unit: UnitName::new(&given.unit).unwrap(), incarnation: None },
+            Speaker::new(UnitName::new(&given.unit).unwrap(), None),
             match given.kind.as_str() {
                 "pull" => Kind::Pull,
                 "push" => Kind::Push,

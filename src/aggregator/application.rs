@@ -35,6 +35,8 @@ const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) enum Ask {
     /// Apply a command, together with others.
     Apply(Request),
+    /// Apply several, in their order.
+    ApplyAll(Vec<Request>),
     /// Do what is due, or doubted, anyway.
     Look,
     /// Remove it, in a commit of its own.
@@ -42,12 +44,37 @@ pub(super) enum Ask {
 }
 
 /// Where an answer goes.
-type Answer = oneshot::Sender<Result<Outcome, Error>>;
+pub(super) enum Answer {
+    /// To who asked one thing.
+    One(oneshot::Sender<Result<Outcome, Error>>),
+    /// To who asked several: as many, in the same order.
+    All(oneshot::Sender<Vec<Result<Outcome, Error>>>),
+}
+
+impl Answer {
+    /// Answers. Whoever asked may have gone; what was committed stands.
+    fn send(self, mut outcomes: impl Iterator<Item = Result<Outcome, Error>>) {
+        match self {
+            Answer::One(asker) => drop(outcomes.next().map(|outcome| asker.send(outcome))),
+            Answer::All(asker) => drop(asker.send(outcomes.collect())),
+        }
+    }
+}
 
 /// Something asked, and where the answer goes.
 pub(super) struct Work {
     pub(super) ask: Ask,
     pub(super) answer: Answer,
+}
+
+impl Work {
+    fn refuse(self, error: &Error) {
+        let count = match &self.ask {
+            Ask::ApplyAll(several) => several.len(),
+            Ask::Apply(_) | Ask::Look | Ask::Delete(_) => 1,
+        };
+        self.answer.send(std::iter::repeat_n(Err(error.clone()), count));
+    }
 }
 
 /// How others reach the task.
@@ -156,7 +183,7 @@ impl Application {
             self.shared.progress.send_replace(Progress::Failed(error.clone()));
             self.retire();
             while let Some(work) = self.mailbox.recv().await {
-                let _ = work.answer.send(Err(error.clone()));
+                work.refuse(&error);
             }
             return;
         }
@@ -275,12 +302,22 @@ impl Application {
     async fn serve(&mut self, batch: &mut Vec<Work>) {
         let mut batch = std::mem::take(batch).into_iter().peekable();
         loop {
-            let mut together: Vec<(Request, Answer)> = Vec::new();
+            let mut requests: Vec<Request> = Vec::new();
+            let mut answers: Vec<(usize, Answer)> = Vec::new();
             let mut looks: Vec<Answer> = Vec::new();
             let mut deletion = None;
-            for work in batch.by_ref() {
+            while requests.len() < self.inner.options.batch_max
+                && let Some(work) = batch.next()
+            {
                 match work.ask {
-                    Ask::Apply(request) => together.push((request, work.answer)),
+                    Ask::Apply(request) => {
+                        requests.push(request);
+                        answers.push((1, work.answer));
+                    }
+                    Ask::ApplyAll(several) => {
+                        answers.push((several.len(), work.answer));
+                        requests.extend(several);
+                    }
                     Ask::Look => looks.push(work.answer),
                     Ask::Delete(id) => {
                         deletion = Some((id, work.answer));
@@ -288,23 +325,21 @@ impl Application {
                     }
                 }
             }
-            let (requests, answers): (Vec<_>, Vec<_>) = together.into_iter().unzip();
             let outcomes = self.commit(|state, inner, now| decide(state, inner, now, &requests));
             let outcomes = outcomes.await;
             for look in looks {
                 let revision = self.shared.state().head().revision;
-                let seen = Outcome { revision, changed: false, removed: 0 };
-                let _ = look.send(outcomes.as_ref().map(|_| seen).map_err(Clone::clone));
+                let seen = Outcome { revision, ..Outcome::default() };
+                let seen = outcomes.as_ref().map(|_| seen).map_err(Clone::clone);
+                look.send(std::iter::once(seen));
             }
-            for (answer, outcome) in answers.into_iter().zip(spread(outcomes, requests.len())) {
-                self.count(&outcome);
-                // Whoever asked may have gone; the commit stands.
-                let _ = answer.send(outcome);
+            let mut outcomes = spread(outcomes, requests.len()).into_iter();
+            for (count, answer) in answers {
+                answer.send(outcomes.by_ref().take(count).inspect(|outcome| self.count(outcome)));
             }
             if let Some((id, answer)) = deletion {
                 let outcome = self.commit(|state, _, now| decide_deletion(state, now, id.as_ref()));
-                let outcome = spread(outcome.await, 1).pop();
-                let _ = answer.send(outcome.unwrap_or(Err(Error::Draining)));
+                answer.send(spread(outcome.await, 1).into_iter());
             }
             if batch.peek().is_none() {
                 return;

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::mpsc::OwnedPermit;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,7 +36,7 @@ mod sweep;
 
 pub use error::Error;
 
-use application::{Application, Ask, Handle, Work};
+use application::{Answer, Application, Ask, Handle, Work};
 use arrivals::Tap;
 use outage::Outage;
 use schedule::Schedule;
@@ -117,6 +118,20 @@ impl Aggregator {
         self.ask(app, Ask::Apply(request)).await
     }
 
+    /// Applies several commands in their order, each whole or not at all, and answers each. Costs
+    /// less than to apply each by itself.
+    pub async fn apply_all(
+        &self,
+        app: &AppName,
+        requests: Vec<Request>,
+    ) -> Result<Vec<Result<Outcome, Error>>, Error> {
+        let permit = self.inner.room(app).await?;
+        let (answer, answered) = oneshot::channel();
+        permit.send(Work { ask: Ask::ApplyAll(requests), answer: Answer::All(answer) });
+        // The task ended without an answer: only a drain or a bug does that.
+        answered.await.map_err(|_| Error::Draining)
+    }
+
     /// Removes an application with everything but its history.
     pub async fn delete(&self, app: &AppName, id: Option<Arc<str>>) -> Result<Outcome, Error> {
         self.ask(app, Ask::Delete(id)).await
@@ -160,12 +175,24 @@ impl Aggregator {
 
 impl Inner {
     async fn ask(self: &Arc<Inner>, app: &AppName, ask: Ask) -> Result<Outcome, Error> {
-        let permit = loop {
+        let permit = self.room(app).await?;
+        let (answer, answered) = oneshot::channel();
+        permit.send(Work { ask, answer: Answer::One(answer) });
+        match answered.await {
+            Ok(answer) => answer,
+            // The task ended without an answer: only a drain or a bug does that.
+            Err(_) => Err(Error::Draining),
+        }
+    }
+
+    /// Room in the mailbox of an application.
+    async fn room(self: &Arc<Inner>, app: &AppName) -> Result<OwnedPermit<Work>, Error> {
+        loop {
             let handle = self.activate(app)?;
             let wait = self.options.mailbox_wait;
             let room = handle.mailbox.clone().reserve_owned();
             match tokio::time::timeout(wait, room).await {
-                Ok(Ok(permit)) => break permit,
+                Ok(Ok(permit)) => return Ok(permit),
                 // It retired between our look and our word: it will be started anew.
                 Ok(Err(_closed)) => self.forget(app, &handle),
                 Err(_elapsed) => {
@@ -175,13 +202,6 @@ impl Inner {
                     });
                 }
             }
-        };
-        let (answer, answered) = oneshot::channel();
-        permit.send(Work { ask, answer });
-        match answered.await {
-            Ok(answer) => answer,
-            // The task ended without an answer: only a drain or a bug does that.
-            Err(_) => Err(Error::Draining),
         }
     }
 

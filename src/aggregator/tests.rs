@@ -9,10 +9,11 @@ use super::*;
 use crate::domain::command::{Command, NewStatus, Speaker};
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::replay::Records;
+use crate::domain::session::ReplicaId;
 use crate::domain::status::{Freshness, Kind, Level, Report};
 use crate::domain::transition::Transition;
 use crate::store::{
-    Bucket, CommitError, Epoch, Follower, MemoryStore, NumberedEvent, ReadError, Retention,
+    Bucket, CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError, Retention,
 };
 
 fn mk_app(name: &str) -> AppName {
@@ -20,7 +21,7 @@ fn mk_app(name: &str) -> AppName {
 }
 
 fn mk_report(unit: &str, level: Level, message: &str, ttl: Option<u64>) -> Request {
-    let speaker = Speaker { unit: UnitName::new(unit).unwrap(), incarnation: None };
+    let speaker = Speaker::new(UnitName::new(unit).unwrap(), None);
     let report = Report {
         level,
         message: message.into(),
@@ -289,6 +290,15 @@ impl Store for Troubled {
         count_max: usize,
     ) -> Result<Vec<NumberedEvent>, ReadError> {
         self.inner.events(app, before, count_max).await
+    }
+    fn replica(&self) -> ReplicaId {
+        self.inner.replica()
+    }
+    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
+        self.inner.beat().await
+    }
+    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
+        self.inner.announce(notice).await
     }
     fn health(&self) -> Result<(), String> {
         match *lock(&self.away) {

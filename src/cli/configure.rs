@@ -17,6 +17,7 @@ use crate::client::Client;
 use crate::proto::v1::ApplicationConfig;
 use crate::proto::v1::ConfigureApplicationRequest;
 use crate::proto::v1::GetApplicationRequest;
+use crate::proto::v1::HandOver;
 use crate::proto::v1::Level;
 use crate::proto::v1::LostUnits;
 use crate::proto::v1::Policy;
@@ -61,6 +62,13 @@ pub struct Args {
     /// Levels at which the health service answers SERVING
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
     serving_levels: Vec<LevelWord>,
+    /// How often connected units are asked how they are: 1m, or default
+    #[arg(long, value_name = "SPAN|default", value_parser = setting)]
+    collect_interval: Option<Setting>,
+    /// Pass what a replaced stateless unit pushed to the next unit with the same value of this
+    /// label; `any` passes it to the next unit, `none` to nobody
+    #[arg(long, value_name = "LABEL|any|none")]
+    hand_over: Option<String>,
 }
 
 fn policy(text: &str) -> Result<Policy, String> {
@@ -138,6 +146,8 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
     name(args.default_ttl.is_some(), "ttls.default_ttl");
     name(args.lost_after.is_some(), "ttls.lost_after");
     name(!args.serving_levels.is_empty(), "serving_levels");
+    name(args.collect_interval.is_some(), "collect_interval");
+    name(args.hand_over.is_some(), "hand_over");
     let config = ApplicationConfig {
         policy: args.policy,
         lost_units: args.lost_units.map_or(0, |word| lost_units(word).into()),
@@ -147,6 +157,8 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
         }),
         serving_levels: args.serving_levels.iter().map(|l| Level::from(*l).into()).collect(),
         external_leader: None,
+        collect_interval: duration(args.collect_interval)?,
+        hand_over: args.hand_over.and_then(hand_over),
     };
     Ok(ConfigureApplicationRequest {
         namespace,
@@ -155,6 +167,14 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
         update_mask: Some(prost_types::FieldMask { paths }),
         ..ConfigureApplicationRequest::default()
     })
+}
+
+fn hand_over(word: String) -> Option<HandOver> {
+    match word.as_str() {
+        "none" => None,
+        "any" => Some(HandOver::default()),
+        _ => Some(HandOver { label: word }),
+    }
 }
 
 fn lost_units(word: LostUnitsWord) -> LostUnits {
@@ -192,15 +212,22 @@ fn render(config: &ApplicationConfig) -> String {
         Some(leader) if leader.unit.is_empty() => "decided outside: nobody",
         Some(leader) => &format!("decided outside: {}", leader.unit),
     };
+    let hand_over = match &config.hand_over {
+        None => "none",
+        Some(line) if line.label.is_empty() => "any",
+        Some(line) => &line.label,
+    };
     [
         ("policy", format!("{} ({})", policy.name, words(&policy.order))),
         ("lost-units", lost_units.to_lowercase()),
         ("default-ttl", span(ttls.default_ttl, "none")),
         ("lost-after", span(ttls.lost_after, "default")),
         ("serving-levels", words(&config.serving_levels)),
+        ("collect-interval", span(config.collect_interval, "default")),
+        ("hand-over", hand_over.to_string()),
         ("leader", leader.to_string()),
     ]
-    .map(|(name, value)| format!("{name:<14}  {value}\n"))
+    .map(|(name, value)| format!("{name:<16}  {value}\n"))
     .concat()
 }
 
@@ -253,14 +280,18 @@ mod tests {
             }),
             serving_levels: vec![3],
             external_leader: Some(ExternalLeader { unit: "web/0".into() }),
+            collect_interval: Some(prost_types::Duration { seconds: 300, nanos: 0 }),
+            hand_over: Some(HandOver { label: "slot".into() }),
         };
         let expected = "\
-policy          custom (error,blocked)
-lost-units      waiting
-default-ttl     none
-lost-after      2m
-serving-levels  active
-leader          decided outside: web/0
+policy            custom (error,blocked)
+lost-units        waiting
+default-ttl       none
+lost-after        2m
+serving-levels    active
+collect-interval  5m
+hand-over         slot
+leader            decided outside: web/0
 ";
         assert_eq!(render(&config), expected);
     }

@@ -12,6 +12,7 @@ use super::policy::Config;
 use super::rank::{Origin, Rank};
 use super::request::RequestLog;
 use super::revision::Revision;
+use super::session::{Presence, ReplicaId};
 use super::status::{Freshness, Kind, Level, Status, StatusKey};
 use super::time::Timestamp;
 
@@ -41,6 +42,9 @@ pub struct Head {
     /// How often the store had lost writes when its units were last made uncertain for it.
     #[serde(default)]
     pub losses: u32,
+    /// Units that hold a session, by the replica that holds the other end.
+    #[serde(default)]
+    pub sessions: BTreeMap<ReplicaId, u32>,
 }
 
 impl Head {
@@ -58,6 +62,7 @@ impl Head {
             next_event: 0,
             deleted: true,
             losses: 0,
+            sessions: BTreeMap::new(),
         }
     }
 
@@ -118,23 +123,58 @@ pub struct Unit {
     /// Since when the store may have lost what it said last.
     #[serde(default)]
     pub uncertain_since: Option<Timestamp>,
+    /// How it is expected to be heard.
+    #[serde(default)]
+    pub presence: Presence,
+    /// Since when it has not been heard although it should.
+    #[serde(default)]
+    pub quiet_since: Option<Timestamp>,
+    /// It has a new name each time it is replaced.
+    #[serde(default)]
+    pub stateless: bool,
+    /// Words of its own.
+    #[serde(default)]
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// When its incarnation began.
+    #[serde(default)]
+    pub began: Timestamp,
+    /// Its incarnation has not said yet how it is: the pull set is that of an older one.
+    #[serde(default)]
+    pub unanswered: bool,
+    /// It has left for good, and what it pushed waits for a successor.
+    #[serde(default)]
+    pub departed: bool,
+    /// When it last said all there is to pull; in the store only as of the last other change.
+    #[serde(default)]
+    pub last_answer: Timestamp,
+    /// `last_seen` as the store has it.
+    #[serde(skip)]
+    pub last_seen_written: Timestamp,
+    /// A promise is not judged before this: the server could not listen, or others may know more.
+    #[serde(skip)]
+    pub not_before: Timestamp,
 }
 
 impl Unit {
-    /// Whether it promised to repeat something and kept none of these promises: what is left is to
-    /// wait for a word.
+    /// Whether it promised to be heard, or to repeat something, and kept none of these promises:
+    /// what is left is to wait for a word. One that holds a session is heard there.
     pub(super) fn is_overdue(&self) -> bool {
-        0 < self.ttl_count && self.stale_count == self.ttl_count
+        match self.presence {
+            Presence::Connected(_) => false,
+            Presence::Promised(_) => self.quiet_since.is_some(),
+            Presence::Unbound => 0 < self.ttl_count && self.stale_count == self.ttl_count,
+        }
     }
 
     /// How much of what it last said can still be believed. That a unit is lost may be what the
     /// store no longer has right, so doubt comes first.
     pub fn freshness(&self) -> Freshness {
-        match (self.uncertain_since, self.lost_since, self.stale_count) {
-            (Some(_), _, _) => Freshness::Uncertain,
-            (None, Some(_), _) => Freshness::Lost,
-            (None, None, 0) => Freshness::Fresh,
-            (None, None, _) => Freshness::Stale,
+        let is_stale = self.stale_count != 0 || self.quiet_since.is_some() || self.unanswered;
+        match (self.uncertain_since, self.lost_since) {
+            (Some(_), _) => Freshness::Uncertain,
+            (None, Some(_)) => Freshness::Lost,
+            (None, None) if is_stale => Freshness::Stale,
+            (None, None) => Freshness::Fresh,
         }
     }
 

@@ -9,6 +9,7 @@ use super::draft::Draft;
 use super::name::{PartName, UnitName};
 use super::policy::ConfigPatch;
 use super::request::{Outcome, Remembered};
+use super::session::Presence;
 use super::status::{Freshness, Kind, Status, StatusKey};
 use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
 
@@ -20,6 +21,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
     }
     let effect = match &request.command {
         Command::Report(speaker, kind, new) => draft.report(speaker, *kind, new),
+        Command::ReportAll(speaker, statuses) => draft.report_all(speaker, statuses),
         Command::Replace(speaker, component, set) => {
             draft.replace(speaker, component.as_ref(), set)
         }
@@ -30,9 +32,16 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::SetApplicationStatus(claim, new) => draft.set_application_status(claim, new),
         Command::ClearApplicationStatus(claim) => draft.clear_application_status(claim),
         Command::RemoveUnit(name) => draft.remove_unit(name),
+        Command::Connect(who, session) => draft.connect(who, *session),
+        Command::Register(who, ttl) => draft.register(who, *ttl),
+        Command::Disconnect { unit, session, ttl, silent } => {
+            Ok(draft.disconnect(unit, *session, *ttl, *silent))
+        }
+        Command::Depart { speaker, ttl } => draft.depart(speaker, *ttl),
+        Command::Orphan { replica, ttl } => Ok(draft.orphan(*replica, *ttl)),
     }?;
-    let outcome =
-        Outcome { revision: draft.revision(), changed: effect.changed, removed: effect.removed };
+    let Effect { changed, removed, incarnation } = effect;
+    let outcome = Outcome { revision: draft.revision(), changed, removed, incarnation };
     if let Some(id) = &request.id {
         draft.remember(id.clone(), outcome);
     }
@@ -54,7 +63,8 @@ pub fn delete(
     }
     let old = state.head();
     let revision = old.revision.next();
-    let outcome = Outcome { revision, changed: true, removed: state.status_count() as u32 };
+    let removed = state.status_count() as u32;
+    let outcome = Outcome { revision, changed: true, removed, incarnation: 0 };
     let event = StatusEvent {
         time: now,
         revision,
@@ -91,9 +101,10 @@ pub fn delete(
 
 /// What a command did.
 #[derive(Default)]
-struct Effect {
-    changed: bool,
-    removed: u32,
+pub(super) struct Effect {
+    pub(super) changed: bool,
+    pub(super) removed: u32,
+    pub(super) incarnation: u64,
 }
 
 impl Draft<'_> {
@@ -107,7 +118,21 @@ impl Draft<'_> {
         self.has_room(&speaker.unit, kind, std::slice::from_ref(new), &BTreeSet::new())?;
         let mut changed = self.hear_unit(speaker);
         changed |= self.set(speaker, kind, new);
-        Ok(Effect { changed, removed: 0 })
+        Ok(Effect { changed, ..Effect::default() })
+    }
+
+    fn report_all(
+        &mut self,
+        speaker: &Speaker,
+        statuses: &[(Kind, NewStatus)],
+    ) -> Result<Effect, Rejected> {
+        self.may_speak(speaker)?;
+        self.have_room(&speaker.unit, statuses)?;
+        let mut changed = self.hear_unit(speaker);
+        for (kind, new) in statuses {
+            changed |= self.set(speaker, *kind, new);
+        }
+        Ok(Effect { changed, ..Effect::default() })
     }
 
     fn replace(
@@ -122,11 +147,12 @@ impl Draft<'_> {
         gone.retain(|key| key.kind == Kind::Pull && !kept.contains(&(&key.component, &key.key)));
         self.has_room(&speaker.unit, Kind::Pull, set, &gone)?;
         let mut changed = self.hear_unit(speaker);
+        changed |= component.is_none() && self.hear_answer(&speaker.unit);
         let removed = self.remove_all(gone.into_iter(), Cause::Replaced);
         for new in set {
             changed |= self.set(speaker, Kind::Pull, new);
         }
-        Ok(Effect { changed: changed || 0 < removed, removed })
+        Ok(Effect { changed: changed || 0 < removed, removed, ..Effect::default() })
     }
 
     fn clear(
@@ -144,10 +170,10 @@ impl Draft<'_> {
         });
         let removed = self.remove_all(matching, Cause::Cleared);
         changed |= 0 < removed;
-        Ok(Effect { changed, removed })
+        Ok(Effect { changed, removed, ..Effect::default() })
     }
 
-    fn remove_unit(&mut self, name: &UnitName) -> Result<Effect, Rejected> {
+    pub(super) fn remove_unit(&mut self, name: &UnitName) -> Result<Effect, Rejected> {
         self.unit_exists(name)?;
         let keys = self.keys_of(name, None);
         let removed = keys.len() as u32;
@@ -155,18 +181,20 @@ impl Draft<'_> {
         for key in keys {
             self.put_status(key, None);
         }
+        let incarnation = self.unit(name).map_or(0, |unit| unit.incarnation);
+        self.put_fence(name, incarnation);
         self.put_unit(name.clone(), None);
         self.log(StatusEvent {
             subject: Some(Subject::unit(name)),
             from: level,
             ..self.event(Cause::UnitRemoved)
         });
-        Ok(Effect { changed: true, removed })
+        Ok(Effect { changed: true, removed, ..Effect::default() })
     }
 
     // === the parts of a report ===
 
-    fn unit_exists(&self, name: &UnitName) -> Result<(), Rejected> {
+    pub(super) fn unit_exists(&self, name: &UnitName) -> Result<(), Rejected> {
         if self.head.deleted && !self.is_changed() {
             return Err(Rejected::ApplicationNotFound);
         }
@@ -176,14 +204,34 @@ impl Draft<'_> {
         }
     }
 
-    fn may_speak(&self, speaker: &Speaker) -> Result<(), Rejected> {
-        let current = self.unit(&speaker.unit).map_or(0, |u| u.incarnation);
-        match speaker.incarnation {
-            Some(given) if given < current => {
-                Err(Rejected::StaleIncarnation { unit: speaker.unit.clone(), given, current })
-            }
-            _ => Ok(()),
+    /// Whether it is the newest incarnation that speaks, and in the newest session.
+    pub(super) fn may_speak(&self, speaker: &Speaker) -> Result<(), Rejected> {
+        let Speaker { unit, incarnation, session } = speaker;
+        let known = self.unit(unit);
+        if let (Some(given), None) = (*incarnation, known)
+            && self.fence(unit).is_some_and(|fence| given <= fence)
+        {
+            return Err(Rejected::UnitRemoved { unit: unit.clone(), given });
         }
+        let current = known.map_or(0, |u| u.incarnation);
+        if let Some(given) = incarnation.filter(|given| *given < current) {
+            return Err(Rejected::StaleIncarnation { unit: unit.clone(), given, current });
+        }
+        if session.is_some() && known.and_then(Unit::session) != *session {
+            return Err(Rejected::SessionOver { unit: unit.clone() });
+        }
+        Ok(())
+    }
+
+    fn have_room(&self, unit: &UnitName, statuses: &[(Kind, NewStatus)]) -> Result<(), Rejected> {
+        // Each kind by itself: where both are at the limit, one of them is refused too late by what
+        // one message holds.
+        for kind in [Kind::Pull, Kind::Push] {
+            let of_kind = statuses.iter().filter(|(k, _)| *k == kind);
+            let set: Vec<NewStatus> = of_kind.map(|(_, new)| new.clone()).collect();
+            self.has_room(unit, kind, &set, &BTreeSet::new())?;
+        }
+        Ok(())
     }
 
     /// Whether the statuses fit beside what is there and does not leave. Counts what would be new.
@@ -227,17 +275,27 @@ impl Draft<'_> {
         let known = self.unit(name);
         let incarnation = speaker.incarnation.unwrap_or_default();
         let before = known.cloned().unwrap_or_default();
+        let is_new = before.incarnation < incarnation;
         let heard = Unit {
             incarnation: incarnation.max(before.incarnation),
+            // What holds a session is the incarnation before.
+            presence: if is_new { Presence::Unbound } else { before.presence },
+            began: if is_new { self.now } else { before.began },
+            unanswered: before.unanswered || is_new && self.has_pulled(name),
             lost_since: None,
             uncertain_since: None,
-            // To speak of something else is a sign of life, and the silence begins anew.
-            silence_ends: before.is_overdue().then(|| self.silence_from_now()),
+            quiet_since: None,
             ..before.clone()
         };
+        // To speak of something else is a sign of life, and the silence begins anew.
+        let silence_ends = heard.is_overdue().then(|| self.silence_from_now());
+        let heard = Unit { silence_ends, ..heard };
         let returned = !before.is_believed();
-        if known.is_some() && !returned && heard.incarnation == before.incarnation {
-            if heard != before {
+        let is_shown = returned
+            || heard.incarnation != before.incarnation
+            || heard.quiet_since != before.quiet_since;
+        if known.is_some() && !is_shown {
+            if heard != before || heard.is_news(self.now) {
                 self.put_unit_quietly(name.clone(), heard);
             }
             return false;
@@ -252,6 +310,17 @@ impl Draft<'_> {
         true
     }
 
+    /// The unit said all there is to say: nothing is left of what the incarnation before it pulled.
+    fn hear_answer(&mut self, name: &UnitName) -> bool {
+        self.answered(name);
+        let Some(unit) = self.unit(name).filter(|unit| unit.unanswered) else {
+            return false;
+        };
+        let answered = Unit { unanswered: false, ..unit.clone() };
+        self.put_unit(name.clone(), Some(answered));
+        true
+    }
+
     /// Sets one status. A repeat only moves the deadline. Says whether anything that is shown
     /// changed.
     fn set(&mut self, speaker: &Speaker, kind: Kind, new: &NewStatus) -> bool {
@@ -260,7 +329,8 @@ impl Draft<'_> {
         report.ttl = report.ttl.or(self.head.config.default_ttl);
         let expire_time = report.ttl.map(|ttl| self.now.after(ttl));
         let old = self.status(&key).cloned();
-        let incarnation = speaker.incarnation.unwrap_or_default();
+        let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
+        let incarnation = speaker.incarnation.unwrap_or(current);
         let is_repeat =
             |s: &Arc<Status>| s.report == report && !s.stale && s.incarnation == incarnation;
         if let Some(old) = old.as_ref().filter(|old| is_repeat(old)) {
@@ -287,7 +357,11 @@ impl Draft<'_> {
         true
     }
 
-    fn remove_all(&mut self, keys: impl Iterator<Item = Arc<StatusKey>>, cause: Cause) -> u32 {
+    pub(super) fn remove_all(
+        &mut self,
+        keys: impl Iterator<Item = Arc<StatusKey>>,
+        cause: Cause,
+    ) -> u32 {
         let mut removed = 0;
         for key in keys {
             let old = self.status(&key).cloned();
@@ -312,7 +386,7 @@ impl Draft<'_> {
             self.head_changed(reranks);
             self.log(self.event(Cause::Configured));
         }
-        Effect { changed, removed: 0 }
+        Effect { changed, ..Effect::default() }
     }
 
     fn may_lead(&self, claim: &Claim) -> Result<(), Rejected> {
@@ -369,7 +443,7 @@ impl Draft<'_> {
         if !is_repeat {
             self.log(event);
         }
-        Ok(Effect { changed: true, removed: 0 })
+        Ok(Effect { changed: true, ..Effect::default() })
     }
 
     fn clear_application_status(&mut self, claim: &Claim) -> Result<Effect, Rejected> {
@@ -383,11 +457,11 @@ impl Draft<'_> {
             from: Some(old.level),
             ..self.event(Cause::LeaderCleared)
         });
-        Ok(Effect { changed: true, removed: 1 })
+        Ok(Effect { changed: true, removed: 1, ..Effect::default() })
     }
 }
 
-fn within(
+pub(super) fn within(
     limit: &'static str,
     max: usize,
     count: usize,

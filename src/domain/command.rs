@@ -1,11 +1,13 @@
 //! What can be asked of an application, and why it can be refused.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::app::Mode;
 use super::name::{PartName, UnitName};
 use super::policy::ConfigPatch;
+use super::session::{ReplicaId, SessionId};
 use super::status::{Kind, Level, Report};
 use super::time::Timestamp;
 
@@ -38,6 +40,28 @@ pub struct Speaker {
     pub unit: UnitName,
     /// Its incarnation, if it says.
     pub incarnation: Option<u64>,
+    /// The session it speaks in, if in one. Only the newest may.
+    pub session: Option<SessionId>,
+}
+
+impl Speaker {
+    /// Somebody who speaks outside of any session.
+    pub fn new(unit: UnitName, incarnation: Option<u64>) -> Speaker {
+        Speaker { unit, incarnation, session: None }
+    }
+}
+
+/// A unit that begins, or goes on with, an incarnation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Newcomer {
+    /// The unit.
+    pub unit: UnitName,
+    /// The incarnation it goes on with; `None` begins a new one.
+    pub incarnation: Option<u64>,
+    /// It has a new name each time it is replaced.
+    pub stateless: bool,
+    /// Words of its own.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
 }
 
 /// The leader, as it names itself.
@@ -54,6 +78,8 @@ pub struct Claim {
 pub enum Command {
     /// Set one status.
     Report(Speaker, Kind, NewStatus),
+    /// Set several statuses, or with a refusal none.
+    ReportAll(Speaker, Vec<(Kind, NewStatus)>),
     /// Replace the pull set of a unit, or of one of its components. Each (component, key) stands
     /// once.
     Replace(Speaker, Option<PartName>, Vec<NewStatus>),
@@ -76,6 +102,35 @@ pub enum Command {
     ClearApplicationStatus(Claim),
     /// Remove a unit with its statuses.
     RemoveUnit(UnitName),
+    /// A unit opens a session.
+    Connect(Newcomer, SessionId),
+    /// A unit begins or goes on without a session; with a time, it promises to be heard that often.
+    Register(Newcomer, Option<Duration>),
+    /// A session has ended. Nothing happens if the unit holds another by now.
+    Disconnect {
+        /// The unit.
+        unit: UnitName,
+        /// Its session.
+        session: SessionId,
+        /// How long it may take to open another.
+        ttl: Duration,
+        /// It was silent for as long already.
+        silent: bool,
+    },
+    /// The unit that speaks will not come back.
+    Depart {
+        /// Who speaks.
+        speaker: Speaker,
+        /// How long a successor may take before what it leaves behind is without anybody.
+        ttl: Duration,
+    },
+    /// A replica is gone, and the sessions it held with it.
+    Orphan {
+        /// The replica.
+        replica: ReplicaId,
+        /// How long its units may take to connect elsewhere.
+        ttl: Duration,
+    },
 }
 
 /// What the leader says of the application as a whole.
@@ -121,6 +176,23 @@ pub enum Rejected {
         given: u64,
         /// Who may speak.
         current: u64,
+    },
+    /// The unit was removed, and this is from before.
+    #[error(
+        "unit {unit} has been removed, and incarnation {given} with it; \
+         stop reporting, or start again as a new incarnation"
+    )]
+    UnitRemoved {
+        /// The unit.
+        unit: UnitName,
+        /// Who spoke.
+        given: u64,
+    },
+    /// The unit has opened a newer session, or lost this one.
+    #[error("this session of unit {unit} is over; speak in the newest, or connect again")]
+    SessionOver {
+        /// The unit.
+        unit: UnitName,
     },
     /// A bound would be passed.
     #[error("{what} would be more than {max}; remove some first, or raise the limit {limit}")]

@@ -305,13 +305,17 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
         Origin::Reported(_) => state.status(&rank.key).map(|s| &**s),
         Origin::Leader | Origin::Lost | Origin::Uncertain => None,
     };
+    let has_outlived = |status: &Status| {
+        let unit = state.unit(&rank.key.unit);
+        unit.is_some_and(|unit| unit.has_outlived(&rank.key, status))
+    };
     Contribution {
         words: words(&state.head, rank, status),
         check: status.map_or_else(|| "".into(), |s| s.report.check.clone()),
         freshness: match (rank.origin, status) {
             (Origin::Lost, _) => Freshness::Lost,
             (Origin::Uncertain, _) => Freshness::Uncertain,
-            (_, Some(status)) if status.stale => Freshness::Stale,
+            (_, Some(status)) if status.stale || has_outlived(status) => Freshness::Stale,
             _ => Freshness::Fresh,
         },
         rank: rank.clone(),

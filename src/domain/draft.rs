@@ -15,6 +15,12 @@ use super::status::{Freshness, Status, StatusKey};
 use super::time::Timestamp;
 use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
 
+/// A fence is kept among the answers: both are there so that what comes late does no harm, and are
+/// forgotten when nothing comes as late as that. No request id holds a control character.
+fn fence_id(unit: &UnitName) -> Arc<str> {
+    Arc::from(format!("\u{1}removed {unit}"))
+}
+
 /// See the module.
 pub struct Draft<'a> {
     pub(super) base: &'a AppState,
@@ -105,10 +111,27 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
+        self.count_session(&name, unit.as_ref());
         self.unit_count += usize::from(unit.is_some());
         self.unit_count -= usize::from(self.unit(&name).is_some());
         self.units.insert(name, unit);
         self.changed = true;
+    }
+
+    fn count_session(&mut self, name: &UnitName, unit: Option<&Unit>) {
+        let held_by = |unit: Option<&Unit>| unit.and_then(Unit::session).map(|s| s.replica);
+        let (old, new) = (held_by(self.unit(name)), held_by(unit));
+        if old == new {
+            return;
+        }
+        let sessions = &mut self.head.sessions;
+        if let Some(count) = old.and_then(|old| sessions.get_mut(&old)) {
+            *count -= 1;
+        }
+        sessions.retain(|_, count| *count != 0);
+        if let Some(new) = new {
+            *sessions.entry(new).or_default() += 1;
+        }
     }
 
     /// Writes what nobody is shown: the revision stays.
@@ -168,6 +191,11 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The unit said all there is to pull.
+    pub(super) fn answered(&mut self, unit: &UnitName) {
+        self.heard.answers.push(unit.clone());
+    }
+
     /// Marks that something of the head changed; `reranks` if the order of contributions may have.
     pub(super) fn head_changed(&mut self, reranks: bool) {
         self.changed = true;
@@ -178,6 +206,18 @@ impl<'a> Draft<'a> {
         match self.requests.get(id) {
             Some(answer) => Some(*answer),
             None => self.base.requests.answer(id, self.now).copied(),
+        }
+    }
+
+    /// The newest incarnation of a unit that was removed not long ago.
+    pub(super) fn fence(&self, unit: &UnitName) -> Option<u64> {
+        Some(self.remembered(&fence_id(unit))?.outcome.incarnation)
+    }
+
+    /// What a removed unit still sends must not bring it back.
+    pub(super) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
+        if incarnation != 0 {
+            self.remember(fence_id(unit), Outcome { incarnation, ..Outcome::default() });
         }
     }
 
@@ -303,6 +343,11 @@ impl<'a> Draft<'a> {
                 unit.last_seen = self.now;
             }
         }
+        for name in &self.heard.answers {
+            if let Some(Some(unit)) = self.units.get_mut(name) {
+                unit.last_answer = self.now;
+            }
+        }
     }
 
     fn log_summary(&mut self, old: &Summary) {
@@ -328,7 +373,7 @@ impl<'a> Draft<'a> {
         let kept = self.base.due.iter().find(|(_, due)| self.is_still_due(due));
         statuses
             .filter_map(|s| s.expire_time)
-            .chain(units.filter_map(|u| u.silence_ends))
+            .chain(units.filter_map(Unit::deadline))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(kept.map(|(at, _)| *at))
             .min()

@@ -32,9 +32,11 @@ pub fn expire(draft: &mut Draft<'_>) {
                 draft.put_status(key, Some(Arc::new(stale)));
             }
             Due::Unit(name) => {
-                let unit = draft.unit(&name);
-                if unit.is_some_and(|u| u.silence_ends.is_some_and(|t| t <= now)) {
-                    draft.lose_unit(&name);
+                let passed = |at: Option<super::time::Timestamp>| at.is_some_and(|t| t <= now);
+                match draft.unit(&name) {
+                    Some(unit) if passed(unit.silence_ends) => draft.lose_unit(&name),
+                    Some(unit) if passed(unit.deadline()) => draft.quieten_unit(&name),
+                    _ => {}
                 }
             }
             Due::ApplicationStatus => draft.expire_application_status(),
@@ -57,6 +59,20 @@ impl Draft<'_> {
             subject: Some(Subject::unit(name)),
             freshness,
             ..self.event(Cause::UnitLost)
+        });
+    }
+
+    /// A unit that should have been heard was not: stale from now on, lost unless it speaks.
+    pub(super) fn quieten_unit(&mut self, name: &UnitName) {
+        let mut unit = self.unit(name).cloned().unwrap_or_default();
+        unit.quiet_since = Some(self.now);
+        unit.silence_ends = Some(self.silence_from_now());
+        let freshness = unit.freshness();
+        self.put_unit(name.clone(), Some(unit));
+        self.log(StatusEvent {
+            subject: Some(Subject::unit(name)),
+            freshness,
+            ..self.event(Cause::Expired)
         });
     }
 

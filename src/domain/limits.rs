@@ -26,6 +26,11 @@ pub const REQUEST_TTL: Duration = Duration::from_secs(10 * 60);
 /// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as
 /// Juju's agents.
 pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);
+/// How often connected units are asked how they are, unless configured: as often as Juju's
+/// update-status.
+pub const COLLECT_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
+/// Bounds of that interval.
+pub const COLLECT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Records that time alone changes in one commit: 100,000 due at once are ten commits, not one of
 /// many seconds.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;

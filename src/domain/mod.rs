@@ -22,6 +22,7 @@ pub mod status;
 
 pub mod command;
 pub mod request;
+pub mod session;
 pub mod transition;
 
 pub mod app;
@@ -29,6 +30,7 @@ pub mod index;
 pub mod rank;
 
 pub mod apply;
+pub mod connect;
 pub mod doubt;
 pub mod draft;
 pub mod expire;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::LOST_AFTER_DEFAULT;
+use super::limits::{COLLECT_INTERVAL_DEFAULT, LOST_AFTER_DEFAULT};
 use super::name::UnitName;
 use super::status::{LEVELS, Level};
 
@@ -89,6 +89,17 @@ pub struct Config {
     pub serving_levels: Vec<Level>,
     /// Present while leadership is decided outside; the unit is `""` while nobody leads.
     pub external_leader: Option<UnitName>,
+    /// How often connected units are asked how they are, unless somebody asks earlier.
+    #[serde(default = "collect_interval_default")]
+    pub collect_interval: Duration,
+    /// Present if what a replaced stateless unit pushed passes to its successor: the label whose
+    /// value both have. With `""` any stateless unit of the application is one.
+    #[serde(default)]
+    pub hand_over: Option<Box<str>>,
+}
+
+fn collect_interval_default() -> Duration {
+    COLLECT_INTERVAL_DEFAULT
 }
 
 impl Default for Config {
@@ -100,6 +111,8 @@ impl Default for Config {
             lost_after: LOST_AFTER_DEFAULT,
             serving_levels: vec![Level::Active],
             external_leader: None,
+            collect_interval: COLLECT_INTERVAL_DEFAULT,
+            hand_over: None,
         }
     }
 }
@@ -120,6 +133,10 @@ pub struct ConfigPatch {
     pub serving_levels: Option<Vec<Level>>,
     /// See [`Config::external_leader`].
     pub external_leader: Option<Option<UnitName>>,
+    /// See [`Config::collect_interval`].
+    pub collect_interval: Option<Duration>,
+    /// See [`Config::hand_over`].
+    pub hand_over: Option<Option<Box<str>>>,
 }
 
 impl Config {
@@ -133,6 +150,8 @@ impl Config {
             lost_after,
             serving_levels,
             external_leader,
+            collect_interval,
+            hand_over,
         } = patch.clone();
         Config {
             policy: policy.unwrap_or_else(|| self.policy.clone()),
@@ -141,6 +160,8 @@ impl Config {
             lost_after: lost_after.unwrap_or(self.lost_after),
             serving_levels: serving_levels.unwrap_or_else(|| self.serving_levels.clone()),
             external_leader: external_leader.unwrap_or_else(|| self.external_leader.clone()),
+            collect_interval: collect_interval.unwrap_or(self.collect_interval),
+            hand_over: hand_over.unwrap_or_else(|| self.hand_over.clone()),
         }
     }
 }

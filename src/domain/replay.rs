@@ -7,6 +7,7 @@ use super::app::{AppState, Due, Head, Unit, application_rank, silent_rank, statu
 use super::name::{AppName, UnitName};
 use super::rank::{Origin, Rank};
 use super::request::Remembered;
+use super::session::Presence;
 use super::status::{Status, StatusKey};
 use super::time::Timestamp;
 use super::transition::{Transition, Write};
@@ -30,6 +31,7 @@ impl AppState {
         let mut state = AppState::empty(name, records.head.revision);
         state.head = records.head;
         state.units = records.units.into_iter().collect();
+        state.units.values_mut().for_each(|unit| unit.last_seen_written = unit.last_seen);
         for (key, mut status) in records.statuses {
             status.expire_time_written = status.expire_time;
             state.statuses.insert(Arc::new(key), Arc::new(status));
@@ -57,14 +59,23 @@ impl AppState {
         let earliest = from.after(self.head.config.lost_after);
         for unit in self.units.values_mut() {
             unit.silence_ends = unit.silence_ends.map(|at| at.max(earliest));
+            if let Presence::Promised(ttl) = unit.presence {
+                unit.not_before = unit.not_before.max(from.after(ttl));
+            }
         }
         self.due.clear();
         self.collect_due();
     }
 
     /// Judges as late as whoever took the last repeats may: what a store has of a deadline is
-    /// older than the last repeat by less than [`Status::unwritten_max`].
+    /// older than the last repeat by less than [`Status::unwritten_max`], and likewise for units.
     pub fn allow_for_repeats(&mut self) {
+        for unit in self.units.values_mut() {
+            if let Presence::Promised(ttl) = unit.presence {
+                let latest = unit.last_seen_written.after(ttl).after(unit.unwritten_max());
+                unit.not_before = unit.not_before.max(latest);
+            }
+        }
         for status in self.statuses.values_mut().filter(|s| !s.stale) {
             let latest = status.expire_time_written.map(|at| at.after(status.unwritten_max()));
             if status.expire_time < latest {
@@ -97,6 +108,11 @@ impl AppState {
         for unit in &transition.heard.units {
             if let Some(unit) = self.units.get_mut(unit) {
                 unit.last_seen = unit.last_seen.max(transition.time);
+            }
+        }
+        for unit in &transition.heard.answers {
+            if let Some(unit) = self.units.get_mut(unit) {
+                unit.last_answer = unit.last_answer.max(transition.time);
             }
         }
         for (key, until) in &transition.heard.deadlines {
@@ -158,10 +174,12 @@ impl AppState {
         for write in &transition.writes {
             match write {
                 Write::Unit(name, Some(unit)) => {
-                    if let Some(at) = unit.silence_ends {
+                    let mut unit = unit.clone();
+                    unit.last_seen_written = unit.last_seen;
+                    if let Some(at) = unit.deadline() {
                         self.due.insert((at, Due::Unit(name.clone())));
                     }
-                    self.units.insert(name.clone(), unit.clone());
+                    self.units.insert(name.clone(), unit);
                 }
                 Write::Unit(name, None) => {
                     self.units.remove(name);
@@ -230,7 +248,7 @@ impl AppState {
                 let status = self.statuses.get(key).filter(|s| !s.stale)?;
                 status.expire_time
             }
-            Due::Unit(name) => self.units.get(name)?.silence_ends,
+            Due::Unit(name) => self.units.get(name)?.deadline(),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
         }
     }
@@ -271,7 +289,7 @@ impl AppState {
         let statuses =
             statuses.filter_map(|(key, s)| Some((s.expire_time?, Due::Status(key.clone()))));
         let units = self.units.iter();
-        let units = units.filter_map(|(n, u)| Some((u.silence_ends?, Due::Unit(n.clone()))));
+        let units = units.filter_map(|(n, u)| Some((u.deadline()?, Due::Unit(n.clone()))));
         let application = self.head.application_status.as_ref().and_then(|s| s.expire_time);
         self.due = statuses
             .chain(units)

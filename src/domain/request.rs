@@ -18,6 +18,9 @@ pub struct Outcome {
     pub changed: bool,
     /// Statuses removed or cleared.
     pub removed: u32,
+    /// Incarnation of the unit that began or went on with one; else 0.
+    #[serde(default)]
+    pub incarnation: u64,
 }
 
 /// An answer and when it was given.

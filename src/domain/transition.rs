@@ -73,6 +73,9 @@ pub struct Heard {
     pub units: Vec<UnitName>,
     /// Statuses that were repeated, with their new deadline.
     pub deadlines: Vec<(Arc<StatusKey>, Timestamp)>,
+    /// Units that said all there is to pull.
+    #[serde(default)]
+    pub answers: Vec<UnitName>,
 }
 
 /// Why something moved.
@@ -104,6 +107,10 @@ pub enum Cause {
     Derived,
     /// The store may have lost what the unit said last.
     Doubted,
+    /// A new incarnation of the unit has begun.
+    UnitReplaced,
+    /// It passed from a unit that left to its successor.
+    HandedOver,
 }
 
 /// What an event is about.

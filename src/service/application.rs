@@ -15,9 +15,11 @@ use crate::domain::status::{Kind, StatusKey};
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::Problem;
+use crate::service::collect;
 use crate::service::convert::{self, Fields, Page, PageToken};
 use crate::service::observe::Deadline;
 use crate::service::watch::{WatchStream, Watches};
+use crate::session::Sessions;
 use crate::store::Store;
 use crate::watch::Hub;
 
@@ -28,6 +30,7 @@ const AS_OF: &str = "bellwether-as-of";
 pub struct Applications {
     aggregator: Aggregator,
     hub: Arc<Hub>,
+    sessions: Sessions,
     store: Arc<dyn Store>,
     watches: Watches,
 }
@@ -37,10 +40,11 @@ impl Applications {
     pub fn new(
         aggregator: Aggregator,
         hub: Arc<Hub>,
+        sessions: Sessions,
         store: Arc<dyn Store>,
         watches: Watches,
     ) -> Applications {
-        Applications { aggregator, hub, store, watches }
+        Applications { aggregator, hub, sessions, store, watches }
     }
 
     /// Reads an application that there is, at `min_revision` or later.
@@ -145,7 +149,8 @@ impl ApplicationService for Applications {
         let page = Page::from_wire(wire.page_size)?;
         let explain = |state: &AppState| explain(state, page.0);
         let answer = self.read(&app, wire.min_revision, explain).await?;
-        Ok(self.as_of(answer))
+        let observer_suspect = self.sessions.is_suspect(&app);
+        Ok(self.as_of(v1::ExplainApplicationResponse { observer_suspect, ..answer }))
     }
 
     async fn list_statuses(
@@ -195,6 +200,16 @@ impl ApplicationService for Applications {
         let filter = fields.finish(filter)?;
         let stream = self.watches.open(filter, &wire.resume_token, wire.include_units, deadline)?;
         Ok(Response::new(stream))
+    }
+
+    async fn collect_application(
+        &self,
+        request: Request<v1::CollectApplicationRequest>,
+    ) -> Result<Response<v1::CollectApplicationResponse>, Status> {
+        let deadline = request.extensions().get::<Deadline>().copied();
+        let wire = request.into_inner();
+        let answer = collect::collect(&self.sessions, &self.aggregator, wire, deadline).await?;
+        Ok(self.as_of(answer))
     }
 
     async fn list_status_events(
@@ -339,6 +354,7 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
         beaten: derived.others.iter().map(convert::contribution).collect(),
         beaten_count: derived.others_count as i32,
         silent_count: derived.silent_count as i32,
+        observer_suspect: false,
     }
 }
 

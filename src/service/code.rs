@@ -9,6 +9,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 use crate::aggregator;
 use crate::domain::command::Rejected;
 use crate::domain::name::AppName;
+use crate::session;
 use crate::store::ReadError;
 use crate::watch::WatchError;
 
@@ -60,14 +61,18 @@ pub enum Reason {
     Contention,
     /// A record cannot be read.
     RecordCorrupt,
+    /// A worker was silent for too long.
+    HeartbeatMissed,
+    /// This version does not know how.
+    NotImplemented,
 }
 
 impl Reason {
     /// Code and name of each.
     pub fn wire(self) -> (Code, &'static str) {
         use Code::{
-            Aborted, DataLoss, FailedPrecondition, InvalidArgument, NotFound, OutOfRange,
-            ResourceExhausted, Unavailable,
+            Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, InvalidArgument, NotFound,
+            OutOfRange, ResourceExhausted, Unavailable, Unimplemented,
         };
         match self {
             Reason::InvalidName => (InvalidArgument, "INVALID_NAME"),
@@ -88,6 +93,8 @@ impl Reason {
             Reason::Draining => (Unavailable, "DRAINING"),
             Reason::Contention => (Unavailable, "CONTENTION"),
             Reason::RecordCorrupt => (DataLoss, "RECORD_CORRUPT"),
+            Reason::HeartbeatMissed => (DeadlineExceeded, "HEARTBEAT_MISSED"),
+            Reason::NotImplemented => (Unimplemented, "NOT_IMPLEMENTED"),
         }
     }
 }
@@ -196,6 +203,13 @@ impl Problem {
                     .with("given", given)
                     .with("current", current)
             }
+            Rejected::UnitRemoved { unit, given } => Problem::new(Reason::StaleIncarnation, text)
+                .about(app)
+                .with("unit", unit)
+                .with("given", given),
+            Rejected::SessionOver { unit } => {
+                Problem::new(Reason::StaleIncarnation, text).about(app).with("unit", unit)
+            }
             Rejected::LimitExceeded { limit, max, .. } => Problem::new(Reason::LimitExceeded, text)
                 .about(app)
                 .with("limit", limit)
@@ -222,6 +236,33 @@ impl Problem {
     pub fn draining() -> Problem {
         Problem::new(Reason::Draining, aggregator::Error::Draining.to_string())
             .retry_after(RETRY_SOON)
+    }
+
+    /// What a session ended with, or why none was opened.
+    pub fn of_open(app: &AppName, error: session::OpenError) -> Problem {
+        let text = error.to_string();
+        match error {
+            session::OpenError::Refused(error) => Problem::of(app, error),
+            session::OpenError::TooMany { max } => Problem::new(Reason::TooManyStreams, text)
+                .with("limit", "sessions_max")
+                .with("max", max)
+                .retry_after(RETRY_LATER),
+        }
+    }
+
+    /// A worker was not heard for this long.
+    pub fn silent(ttl: Duration) -> Problem {
+        let text = format!(
+            "nothing was heard for {} s, or what was said was not read; connect again, and send \
+             a heartbeat at every heartbeat_interval of welcome",
+            ttl.as_secs()
+        );
+        Problem::new(Reason::HeartbeatMissed, text)
+    }
+
+    /// A message of the contract that this version does nothing with.
+    pub fn not_implemented(what: &str) -> Problem {
+        Problem::new(Reason::NotImplemented, format!("{what} is not served by this version"))
     }
 
     /// A page token that this call did not give.

@@ -15,14 +15,18 @@ use crate::proto;
 use crate::proto::health::health_server::HealthServer;
 use crate::proto::v1::application_service_server::ApplicationServiceServer;
 use crate::proto::v1::report_service_server::ReportServiceServer;
+use crate::proto::v1::worker_service_server::WorkerServiceServer;
+use crate::session::Sessions;
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::watch::Hub;
 
 mod application;
+mod collect;
 mod health;
 mod report;
 mod watch;
+mod worker;
 
 pub mod code;
 mod convert;
@@ -66,6 +70,8 @@ pub struct Parts {
     pub aggregator: Aggregator,
     /// Follows.
     pub hub: Arc<Hub>,
+    /// Meets the workers.
+    pub sessions: Sessions,
     /// Remembers.
     pub store: Arc<dyn Store>,
     /// Counts.
@@ -84,7 +90,7 @@ const PENDING_RESETS_MAX: usize = 1000;
 
 /// Every gRPC service behind the observing layer.
 pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
-    let Parts { aggregator, hub, store, metrics, draining } = parts;
+    let Parts { aggregator, hub, sessions, store, metrics, draining } = parts;
     let watches = watch::Watches::new(
         hub.clone(),
         aggregator.clone(),
@@ -95,8 +101,10 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
     let bytes_max = options.request_bytes_max;
     let reports = ReportServiceServer::new(report::Reports::new(aggregator.clone()))
         .max_decoding_message_size(bytes_max);
+    let workers = worker::Workers::new(sessions.clone(), aggregator.clone());
+    let workers = WorkerServiceServer::new(workers).max_decoding_message_size(bytes_max);
     let applications =
-        application::Applications::new(aggregator, hub.clone(), store, watches.clone());
+        application::Applications::new(aggregator, hub.clone(), sessions, store, watches.clone());
     let applications =
         ApplicationServiceServer::new(applications).max_decoding_message_size(bytes_max);
     let health = HealthServer::new(health::Healths::new(hub, watches, draining));
@@ -121,6 +129,7 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         .max_concurrent_streams(Some(options.calls_per_connection_max))
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
         .add_service(reports)
+        .add_service(workers)
         .add_service(applications)
         .add_service(health)
         .add_optional_service(v1)

@@ -10,6 +10,7 @@
 //! An error of the disk makes the database unusable: commits are `Unavailable` until the writer has
 //! opened it again, which it tries by itself.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -21,12 +22,16 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
+use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 
 use super::clock::Clock;
 use super::heads::{Followers, Heads};
-use super::{CommitError, Epoch, Follower, NumberedEvent, OpenError, ReadError, Retention, Store};
+use super::{
+    CommitError, Epoch, Follower, Notice, NumberedEvent, OpenError, ReadError, Retention, Store,
+    random_store_id,
+};
 
 use batch::Batch;
 use file::{Location, OpenFile, Opened};
@@ -75,6 +80,7 @@ struct Shared {
     retry_interval: Duration,
     clock: Clock,
     epoch: Epoch,
+    replica: ReplicaId,
     /// Or why it cannot be used.
     database: RwLock<Result<Database, String>>,
     published: Mutex<Published>,
@@ -106,6 +112,7 @@ impl EmbeddedStore {
             retry_interval: options.retry_interval,
             clock: Clock::starting_from(meta.clock),
             epoch: meta.epoch(),
+            replica: ReplicaId(random_store_id()),
             database: RwLock::new(Ok(database)),
             published: Mutex::new(Published { heads, followers: Followers::default() }),
         });
@@ -210,6 +217,19 @@ impl Store for EmbeddedStore {
             read::read_events(database, &name, before, count_max, retention, now)
         })
         .await
+    }
+
+    fn replica(&self) -> ReplicaId {
+        self.shared.replica
+    }
+
+    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
+        Ok(BTreeMap::from([(self.shared.replica, self.now())]))
+    }
+
+    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
+        self.shared.published().followers.tell_notice(&notice);
+        Ok(())
     }
 
     fn health(&self) -> Result<(), String> {

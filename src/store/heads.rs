@@ -7,7 +7,7 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
-use super::{Bucket, Change, Epoch, Follower, Position};
+use super::{Bucket, Change, Epoch, Follower, Notice, Position};
 
 /// What every store keeps in memory: enough to compare and swap, and to tell followers.
 #[derive(Clone, Default)]
@@ -222,6 +222,11 @@ impl Followers {
     /// Tells all how far tombstones of a bucket are forgotten.
     pub(super) fn tell_forgotten(&self, bucket: Bucket, up_to: Position) {
         self.0.iter().for_each(|follower| follower.forgotten(bucket, up_to));
+    }
+
+    /// Tells all what somebody told.
+    pub(super) fn tell_notice(&self, notice: &Notice) {
+        self.0.iter().for_each(|follower| follower.noticed(notice));
     }
 
     /// Tells all that a bucket may have lost writes.

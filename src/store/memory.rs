@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::replay::Records;
 use crate::domain::request::Remembered;
+use crate::domain::session::ReplicaId;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Transition, Write};
@@ -14,7 +15,8 @@ use crate::domain::transition::{Transition, Write};
 use super::clock::Clock;
 use super::heads::{Followers, Heads};
 use super::{
-    CommitError, Epoch, Follower, NumberedEvent, ReadError, Retention, Store, random_store_id,
+    CommitError, Epoch, Follower, Notice, NumberedEvent, ReadError, Retention, Store,
+    random_store_id,
 };
 
 /// See the module.
@@ -22,6 +24,7 @@ pub struct MemoryStore {
     retention: Retention,
     clock: Clock,
     epoch: Epoch,
+    replica: ReplicaId,
     is_shared: bool,
     kept: Mutex<Kept>,
 }
@@ -50,6 +53,7 @@ impl MemoryStore {
             retention,
             clock: Clock::starting_from(Timestamp::default()),
             epoch: Epoch { store_id, losses: 0 },
+            replica: ReplicaId(random_store_id()),
             is_shared: false,
             kept: Mutex::default(),
         }
@@ -152,6 +156,19 @@ impl Store for MemoryStore {
             .take_while(|e| self.retention.is_kept(e.event.time, now))
             .take(count_max);
         Ok(found.cloned().collect())
+    }
+
+    fn replica(&self) -> ReplicaId {
+        self.replica
+    }
+
+    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
+        Ok(BTreeMap::from([(self.replica, self.now())]))
+    }
+
+    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
+        self.kept().followers.tell_notice(&notice);
+        Ok(())
     }
 
     fn health(&self) -> Result<(), String> {

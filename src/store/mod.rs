@@ -1,5 +1,6 @@
 //! What is remembered: one trait, one contract, one conformance suite that every backend passes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
+use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{StatusEvent, Transition};
 
@@ -24,9 +26,11 @@ pub mod conformance;
 mod codec;
 mod heads;
 mod key;
+mod notice;
 
 pub use error::{CommitError, OpenError, ReadError};
 pub use memory::MemoryStore;
+pub use notice::{Notice, Word};
 
 /// Keeps applications, their history, and the order in which they last changed.
 ///
@@ -89,6 +93,17 @@ pub trait Store: Send + Sync + 'static {
         count_max: usize,
     ) -> Result<Vec<NumberedEvent>, ReadError>;
 
+    /// This process, among those that share the store.
+    fn replica(&self) -> ReplicaId;
+
+    /// Says that this process lives, and answers when each that shares the store last said so, by
+    /// the store's clock. Who is silent for [`REPLICA_FORGOTTEN_AFTER`] is left out.
+    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError>;
+
+    /// Tells the followers in every process that shares the store. Nothing is written that lasts:
+    /// who does not follow at the moment may never hear it.
+    async fn announce(&self, notice: Notice) -> Result<(), ReadError>;
+
     /// Whether commits are expected to succeed now; a sentence if not.
     fn health(&self) -> Result<(), String>;
 
@@ -119,6 +134,9 @@ pub trait Follower: Send + Sync {
     /// `changed`, and what it no longer has as a tombstone; positions go on in `epoch`, above those
     /// told before. May be told again for the same loss, as to whoever follows from later on.
     fn doubted(&self, bucket: Bucket, epoch: Epoch);
+
+    /// A process that shares the store, maybe this one, told all of them something.
+    fn noticed(&self, _: &Notice) {}
 }
 
 /// The newest state of an application that changed.
@@ -197,7 +215,10 @@ impl Default for Retention {
     }
 }
 
-/// Tells two stores apart.
+/// Silence after which nothing is known any more of a process: long after its sessions are over.
+pub const REPLICA_FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+
+/// Tells two stores, or two processes, apart.
 fn random_store_id() -> u64 {
     getrandom::u64().expect("the operating system has randomness")
 }

@@ -73,6 +73,8 @@ struct Instruments {
     commit_batch_size: Histogram<u64>,
     watch_streams: Arc<AtomicI64>,
     watch_coalesced: Counters<1>,
+    sessions: Arc<AtomicI64>,
+    observer_suspects: Arc<AtomicI64>,
     fleet: Fleet,
     rpc: RpcInstruments,
 }
@@ -98,7 +100,18 @@ impl Metrics {
                 .with_description("Commands that one commit carried.")
                 .with_boundaries(BATCH_COMMANDS.to_vec())
                 .build(),
-            watch_streams: watch_streams(meter),
+            watch_streams: up_down(
+                meter,
+                "bellwether.watch.streams",
+                "Watch streams that are open.",
+            ),
+            sessions: up_down(meter, "bellwether.sessions", "Sessions of workers that are open."),
+            observer_suspects: up_down(
+                meter,
+                "bellwether.observer.suspects",
+                "Applications so many of whose units vanished at once that it may be this server \
+                 that cannot hear.",
+            ),
             watch_coalesced: counters(
                 meter,
                 "bellwether.watch.coalesced",
@@ -138,6 +151,17 @@ impl Metrics {
     /// Counts `changes` that a slow watcher did not get one by one.
     pub fn watch_coalesced(&self, changes: u64) {
         self.0.watch_coalesced[0].fetch_add(changes, Ordering::Relaxed);
+    }
+
+    /// Counts sessions that open, or with a negative number end.
+    pub fn sessions(&self, more: i64) {
+        self.0.sessions.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Sets for how many applications judgement is held because so many units vanished at once.
+    pub fn observer_suspects(&self, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.0.observer_suspects.store(count, Ordering::Relaxed);
     }
 
     /// Sets where the counts by level come from; only the first call of a process counts.
@@ -194,12 +218,12 @@ fn counters<const N: usize>(
     counters
 }
 
-fn watch_streams(meter: &Meter) -> Arc<AtomicI64> {
+fn up_down(meter: &Meter, name: &'static str, description: &'static str) -> Arc<AtomicI64> {
     let open = Arc::new(AtomicI64::new(0));
     let read = Arc::clone(&open);
     meter
-        .i64_observable_up_down_counter("bellwether.watch.streams")
-        .with_description("Watch streams that are open.")
+        .i64_observable_up_down_counter(name)
+        .with_description(description)
         .with_callback(move |observer| observer.observe(read.load(Ordering::Relaxed), &[]))
         .build();
     open

@@ -25,7 +25,7 @@ fn unit(name: &str) -> UnitName {
 }
 
 fn report(name: &str, key: &str, level: Level, ttl: Option<u64>) -> Command {
-    let speaker = Speaker { unit: unit(name), incarnation: None };
+    let speaker = Speaker::new(unit(name), None);
     let new = NewStatus {
         component: PartName::default(),
         key: PartName::new(key).unwrap(),

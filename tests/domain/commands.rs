@@ -115,7 +115,7 @@ fn level() -> impl Strategy<Value = Level> {
 
 fn speaker() -> impl Strategy<Value = Speaker> {
     let incarnation = prop_oneof![4 => Just(None), 1 => (0..3u64).prop_map(Some)];
-    (unit(), incarnation).prop_map(|(unit, incarnation)| Speaker { unit, incarnation })
+    (unit(), incarnation).prop_map(|(unit, incarnation)| Speaker::new(unit, incarnation))
 }
 
 fn ttl() -> impl Strategy<Value = Option<Duration>> {

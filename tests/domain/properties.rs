@@ -76,7 +76,7 @@ fn permuted() -> impl Strategy<Value = (ConfigPatch, Reports, Reports)> {
 fn report_all(patch: &ConfigPatch, reports: &Reports) -> AppState {
     let mut state = AppState::empty(app_name(), Revision(0));
     let commands = reports.iter().map(|(unit, kind, new)| {
-        let speaker = Speaker { unit: unit.clone(), incarnation: None };
+        let speaker = Speaker::new(unit.clone(), None);
         Command::Report(speaker, *kind, new.clone())
     });
     let configure = Command::Configure(patch.clone());
@@ -322,7 +322,7 @@ fn check_repeat(world: &World, pick: usize) {
         return;
     }
     let (key, _) = state.statuses_from(&first).find(|(k, _)| same_key(k, again)).unwrap();
-    let speaker = Speaker { unit: key.unit.clone(), incarnation: Some(again.incarnation) };
+    let speaker = Speaker::new(key.unit.clone(), Some(again.incarnation));
     let new = NewStatus {
         component: key.component.clone(),
         key: key.key.clone(),

@@ -143,10 +143,8 @@ impl World {
         let Some(status) = self.model.statuses.get(pick % count.max(1)) else {
             return;
         };
-        let speaker = Speaker {
-            unit: UnitName::new(&status.unit).unwrap(),
-            incarnation: Some(status.incarnation),
-        };
+        let unit = UnitName::new(&status.unit).unwrap();
+        let speaker = Speaker::new(unit, Some(status.incarnation));
         let new = NewStatus {
             component: PartName::new(&status.component).unwrap(),
             key: PartName::new(&status.key).unwrap(),

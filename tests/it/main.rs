@@ -1,5 +1,6 @@
 //! The real binary over real sockets: one test binary, a file a subject.
 
+mod peer;
 mod redis;
 mod server;
 
@@ -12,5 +13,6 @@ mod interop;
 mod ops;
 mod replicas;
 mod report;
+mod sessions;
 mod vectors;
 mod watch;

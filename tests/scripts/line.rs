@@ -114,10 +114,8 @@ impl Line {
     }
 
     pub fn command(&self) -> Option<Command> {
-        let speaker = || Speaker {
-            unit: self.unit(1),
-            incarnation: self.option("incarnation").map(|n| n.parse().unwrap()),
-        };
+        let incarnation = || self.option("incarnation").map(|n| n.parse().unwrap());
+        let speaker = || Speaker::new(self.unit(1), incarnation());
         Some(match self.word(0) {
             "report" => {
                 let kind = self.kind().unwrap_or(Kind::Push);

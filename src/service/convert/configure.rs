@@ -3,15 +3,22 @@
 use std::collections::BTreeSet;
 
 use super::fields::{Fields, levels};
-use crate::domain::limits::{TTL_MAX, TTL_MIN};
+use crate::domain::limits::{COLLECT_INTERVAL_MIN, LABEL_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::policy::{Config, ConfigPatch, LostUnits, Policy};
 use crate::domain::status::{LEVELS, Level};
 use crate::proto::v1;
 use crate::service::code::Reason;
 
 /// The fields of a configuration that can be named in a mask.
-const CONFIG_FIELDS: [&str; 5] =
-    ["policy", "lost_units", "ttls", "serving_levels", "external_leader"];
+const CONFIG_FIELDS: [&str; 7] = [
+    "policy",
+    "lost_units",
+    "ttls",
+    "serving_levels",
+    "external_leader",
+    "collect_interval",
+    "hand_over",
+];
 
 /// `ConfigureApplication`: a field that is named and absent goes back to its default.
 pub fn config_patch(
@@ -26,6 +33,8 @@ pub fn config_patch(
         ("ttls.lost_after", config.ttls.is_some_and(|t| t.lost_after.is_some())),
         ("serving_levels", !config.serving_levels.is_empty()),
         ("external_leader", config.external_leader.is_some()),
+        ("collect_interval", config.collect_interval.is_some()),
+        ("hand_over", config.hand_over.is_some()),
     ];
     let paths: Vec<&str> = match mask {
         Some(mask) => mask.paths.iter().map(String::as_str).collect(),
@@ -82,6 +91,13 @@ fn config_fields(
         Some(leader) => fields.unit_or_application("external_leader.unit", &leader.unit).map(Some),
         None => Some(None),
     };
+    let interval = config.collect_interval.as_ref();
+    let collect_interval =
+        fields.duration("collect_interval", interval, COLLECT_INTERVAL_MIN, TTL_MAX);
+    let hand_over = match &config.hand_over {
+        Some(given) => fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX).map(Some),
+        None => Some(None),
+    };
     Some(ConfigPatch {
         policy: Some(policy?).filter(|_| named("policy")),
         lost_units: Some(lost_units?).filter(|_| named("lost_units")),
@@ -90,6 +106,9 @@ fn config_fields(
             .filter(|_| named("ttls.lost_after")),
         serving_levels: Some(serving_levels?).filter(|_| named("serving_levels")),
         external_leader: Some(external_leader?).filter(|_| named("external_leader")),
+        collect_interval: Some(collect_interval?.unwrap_or(default.collect_interval))
+            .filter(|_| named("collect_interval")),
+        hand_over: Some(hand_over?).filter(|_| named("hand_over")),
     })
 }
 

@@ -77,7 +77,8 @@ impl Fields {
         }
     }
 
-    pub(super) fn part(&mut self, field: &str, text: &str) -> Option<PartName> {
+    /// A component or a key.
+    pub fn part(&mut self, field: &str, text: &str) -> Option<PartName> {
         self.name(field, PartName::new(text))
     }
 

@@ -7,12 +7,15 @@ mod filter;
 mod output;
 mod page;
 mod report;
+mod session;
 
 pub use configure::config_patch;
 pub use fields::{Fields, levels};
 pub use filter::filter;
 pub use output::{
-    application, config, contribution, event, override_contribution, record, rule, timestamp, unit,
+    application, config, contribution, duration, event, override_contribution, record, rule,
+    status_report, timestamp, unit,
 };
 pub use page::{Page, PageToken};
 pub use report::{application_status, claim, clear, replace, report};
+pub use session::{heard, hello, newcomer, told};

@@ -55,7 +55,7 @@ pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-fn duration(duration: std::time::Duration) -> prost_types::Duration {
+pub fn duration(duration: std::time::Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         nanos: duration.subsec_nanos() as i32,
@@ -145,6 +145,8 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
             .external_leader
             .as_ref()
             .map(|unit| v1::ExternalLeader { unit: unit.to_string() }),
+        collect_interval: Some(duration(config.collect_interval)),
+        hand_over: config.hand_over.as_ref().map(|l| v1::HandOver { label: l.to_string() }),
     }
 }
 
@@ -155,6 +157,7 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
     let terminal = matches!(status.report.level, Level::Error | Level::Terminated);
     let fresh = match unit {
         Some(unit) if !believed => unit.freshness(),
+        Some(unit) if unit.has_outlived(key, status) => Freshness::Stale,
         _ if status.stale => Freshness::Stale,
         _ => Freshness::Fresh,
     };
@@ -172,7 +175,7 @@ pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusR
     }
 }
 
-fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
+pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
     let report = &status.report;
     let labels = report.labels.iter();
     v1::StatusReport {
@@ -203,13 +206,13 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
         level: level(strongest.as_ref().map_or(Level::Unknown, |c| c.rank.level)) as i32,
         message: strongest.as_ref().map_or_else(String::new, |c| c.words.message.to_string()),
         leader: state.head().leader() == Some(name),
-        connected: false,
+        connected: unit.session().is_some(),
         last_seen_time: Some(timestamp(unit.last_seen)),
         holds: Vec::new(),
         component: strongest
             .as_ref()
             .map_or_else(String::new, |c| c.rank.key.component.as_str().to_string()),
-        stale_time: unit.stale_since.map(timestamp),
+        stale_time: unit.stale_since.into_iter().chain(unit.quiet_since).min().map(timestamp),
     }
 }
 
@@ -292,5 +295,7 @@ fn cause(cause: Cause) -> &'static str {
         Cause::Deleted => "Deleted",
         Cause::Derived => "Derived",
         Cause::Doubted => "Doubted",
+        Cause::UnitReplaced => "UnitReplaced",
+        Cause::HandedOver => "HandedOver",
     }
 }

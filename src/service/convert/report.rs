@@ -69,7 +69,7 @@ fn report_of(fields: &mut Fields, given: &v1::StatusReport) -> Option<Report> {
 
 fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Speaker> {
     let unit = fields.unit("unit", unit)?;
-    Some(Speaker { unit, incarnation })
+    Some(Speaker::new(unit, incarnation))
 }
 
 /// `ReportStatus`.
@@ -83,13 +83,37 @@ pub fn report(fields: &mut Fields, request: &v1::ReportStatusRequest) -> Option<
 /// `ReplaceStatuses`.
 pub fn replace(fields: &mut Fields, request: &v1::ReplaceStatusesRequest) -> Option<Command> {
     let speaker = speaker(fields, &request.unit, request.incarnation);
-    let component = match &request.component {
+    let set = pull_set(fields, request.component.as_deref(), &request.statuses);
+    let (component, set) = set?;
+    Some(Command::Replace(speaker?, component, set))
+}
+
+/// Several statuses in one message, push if they do not say.
+pub(super) fn statuses(
+    fields: &mut Fields,
+    given: &[v1::StatusReport],
+) -> Option<Vec<(Kind, NewStatus)>> {
+    let read = given.iter().enumerate().map(|(n, status)| {
+        let (kind, status) = new_status(fields, &format!("statuses[{n}]."), Some(status))?;
+        Some((kind.unwrap_or(Kind::Push), status))
+    });
+    // Each is read, so that everything that is wrong is told.
+    read.collect::<Vec<_>>().into_iter().collect()
+}
+
+/// A pull set, of a component or of all.
+pub(super) fn pull_set(
+    fields: &mut Fields,
+    component: Option<&str>,
+    statuses: &[v1::StatusReport],
+) -> Option<(Option<PartName>, Vec<NewStatus>)> {
+    let component = match component {
         Some(component) => fields.part("component", component).map(Some),
         None => Some(None),
     };
-    let mut set = Vec::with_capacity(request.statuses.len());
+    let mut set = Vec::with_capacity(statuses.len());
     let mut places: BTreeMap<(PartName, PartName), usize> = BTreeMap::new();
-    for (n, status) in request.statuses.iter().enumerate() {
+    for (n, status) in statuses.iter().enumerate() {
         let within = format!("statuses[{n}].");
         let Some((kind, mut status)) = new_status(fields, &within, Some(status)) else {
             continue;
@@ -120,7 +144,7 @@ pub fn replace(fields: &mut Fields, request: &v1::ReplaceStatusesRequest) -> Opt
         }
         set.push(status);
     }
-    Some(Command::Replace(speaker?, component?, set))
+    Some((component?, set))
 }
 
 /// `ClearStatus`.

@@ -138,7 +138,7 @@ pub fn mk_app(name: &str) -> AppName {
 
 /// A unit without incarnation.
 pub fn mk_speaker(unit: &str) -> Speaker {
-    Speaker { unit: UnitName::new(unit).unwrap(), incarnation: None }
+    Speaker::new(UnitName::new(unit).unwrap(), None)
 }
 
 /// A status without key.

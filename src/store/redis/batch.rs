@@ -19,7 +19,7 @@ use super::key::{Key, KeySpace};
 use super::script;
 
 /// Changes that a bucket's log keeps at least: a replica that is away for longer reads the heads.
-const LOG_ENTRIES_MAX: u32 = 4096;
+pub(super) const LOG_ENTRIES_MAX: u32 = 4096;
 
 /// See the module.
 pub(super) struct Batch {

@@ -14,6 +14,9 @@ pub(super) enum Key<'a> {
     /// One per store, made at the first start and never removed: `bw:meta`, a hash of `format`,
     /// `buckets`, `store_id` (hexadecimal) and `losses`.
     Meta,
+    /// One per store: `bw:replicas`, a hash from each process that shares it (hexadecimal) to when
+    /// it last said that it lives, in milliseconds. Who is silent for an hour is removed.
+    Replicas,
     /// One per bucket: `bw:{b07}:heads`, a hash from `<namespace>/<application>` to
     /// `<revision> <position> <head>`. Rewritten by each commit; tombstones stay until forgotten.
     Heads(Bucket),
@@ -21,8 +24,8 @@ pub(super) enum Key<'a> {
     /// revision of a forgotten tombstone), `forgotten` (the last position of one) and `losses`
     /// (the epoch in which the bucket was last doubted).
     State(Bucket),
-    /// One per bucket: `bw:{b07}:log`, a stream of the changes, trimmed: whoever falls behind reads
-    /// the heads.
+    /// One per bucket: `bw:{b07}:log`, a stream of the changes, and of what processes tell each
+    /// other beside them; trimmed: whoever falls behind reads the heads.
     Log(Bucket),
     /// One per bucket: `bw:{b07}:tombs`, a sorted set of the tombstones by position.
     Tombs(Bucket),
@@ -57,6 +60,7 @@ impl KeySpace {
         let prefix = &self.prefix;
         match key {
             Key::Meta => format!("{prefix}:meta"),
+            Key::Replicas => format!("{prefix}:replicas"),
             Key::Heads(b) => format!("{prefix}:{}:heads", Tag(b)),
             Key::State(b) => format!("{prefix}:{}:state", Tag(b)),
             Key::Log(b) => format!("{prefix}:{}:log", Tag(b)),
@@ -106,6 +110,7 @@ mod tests {
         let b = Bucket(7);
         for (key, name) in [
             (Key::Meta, "bw:meta"),
+            (Key::Replicas, "bw:replicas"),
             (Key::Heads(b), "bw:{b07}:heads"),
             (Key::State(b), "bw:{b07}:state"),
             (Key::Log(b), "bw:{b07}:log"),

@@ -12,6 +12,7 @@
 //! heads. At each new connection the reader finds out whether Redis still has what was seen; if a
 //! failover or a restart lost writes, the epoch moves on, and `repair` puts right what is gone.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,12 +24,13 @@ use tokio::time::Instant;
 
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
+use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 
 use super::{
-    Bucket, CommitError, Epoch, Follower, NumberedEvent, OpenError, ReadError, Retention, Store,
-    random_store_id,
+    Bucket, CommitError, Epoch, Follower, Notice, NumberedEvent, OpenError, ReadError, Retention,
+    Store, random_store_id,
 };
 
 use batch::{Batch, Mark};
@@ -44,6 +46,7 @@ pub mod durability;
 mod key;
 pub mod link;
 mod meta;
+mod neighbours;
 mod read;
 mod reader;
 mod repair;
@@ -115,6 +118,7 @@ struct Shared {
     durability: Durability,
     /// Names this opened store among all that write.
     writer: Arc<str>,
+    replica: ReplicaId,
     own: Arc<Own>,
     view: View,
     clock: StoreClock,
@@ -132,13 +136,15 @@ impl RedisStore {
         let links = Links::connect(target, link).await?;
         let epoch = make_store(&links, &keys).await?;
         let clock = StoreClock::new(ask_time(&links).await?);
+        let replica = ReplicaId(random_store_id());
         let shared = Arc::new(Shared {
             view: View::new(keys.buckets, epoch),
             links,
             keys,
             retention,
             durability,
-            writer: format!("{:016x}", random_store_id()).into(),
+            writer: format!("{:016x}", replica.0).into(),
+            replica,
             own: Arc::default(),
             clock,
             closed: AtomicBool::default(),
@@ -182,8 +188,12 @@ impl RedisStore {
 
     async fn read(&self, bucket: Bucket, pipeline: &Pipeline) -> Result<Vec<Value>, ReadError> {
         let values = self.shared.links.run(&Tag(bucket).to_string(), pipeline).await;
-        values.map_err(|error| ReadError::Unavailable { reason: error.reason().to_string() })
+        values.map_err(as_read_error)
     }
+}
+
+fn as_read_error(error: LinkError) -> ReadError {
+    ReadError::Unavailable { reason: error.reason().to_string() }
 }
 
 #[async_trait::async_trait]
@@ -250,6 +260,26 @@ impl Store for RedisStore {
         let ask = read::ask_events(keys, bucket, app, before, count);
         let values = self.read(bucket, &ask).await?;
         read::read_events(app, &values, retention, self.now())
+    }
+
+    fn replica(&self) -> ReplicaId {
+        self.shared.replica
+    }
+
+    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
+        let Shared { keys, replica, .. } = &*self.shared;
+        let call = neighbours::beat(keys, *replica);
+        let values = self.shared.call(&keys.name(Key::Replicas), &call).await;
+        let values = values.map_err(as_read_error)?;
+        neighbours::read_beat(values.last().unwrap_or(&Value::Nil))
+    }
+
+    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
+        let bucket = self.shared.keys.bucket_of(&notice.app);
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(neighbours::announce(&self.shared.keys, bucket, &notice));
+        self.read(bucket, &pipeline).await?;
+        Ok(())
     }
 
     fn health(&self) -> Result<(), String> {

@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::StatusEvent;
 use crate::store::heads::{Heads, Marks};
 use crate::store::key::Key as Record;
-use crate::store::{Bucket, Change, NumberedEvent, Position, ReadError, Retention, codec};
+use crate::store::{Bucket, Change, Notice, NumberedEvent, Position, ReadError, Retention, codec};
 
 use super::batch::{decode_body, event_id};
 use super::key::{Key, KeySpace};
@@ -180,6 +180,8 @@ pub(super) enum Logged {
     Change(Box<Entry>),
     /// The bucket may have lost writes.
     Doubt,
+    /// A process told all something.
+    Notice(EntryId, Option<Box<Notice>>),
 }
 
 /// Reads an entry of a log.
@@ -196,6 +198,10 @@ pub(super) fn read_logged(
     let (id, fields) = read_entry(entry).ok_or_else(|| bad("it has no id".to_string()))?;
     if field(&fields, b"d").is_some() {
         return Ok(Logged::Doubt);
+    }
+    if let Some(notice) = field(&fields, b"n") {
+        // One that is not understood is of a newer version, and for its kind.
+        return Ok(Logged::Notice(id, codec::decode(notice).ok().map(Box::new)));
     }
     let missing = |what: &str| bad(format!("it has no {what}"));
     let text = |name: &[u8]| std::str::from_utf8(field(&fields, name)?).ok();

@@ -329,6 +329,10 @@ impl Session<'_> {
                     Ok(()) => continue,
                     Err(Gap) => tracing::info!(bucket = bucket.0, "log was trimmed, reads heads"),
                 },
+                Logged::Notice(id, notice) => {
+                    shared.view.take_notice(bucket, id, notice.as_deref());
+                    continue;
+                }
                 Logged::Doubt => self.check_meta().await?,
             }
             // What was read beyond this is in the heads already.

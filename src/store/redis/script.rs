@@ -17,6 +17,9 @@ pub(super) static DOUBT: LazyLock<Script> =
 pub(super) static EPOCH: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("epoch.lua")));
 
+/// Says that a process lives.
+pub(super) static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("beat.lua")));
+
 /// Calls a script by its digest; its arguments are still to be added.
 pub(super) fn call(script: &Script, keys: &[String]) -> Cmd {
     let mut call = cmd("EVALSHA");
@@ -27,8 +30,12 @@ pub(super) fn call(script: &Script, keys: &[String]) -> Cmd {
 /// Makes all scripts known.
 pub(super) fn load_all() -> Pipeline {
     let mut pipeline = redis::pipe();
-    for source in [include_str!("commit.lua"), include_str!("doubt.lua"), include_str!("epoch.lua")]
-    {
+    for source in [
+        include_str!("commit.lua"),
+        include_str!("doubt.lua"),
+        include_str!("epoch.lua"),
+        include_str!("beat.lua"),
+    ] {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(source);
     }
     pipeline

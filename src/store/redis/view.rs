@@ -12,7 +12,7 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
 use crate::store::heads::{Followers, Heads};
-use crate::store::{Bucket, Change, Epoch, Follower, Position};
+use crate::store::{Bucket, Change, Epoch, Follower, Notice, Position};
 
 /// The id of an entry of a log: Redis's clock in milliseconds, and a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -133,6 +133,15 @@ impl View {
         view.cursor = *id;
         self.told[place].send_replace(*id);
         Ok(())
+    }
+
+    /// Tells what somebody told in a bucket's log.
+    pub(super) fn take_notice(&self, bucket: Bucket, id: EntryId, notice: Option<&Notice>) {
+        let place = usize::from(bucket.0);
+        let Known { buckets, followers } = &mut *self.known();
+        notice.into_iter().for_each(|notice| followers.tell_notice(notice));
+        buckets[place].cursor = id;
+        self.told[place].send_replace(id);
     }
 
     /// Takes in the head of a commit of our own that moved no revision: nobody is told of it.

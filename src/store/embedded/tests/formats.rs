@@ -77,6 +77,7 @@ fn mk_head() -> Head {
             lost_after: Duration::from_secs(120),
             serving_levels: vec![Level::Active, Level::Maintenance],
             external_leader: Some(mk_unit_name()),
+            ..Config::default()
         },
         application_status: Some(ApplicationStatus {
             mode: Mode::Override,
@@ -93,6 +94,7 @@ fn mk_head() -> Head {
         next_event: 3,
         deleted: false,
         losses: 0,
+        sessions: std::collections::BTreeMap::new(),
     }
 }
 
@@ -146,9 +148,9 @@ fn mk_writes() -> Vec<Write> {
         stale_since: Some(mk_time(2)),
         silence_ends: Some(mk_time(5)),
         lost_since: Some(mk_time(3)),
-        uncertain_since: None,
+        ..Unit::default()
     };
-    let outcome = Outcome { revision: Revision(7), changed: true, removed: 2 };
+    let outcome = Outcome { revision: Revision(7), changed: true, removed: 2, incarnation: 0 };
     let answer = Remembered { time: mk_time(3), outcome };
     let key = StatusKey {
         unit: mk_unit_name(),

@@ -1,0 +1,82 @@
+//! Who is expected to be heard, and by whom: sessions, promises, and what follows when they are
+//! broken.
+//!
+//! A session costs no writes while nothing changes: the replica that holds it listens, and only
+//! where it is held is written. What a replica believes of a session becomes true by a commit.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::app::Unit;
+use super::status::{Kind, Status, StatusKey};
+use super::time::Timestamp;
+
+/// Names a process that serves, for as long as it runs.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct ReplicaId(pub u64);
+
+/// Names a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionId {
+    /// The replica that holds it.
+    pub replica: ReplicaId,
+    /// Which of that replica's, never used twice.
+    pub number: u64,
+}
+
+/// How a unit is expected to be heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Presence {
+    /// It speaks when it has something to say.
+    #[default]
+    Unbound,
+    /// It holds a session; whoever holds the other end hears it.
+    Connected(SessionId),
+    /// It is to be heard within this time of when it was last heard: so it promised, or its session
+    /// has ended and it is given the time to open another.
+    Promised(Duration),
+}
+
+impl Unit {
+    /// The session it holds, if it holds one.
+    pub fn session(&self) -> Option<SessionId> {
+        match self.presence {
+            Presence::Connected(session) => Some(session),
+            Presence::Unbound | Presence::Promised(_) => None,
+        }
+    }
+
+    /// Whether a status is what an incarnation before this one pulled: the last known.
+    pub fn has_outlived(&self, key: &StatusKey, status: &Status) -> bool {
+        self.unanswered && key.kind == Kind::Pull && status.incarnation < self.incarnation
+    }
+
+    /// When time alone changes it: it is quiet if its promise passes, and lost if it then stays
+    /// silent.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.silence_ends.or(match self.presence {
+            Presence::Promised(ttl) if self.quiet_since.is_none() && self.lost_since.is_none() => {
+                Some(self.last_seen.after(ttl).max(self.not_before))
+            }
+            _ => None,
+        })
+    }
+
+    /// By how much its deadline may be later than the store knows: being heard is written only once
+    /// it is news by this much.
+    pub(super) fn unwritten_max(&self) -> Duration {
+        match self.presence {
+            Presence::Promised(ttl) => ttl / 3,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Whether being heard `now` is to be written.
+    pub(super) fn is_news(&self, now: Timestamp) -> bool {
+        let unwritten_max = self.unwritten_max();
+        !unwritten_max.is_zero() && unwritten_max <= now.since(self.last_seen_written)
+    }
+}

@@ -1,0 +1,104 @@
+//! `CollectApplication`: every connected unit is asked how it is.
+
+use std::time::Duration;
+
+use tonic::Status;
+
+use crate::aggregator::Aggregator;
+use crate::domain::app::{AppState, Unit};
+use crate::domain::name::UnitName;
+use crate::domain::revision::Revision;
+use crate::domain::status::Kind;
+use crate::domain::time::Timestamp;
+use crate::proto::v1;
+use crate::service::code::Problem;
+use crate::service::convert::{self, Fields};
+use crate::service::observe::Deadline;
+use crate::session::{Collected, Sessions};
+
+/// How long to wait for answers if nobody says.
+const WAIT_DEFAULT: Duration = Duration::from_secs(5);
+/// The shortest wait: a round trip within a building.
+const WAIT_MIN: Duration = Duration::from_millis(10);
+/// The longest wait: as long as workers are left alone otherwise.
+const WAIT_MAX: Duration = Duration::from_secs(300);
+/// Time to answer with what there is, before the caller gives up.
+const ANSWER_TIME: Duration = Duration::from_millis(20);
+/// Units in an answer.
+const UNITS_MAX: usize = 10_000;
+/// Statuses in an answer: more do not fit into a message of the usual size.
+const STATUSES_MAX: usize = 10_000;
+
+/// Asks the units of an application.
+pub(super) async fn collect(
+    sessions: &Sessions,
+    aggregator: &Aggregator,
+    request: v1::CollectApplicationRequest,
+    deadline: Option<Deadline>,
+) -> Result<v1::CollectApplicationResponse, Status> {
+    let mut fields = Fields::default();
+    let app = fields.app(&request.namespace, &request.application);
+    let wait = fields.duration("deadline", request.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
+    let component = match &request.component {
+        Some(component) => fields.part("component", component).map(Some),
+        None => Some(None),
+    };
+    let ((app, wait), component) = fields.finish(app.zip(wait).zip(component))?;
+    let left = deadline.map(|Deadline(at)| at - tokio::time::Instant::now());
+    let left = left.map(|left| left.saturating_sub(ANSWER_TIME));
+    let wait = wait.unwrap_or(WAIT_DEFAULT).min(left.unwrap_or(WAIT_MAX));
+    let collected = sessions.collect(&app, component, request.recompute, wait).await;
+    let collected = collected.map_err(|e| Problem::of(&app, e))?;
+    let newest = collected.answered.values().max().copied().unwrap_or_default();
+    let now = sessions.now();
+    let read = |state: &AppState| answer(state, &collected, now);
+    // Answers given elsewhere are there soon, but the caller does not wait for ever.
+    let seen = aggregator.read(&app, newest, read);
+    let seen = match tokio::time::timeout(ANSWER_TIME, seen).await {
+        Ok(seen) => seen,
+        Err(_elapsed) => aggregator.read(&app, Revision::default(), read).await,
+    };
+    seen.map_err(|e| Problem::of(&app, e).into())
+}
+
+fn answer(
+    state: &AppState,
+    collected: &Collected,
+    now: Timestamp,
+) -> v1::CollectApplicationResponse {
+    let with_statuses = state.status_count() <= STATUSES_MAX;
+    let units = state.units_after(None).take(UNITS_MAX);
+    let answers = units.map(|(name, unit)| {
+        let answered = collected.answered.contains_key(name);
+        let statuses = match with_statuses {
+            true => pulled(state, name),
+            false => Vec::new(),
+        };
+        v1::UnitAnswer {
+            unit: Some(convert::unit(state, name, unit)),
+            answered,
+            age: age(unit, answered, now),
+            statuses,
+        }
+    });
+    v1::CollectApplicationResponse {
+        answers: answers.collect(),
+        asked_count: collected.asked as i32,
+        answered_count: collected.answered.len() as i32,
+        revision: state.head().revision.0,
+    }
+}
+
+fn age(unit: &Unit, answered: bool, now: Timestamp) -> Option<prost_types::Duration> {
+    match answered {
+        // What another replica heard unchanged is not known here otherwise.
+        true => Some(convert::duration(Duration::ZERO)),
+        false if unit.last_answer == Timestamp::default() => None,
+        false => Some(convert::duration(now.since(unit.last_answer))),
+    }
+}
+
+fn pulled(state: &AppState, name: &UnitName) -> Vec<v1::StatusRecord> {
+    let of_unit = state.statuses_of(name, None).filter(|(key, _)| key.kind == Kind::Pull);
+    of_unit.map(|(key, status)| convert::record(state, key, status)).collect()
+}

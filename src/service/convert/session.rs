@@ -1,0 +1,188 @@
+//! Both ways: what is said in a worker's session.
+
+use prost::Message;
+
+use super::fields::Fields;
+use super::output::{duration, status_report, timestamp};
+use super::report::{pull_set, statuses};
+use crate::domain::command::{Command, Newcomer, Speaker};
+use crate::domain::name::{AppName, UnitName};
+use crate::proto::v1;
+use crate::proto::v1::connect_request::Message as Said;
+use crate::proto::v1::connect_response::Message as Answer;
+use crate::service::code::{Problem, Reason};
+use crate::session::{Heard, Hello, Told, Welcome};
+
+/// Statuses of one message: as many as one unit may have in one component.
+const STATUSES_MAX: usize = 1024;
+
+/// The first message.
+pub fn hello(message: Option<Said>) -> Result<Hello, Problem> {
+    let mut fields = Fields::default();
+    let Some(Said::Hello(hello)) = message else {
+        fields.note("hello", Reason::MissingField, "is required as the first message");
+        return fields.finish(None);
+    };
+    fields.within = "hello.".to_string();
+    let app = fields.app(&hello.namespace, &hello.application);
+    let unit = fields.unit("unit", &hello.unit);
+    let labels = fields.labels(&hello.labels);
+    let who = unit.zip(labels).map(|(unit, labels)| Newcomer {
+        unit,
+        incarnation: hello.incarnation,
+        stateless: hello.stateless,
+        labels,
+    });
+    fields.finish(app.zip(who).map(|(app, who)| Hello { app, who }))
+}
+
+/// `RegisterUnit`.
+pub fn newcomer(
+    fields: &mut Fields,
+    request: &v1::RegisterUnitRequest,
+) -> Option<(AppName, Newcomer)> {
+    let app = fields.app(&request.namespace, &request.application);
+    let unit = fields.unit("unit", &request.unit);
+    let labels = fields.labels(&request.labels);
+    let incarnation = request.previous_incarnation;
+    let who = Newcomer { unit: unit?, incarnation, stateless: request.stateless, labels: labels? };
+    Some((app?, who))
+}
+
+/// Every later message.
+pub fn heard(unit: &UnitName, message: Option<Said>) -> Heard<Problem> {
+    let speaker = Speaker::new(unit.clone(), None);
+    match message {
+        Some(Said::Heartbeat(_)) => Heard::Heartbeat,
+        Some(Said::Goodbye(goodbye)) => Heard::Goodbye { removed: goodbye.removed },
+        Some(Said::Report(report)) => said(report.seq, None, report_of(speaker, &report)),
+        Some(Said::Replace(replace)) => {
+            let question = u64::from_str_radix(&replace.collect_id, 16).ok();
+            said(replace.seq, question, replace_of(speaker, &replace))
+        }
+        Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(speaker, &clear)),
+        Some(Said::Error(error)) => not_served(error.seq, "error"),
+        Some(Said::Resolve(resolve)) => not_served(resolve.seq, "resolve"),
+        Some(Said::ClaimLeadership(_)) => not_served(0, "claim_leadership"),
+        Some(Said::ReleaseLeadership(_)) => not_served(0, "release_leadership"),
+        Some(Said::Hello(_)) => broken("hello", "was said already; a session has one"),
+        None => broken("message", "is empty, or of a newer version of the contract"),
+    }
+}
+
+fn said(seq: u64, answers: Option<u64>, command: Result<Command, Problem>) -> Heard<Problem> {
+    match command {
+        Ok(command) => Heard::Said { seq, command, answers },
+        Err(refusal) => Heard::Refused { seq, refusal },
+    }
+}
+
+fn not_served(seq: u64, what: &str) -> Heard<Problem> {
+    Heard::Refused { seq, refusal: Problem::not_implemented(what) }
+}
+
+fn broken(field: &str, text: &str) -> Heard<Problem> {
+    let mut fields = Fields::default();
+    fields.note(field, Reason::InvalidValue, text);
+    match fields.finish::<()>(None) {
+        Ok(()) => Heard::Heartbeat,
+        Err(problem) => Heard::Broken(problem),
+    }
+}
+
+fn report_of(speaker: Speaker, report: &v1::ConnectReport) -> Result<Command, Problem> {
+    let mut fields = Fields::default();
+    has_seq(&mut fields, report.seq);
+    is_bounded(&mut fields, report.statuses.len());
+    let statuses = statuses(&mut fields, &report.statuses);
+    fields.finish(statuses).map(|mut statuses| match statuses.len() {
+        1 => {
+            let (kind, status) = statuses.remove(0);
+            Command::Report(speaker, kind, status)
+        }
+        _ => Command::ReportAll(speaker, statuses),
+    })
+}
+
+fn replace_of(speaker: Speaker, replace: &v1::ConnectReplace) -> Result<Command, Problem> {
+    let mut fields = Fields::default();
+    has_seq(&mut fields, replace.seq);
+    let set = pull_set(&mut fields, replace.component.as_deref(), &replace.statuses);
+    fields.finish(set).map(|(component, set)| Command::Replace(speaker, component, set))
+}
+
+fn clear_of(speaker: Speaker, clear: &v1::ConnectClear) -> Result<Command, Problem> {
+    let mut fields = Fields::default();
+    has_seq(&mut fields, clear.seq);
+    let component = fields.part("component", &clear.component);
+    let key = fields.part("key", &clear.key);
+    let kind = fields.kind(clear.kind);
+    let command = component.zip(key).zip(kind).map(|((component, key), kind)| Command::Clear {
+        speaker,
+        component: Some(component),
+        key: Some(key),
+        kind,
+    });
+    fields.finish(command)
+}
+
+fn has_seq(fields: &mut Fields, seq: u64) {
+    if seq == 0 {
+        fields.note("seq", Reason::MissingField, "is required: 1 or more, and growing");
+    }
+}
+
+fn is_bounded(fields: &mut Fields, count: usize) {
+    if STATUSES_MAX < count {
+        let text = format!("are {count}; at most {STATUSES_MAX} in one message");
+        fields.note("statuses", Reason::InvalidValue, text);
+    }
+}
+
+/// What the worker is told.
+pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
+    let message = match told {
+        Told::Welcome(welcome) => Answer::Welcome(welcome_of(*welcome)),
+        Told::Ack { seq, revision } => Answer::Ack(v1::Ack { seq, revision: revision.0 }),
+        Told::Refused { seq, refusal } => reject(seq, refusal),
+        Told::Rejected { seq, error } => reject(seq, Problem::of(app, error)),
+        Told::Collect { id, component, recompute, deadline } => Answer::Collect(v1::Collect {
+            collect_id: format!("{id:x}"),
+            component: component.map(|component| component.as_str().to_string()),
+            recompute,
+            deadline: Some(timestamp(deadline)),
+        }),
+        Told::Superseded { incarnation } => Answer::Superseded(v1::Superseded { incarnation }),
+        Told::Drain { reconnect_after } => {
+            Answer::Drain(v1::ConnectDrain { reconnect_after: Some(duration(reconnect_after)) })
+        }
+    };
+    v1::ConnectResponse { message: Some(message) }
+}
+
+fn reject(seq: u64, problem: Problem) -> Answer {
+    let status = tonic::Status::from(problem);
+    // What goes into the trailers of a call is the very message.
+    let status = tonic_types::pb::Status::decode(status.details()).ok();
+    Answer::Reject(v1::Reject { seq, status })
+}
+
+fn welcome_of(welcome: Welcome) -> v1::Welcome {
+    let Welcome { session, .. } = welcome;
+    let retained = welcome.retained.iter();
+    v1::Welcome {
+        session_id: format!("{:016x}-{}", session.replica.0, session.number),
+        incarnation: welcome.incarnation,
+        heartbeat_interval: Some(duration(welcome.heartbeat_interval)),
+        retained: retained.map(|(key, status)| status_report(key, status)).collect(),
+        operations: Vec::new(),
+        leader: welcome.leader.map_or_else(String::new, |leader| leader.to_string()),
+        lease_epoch: welcome.lease_epoch,
+        holds: Vec::new(),
+        server_time: Some(timestamp(welcome.server_time)),
+        unacknowledged_max: UNACKNOWLEDGED_MAX,
+    }
+}
+
+/// Messages that a worker may have under way: two chunks, so that one gathers while one commits.
+const UNACKNOWLEDGED_MAX: i32 = 512;

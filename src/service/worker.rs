@@ -1,0 +1,151 @@
+//! `WorkerService`: sessions of workers, and units without one.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt, stream};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument;
+
+use crate::aggregator::Aggregator;
+use crate::domain::app::AppState;
+use crate::domain::command::Rejected;
+use crate::domain::limits::{TTL_MAX, TTL_MIN};
+use crate::domain::name::AppName;
+use crate::domain::status::Kind;
+use crate::proto::v1;
+use crate::proto::v1::worker_service_server::WorkerService;
+use crate::service::code::Problem;
+use crate::service::convert::{self, Fields};
+use crate::session::{End, Session, Sessions, Told, Welcome};
+
+/// What a session answers.
+type ConnectStream = Pin<Box<dyn Stream<Item = Result<v1::ConnectResponse, Status>> + Send>>;
+
+/// Messages on their way to one worker, beyond what its connection holds.
+const TOLD_MAX: usize = 16;
+/// How long a new stream may take to say who it is.
+const HELLO_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Serves workers.
+pub struct Workers {
+    sessions: Sessions,
+    aggregator: Aggregator,
+}
+
+impl Workers {
+    /// Serves workers with these sessions.
+    pub fn new(sessions: Sessions, aggregator: Aggregator) -> Workers {
+        Workers { sessions, aggregator }
+    }
+}
+
+#[tonic::async_trait]
+impl WorkerService for Workers {
+    type ConnectStream = ConnectStream;
+
+    async fn connect(
+        &self,
+        request: Request<Streaming<v1::ConnectRequest>>,
+    ) -> Result<Response<ConnectStream>, Status> {
+        let incoming = request.into_inner();
+        let (answers, answered) = mpsc::channel(TOLD_MAX);
+        let (ended, end) = oneshot::channel();
+        let sessions = self.sessions.clone();
+        // A task of its own, so that what was begun is finished when the worker goes.
+        let served = async move {
+            let status = serve(&sessions, incoming, &answers).await.err();
+            // Nobody is left to hear it if the stream is gone.
+            let _ = ended.send(status);
+        };
+        tokio::spawn(served.in_current_span());
+        let end = stream::once(end).filter_map(async |status| status.ok().flatten().map(Err));
+        Ok(Response::new(Box::pin(ReceiverStream::new(answered).map(Ok).chain(end))))
+    }
+
+    async fn register_unit(
+        &self,
+        request: Request<v1::RegisterUnitRequest>,
+    ) -> Result<Response<v1::RegisterUnitResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let newcomer = convert::newcomer(&mut fields, &wire);
+        let ttl = fields.duration("ttl", wire.ttl.as_ref(), TTL_MIN, TTL_MAX);
+        let id = fields.request_id(&wire.request_id);
+        let (((app, who), ttl), id) = fields.finish(newcomer.zip(ttl).zip(id))?;
+        let unit = who.unit.clone();
+        let registered = self.sessions.register(&app, who, ttl, id).await;
+        let (incarnation, revision) = registered.map_err(|e| Problem::of(&app, e))?;
+        let retained = |state: &AppState| {
+            let of_unit = state.statuses_of(&unit, None);
+            let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
+            pushed.map(|(key, status)| convert::status_report(key, status)).collect()
+        };
+        let retained = self.aggregator.read(&app, revision, retained).await;
+        let interval = ttl.map_or(self.sessions.heartbeat_interval(), |ttl| ttl / 3);
+        Ok(Response::new(v1::RegisterUnitResponse {
+            incarnation,
+            retained: retained.map_err(|e| Problem::of(&app, e))?,
+            operations: Vec::new(),
+            heartbeat_interval: Some(convert::duration(interval)),
+            revision: revision.0,
+        }))
+    }
+}
+
+/// Serves one stream to its end. `Ok` if the worker said goodbye, or is not there to be told more.
+async fn serve(
+    sessions: &Sessions,
+    mut incoming: Streaming<v1::ConnectRequest>,
+    answers: &mpsc::Sender<v1::ConnectResponse>,
+) -> Result<(), Status> {
+    let first = match tokio::time::timeout(HELLO_DEADLINE, incoming.message()).await {
+        Ok(first) => first?.and_then(|request| request.message),
+        Err(_elapsed) => None,
+    };
+    let hello = convert::hello(first)?;
+    let app = hello.app.clone();
+    let unit = hello.who.unit.clone();
+    let opened = sessions.open(hello).await.map_err(|error| Problem::of_open(&app, error))?;
+    // What cannot be read any more has ended.
+    let heard = incoming
+        .take_while(|message| std::future::ready(message.is_ok()))
+        .filter_map(|message| std::future::ready(message.ok()))
+        .map(move |request| convert::heard(&unit, request.message));
+    run(opened, heard, &app, answers).await.map_err(Status::from)
+}
+
+async fn run(
+    (session, welcome): (Session, Welcome),
+    heard: impl Stream<Item = crate::session::Heard<Problem>> + Unpin + Send,
+    app: &AppName,
+    answers: &mpsc::Sender<v1::ConnectResponse>,
+) -> Result<(), Problem> {
+    let (tell, mut told) = mpsc::channel(TOLD_MAX);
+    // There is room for the first.
+    let _ = tell.try_send(Told::Welcome(Box::new(welcome)));
+    // Ends when the worker is gone: what it is told has nowhere to go then.
+    let translate = async move {
+        while let Some(word) = told.recv().await {
+            if answers.send(convert::told(word, app)).await.is_err() {
+                return;
+            }
+        }
+    };
+    let (end, ()) = tokio::join!(session.run(heard, tell), translate);
+    match end {
+        End::Goodbye | End::Closed => Ok(()),
+        End::Silent(ttl) => Err(Problem::silent(ttl)),
+        End::Superseded { app, unit, given, current } => {
+            let rejected = match given < current {
+                true => Rejected::StaleIncarnation { unit, given, current },
+                false => Rejected::SessionOver { unit },
+            };
+            Err(Problem::of(&app, crate::aggregator::Error::Rejected(rejected)))
+        }
+        End::Draining => Err(Problem::draining()),
+        End::Broken(problem) => Err(problem),
+    }
+}

@@ -1,0 +1,226 @@
+//! Asking workers how they are: those here directly, those that another replica holds by a notice.
+//!
+//! Who asks the same at the same time waits for the same answer, because a worker is not asked
+//! again while a question is open: each answers once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::aggregator;
+use crate::domain::app::AppState;
+use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::revision::Revision;
+use crate::domain::session::SessionId;
+use crate::store::{Notice, Word};
+
+use super::entry::{Asker, Entry, QUESTION_TTL, Question};
+use super::{ByUnit, Inner, Sessions, lock};
+
+/// Answers for other replicas gather this long, so that a thousand are a few notices.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// The answers that others wait for.
+type Outgoing = BTreeMap<(AppName, Asker), Vec<(UnitName, Revision)>>;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Collects {
+    last_id: AtomicU64,
+    open: Mutex<HashMap<u64, Arc<Waiting>>>,
+    outgoing: Mutex<Outgoing>,
+    gathered: Notify,
+}
+
+/// A call that waits.
+#[derive(Default)]
+struct Waiting {
+    answers: Mutex<Answers>,
+    done: Notify,
+}
+
+#[derive(Default)]
+struct Answers {
+    missing: BTreeSet<UnitName>,
+    answered: ByUnit<Revision>,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Collected {
+    /// Units that were asked.
+    pub asked: usize,
+    /// Those that answered in time.
+    pub answered: Answered,
+}
+
+/// Units that answered, each with the revision at which its answer is in force.
+pub type Answered = BTreeMap<UnitName, Revision>;
+
+impl Sessions {
+    /// Asks every connected unit of an application, here and elsewhere, and waits for the answers,
+    /// but no longer than `wait`.
+    pub async fn collect(
+        &self,
+        app: &AppName,
+        component: Option<PartName>,
+        recompute: bool,
+        wait: Duration,
+    ) -> Result<Collected, aggregator::Error> {
+        let inner = &self.inner;
+        let until = tokio::time::Instant::now() + wait;
+        let connected = |state: &AppState| {
+            let units = state.units_after(None);
+            let held = units.filter_map(|(name, unit)| Some((name.clone(), unit.session()?)));
+            held.collect::<Vec<(UnitName, SessionId)>>()
+        };
+        let connected = inner.aggregator.read(app, Revision::default(), connected).await?;
+        let id = inner.collects.next_id();
+        let deadline = inner.store.now().after(wait);
+        let question = Question { id, component, recompute, deadline };
+        let open = Open::new(inner, id, connected.iter().map(|(name, _)| name.clone()).collect());
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            connected.into_iter().partition(|(_, session)| session.replica == inner.replica);
+        let asker = Asker { replica: inner.replica, id };
+        for (name, _) in here {
+            let entry = inner.table.get(app, &name);
+            let now = inner.store.now();
+            if !entry.is_some_and(|entry| entry.ask(question.clone(), Some(asker), now)) {
+                open.waiting.give_up(&name);
+            }
+        }
+        if !elsewhere.is_empty() {
+            let Question { id, component, recompute, deadline } = question;
+            let word = Word::Collect { id, component, recompute, deadline };
+            let notice = Notice { app: app.clone(), from: inner.replica, word };
+            let announced = tokio::time::timeout_at(until, inner.store.announce(notice)).await;
+            if !matches!(announced, Ok(Ok(()))) {
+                elsewhere.iter().for_each(|(name, _)| open.waiting.give_up(name));
+            }
+        }
+        let _in_time = tokio::time::timeout_at(until, open.waiting.all()).await;
+        let mut answers = lock(&open.waiting.answers);
+        let answered = std::mem::take(&mut answers.answered);
+        Ok(Collected { asked: answered.len() + answers.missing.len(), answered })
+    }
+}
+
+impl Collects {
+    fn next_id(&self) -> u64 {
+        1 + self.last_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// These answered a call of ours.
+    pub(super) fn answered(&self, id: u64, units: &[(UnitName, Revision)]) {
+        let waiting = lock(&self.open).get(&id).cloned();
+        let Some(waiting) = waiting else {
+            return;
+        };
+        let mut answers = lock(&waiting.answers);
+        for (unit, revision) in units {
+            if answers.missing.remove(unit) {
+                answers.answered.insert(unit.clone(), *revision);
+            }
+        }
+        if answers.missing.is_empty() {
+            waiting.done.notify_one();
+        }
+    }
+}
+
+impl Waiting {
+    fn give_up(&self, unit: &UnitName) {
+        lock(&self.answers).missing.remove(unit);
+    }
+
+    async fn all(&self) {
+        while !lock(&self.answers).missing.is_empty() {
+            self.done.notified().await;
+        }
+    }
+}
+
+/// A call among the open ones, until it is dropped.
+struct Open<'a> {
+    inner: &'a Inner,
+    id: u64,
+    waiting: Arc<Waiting>,
+}
+
+impl<'a> Open<'a> {
+    fn new(inner: &'a Inner, id: u64, missing: BTreeSet<UnitName>) -> Open<'a> {
+        let waiting = Arc::new(Waiting::default());
+        lock(&waiting.answers).missing = missing;
+        lock(&inner.collects.open).insert(id, waiting.clone());
+        Open { inner, id, waiting }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        lock(&self.inner.collects.open).remove(&self.id);
+    }
+}
+
+impl Inner {
+    /// A worker answered a question: whoever waits is told, here or elsewhere.
+    pub(super) fn answered(&self, entry: &Entry, question: u64, revision: Revision) {
+        let answer = (entry.unit().clone(), revision);
+        for asker in entry.answered(question) {
+            if asker.replica == self.replica {
+                self.collects.answered(asker.id, std::slice::from_ref(&answer));
+                continue;
+            }
+            let mut outgoing = lock(&self.collects.outgoing);
+            outgoing.entry((entry.app.clone(), asker)).or_default().push(answer.clone());
+            self.collects.gathered.notify_one();
+        }
+    }
+
+    /// Asks the workers here, for another replica.
+    pub(super) fn ask_for(&self, app: &AppName, asker: Asker, question: &Question) {
+        let now = self.store.now();
+        if question.deadline <= now {
+            return;
+        }
+        for entry in self.table.of(app) {
+            // A question of ours has a number of ours.
+            let question = Question { id: self.collects.next_id(), ..question.clone() };
+            entry.ask(question, Some(asker), now);
+        }
+    }
+
+    /// Asks the workers of an application here, for nobody: the answers are commits.
+    pub(super) fn ask_all(&self, app: &AppName) {
+        self.table.of(app).iter().for_each(|entry| self.ask_newcomer(entry));
+    }
+
+    /// Asks one worker, for nobody.
+    pub(super) fn ask_newcomer(&self, entry: &Entry) {
+        let (now, id) = (self.store.now(), self.collects.next_id());
+        let deadline = now.after(QUESTION_TTL);
+        let question = Question { id, component: None, recompute: false, deadline };
+        entry.ask(question, None, now);
+    }
+}
+
+/// Tells other replicas what their calls wait for, until the sessions have ended.
+pub(super) async fn forward(inner: Arc<Inner>) {
+    loop {
+        tokio::select! {
+            () = inner.collects.gathered.notified() => {}
+            () = inner.stopped.cancelled() => return,
+        }
+        tokio::time::sleep(GATHER).await;
+        let outgoing = std::mem::take(&mut *lock(&inner.collects.outgoing));
+        for ((app, asker), units) in outgoing {
+            let word = Word::Collected { id: asker.id, to: asker.replica, units };
+            let notice = Notice { app, from: inner.replica, word };
+            // Nobody waits for longer than its deadline.
+            let _ = inner.store.announce(notice).await;
+        }
+    }
+}

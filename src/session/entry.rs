@@ -1,0 +1,131 @@
+//! One session as others reach it: it can be asked, and it can be ended.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::domain::command::Newcomer;
+use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::revision::Revision;
+use crate::domain::session::{ReplicaId, SessionId};
+use crate::domain::time::Timestamp;
+
+use super::lock;
+
+/// Questions to one worker that are open at once: one of each component that is asked for often.
+/// The oldest are given up.
+const QUESTIONS_MAX: usize = 16;
+
+/// Questions on their way to one worker.
+const ASKS_MAX: usize = 4;
+
+/// See the module.
+pub(super) struct Entry {
+    pub(super) app: AppName,
+    pub(super) who: Newcomer,
+    pub(super) session: SessionId,
+    pub(super) incarnation: u64,
+    /// Of the commit with which the session began.
+    pub(super) revision: Revision,
+    over: watch::Sender<Option<Over>>,
+    asks: mpsc::Sender<Question>,
+    open: Mutex<Vec<Open>>,
+}
+
+/// Why a session is over, as seen from outside of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    /// A newer one, with its incarnation.
+    Superseded(u64),
+}
+
+/// A question to a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Question {
+    pub(super) id: u64,
+    pub(super) component: Option<PartName>,
+    pub(super) recompute: bool,
+    pub(super) deadline: Timestamp,
+}
+
+/// Who waits for the answer of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asker {
+    pub(super) replica: ReplicaId,
+    /// The collect there.
+    pub(super) id: u64,
+}
+
+/// A question that is not answered.
+struct Open {
+    question: Question,
+    askers: Vec<Asker>,
+}
+
+/// What the session itself holds of its entry.
+pub(super) struct Ends {
+    pub(super) over: watch::Receiver<Option<Over>>,
+    pub(super) asks: mpsc::Receiver<Question>,
+}
+
+impl Entry {
+    pub(super) fn new(
+        app: AppName,
+        who: Newcomer,
+        session: SessionId,
+        incarnation: u64,
+        revision: Revision,
+    ) -> (Entry, Ends) {
+        let (over, is_over) = watch::channel(None);
+        let (asks, asked) = mpsc::channel(ASKS_MAX);
+        let who = Newcomer { incarnation: Some(incarnation), ..who };
+        let open = Mutex::default();
+        let entry = Entry { app, who, session, incarnation, revision, over, asks, open };
+        (entry, Ends { over: is_over, asks: asked })
+    }
+
+    pub(super) fn unit(&self) -> &UnitName {
+        &self.who.unit
+    }
+
+    /// Ends the session.
+    pub(super) fn end(&self, over: Over) {
+        self.over.send_replace(Some(over));
+    }
+
+    /// Asks the worker, unless the same question is open: whoever asks meanwhile waits for the same
+    /// answer. False if the worker does not take questions.
+    pub(super) fn ask(&self, question: Question, asker: Option<Asker>, now: Timestamp) -> bool {
+        let mut open = lock(&self.open);
+        open.retain(|o| now < o.question.deadline);
+        let same = open.iter_mut().find(|o| {
+            o.question.component == question.component && question.recompute <= o.question.recompute
+        });
+        if let Some(same) = same {
+            same.askers.extend(asker);
+            same.question.deadline = same.question.deadline.max(question.deadline);
+            return true;
+        }
+        if self.asks.try_send(question.clone()).is_err() {
+            return false;
+        }
+        if QUESTIONS_MAX <= open.len() {
+            open.remove(0);
+        }
+        open.push(Open { question, askers: asker.into_iter().collect() });
+        true
+    }
+
+    /// The worker answered: who waited for it.
+    pub(super) fn answered(&self, id: u64) -> Vec<Asker> {
+        let mut open = lock(&self.open);
+        match open.iter().position(|o| o.question.id == id) {
+            Some(place) => open.remove(place).askers,
+            None => Vec::new(),
+        }
+    }
+}
+
+/// How long a question without a caller may take.
+pub(super) const QUESTION_TTL: Duration = Duration::from_secs(30);

@@ -1,0 +1,172 @@
+//! What the store tells, as far as it concerns sessions: taken over elsewhere, asked from
+//! elsewhere, forgotten. Who tells must not wait, so what takes time is done by a task.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::domain::app::{Head, Unit};
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::domain::session::ReplicaId;
+use crate::domain::transition::Write;
+use crate::store::{Bucket, Change, Epoch, Follower, Notice, Position, Word};
+
+use super::entry::{Asker, Entry, Over, Question};
+use super::{Inner, lock};
+
+/// Things to do that are kept: beyond that all sessions are looked at.
+const CHORES_MAX: usize = 4096;
+
+/// Hears the store for as long as there are sessions.
+pub(super) struct Hook(Weak<Inner>);
+
+impl Hook {
+    pub(super) fn new(inner: &Arc<Inner>) -> Hook {
+        Hook(Arc::downgrade(inner))
+    }
+}
+
+/// What is known of the applications with sessions anywhere, and what is to be done.
+#[derive(Default)]
+pub(super) struct Known {
+    apps: Mutex<BTreeMap<AppName, Held>>,
+    chores: Mutex<Vec<Chore>>,
+    pub(super) news: Notify,
+}
+
+/// What is known of one application.
+#[derive(Clone)]
+pub(super) struct Held {
+    pub(super) replicas: BTreeMap<ReplicaId, u32>,
+    pub(super) collect_interval: Duration,
+}
+
+/// What the task is to do.
+pub(super) enum Chore {
+    /// Say again that this session is here.
+    Assert(Arc<Entry>),
+    /// Look whether the sessions of this application are still the newest.
+    Look(AppName),
+    /// Say again that all sessions are here: the store may have forgotten.
+    AssertAll,
+    /// Ask, for another replica.
+    Ask(AppName, Asker, Question),
+}
+
+impl Known {
+    fn put(&self, app: &AppName, head: &Head) {
+        let mut apps = lock(&self.apps);
+        if head.deleted || head.sessions.is_empty() {
+            apps.remove(app);
+            return;
+        }
+        let replicas = head.sessions.clone();
+        let collect_interval = head.config.collect_interval;
+        apps.insert(app.clone(), Held { replicas, collect_interval });
+    }
+
+    /// The applications with sessions anywhere.
+    pub(super) fn apps(&self) -> BTreeMap<AppName, Held> {
+        lock(&self.apps).clone()
+    }
+
+    fn add(&self, chore: Chore) {
+        let mut chores = lock(&self.chores);
+        if CHORES_MAX <= chores.len() {
+            chores.clear();
+            chores.push(Chore::AssertAll);
+        } else {
+            chores.push(chore);
+        }
+        self.news.notify_one();
+    }
+
+    pub(super) fn take(&self) -> Vec<Chore> {
+        std::mem::take(&mut *lock(&self.chores))
+    }
+}
+
+impl Follower for Hook {
+    fn changed(&self, change: &Change) {
+        let Some(inner) = self.0.upgrade() else {
+            return;
+        };
+        let Change { app, head, transition, .. } = change;
+        inner.known.put(app, head);
+        let Some(transition) = transition else {
+            if 0 < inner.table.count(app) {
+                inner.known.add(Chore::Look(app.clone()));
+            }
+            return;
+        };
+        if transition.is_deletion() {
+            for entry in inner.table.of(app) {
+                inner.judge(&entry, None, head.revision);
+            }
+        }
+        for write in &transition.writes {
+            if let Write::Unit(name, unit) = write
+                && let Some(entry) = inner.table.get(app, name)
+            {
+                inner.judge(&entry, unit.as_ref(), head.revision);
+            }
+        }
+    }
+
+    fn forgotten(&self, _: Bucket, _: Position) {}
+
+    fn doubted(&self, _: Bucket, _: Epoch) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.known.add(Chore::AssertAll);
+        }
+    }
+
+    fn noticed(&self, notice: &Notice) {
+        let Some(inner) = self.0.upgrade() else {
+            return;
+        };
+        match &notice.word {
+            Word::Collect { .. } if notice.from == inner.replica => {}
+            Word::Collect { id, component, recompute, deadline } => {
+                let asker = Asker { replica: notice.from, id: *id };
+                let question = Question {
+                    id: 0,
+                    component: component.clone(),
+                    recompute: *recompute,
+                    deadline: *deadline,
+                };
+                inner.known.add(Chore::Ask(notice.app.clone(), asker, question));
+            }
+            Word::Collected { id, to, units } => {
+                if *to == inner.replica {
+                    inner.collects.answered(*id, units);
+                }
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Whether a session is still that of its unit, which is so as of a revision.
+    pub(super) fn judge(&self, entry: &Arc<Entry>, unit: Option<&Unit>, revision: Revision) {
+        if revision <= entry.revision {
+            return;
+        }
+        let incarnation = unit.map_or(entry.incarnation, |unit| unit.incarnation);
+        match unit.map(Unit::session) {
+            Some(Some(session)) if session == entry.session => {}
+            // It was on its way when this one was opened.
+            Some(Some(older))
+                if older.replica == self.replica && older.number < entry.session.number => {}
+            // Somebody believed us gone, and it is not so.
+            Some(None) if incarnation == entry.incarnation => {
+                self.known.add(Chore::Assert(entry.clone()));
+            }
+            // Taken over, or removed.
+            _ => entry.end(Over::Superseded(incarnation)),
+        }
+    }
+}

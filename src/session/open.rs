@@ -1,0 +1,109 @@
+//! How a session begins: a commit that fences what came before, then the unit is reachable here.
+
+use std::sync::Arc;
+
+use crate::domain::app::AppState;
+use crate::domain::command::{Command, Newcomer, Rejected, Request};
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::domain::session::SessionId;
+use crate::domain::status::Kind;
+
+use super::entry::{Entry, Over};
+use super::message::{Hello, OpenError, Welcome};
+use super::table::Table;
+use super::worker::Session;
+use super::{Inner, Sessions, spread};
+
+impl Sessions {
+    /// Opens a session: from now on everything of an older incarnation, and of an older session, is
+    /// refused.
+    pub async fn open(&self, hello: Hello) -> Result<(Session, Welcome), OpenError> {
+        let inner = &self.inner;
+        if inner.draining.is_cancelled() {
+            return Err(crate::aggregator::Error::Draining.into());
+        }
+        // Before the commit, so that a drain waits for its end.
+        let token = inner.sessions.token();
+        let max = inner.options.sessions_max;
+        let place = Table::place(inner).ok_or(OpenError::TooMany { max })?;
+        let Hello { app, who } = hello;
+        let session = inner.next_id();
+        let (incarnation, revision) = inner.connect(&app, &who, session).await?;
+        let (entry, ends) = Entry::new(app.clone(), who, session, incarnation, revision);
+        let entry = Arc::new(entry);
+        let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
+        if let Some(older) = inner.table.insert(entry.clone()) {
+            older.end(Over::Superseded(incarnation));
+        }
+        let heartbeat_interval = inner.heartbeat_interval();
+        // A tenth earlier or later, so that not all are heard at once.
+        let tenth = heartbeat_interval / 10;
+        let heartbeat_interval = heartbeat_interval - tenth + spread(tenth * 2);
+        let session_id = entry.session;
+        let read = |state: &AppState| {
+            let of_unit = state.statuses_of(entry.unit(), None);
+            let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
+            let is_over = state.unit(entry.unit()).and_then(|unit| unit.session());
+            let welcome = Welcome {
+                session: session_id,
+                incarnation,
+                heartbeat_interval,
+                retained: pushed.map(|(key, status)| (key.clone(), status.clone())).collect(),
+                leader: state.head().leader().cloned(),
+                lease_epoch: state.head().lease_epoch,
+                server_time: inner.store.now(),
+            };
+            (welcome, is_over != Some(session_id))
+        };
+        let (welcome, is_over) = inner.aggregator.read(&app, revision, read).await?;
+        if is_over {
+            // Another replica was faster than our look around.
+            entry.end(Over::Superseded(incarnation));
+        }
+        Ok((session, welcome))
+    }
+
+    /// Begins or goes on with an incarnation of a unit that has no session. Answers the
+    /// incarnation, and since which revision it is in force.
+    pub async fn register(
+        &self,
+        app: &AppName,
+        who: Newcomer,
+        ttl: Option<std::time::Duration>,
+        id: Option<Arc<str>>,
+    ) -> Result<(u64, Revision), crate::aggregator::Error> {
+        let request = Request { id, command: Command::Register(who, ttl) };
+        let outcome = self.inner.aggregator.apply(app, request).await?;
+        Ok((outcome.incarnation, outcome.revision))
+    }
+}
+
+impl Inner {
+    async fn connect(
+        &self,
+        app: &AppName,
+        who: &Newcomer,
+        session: SessionId,
+    ) -> Result<(u64, Revision), crate::aggregator::Error> {
+        let request = Request { id: None, command: Command::Connect(who.clone(), session) };
+        let outcome = self.aggregator.apply(app, request).await?;
+        Ok((outcome.incarnation, outcome.revision))
+    }
+
+    /// Says again that a session is here, after the store may have forgotten it, or others believed
+    /// us gone.
+    pub(super) async fn assert_session(&self, entry: &Entry) {
+        match self.connect(&entry.app, &entry.who, entry.session).await {
+            Ok(_) => {}
+            Err(crate::aggregator::Error::Rejected(Rejected::StaleIncarnation {
+                current, ..
+            })) => entry.end(Over::Superseded(current)),
+            Err(crate::aggregator::Error::Rejected(_)) => {
+                entry.end(Over::Superseded(entry.incarnation));
+            }
+            // It is said again by the next round.
+            Err(_) => {}
+        }
+    }
+}

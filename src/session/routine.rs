@@ -1,0 +1,107 @@
+//! What is done now and then: asking everybody how they are, judging who vanished, and what the
+//! store's news ask for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+
+use crate::domain::app::AppState;
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+
+use super::entry::Entry;
+use super::hook::Chore;
+use super::{Inner, spread};
+
+/// How often we look around.
+const ROUND: Duration = Duration::from_millis(500);
+/// Sessions that are said again together.
+const ASSERTS_MAX: usize = 64;
+
+/// Looks around until the sessions have ended.
+pub(super) async fn run(inner: Arc<Inner>) {
+    let mut collects = Collects::default();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(ROUND) => {
+                inner.judge_vanished().await;
+                collects.round(&inner);
+            }
+            () = inner.known.news.notified() => inner.work_off().await,
+            () = inner.stopped.cancelled() => return,
+        }
+    }
+}
+
+/// When each application is asked next, by the clock of attention.
+#[derive(Default)]
+struct Collects(BTreeMap<AppName, Duration>);
+
+impl Collects {
+    fn round(&mut self, inner: &Inner) {
+        let now = inner.attention.now();
+        let known = inner.known.apps();
+        let mut next = BTreeMap::new();
+        for app in inner.table.apps() {
+            let interval = known.get(&app).map(|held| held.collect_interval);
+            let Some(interval) = interval else {
+                continue;
+            };
+            // A fifth earlier or later, so that not all are asked at once.
+            let fifth = interval / 5;
+            let after = now + interval - fifth + spread(fifth * 2);
+            let due = match self.0.get(&app) {
+                // Who is new was asked when it came; a shorter interval holds at once.
+                None => after,
+                Some(due) if *due <= now => {
+                    inner.ask_all(&app);
+                    after
+                }
+                Some(due) => (*due).min(now + interval + fifth),
+            };
+            next.insert(app, due);
+        }
+        self.0 = next;
+    }
+}
+
+impl Inner {
+    async fn work_off(self: &Arc<Inner>) {
+        for chore in self.known.take() {
+            match chore {
+                Chore::Assert(entry) => self.assert_all(vec![entry]).await,
+                Chore::AssertAll => {
+                    let apps = self.table.apps();
+                    let entries = apps.iter().flat_map(|app| self.table.of(app)).collect();
+                    self.assert_all(entries).await;
+                }
+                Chore::Look(app) => self.look(&app).await,
+                Chore::Ask(app, asker, question) => self.ask_for(&app, asker, &question),
+            }
+        }
+    }
+
+    /// Says again that sessions are here, and asks: what was said may be lost as well.
+    async fn assert_all(&self, entries: Vec<Arc<Entry>>) {
+        stream::iter(entries)
+            .for_each_concurrent(ASSERTS_MAX, async |entry| {
+                self.assert_session(&entry).await;
+                self.ask_newcomer(&entry);
+            })
+            .await;
+    }
+
+    async fn look(&self, app: &AppName) {
+        let entries = self.table.of(app);
+        let judge = |state: &AppState| {
+            let revision = state.head().revision;
+            for entry in &entries {
+                self.judge(entry, state.unit(entry.unit()), revision);
+            }
+        };
+        // If it cannot be read, what a session that is over sends is refused all the same.
+        let _ = self.aggregator.read(app, Revision::default(), judge).await;
+    }
+}

@@ -1,0 +1,40 @@
+//! The other processes that share the store: who lives, and what they tell each other.
+
+use std::collections::BTreeMap;
+
+use redis::{Cmd, Value, cmd};
+
+use crate::domain::session::ReplicaId;
+use crate::domain::time::Timestamp;
+use crate::store::{Bucket, Notice, REPLICA_FORGOTTEN_AFTER, ReadError, codec};
+
+use super::batch::LOG_ENTRIES_MAX;
+use super::key::{Key, KeySpace};
+use super::{reply, script};
+
+/// Says that a process lives.
+pub(super) fn beat(keys: &KeySpace, own: ReplicaId) -> Cmd {
+    let mut call = script::call(&script::BEAT, &[keys.name(Key::Replicas)]);
+    call.arg(format!("{:016x}", own.0)).arg(REPLICA_FORGOTTEN_AFTER.as_millis() as u64);
+    call
+}
+
+/// Who lives, and when each last said so.
+pub(super) fn read_beat(answer: &Value) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
+    let living = reply::pairs(answer).into_iter().map(|(id, at)| {
+        let id = u64::from_str_radix(reply::text(id)?, 16).ok()?;
+        Some((ReplicaId(id), Timestamp(reply::text(at)?.parse().ok()?)))
+    });
+    living.collect::<Option<_>>().ok_or_else(|| ReadError::Corrupt {
+        record: "list of replicas".to_string(),
+        reason: format!("{answer:?}"),
+    })
+}
+
+/// Tells everybody who follows a bucket.
+pub(super) fn announce(keys: &KeySpace, bucket: Bucket, notice: &Notice) -> Cmd {
+    let mut add = cmd("XADD");
+    add.arg(keys.name(Key::Log(bucket))).arg("MAXLEN").arg("~").arg(LOG_ENTRIES_MAX).arg("*");
+    add.arg("n").arg(codec::encode(notice));
+    add
+}

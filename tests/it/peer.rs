@@ -1,0 +1,119 @@
+//! A worker of the wire: sends and reads single messages of a session, so that tests decide what is
+//! said and when.
+
+use bellwether::proto::v1;
+use bellwether::proto::v1::connect_request::Message as Said;
+use bellwether::proto::v1::connect_response::Message as Told;
+use bellwether::proto::v1::worker_service_client::WorkerServiceClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use crate::server::{DEADLINE, Server};
+
+/// One open stream.
+pub struct Peer {
+    say: mpsc::Sender<v1::ConnectRequest>,
+    told: Streaming<v1::ConnectResponse>,
+    pub welcome: v1::Welcome,
+    seq: u64,
+}
+
+pub fn hello(application: &str, unit: &str) -> v1::Hello {
+    v1::Hello { application: application.into(), unit: unit.into(), ..v1::Hello::default() }
+}
+
+pub fn status(level: v1::Level, message: &str) -> v1::StatusReport {
+    v1::StatusReport { level: level as i32, message: message.into(), ..Default::default() }
+}
+
+impl Peer {
+    /// Connects and is welcomed.
+    pub async fn connect(server: &Server, hello: v1::Hello) -> Peer {
+        Peer::try_connect(server, hello).await.unwrap()
+    }
+
+    pub async fn try_connect(server: &Server, hello: v1::Hello) -> Result<Peer, Status> {
+        let mut client = WorkerServiceClient::new(server.channel().await);
+        let (say, said) = mpsc::channel(16);
+        say.send(request(Said::Hello(hello))).await.unwrap();
+        let mut told = client.connect(ReceiverStream::new(said)).await?.into_inner();
+        match next(&mut told).await? {
+            Some(Told::Welcome(welcome)) => Ok(Peer { say, told, welcome, seq: 0 }),
+            other => panic!("no welcome: {other:?}"),
+        }
+    }
+
+    pub async fn say(&self, message: Said) {
+        self.say.send(request(message)).await.unwrap();
+    }
+
+    /// Reports statuses; answers the sequence number.
+    pub async fn report(&mut self, statuses: Vec<v1::StatusReport>) -> u64 {
+        self.seq += 1;
+        self.say(Said::Report(v1::ConnectReport { seq: self.seq, statuses })).await;
+        self.seq
+    }
+
+    /// Answers a question, or volunteers with an empty id.
+    pub async fn replace(&mut self, collect_id: &str, statuses: Vec<v1::StatusReport>) -> u64 {
+        self.seq += 1;
+        let (seq, collect_id) = (self.seq, collect_id.into());
+        let replace = v1::ConnectReplace { seq, component: None, statuses, collect_id };
+        self.say(Said::Replace(replace)).await;
+        seq
+    }
+
+    /// The next message; `None` at the end of the stream.
+    pub async fn next(&mut self) -> Result<Option<Told>, Status> {
+        next(&mut self.told).await
+    }
+
+    /// The next message that is no question.
+    pub async fn answer(&mut self) -> Told {
+        loop {
+            match self.next().await.unwrap() {
+                Some(Told::Collect(_)) => {}
+                Some(told) => return told,
+                None => panic!("the stream has ended"),
+            }
+        }
+    }
+
+    /// The next question.
+    pub async fn question(&mut self) -> v1::Collect {
+        loop {
+            match self.next().await.unwrap() {
+                Some(Told::Collect(collect)) => return collect,
+                Some(_) => {}
+                None => panic!("the stream has ended"),
+            }
+        }
+    }
+
+    /// Waits until everything up to `seq` is acknowledged.
+    pub async fn acknowledged(&mut self, seq: u64) -> u64 {
+        loop {
+            match self.answer().await {
+                Told::Ack(ack) if seq <= ack.seq => return ack.revision,
+                Told::Reject(reject) => panic!("rejected: {reject:?}"),
+                _ => {}
+            }
+        }
+    }
+
+    /// With which status the stream ends.
+    pub async fn end(&mut self) -> Result<(), Status> {
+        while self.next().await?.is_some() {}
+        Ok(())
+    }
+}
+
+fn request(message: Said) -> v1::ConnectRequest {
+    v1::ConnectRequest { message: Some(message) }
+}
+
+async fn next(told: &mut Streaming<v1::ConnectResponse>) -> Result<Option<Told>, Status> {
+    let next = tokio::time::timeout(DEADLINE, told.message()).await.expect("nothing is said");
+    Ok(next?.and_then(|response| response.message))
+}
