@@ -16,3 +16,4 @@ mod report;
 mod sessions;
 mod vectors;
 mod watch;
+mod worker_client;
