@@ -99,7 +99,7 @@ async fn tells_again_what_the_server_has_lost() {
     let worker = mk_worker(&stage.url);
     let mut call = stage.welcomed().await;
     for name in ["kept", "lost", "older", "cleared", "passing"] {
-        let ttl = (name == "passing").then(|| prost_types::Duration { seconds: 90, nanos: 0 });
+        let ttl = (name == "passing").then_some(prost_types::Duration { seconds: 90, nanos: 0 });
         let wait = worker.set_status(StatusReport { ttl, ..mk_status(name, "1") });
         let (seq, _) = call.report().await;
         call.ack(seq, 1).await;
