@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::callback::Callbacks;
 use super::derive::Summary;
 use super::index::Index;
 use super::name::{AppName, PartName, UnitName};
@@ -147,6 +148,9 @@ pub struct Unit {
     /// When it last said all there is to pull; in the store only as of the last other change.
     #[serde(default)]
     pub last_answer: Timestamp,
+    /// What it was promised to be told, and when.
+    #[serde(default)]
+    pub callbacks: Callbacks,
     /// `last_seen` as the store has it.
     #[serde(skip)]
     pub last_seen_written: Timestamp,

@@ -38,6 +38,10 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
             Ok(draft.disconnect(unit, *session, *ttl, *silent))
         }
         Command::Depart { speaker, ttl } => draft.depart(speaker, *ttl),
+        Command::CallBack { unit, topic, at, operation_id } => {
+            draft.call_back(unit, topic, *at, operation_id)
+        }
+        Command::CallOff { unit, topic } => Ok(draft.call_off(unit, topic)),
         Command::Orphan { replica, ttl } => Ok(draft.orphan(*replica, *ttl)),
     }?;
     let Effect { changed, removed, incarnation } = effect;

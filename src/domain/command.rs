@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::app::Mode;
+use super::callback::Topic;
 use super::name::{PartName, UnitName};
 use super::policy::ConfigPatch;
 use super::session::{ReplicaId, SessionId};
@@ -123,6 +124,24 @@ pub enum Command {
         speaker: Speaker,
         /// How long a successor may take before what it leaves behind is without anybody.
         ttl: Duration,
+    },
+    /// Promise a unit to be told about something at a time.
+    CallBack {
+        /// The unit.
+        unit: UnitName,
+        /// About what.
+        topic: Topic,
+        /// When.
+        at: Timestamp,
+        /// The operation it belongs to; `""` if to none.
+        operation_id: Box<str>,
+    },
+    /// Take such a promise back.
+    CallOff {
+        /// The unit.
+        unit: UnitName,
+        /// About what.
+        topic: Topic,
     },
     /// A replica is gone, and the sessions it held with it.
     Orphan {

@@ -35,8 +35,11 @@ pub fn expire(draft: &mut Draft<'_>) {
                 let passed = |at: Option<super::time::Timestamp>| at.is_some_and(|t| t <= now);
                 match draft.unit(&name) {
                     Some(unit) if passed(unit.silence_ends) => draft.lose_unit(&name),
-                    Some(unit) if passed(unit.deadline()) => draft.quieten_unit(&name),
+                    Some(unit) if passed(unit.silence_deadline()) => draft.quieten_unit(&name),
                     _ => {}
+                }
+                if passed(draft.unit(&name).and_then(super::app::Unit::next_callback)) {
+                    draft.ring(&name);
                 }
             }
             Due::ApplicationStatus => draft.expire_application_status(),

@@ -26,6 +26,8 @@ pub const REQUEST_TTL: Duration = Duration::from_secs(10 * 60);
 /// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as
 /// Juju's agents.
 pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);
+/// Callbacks that are promised to one unit: one of each target that it retries.
+pub const CALLBACKS_PER_UNIT_MAX: usize = 1024;
 /// How often connected units are asked how they are, unless configured: as often as Juju's
 /// update-status.
 pub const COLLECT_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);

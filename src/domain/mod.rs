@@ -30,6 +30,7 @@ pub mod index;
 pub mod rank;
 
 pub mod apply;
+pub mod callback;
 pub mod connect;
 pub mod doubt;
 pub mod draft;

@@ -55,8 +55,14 @@ impl Unit {
     }
 
     /// When time alone changes it: it is quiet if its promise passes, and lost if it then stays
-    /// silent.
+    /// silent; and it is to be told what it was promised.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
+        let silence = self.silence_deadline();
+        silence.into_iter().chain(self.next_callback()).min()
+    }
+
+    /// When it is quiet, or lost, if it says nothing until then.
+    pub(super) fn silence_deadline(&self) -> Option<Timestamp> {
         self.silence_ends.or(match self.presence {
             Presence::Promised(ttl) if self.quiet_since.is_none() && self.lost_since.is_none() => {
                 Some(self.last_seen.after(ttl).max(self.not_before))

@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
+use crate::domain::callback::{Callback, Callbacks, Topic};
 use crate::domain::command::Newcomer;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
@@ -31,6 +32,17 @@ pub(super) struct Entry {
     over: watch::Sender<Option<Over>>,
     asks: mpsc::Sender<Question>,
     open: Mutex<Vec<Open>>,
+    calls: Mutex<Calls>,
+    called: Notify,
+}
+
+/// What the worker is to be told because its time has come.
+#[derive(Default)]
+struct Calls {
+    /// As of this revision of the application.
+    revision: Revision,
+    due: Callbacks,
+    told: Callbacks,
 }
 
 /// Why a session is over, as seen from outside of it.
@@ -81,7 +93,18 @@ impl Entry {
         let (asks, asked) = mpsc::channel(ASKS_MAX);
         let who = Newcomer { incarnation: Some(incarnation), ..who };
         let open = Mutex::default();
-        let entry = Entry { app, who, session, incarnation, revision, over, asks, open };
+        let entry = Entry {
+            app,
+            who,
+            session,
+            incarnation,
+            revision,
+            over,
+            asks,
+            open,
+            calls: Mutex::default(),
+            called: Notify::new(),
+        };
         (entry, Ends { over: is_over, asks: asked })
     }
 
@@ -92,6 +115,40 @@ impl Entry {
     /// Ends the session.
     pub(super) fn end(&self, over: Over) {
         self.over.send_replace(Some(over));
+    }
+
+    /// What is due by the unit's record, as of a revision.
+    pub(super) fn call<'a>(
+        &self,
+        revision: Revision,
+        due: impl Iterator<Item = (&'a Topic, &'a Callback)>,
+    ) {
+        let mut calls = lock(&self.calls);
+        if revision < calls.revision {
+            return;
+        }
+        calls.revision = revision;
+        calls.due = due.map(|(topic, callback)| (topic.clone(), callback.clone())).collect();
+        let Calls { due, told, .. } = &mut *calls;
+        told.retain(|topic, callback| due.get(topic) == Some(callback));
+        self.called.notify_one();
+    }
+
+    /// Waits until there is something due that the worker was not told in this session.
+    pub(super) async fn next_call(&self) -> (Topic, Callback) {
+        loop {
+            if let Some(call) = self.take_call() {
+                return call;
+            }
+            self.called.notified().await;
+        }
+    }
+
+    fn take_call(&self) -> Option<(Topic, Callback)> {
+        let Calls { due, told, .. } = &mut *lock(&self.calls);
+        let (topic, callback) = due.iter().find(|(topic, _)| !told.contains_key(*topic))?;
+        told.insert(topic.clone(), callback.clone());
+        Some((topic.clone(), callback.clone()))
     }
 
     /// Asks the worker, unless the same question is open: whoever asks meanwhile waits for the same

@@ -157,7 +157,11 @@ impl Inner {
         }
         let incarnation = unit.map_or(entry.incarnation, |unit| unit.incarnation);
         match unit.map(Unit::session) {
-            Some(Some(session)) if session == entry.session => {}
+            Some(Some(session)) if session == entry.session => {
+                if let Some(unit) = unit {
+                    entry.call(revision, unit.due_callbacks());
+                }
+            }
             // It was on its way when this one was opened.
             Some(Some(older))
                 if older.replica == self.replica && older.number < entry.session.number => {}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aggregator;
+use crate::domain::callback::Topic;
 use crate::domain::command::{Command, Newcomer};
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
@@ -120,6 +121,13 @@ pub enum Told<R> {
         recompute: bool,
         /// After this nobody waits for the answer.
         deadline: Timestamp,
+    },
+    /// The time to try again has come.
+    RetryDue {
+        /// What.
+        topic: Topic,
+        /// The operation it belongs to; `""` if to none.
+        operation_id: Box<str>,
     },
     /// A newer session took over.
     Superseded {

@@ -44,7 +44,11 @@ impl Sessions {
         let read = |state: &AppState| {
             let of_unit = state.statuses_of(entry.unit(), None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
-            let is_over = state.unit(entry.unit()).and_then(|unit| unit.session());
+            let unit = state.unit(entry.unit());
+            if let Some(unit) = unit {
+                entry.call(state.head().revision, unit.due_callbacks());
+            }
+            let is_over = unit.and_then(|unit| unit.session());
             let welcome = Welcome {
                 session: session_id,
                 incarnation,

@@ -67,6 +67,15 @@ pub enum End<R> {
     Broken(R),
 }
 
+/// Tells the worker something; with how the session ends if it does not take it.
+async fn tell<R>(told: &mpsc::Sender<Told<R>>, word: Told<R>, ttl: Duration) -> Option<End<R>> {
+    match tokio::time::timeout(ttl, told.send(word)).await {
+        Ok(Ok(())) => None,
+        Ok(Err(_gone)) => Some(End::Closed),
+        Err(_elapsed) => Some(End::Silent(ttl)),
+    }
+}
+
 /// The worker is gone: nobody takes what it is told.
 struct Gone;
 
@@ -175,10 +184,14 @@ impl Session {
                 Some(question) = asks.recv() => {
                     let Question { id, component, recompute, deadline } = question;
                     let word = Told::Collect { id, component, recompute, deadline };
-                    match tokio::time::timeout(ttl, told.send(word)).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(_gone)) => return End::Closed,
-                        Err(_elapsed) => return End::Silent(ttl),
+                    if let Some(end) = tell(told, word, ttl).await {
+                        return end;
+                    }
+                }
+                (topic, callback) = self.entry.next_call() => {
+                    let word = Told::RetryDue { topic, operation_id: callback.operation_id };
+                    if let Some(end) = tell(told, word, ttl).await {
+                        return end;
                     }
                 }
                 () = attention.until(deadline) => return End::Silent(ttl),

@@ -43,6 +43,11 @@ pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) 
         let silent = format!("{} {what} of lost units, kept but not counted", why.silent_count);
         text.push_str(&labelled("silent", &silent, screen));
     }
+    if why.observer_suspect {
+        let held = "so many units vanished at once that it may be the server that cannot hear them; \
+                    judgement is held";
+        text.push_str(&labelled("suspect", held, screen));
+    }
     if let Some(winner) = &why.winner {
         for (label, fact) in [("check", &winner.check), ("action", &winner.action)] {
             if !fact.is_empty() {
@@ -190,6 +195,7 @@ mod tests {
             ],
             beaten_count: 5,
             silent_count: 1,
+            observer_suspect: false,
         }
     }
 

@@ -152,6 +152,11 @@ pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
             recompute,
             deadline: Some(timestamp(deadline)),
         }),
+        Told::RetryDue { topic, operation_id } => Answer::RetryDue(v1::RetryDue {
+            component: topic.component.as_str().to_string(),
+            target: topic.target.to_string(),
+            operation_id: operation_id.to_string(),
+        }),
         Told::Superseded { incarnation } => Answer::Superseded(v1::Superseded { incarnation }),
         Told::Drain { reconnect_after } => {
             Answer::Drain(v1::ConnectDrain { reconnect_after: Some(duration(reconnect_after)) })
