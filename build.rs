@@ -17,7 +17,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "grpc/health/v1/health.proto",
         ])?;
     std::fs::write(out.join("descriptor.bin"), compiler.encode_file_descriptor_set())?;
+    // The traits of a server would need more of tonic than a client links.
+    let serves = std::env::var_os("CARGO_FEATURE_SERVER").is_some();
     tonic_prost_build::configure()
+        .build_server(serves)
         .build_transport(false) // its `connect` would collide with the rpc of that name
         .bytes(".bellwether.v1")
         .extern_path(".google.rpc", "::tonic_types::pb")

@@ -22,24 +22,38 @@
 //! | 5 | `config` | is told |
 //! | 6 | `app` | composes |
 //! | 7 | `cli`, `bench` | are used |
+//!
+//! The feature `client` alone leaves `proto` and `client`, for programs that report or watch;
+//! `server` is everything, and the default.
 
+#[cfg(feature = "server")]
 pub mod domain;
 pub mod proto;
+#[cfg(feature = "server")]
 pub mod telemetry;
 
 pub mod client;
+#[cfg(feature = "server")]
 pub mod store;
 
+#[cfg(feature = "server")]
 pub mod aggregator;
+#[cfg(feature = "server")]
 pub mod watch;
 
+#[cfg(feature = "server")]
 pub mod session;
 
+#[cfg(feature = "server")]
 pub mod service;
 
+#[cfg(feature = "server")]
 pub mod config;
 
+#[cfg(feature = "server")]
 pub mod app;
 
+#[cfg(feature = "server")]
 pub mod bench;
+#[cfg(feature = "server")]
 pub mod cli;

@@ -13,4 +13,5 @@ pub mod health {
 }
 
 /// Every file of `proto/` with its imports and comments, encoded: for reflection and for JSON.
+#[cfg(feature = "server")]
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptor.bin"));

@@ -26,6 +26,9 @@ const SIDEWAYS: (&str, &str) = ("cli", "bench");
 /// Modules that may name generated wire types.
 const WIRE: &[&str] = &["service", "client", "app", "cli", "bench"];
 
+/// What the feature `client` has: the client may use nothing else, nor may an example.
+const CLIENT: &[&str] = &["client", "proto"];
+
 /// Crates that the domain may name. Everything else is IO or a wire format.
 const DOMAIN_CRATES: &[&str] = &["crate", "super", "self", "std", "core", "serde", "thiserror"];
 
@@ -34,6 +37,9 @@ const DOMAIN_STD_BANNED: &[&str] = &[
     "env", "fs", "io", "net", "process", "thread", "HashMap", "HashSet", "Mutex", "RwLock",
     "atomic", "mpsc",
 ];
+
+/// What stands before tests of a client that play the server.
+const SERVER_TESTS: &str = r#"#[cfg(all(test, feature = "server"))]"#;
 
 const FILE_LINES_MEDIAN_MAX: usize = 150;
 const FILE_LINES_MAX: usize = 500;
@@ -58,10 +64,12 @@ const LEFTOVERS: &[&str] = &[
 type Rule = fn(&Source) -> Vec<String>;
 
 /// For the code under `src/`.
-const SOURCE_RULES: &[Rule] = &[layers, wire_at_the_edge, domain_is_pure, no_panics, file_length];
+const SOURCE_RULES: &[Rule] =
+    &[layers, wire_at_the_edge, domain_is_pure, no_panics, file_length, client_is_alone];
 
 /// For every Rust file, tests too.
-const RULES: &[Rule] = &[opens_with_purpose, names, leftovers, columns, function_length];
+const RULES: &[Rule] =
+    &[opens_with_purpose, names, leftovers, columns, function_length, examples_are_clients];
 
 #[test]
 fn the_code_is_tidy() {
@@ -206,6 +214,35 @@ fn wire_at_the_edge(file: &Source) -> Vec<String> {
         .filter(|(_, line)| line.contains("crate::proto"))
         .map(|(number, _)| format!("{}:{number}: wire types stay at the edge", file.path))
         .collect()
+}
+
+/// A program that only reports or watches links no server.
+fn client_is_alone(file: &Source) -> Vec<String> {
+    match file.module == "client" {
+        true => beyond_client(file, "crate::"),
+        false => Vec::new(),
+    }
+}
+
+fn examples_are_clients(file: &Source) -> Vec<String> {
+    match file.path.starts_with("examples/") {
+        true => beyond_client(file, "bellwether::"),
+        false => Vec::new(),
+    }
+}
+
+/// Modules below `root` that the feature `client` does not have.
+fn beyond_client(file: &Source, root: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (number, line) in file.code() {
+        for (at, import) in line.match_indices(root) {
+            let name = word_at(&line[at + import.len()..]);
+            if !CLIENT.contains(&name) {
+                errors.push(format!("{}:{number}: beyond `client`: {name}", file.path));
+            }
+        }
+    }
+    errors
 }
 
 /// The domain is synchronous and names no IO.
@@ -356,7 +393,8 @@ fn layer_row(line: &str) -> Option<String> {
     Some(format!("//! | {number} | {modules} |"))
 }
 
-/// Files that another file declares as tests, without `.rs`: `#[cfg(test)] mod tests;`.
+/// Files that another file declares as tests, without `.rs`: `#[cfg(test)] mod tests;`, or those
+/// that need a server, too.
 fn test_modules(file: &Source) -> Vec<String> {
     let stem = file.path.trim_end_matches(".rs").trim_end_matches("/mod");
     let folder = match file.is_entry() {
@@ -366,7 +404,7 @@ fn test_modules(file: &Source) -> Vec<String> {
     let lines: Vec<&str> = file.text.lines().collect();
     lines
         .windows(2)
-        .filter(|pair| pair[0].trim() == "#[cfg(test)]")
+        .filter(|pair| ["#[cfg(test)]", SERVER_TESTS].contains(&pair[0].trim()))
         .filter_map(|pair| pair[1].trim().strip_suffix(';')?.split("mod ").nth(1))
         .map(|name| format!("{folder}/{name}"))
         .collect()
@@ -412,6 +450,12 @@ const FAULTS: &[(Rule, &str, &str, &str)] = &[
     (layers, "src/extra.rs", "", ": module `extra` is in no layer"),
     (wire_at_the_edge, "src/store.rs", "use crate::proto::v1;", ":1: wire types stay at the edge"),
     (wire_at_the_edge, "src/client/a.rs", "use crate::proto::v1;", ""),
+    (client_is_alone, "src/client/a.rs", "crate::domain::A", ":1: beyond `client`: domain"),
+    (client_is_alone, "src/client/a.rs", "use crate::proto::v1;\nuse crate::client::A;", ""),
+    (client_is_alone, "src/cli/a.rs", "use crate::domain::A;", ""),
+    (examples_are_clients, "examples/a.rs", "bellwether::app", ":1: beyond `client`: app"),
+    (examples_are_clients, "examples/a.rs", "use bellwether::client::Worker;", ""),
+    (examples_are_clients, "tests/a.rs", "use bellwether::app::A;", ""),
     (domain_is_pure, "src/domain.rs", "async fn a() {}", ":1: the domain is synchronous"),
     (domain_is_pure, "src/domain.rs", "use tokio::time;", ":1: not for the domain: tokio"),
     (domain_is_pure, "src/domain.rs", "use std::HashMap;", ":1: not for the domain: std::HashMap"),
@@ -478,4 +522,6 @@ fn files_declared_as_tests_are_known() {
     let found = test_modules(&Source::new("src/store/mod.rs", text));
     assert_eq!(found, ["src/store/tests", "src/store/conformance"]);
     assert_eq!(test_modules(&Source::new("src/lib.rs", text))[0], "src/tests");
+    let file = Source::new("src/client/mod.rs", &format!("{SERVER_TESTS}\nmod tests;\n"));
+    assert_eq!(test_modules(&file), ["src/client/tests"]);
 }

@@ -3,16 +3,33 @@
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
-const MAX: Duration = Duration::from_secs(5);
 
-/// Doubles from 100 ms to 5 s, with jitter so that the watchers of a restarted server do not come
-/// back all at once.
-#[derive(Debug, Default)]
+/// No server means to be left alone for longer; a moment too far off cannot be counted to.
+const ASKED_MAX: Duration = Duration::from_secs(3600);
+
+/// Doubles from 100 ms to a ceiling, with jitter so that those who lost a server do not come back
+/// all at once.
+#[derive(Debug)]
 pub(crate) struct Backoff {
+    max: Duration,
+    /// The least share of a full pause.
+    least: f64,
     failures: u32,
 }
 
+impl Default for Backoff {
+    /// For watchers, of which there are few and for whom somebody waits: up to 5 s.
+    fn default() -> Backoff {
+        Backoff { max: Duration::from_secs(5), least: 0.5, failures: 0 }
+    }
+}
+
 impl Backoff {
+    /// For workers, of which there are many: up to 30 s, anywhere within it.
+    pub(crate) fn wide() -> Backoff {
+        Backoff { max: Duration::from_secs(30), least: 0.0, failures: 0 }
+    }
+
     /// The pause after one more failure, never shorter than what the server asked for.
     pub(crate) fn pause(&mut self, asked: Option<Duration>) -> Duration {
         self.pause_at(asked, random_fraction())
@@ -24,11 +41,12 @@ impl Backoff {
     }
 
     fn pause_at(&mut self, asked: Option<Duration>, fraction: f64) -> Duration {
-        let full = FIRST.saturating_mul(1 << self.failures.min(10)).min(MAX);
+        let full = FIRST.saturating_mul(1 << self.failures.min(10)).min(self.max);
         self.failures = self.failures.saturating_add(1);
-        let jittered = full.mul_f64(0.5 + fraction / 2.0);
+        let jittered = full.mul_f64(self.least + fraction * (1.0 - self.least));
         // Also what the server asks for is spread, upwards only.
-        jittered.max(asked.unwrap_or_default().mul_f64(1.0 + fraction / 4.0))
+        let asked = asked.unwrap_or_default().min(ASKED_MAX);
+        jittered.max(asked.mul_f64(1.0 + fraction / 4.0))
     }
 }
 
@@ -52,9 +70,20 @@ mod tests {
     }
 
     #[test]
+    fn spreads_many_over_the_whole_pause() {
+        let mut backoff = Backoff::wide();
+        let pauses: Vec<u128> = (0..10).map(|_| backoff.pause_at(None, 1.0).as_millis()).collect();
+        assert_eq!(pauses[..3], [100, 200, 400]);
+        assert_eq!(pauses[8..], [25_600, 30_000]);
+        assert_eq!(backoff.pause_at(None, 0.5), Duration::from_secs(15));
+        assert_eq!(backoff.pause_at(None, 0.0), Duration::ZERO);
+    }
+
+    #[test]
     fn waits_at_least_as_long_as_asked() {
         let asked = Duration::from_secs(20);
         let pause = Backoff::default().pause(Some(asked));
         assert!(asked <= pause && pause <= asked.mul_f64(1.25), "{pause:?}");
+        assert!(Backoff::default().pause(Some(Duration::MAX)) <= ASKED_MAX.mul_f64(1.25));
     }
 }

@@ -8,6 +8,7 @@ use tonic::transport::Endpoint;
 use crate::client::error::Error;
 use crate::proto::v1::application_service_client::ApplicationServiceClient;
 use crate::proto::v1::report_service_client::ReportServiceClient;
+use crate::proto::v1::worker_service_client::WorkerServiceClient;
 
 /// A server on the same network answers a connection within milliseconds; three lost packets fit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -39,7 +40,12 @@ impl Client {
     /// [`Error::InvalidServer`] if `url` is no address, [`Error::Unreachable`] if nobody answers
     /// within 3 s.
     pub async fn connect(url: &str) -> Result<Client, Error> {
-        let endpoint = endpoint(url)?;
+        Client::connect_within(url, CONNECT_TIMEOUT).await
+    }
+
+    /// The same, if somebody answers in time.
+    pub(crate) async fn connect_within(url: &str, timeout: Duration) -> Result<Client, Error> {
+        let endpoint = endpoint(url)?.connect_timeout(timeout);
         let channel = endpoint.connect().await.map_err(|cause| Error::unreachable(url, &cause))?;
         Ok(Client { url: url.to_string(), endpoint, channel })
     }
@@ -71,6 +77,11 @@ impl Client {
         ApplicationServiceClient::new(self.channel.clone())
     }
 
+    /// For the sessions of workers.
+    pub(crate) fn workers(&self) -> WorkerServiceClient<Channel> {
+        WorkerServiceClient::new(self.channel.clone())
+    }
+
     /// For calls of workers.
     pub fn reports(&self) -> ReportServiceClient<Channel> {
         ReportServiceClient::new(self.channel.clone())
@@ -94,7 +105,8 @@ impl Client {
     }
 }
 
-fn endpoint(url: &str) -> Result<Endpoint, Error> {
+/// Reads an address.
+pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Error> {
     let invalid =
         |detail: &str| Error::InvalidServer { url: url.to_string(), detail: detail.to_string() };
     let full = match url.split_once("://") {
@@ -108,7 +120,6 @@ fn endpoint(url: &str) -> Result<Endpoint, Error> {
         return Err(invalid("it names no host"));
     }
     Ok(endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
         .keep_alive_timeout(KEEPALIVE_TIMEOUT)

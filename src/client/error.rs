@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use prost::Message;
 use tonic::Code;
 use tonic_types::StatusExt;
 
@@ -136,6 +137,13 @@ impl From<tonic::Status> for Refusal {
                 .collect(),
             retry_after: details.retry_info().and_then(|r| r.retry_delay),
         }
+    }
+}
+
+impl From<tonic_types::pb::Status> for Refusal {
+    fn from(status: tonic_types::pb::Status) -> Refusal {
+        let (code, details) = (Code::from_i32(status.code), status.encode_to_vec());
+        Refusal::from(tonic::Status::with_details(code, status.message, details.into()))
     }
 }
 

@@ -1,8 +1,10 @@
-//! Reaches a server: connects, reads every page, follows changes and says in words what went wrong.
+//! Reaches a server: connects, reads every page, follows changes, keeps a worker's session, and
+//! says in words what went wrong.
 //!
 //! ```text
 //!  Client --unary calls--> server            Error: not reachable | refused, with reason and facts
 //!  Watch  <--events------- server            reconnects, resumes, proves its copy by the digest
+//!  Worker --statuses----> server            keeps a session, answers questions, sends again
 //! ```
 
 mod backoff;
@@ -12,8 +14,9 @@ mod error;
 mod link;
 mod page;
 mod watch;
+pub mod worker;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 mod tests;
 
 pub use connection::Client;
@@ -21,3 +24,4 @@ pub use error::Error;
 pub use error::Refusal;
 pub use watch::Event;
 pub use watch::Watch;
+pub use worker::Worker;

@@ -32,3 +32,4 @@ mod tls;
 mod valkey;
 mod vectors;
 mod watch;
+mod worker_client;

@@ -1,0 +1,71 @@
+//! The wait for the server's word that something is committed.
+
+use std::future::Future;
+use std::future::IntoFuture;
+use std::pin::Pin;
+
+use tokio::sync::watch;
+
+use crate::client::worker::error::Error;
+
+/// What became of an entry of the outbox: the revision at which it is in force, or why it is not.
+pub(super) type Outcome = Option<Result<u64, Error>>;
+
+/// Something that was reported. Await it to know that it is committed; drop it not to.
+///
+/// ```no_run
+/// # async fn example(worker: bellwether::client::Worker) {
+/// # let status = bellwether::proto::v1::StatusReport::default();
+/// match worker.set_status(status).await {
+///     Ok(revision) => println!("in force at revision {revision}"),
+///     Err(error) => eprintln!("not stored: {error}"),
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Acknowledged(State);
+
+#[derive(Debug)]
+enum State {
+    Waiting(Vec<watch::Receiver<Outcome>>),
+    Failed(Error),
+}
+
+impl Acknowledged {
+    pub(super) fn waiting(outcomes: Vec<watch::Receiver<Outcome>>) -> Acknowledged {
+        Acknowledged(State::Waiting(outcomes))
+    }
+
+    pub(super) fn failed(error: Error) -> Acknowledged {
+        Acknowledged(State::Failed(error))
+    }
+
+    async fn wait(self) -> Result<u64, Error> {
+        let outcomes = match self.0 {
+            State::Waiting(outcomes) => outcomes,
+            State::Failed(error) => return Err(error),
+        };
+        let mut last = Ok(0);
+        for mut outcome in outcomes {
+            let settled = match outcome.wait_for(Option::is_some).await {
+                Ok(settled) => settled.clone().unwrap_or(Err(Error::Ended)),
+                Err(_) => Err(Error::Ended),
+            };
+            last = match (last, settled) {
+                (Ok(before), Ok(revision)) => Ok(revision.max(before)),
+                (Err(error), _) | (_, Err(error)) => Err(error),
+            };
+        }
+        last
+    }
+}
+
+impl IntoFuture for Acknowledged {
+    /// The revision of the application at which it, or what replaced it, is in force.
+    type Output = Result<u64, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.wait())
+    }
+}

@@ -1,0 +1,203 @@
+//! The task behind a worker: one session after the other, until it is told to stop.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio::time::sleep_until;
+
+use crate::client::backoff::Backoff;
+use crate::client::error;
+use crate::client::error::Refusal;
+use crate::client::worker::collect::Collector;
+use crate::client::worker::error::Error;
+use crate::client::worker::event::Event;
+use crate::client::worker::options::Options;
+use crate::client::worker::session::Session;
+use crate::client::worker::shared::Phase;
+use crate::client::worker::shared::Shared;
+
+/// The reason by which a server ends an incarnation, or a session.
+pub(super) const STALE: &str = "STALE_INCARNATION";
+
+/// The wish to end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stop {
+    /// No later than this.
+    pub(super) until: Instant,
+    /// The unit will not come back.
+    pub(super) removed: bool,
+}
+
+/// Why a session ended, or did not begin.
+#[derive(Debug)]
+pub(super) enum Cut {
+    /// Goodbye was said.
+    Stopped,
+    /// Trying again cannot help.
+    Final(Error),
+    /// Trying again can.
+    Lost(error::Error),
+    /// The server stops; nothing before this moment.
+    Drained(Instant),
+}
+
+impl Cut {
+    /// Of an attempt: the server refuses `hello`, or was not reached.
+    pub(super) fn before_welcome(error: error::Error) -> Cut {
+        match error {
+            error::Error::Refused(refusal) if refusal.reason == STALE => superseded(&refusal),
+            error if error.is_passing() => Cut::Lost(error),
+            error => Cut::Final(Error::Client(error)),
+        }
+    }
+
+    /// Of a session. One that is over for the server may say STALE_INCARNATION, too, without a
+    /// rival to name: then the next `hello` will tell, which is refused if there is one.
+    pub(super) fn after_welcome(error: error::Error) -> Cut {
+        let names_rival = |refusal: &Refusal| {
+            let facts = ["given", "current"];
+            facts.iter().any(|fact| refusal.metadata.contains_key(*fact))
+        };
+        match error {
+            error::Error::Refused(refusal) if refusal.reason == STALE && !names_rival(&refusal) => {
+                Cut::Lost(error::Error::Refused(refusal))
+            }
+            error => Cut::before_welcome(error),
+        }
+    }
+}
+
+/// Names the newer incarnation, if the server does.
+fn superseded(refusal: &Refusal) -> Cut {
+    let incarnation = refusal.metadata.get("current").and_then(|number| number.parse().ok());
+    Cut::Final(Error::Superseded { incarnation, detail: refusal.message.clone() })
+}
+
+/// See the head of this file.
+pub(super) struct Driver {
+    pub(super) options: Options,
+    pub(super) shared: Arc<Shared>,
+    pub(super) collector: Collector,
+    pub(super) stop: watch::Receiver<Option<Stop>>,
+    pub(super) backoff: Backoff,
+    /// Attempts so far; each goes to the next server.
+    attempt: usize,
+}
+
+impl Driver {
+    pub(super) fn new(
+        options: Options,
+        shared: Arc<Shared>,
+        collector: Collector,
+        stop: watch::Receiver<Option<Stop>>,
+    ) -> Driver {
+        Driver { options, shared, collector, stop, backoff: Backoff::wide(), attempt: 0 }
+    }
+
+    /// Runs to the end of the worker: `Ok` if it was a clean one.
+    pub(super) async fn run(mut self) -> Result<(), Error> {
+        let end = loop {
+            let mut stop = self.stop.clone();
+            let cut = tokio::select! {
+                cut = self.session() => cut,
+                () = patience(&mut stop) => break Err(Error::NoGoodbye),
+            };
+            self.shared.outbox().end_session();
+            self.collector.end_session();
+            match self.pause_after(cut) {
+                Ok(until) if self.is_done() || !self.wait(until).await => break Ok(()),
+                Ok(_) => (),
+                Err(Error::Ended) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        self.end(end)
+    }
+
+    /// One attempt, from the connection to its end.
+    async fn session(&mut self) -> Cut {
+        let server = self.options.servers[self.attempt % self.options.servers.len()].clone();
+        self.shared.tell(Event::Connecting { server: server.clone() });
+        self.attempt = self.attempt.wrapping_add(1);
+        match Session::open(self, &server).await {
+            Ok(session) => session.run().await,
+            Err(cut) => cut,
+        }
+    }
+
+    /// Until when to wait, told to whoever listens; or why the worker is over.
+    fn pause_after(&mut self, cut: Cut) -> Result<Instant, Error> {
+        match cut {
+            Cut::Stopped => Err(Error::Ended),
+            Cut::Final(error) => Err(error),
+            // Already told.
+            Cut::Drained(until) => Ok(until),
+            Cut::Lost(error) => {
+                let pause = self.backoff.pause(error.retry_after());
+                self.shared.tell(Event::Disconnected { error, pause });
+                Ok(Instant::now() + pause)
+            }
+        }
+    }
+
+    /// Ended before anything was said: there is nobody to say goodbye to.
+    fn is_done(&self) -> bool {
+        let asked = *self.stop.borrow();
+        let is_new = matches!(*self.shared.phase.borrow(), Phase::New);
+        asked.is_some_and(|stop| !stop.removed) && is_new && self.shared.outbox().len() == 0
+    }
+
+    /// Waits. The wish to end cuts it short once, to be told to a server soon. False if there is
+    /// nothing left to do.
+    async fn wait(&mut self, until: Instant) -> bool {
+        let known = self.stop.borrow().is_some();
+        let mut stop = self.stop.clone();
+        let cut_short = async {
+            match known {
+                // The next attempt will find that it is too late.
+                true => patience(&mut stop).await,
+                false => drop(stopped(&mut stop).await),
+            }
+        };
+        tokio::select! {
+            () = sleep_until(until) => (),
+            () = cut_short => (),
+        }
+        !self.is_done()
+    }
+
+    fn end(self, end: Result<(), Error>) -> Result<(), Error> {
+        match &end {
+            Err(Error::Superseded { incarnation, .. }) => {
+                self.shared.tell(Event::Superseded { incarnation: *incarnation });
+            }
+            Err(error @ Error::Client(_)) => {
+                self.shared.tell(Event::Ended { error: error.clone() })
+            }
+            _ => (),
+        }
+        let error = end.clone().err().unwrap_or(Error::Ended);
+        match (self.shared.end(&error), end) {
+            (count, Ok(()) | Err(Error::NoGoodbye)) if 0 < count => {
+                Err(Error::Unacknowledged { count })
+            }
+            (_, end) => end,
+        }
+    }
+}
+
+/// Waits for the wish to end.
+pub(super) async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
+    match stop.wait_for(Option::is_some).await.map(|stop| *stop) {
+        Ok(Some(stop)) => stop,
+        // The handle is gone without a word, which its drop does not do.
+        Ok(None) | Err(_) => Stop { until: Instant::now(), removed: false },
+    }
+}
+
+/// Waits until ending has taken too long.
+async fn patience(stop: &mut watch::Receiver<Option<Stop>>) {
+    let stop = stopped(stop).await;
+    sleep_until(stop.until).await;
+}

@@ -1,0 +1,95 @@
+//! Who a worker is, and where its servers are.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::proto::v1::Hello;
+
+/// A server on the same network answers a connection within milliseconds; three lost packets fit.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Well below the 30 s that Kubernetes gives a container to end.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Who a worker is, and where its servers are.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(super) servers: Vec<String>,
+    pub(super) namespace: String,
+    pub(super) application: String,
+    pub(super) unit: String,
+    pub(super) stateless: bool,
+    pub(super) labels: HashMap<String, String>,
+    pub(super) connect_timeout: Duration,
+    pub(super) shutdown_timeout: Duration,
+}
+
+impl Options {
+    /// The unit `unit` of `application` (as `web/0` of `web`), with a server at `server`
+    /// (`http://HOST:PORT`; the scheme may be left out).
+    pub fn new(server: &str, application: &str, unit: &str) -> Options {
+        Options {
+            servers: vec![server.to_string()],
+            namespace: String::new(),
+            application: application.to_string(),
+            unit: unit.to_string(),
+            stateless: false,
+            labels: HashMap::new(),
+            connect_timeout: CONNECT_TIMEOUT,
+            shutdown_timeout: SHUTDOWN_TIMEOUT,
+        }
+    }
+
+    /// One more replica: where one cannot be reached, the next is tried.
+    #[must_use]
+    pub fn server(mut self, server: &str) -> Options {
+        self.servers.push(server.to_string());
+        self
+    }
+
+    /// The namespace of the application, if not `default`.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Options {
+        self.namespace = namespace.to_string();
+        self
+    }
+
+    /// The unit has a new name each time it is replaced, like the pod of a deployment.
+    #[must_use]
+    pub fn stateless(mut self, stateless: bool) -> Options {
+        self.stateless = stateless;
+        self
+    }
+
+    /// A label of the unit: at most 64, keys and values at most 63 bytes each.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Options {
+        self.labels.insert(key.to_string(), value.to_string());
+        self
+    }
+
+    /// How long a server may take to accept a connection. Default 3 s.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Options {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long [`Worker::shutdown`](super::Worker::shutdown) and a drop may take. Default 5 s.
+    #[must_use]
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Options {
+        self.shutdown_timeout = timeout;
+        self
+    }
+
+    pub(super) fn hello(&self, incarnation: Option<u64>) -> Hello {
+        Hello {
+            namespace: self.namespace.clone(),
+            application: self.application.clone(),
+            unit: self.unit.clone(),
+            incarnation,
+            stateless: self.stateless,
+            labels: self.labels.clone(),
+        }
+    }
+}

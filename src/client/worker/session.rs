@@ -1,0 +1,434 @@
+//! One session with one server: speaks, listens, and keeps the server from thinking us gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use tokio::sync::mpsc;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio::time::sleep_until;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codec::Streaming;
+
+use crate::client::backoff::Backoff;
+use crate::client::connection::Client;
+use crate::client::error::Error;
+use crate::client::error::Refusal;
+use crate::client::worker;
+use crate::client::worker::collect::Answered;
+use crate::client::worker::collect::CollectRequest;
+use crate::client::worker::collect::Collector;
+use crate::client::worker::driver::Cut;
+use crate::client::worker::driver::Driver;
+use crate::client::worker::driver::STALE;
+use crate::client::worker::driver::Stop;
+use crate::client::worker::driver::stopped;
+use crate::client::worker::event::Event;
+use crate::client::worker::outbox::Content;
+use crate::client::worker::outbox::Key;
+use crate::client::worker::shared::Phase;
+use crate::client::worker::shared::Shared;
+use crate::proto::v1::Collect;
+use crate::proto::v1::ConnectDrain;
+use crate::proto::v1::ConnectRequest;
+use crate::proto::v1::ConnectResponse;
+use crate::proto::v1::Goodbye;
+use crate::proto::v1::Heartbeat;
+use crate::proto::v1::Reject;
+use crate::proto::v1::Welcome;
+use crate::proto::v1::connect_request::Message as Said;
+use crate::proto::v1::connect_response::Message as Heard;
+
+/// A welcome is one commit; a store that is slower than this is away.
+const WELCOME_MAX: Duration = Duration::from_secs(10);
+
+/// A commit takes milliseconds: who acknowledges nothing for so long is not there any more.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// A session that lasted this long proved the server good.
+const STEADY: Duration = Duration::from_secs(5);
+
+/// If the server names none.
+const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// More seldom saves nothing.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(3600);
+
+/// If the server names none.
+const UNACKNOWLEDGED_DEFAULT: usize = 64;
+
+/// Messages between us and the connection; what waits longer waits where it can be replaced.
+const QUEUE: usize = 4;
+
+/// See the head of this file.
+pub(super) struct Session<'a> {
+    url: String,
+    shared: Arc<Shared>,
+    collector: &'a mut Collector,
+    stop: watch::Receiver<Option<Stop>>,
+    stopping: Option<Stop>,
+    said: mpsc::Sender<ConnectRequest>,
+    heard: Streaming<ConnectResponse>,
+    incarnation: u64,
+    heartbeat: Duration,
+    unacknowledged_max: usize,
+    /// The server's clock, and when it was read.
+    clock: (SystemTime, Instant),
+    said_at: Instant,
+    heard_at: Instant,
+    /// Since when an answer is owed, if one is.
+    owed_at: Instant,
+    /// Nothing is sent before this: the server had no room.
+    resting: Option<Instant>,
+    rests: Backoff,
+    pauses: &'a mut Backoff,
+    /// The server stops: when to connect again.
+    drained: Option<Instant>,
+}
+
+/// What can happen in a session.
+enum Next {
+    Heard(Result<Option<ConnectResponse>, tonic::Status>),
+    /// There is something to say, and room for it.
+    Room,
+    Answered(Answered),
+    /// It is time to be heard.
+    Quiet,
+    /// There may be something to say.
+    Changed,
+    Rested,
+    /// The server owes an answer for too long.
+    Silent,
+    Drained(Instant),
+    Stop(Stop),
+}
+
+impl<'a> Session<'a> {
+    /// Connects, and is welcomed.
+    pub(super) async fn open(driver: &'a mut Driver, url: &str) -> Result<Session<'a>, Cut> {
+        let client = Client::connect_within(url, driver.options.connect_timeout)
+            .await
+            .map_err(Cut::before_welcome)?;
+        let (said, queue) = mpsc::channel(QUEUE);
+        let incarnation = match *driver.shared.phase.borrow() {
+            Phase::Begun(incarnation) => Some(incarnation),
+            Phase::New | Phase::Over(_) => None,
+        };
+        let hello = Said::Hello(driver.options.hello(incarnation));
+        let _ = said.try_send(ConnectRequest { message: Some(hello) });
+        let opening = async {
+            let stream = client.workers().connect(ReceiverStream::new(queue)).await;
+            let mut heard = client.answer(stream)?;
+            let first = heard.message().await.map_err(|status| Error::from_status(url, status))?;
+            Ok::<_, Error>((first, heard))
+        };
+        let (first, heard) = timeout(WELCOME_MAX, opening)
+            .await
+            .map_err(|_| Cut::Lost(unreachable(url, "the server does not answer")))?
+            .map_err(Cut::before_welcome)?;
+        let welcome = match first.and_then(|first| first.message) {
+            Some(Heard::Welcome(welcome)) => welcome,
+            Some(Heard::Superseded(by)) => return Err(superseded(by.incarnation, incarnation)),
+            Some(Heard::Drain(drain)) => {
+                return Err(Cut::Drained(drained(&driver.shared, &mut driver.backoff, &drain)));
+            }
+            Some(_) => return Err(Cut::Lost(unreachable(url, "the server does not welcome"))),
+            None => return Err(Cut::Lost(ended())),
+        };
+        Ok(Session::begin(driver, url, welcome, said, heard))
+    }
+
+    fn begin(
+        driver: &'a mut Driver,
+        url: &str,
+        welcome: Welcome,
+        said: mpsc::Sender<ConnectRequest>,
+        heard: Streaming<ConnectResponse>,
+    ) -> Session<'a> {
+        let now = Instant::now();
+        let server_time = welcome.server_time.and_then(|time| time.try_into().ok());
+        let heartbeat = welcome.heartbeat_interval.and_then(|d| Duration::try_from(d).ok());
+        let session = Session {
+            url: url.to_string(),
+            shared: driver.shared.clone(),
+            collector: &mut driver.collector,
+            stop: driver.stop.clone(),
+            stopping: None,
+            said,
+            heard,
+            incarnation: welcome.incarnation,
+            heartbeat: heartbeat
+                .filter(|interval| !interval.is_zero())
+                .map_or(HEARTBEAT_DEFAULT, |interval| interval.min(HEARTBEAT_MAX)),
+            unacknowledged_max: usize::try_from(welcome.unacknowledged_max)
+                .ok()
+                .filter(|max| 0 < *max)
+                .unwrap_or(UNACKNOWLEDGED_DEFAULT),
+            clock: (server_time.unwrap_or_else(SystemTime::now), now),
+            said_at: now,
+            heard_at: now,
+            owed_at: now,
+            resting: None,
+            rests: Backoff::wide(),
+            pauses: &mut driver.backoff,
+            drained: None,
+        };
+        let healed = session.shared.begin(welcome.incarnation, welcome.retained.clone());
+        if 0 < healed {
+            tracing::info!(healed, "the server lost statuses, which are sent again");
+        }
+        session.shared.tell(Event::Connected {
+            session_id: welcome.session_id,
+            incarnation: welcome.incarnation,
+            retained: welcome.retained,
+        });
+        session
+    }
+
+    /// To the end of the session.
+    pub(super) async fn run(mut self) -> Cut {
+        loop {
+            if let Some(cut) = self.step().await {
+                self.prove();
+                return cut;
+            }
+            if let Some(stop) = self.stopping
+                && self.shared.outbox().len() == 0
+            {
+                return self.say_goodbye(stop.removed).await;
+            }
+        }
+    }
+
+    /// The next thing that happens, whatever it is.
+    async fn step(&mut self) -> Option<Cut> {
+        match self.next().await {
+            Next::Heard(Ok(Some(message))) => return self.hear(message.message?),
+            Next::Heard(Ok(None)) => return Some(self.over(ended())),
+            Next::Heard(Err(status)) => {
+                return Some(self.over(Error::from_status(&self.url, status)));
+            }
+            Next::Room => self.say_next(),
+            Next::Answered(answered) => self.answer(answered),
+            Next::Quiet => self.say(Said::Heartbeat(Heartbeat {})),
+            Next::Changed => (),
+            Next::Rested => self.resting = None,
+            Next::Silent => return Some(Cut::Lost(unreachable(&self.url, &silence()))),
+            Next::Drained(until) => return Some(Cut::Drained(until)),
+            Next::Stop(stop) => self.stopping = Some(stop),
+        }
+        None
+    }
+
+    /// Waits for it. Cancel safe.
+    async fn next(&mut self) -> Next {
+        let may_send = self.may_send();
+        let silent_at = self.silent_at();
+        tokio::select! {
+            heard = self.heard.message() => Next::Heard(heard),
+            Ok(_) = self.said.reserve(), if may_send => Next::Room,
+            answered = self.collector.answered() => Next::Answered(answered),
+            () = sleep_until(self.said_at + self.heartbeat) => Next::Quiet,
+            () = self.shared.changed.notified() => Next::Changed,
+            () = due(self.resting) => Next::Rested,
+            () = due(silent_at) => Next::Silent,
+            () = due(self.drained) => Next::Drained(self.drained.unwrap_or(self.said_at)),
+            stop = stopped(&mut self.stop), if self.stopping.is_none() => Next::Stop(stop),
+        }
+    }
+
+    fn say(&mut self, message: Said) {
+        self.said_at = Instant::now();
+        // A queue that is full lacks no heartbeat. A stream that is over is noticed as such, and
+        // what it did not take is sent again in the next one.
+        let _ = self.said.try_send(ConnectRequest { message: Some(message) });
+    }
+
+    /// Sends what waits longest; there is room for it.
+    fn say_next(&mut self) {
+        let message = self.shared.outbox().next();
+        let Some(message) = message else { return };
+        self.say(message);
+        if self.shared.outbox().sent_count() == 1 {
+            self.owed_at = self.said_at;
+        }
+    }
+
+    fn may_send(&self) -> bool {
+        let outbox = self.shared.outbox();
+        self.drained.is_none()
+            && self.resting.is_none()
+            && outbox.has_pending()
+            && outbox.sent_count() < self.unacknowledged_max
+    }
+
+    /// When to give the server up, if it owes an answer.
+    fn silent_at(&self) -> Option<Instant> {
+        let owes = 0 < self.shared.outbox().sent_count();
+        owes.then(|| self.heard_at.max(self.owed_at) + SILENCE_MAX)
+    }
+
+    /// The stream ended, which after a drain was to be expected.
+    fn over(&self, error: Error) -> Cut {
+        match self.drained {
+            Some(until) => Cut::Drained(until),
+            None => Cut::after_welcome(error),
+        }
+    }
+
+    fn hear(&mut self, message: Heard) -> Option<Cut> {
+        self.heard_at = Instant::now();
+        match message {
+            Heard::Ack(ack) => {
+                self.rests.reset();
+                self.shared.outbox().acknowledge(ack.seq, ack.revision);
+            }
+            Heard::Reject(reject) => return self.rejected(reject),
+            Heard::Collect(collect) => self.ask(collect),
+            Heard::Superseded(by) => {
+                return Some(superseded(by.incarnation, Some(self.incarnation)));
+            }
+            Heard::Drain(drain) => {
+                self.prove();
+                self.drained = Some(drained(&self.shared, self.pauses, &drain));
+            }
+            Heard::Verdict(heard) => heard.verdict.into_iter().for_each(|verdict| {
+                self.shared.tell(Event::Verdict(verdict));
+            }),
+            Heard::RetryDue(due) => self.shared.tell(Event::RetryDue(due)),
+            Heard::Hold(hold) => self.shared.tell(Event::Hold(hold)),
+            Heard::HoldReleased(released) => self.shared.tell(Event::HoldReleased(released)),
+            Heard::Leadership(leadership) => self.shared.tell(Event::Leadership(leadership)),
+            Heard::AppDataChanged(data) => {
+                self.shared.tell(Event::AppDataChanged { etag: data.etag });
+            }
+            // Only the first one counts.
+            Heard::Welcome(_) => (),
+        }
+        None
+    }
+
+    fn rejected(&mut self, reject: Reject) -> Option<Cut> {
+        let refusal = Refusal::from(reject.status.unwrap_or_default());
+        if refusal.reason == STALE {
+            return Some(Cut::after_welcome(Error::Refused(Box::new(refusal))));
+        }
+        let mut outbox = self.shared.outbox();
+        if is_passing(&refusal) {
+            // What came after it comes after it again: their order is what makes them true.
+            outbox.take_back(reject.seq);
+            self.resting = Some(Instant::now() + self.rests.pause(refusal.retry_after));
+        } else if let Some((component, key)) = outbox.reject(reject.seq, &refusal) {
+            let refusal = Box::new(refusal);
+            self.shared.tell(Event::Rejected { component, key, refusal });
+        }
+        None
+    }
+
+    fn ask(&mut self, collect: Collect) {
+        let (server_time, read_at) = self.clock;
+        let until = collect.deadline.and_then(|time| SystemTime::try_from(time).ok());
+        let left = until.map(|until| until.duration_since(server_time).unwrap_or_default());
+        let request = CollectRequest {
+            component: collect.component,
+            recompute: collect.recompute,
+            deadline: left.and_then(|left| read_at.into_std().checked_add(left)),
+        };
+        self.collector.ask(collect.collect_id, request);
+    }
+
+    fn answer(&mut self, answered: Answered) {
+        let Answered { component, ids, statuses, .. } = answered;
+        let statuses = match statuses {
+            Ok(statuses) => statuses,
+            Err(panic) => {
+                tracing::error!(panic, "the closure that answers collects panicked");
+                return self.shared.tell(Event::CollectFailed { panic });
+            }
+        };
+        let keys = match ids.is_empty() {
+            true => vec![Key::Set(component)],
+            false => ids.into_iter().map(|id| Key::Answer(id, component.clone())).collect(),
+        };
+        // Nobody waits for it: what becomes of it is told as an event.
+        let _ = self
+            .shared
+            .put(keys.into_iter().map(|key| (key, Content::Set(statuses.clone()))).collect());
+    }
+
+    /// A session that lasted proves the server good; a mere welcome does not.
+    fn prove(&mut self) {
+        if STEADY <= self.clock.1.elapsed() {
+            self.pauses.reset();
+        }
+    }
+
+    async fn say_goodbye(self, removed: bool) -> Cut {
+        let Session { said, mut heard, url, .. } = self;
+        let goodbye = Said::Goodbye(Goodbye { removed });
+        let _ = said.send(ConnectRequest { message: Some(goodbye) }).await;
+        drop(said);
+        loop {
+            match heard.message().await {
+                Ok(Some(_)) => (),
+                Ok(None) => return Cut::Stopped,
+                // Only the removal must have been understood.
+                Err(_) if !removed => return Cut::Stopped,
+                Err(status) => return Cut::after_welcome(Error::from_status(&url, status)),
+            }
+        }
+    }
+}
+
+/// Whether the same message can be taken later; a limit that is reached stays reached.
+fn is_passing(refusal: &Refusal) -> bool {
+    use tonic::Code::*;
+    refusal.reason == "RATE_LIMITED"
+        || matches!(refusal.code, Unavailable | Aborted | DeadlineExceeded | Cancelled)
+}
+
+/// A moment that may never come.
+async fn due(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The server stops: when to connect again.
+fn drained(shared: &Shared, pauses: &mut Backoff, drain: &ConnectDrain) -> Instant {
+    let asked = drain.reconnect_after.and_then(|after| Duration::try_from(after).ok());
+    let pause = pauses.pause(asked);
+    shared.tell(Event::Drained { pause });
+    Instant::now() + pause
+}
+
+/// Our own session before this one may still be seen as a rival by a server that does not know that
+/// it is over; a rival has a newer incarnation.
+fn superseded(by: u64, own: Option<u64>) -> Cut {
+    match own == Some(by) {
+        true => Cut::Lost(refused("another session of this incarnation took over")),
+        false => Cut::Final(worker::Error::Superseded {
+            incarnation: Some(by),
+            detail: format!("incarnation {by} of the unit has taken over"),
+        }),
+    }
+}
+
+fn ended() -> Error {
+    refused("the server ended the stream")
+}
+
+fn refused(message: &str) -> Error {
+    Error::Refused(Box::new(Refusal::from(tonic::Status::unavailable(message))))
+}
+
+fn unreachable(url: &str, detail: &str) -> Error {
+    Error::Unreachable { url: url.to_string(), detail: detail.to_string() }
+}
+
+fn silence() -> String {
+    format!("nothing acknowledged for {} s", SILENCE_MAX.as_secs())
+}

@@ -1,0 +1,127 @@
+//! What the handle of a worker and its task have in common.
+
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+
+use tokio::sync::Notify;
+use tokio::sync::broadcast;
+use tokio::sync::watch;
+
+use crate::client::worker::acknowledged::Acknowledged;
+use crate::client::worker::error::Error;
+use crate::client::worker::event::Event;
+use crate::client::worker::event::Events;
+use crate::client::worker::event::KEPT_MAX;
+use crate::client::worker::outbox::Content;
+use crate::client::worker::outbox::Key;
+use crate::client::worker::outbox::Outbox;
+use crate::proto::v1::StatusReport;
+
+/// How far the worker is.
+#[derive(Debug, Clone)]
+pub(super) enum Phase {
+    /// Never had a session.
+    New,
+    /// Has or had one, as this incarnation.
+    Begun(u64),
+    /// Will not have one any more.
+    Over(Error),
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Shared {
+    outbox: Mutex<Outbox>,
+    /// There may be something to send.
+    pub(super) changed: Notify,
+    pub(super) phase: watch::Sender<Phase>,
+    retained: Mutex<Vec<StatusReport>>,
+    /// Gone once the worker is over, so that readers see the end.
+    events: Mutex<Option<broadcast::Sender<Event>>>,
+    /// Holds what happens before the first reader comes.
+    first_events: Mutex<Option<broadcast::Receiver<Event>>>,
+}
+
+impl Shared {
+    pub(super) fn new() -> Shared {
+        let (events, first_events) = broadcast::channel(KEPT_MAX);
+        Shared {
+            outbox: Mutex::default(),
+            changed: Notify::new(),
+            phase: watch::Sender::new(Phase::New),
+            retained: Mutex::default(),
+            events: Mutex::new(Some(events)),
+            first_events: Mutex::new(Some(first_events)),
+        }
+    }
+
+    /// Queues what is to be said.
+    pub(super) fn put(&self, items: Vec<(Key, Content)>) -> Acknowledged {
+        let mut outcomes = Vec::with_capacity(items.len());
+        let mut outbox = self.outbox();
+        // Looked at under the lock, so that nothing is queued after the end.
+        if let Phase::Over(error) = &*self.phase.borrow() {
+            return Acknowledged::failed(error.clone());
+        }
+        for (key, content) in items {
+            match outbox.put(key, content) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => return Acknowledged::failed(error),
+            }
+        }
+        drop(outbox);
+        self.changed.notify_one();
+        Acknowledged::waiting(outcomes)
+    }
+
+    /// What waits to be acknowledged.
+    pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        lock(&self.outbox)
+    }
+
+    pub(super) fn tell(&self, event: Event) {
+        if let Some(events) = &*lock(&self.events) {
+            // Nobody need listen.
+            let _ = events.send(event);
+        }
+    }
+
+    pub(super) fn events(&self) -> Events {
+        if let Some(first) = lock(&self.first_events).take() {
+            return Events(first);
+        }
+        let events = lock(&self.events);
+        Events(match &*events {
+            Some(events) => events.subscribe(),
+            None => broadcast::channel(1).1,
+        })
+    }
+
+    pub(super) fn retained(&self) -> Vec<StatusReport> {
+        lock(&self.retained).clone()
+    }
+
+    /// A session begins with what the server has. Returns how much it has lost.
+    pub(super) fn begin(&self, incarnation: u64, retained: Vec<StatusReport>) -> usize {
+        let healed = self.outbox().heal(&retained);
+        *lock(&self.retained) = retained;
+        self.phase.send_replace(Phase::Begun(incarnation));
+        healed
+    }
+
+    /// The worker is over. Returns how much was not acknowledged.
+    pub(super) fn end(&self, error: &Error) -> usize {
+        let mut outbox = self.outbox();
+        let count = outbox.len();
+        self.phase.send_replace(Phase::Over(error.clone()));
+        outbox.fail(error);
+        lock(&self.events).take();
+        count
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind it is whole at any point where a panic can happen.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,211 @@
+//! A server whose part the test itself plays, word by word, over a real socket.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Request;
+use tonic::Response;
+use tonic::Status;
+use tonic::codec::Streaming;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::client::worker::CollectRequest;
+use crate::client::worker::Event;
+use crate::client::worker::Events;
+use crate::client::worker::Options;
+use crate::client::worker::Worker;
+use crate::proto::v1::Ack;
+use crate::proto::v1::Collect;
+use crate::proto::v1::ConnectRequest;
+use crate::proto::v1::ConnectResponse;
+use crate::proto::v1::Hello;
+use crate::proto::v1::Level;
+use crate::proto::v1::RegisterUnitRequest;
+use crate::proto::v1::RegisterUnitResponse;
+use crate::proto::v1::StatusReport;
+use crate::proto::v1::Welcome;
+use crate::proto::v1::connect_request::Message as Said;
+use crate::proto::v1::connect_response::Message as Heard;
+use crate::proto::v1::worker_service_server::WorkerService;
+use crate::proto::v1::worker_service_server::WorkerServiceServer;
+
+/// Long enough for a loaded machine; nothing waits for it to pass.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// What must happen soon.
+pub(super) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, what).await.expect("happens")
+}
+
+struct Scripted(mpsc::Sender<Call>);
+
+/// One session as the server sees it.
+pub(super) struct Call {
+    heard: Streaming<ConnectRequest>,
+    say: mpsc::Sender<Result<ConnectResponse, Status>>,
+}
+
+#[tonic::async_trait]
+impl WorkerService for Scripted {
+    type ConnectStream = ReceiverStream<Result<ConnectResponse, Status>>;
+
+    async fn connect(
+        &self,
+        request: Request<Streaming<ConnectRequest>>,
+    ) -> Result<Response<Self::ConnectStream>, Status> {
+        let (say, said) = mpsc::channel(64);
+        let call = Call { heard: request.into_inner(), say };
+        self.0.send(call).await.map_err(|_| Status::unavailable("the play is over"))?;
+        Ok(Response::new(ReceiverStream::new(said)))
+    }
+
+    async fn register_unit(
+        &self,
+        _: Request<RegisterUnitRequest>,
+    ) -> Result<Response<RegisterUnitResponse>, Status> {
+        Err(Status::unimplemented("not played"))
+    }
+}
+
+/// A server that listens.
+pub(super) struct Stage {
+    pub(super) url: String,
+    calls: mpsc::Receiver<Call>,
+}
+
+impl Stage {
+    pub(super) fn open() -> Stage {
+        Stage::open_at("127.0.0.1:0".parse().expect("an address"))
+    }
+
+    pub(super) fn open_at(address: SocketAddr) -> Stage {
+        let incoming = TcpIncoming::bind(address).expect("free").with_nodelay(Some(true));
+        let url = format!("http://{}", incoming.local_addr().expect("bound"));
+        let (sender, calls) = mpsc::channel(16);
+        let service = WorkerServiceServer::new(Scripted(sender));
+        tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
+        Stage { url, calls }
+    }
+
+    /// The next session, up to its `hello`.
+    pub(super) async fn call(&mut self) -> (Call, Hello) {
+        let mut call = soon(self.calls.recv()).await.expect("the server lives");
+        match call.next().await {
+            Some(Said::Hello(hello)) => (call, hello),
+            other => panic!("not hello: {other:?}"),
+        }
+    }
+
+    /// The next session, welcomed as incarnation 7.
+    pub(super) async fn welcomed(&mut self) -> Call {
+        let (call, _) = self.call().await;
+        call.say(Heard::Welcome(mk_welcome())).await;
+        call
+    }
+}
+
+impl Call {
+    pub(super) async fn say(&self, message: Heard) {
+        let message = ConnectResponse { message: Some(message) };
+        self.say.send(Ok(message)).await.expect("the worker listens");
+    }
+
+    pub(super) async fn ack(&self, seq: u64, revision: u64) {
+        self.say(Heard::Ack(Ack { seq, revision })).await;
+    }
+
+    pub(super) async fn ask(&self, collect_id: &str, component: Option<&str>) {
+        let component = component.map(str::to_string);
+        let collect_id = collect_id.to_string();
+        self.say(Heard::Collect(Collect { collect_id, component, ..Collect::default() })).await;
+    }
+
+    /// Ends the session.
+    pub(super) async fn end(self, status: Status) {
+        // The worker may be gone before it hears this.
+        let _ = self.say.send(Err(status)).await;
+    }
+
+    /// The next message; `None` at the end of what the worker has to say.
+    pub(super) async fn next(&mut self) -> Option<Said> {
+        let message = soon(self.heard.message()).await;
+        message.ok().flatten().map(|message| message.message.expect("a known message"))
+    }
+
+    /// The next status: its `seq`, and component and message.
+    pub(super) async fn report(&mut self) -> (u64, String) {
+        match self.next().await {
+            Some(Said::Report(report)) => {
+                let status = &report.statuses[0];
+                (report.seq, format!("{}={}", status.component, status.message))
+            }
+            other => panic!("not a report: {other:?}"),
+        }
+    }
+
+    /// The next pull set: its `seq`, the question it answers, and its messages.
+    pub(super) async fn replace(&mut self) -> (u64, String, String) {
+        loop {
+            match self.next().await {
+                Some(Said::Heartbeat(_)) => (),
+                Some(Said::Replace(set)) => {
+                    let messages: Vec<_> = set.statuses.into_iter().map(|s| s.message).collect();
+                    return (set.seq, set.collect_id, messages.join(" "));
+                }
+                other => panic!("not a set: {other:?}"),
+            }
+        }
+    }
+}
+
+pub(super) fn mk_welcome() -> Welcome {
+    Welcome {
+        session_id: "s1".into(),
+        incarnation: 7,
+        unacknowledged_max: 64,
+        ..Welcome::default()
+    }
+}
+
+pub(super) fn mk_status(component: &str, message: &str) -> StatusReport {
+    StatusReport {
+        component: component.into(),
+        message: message.into(),
+        level: Level::Active.into(),
+        ..StatusReport::default()
+    }
+}
+
+pub(super) fn mk_options(url: &str) -> Options {
+    Options::new(url, "web", "web/0")
+}
+
+/// A worker that answers each question with an empty set.
+pub(super) fn mk_worker(url: &str) -> Worker {
+    let nothing = |_: CollectRequest| async { Vec::new() };
+    Worker::connect(mk_options(url), nothing).expect("an address")
+}
+
+/// The next event that is not an attempt.
+pub(super) async fn told(events: &mut Events) -> Event {
+    loop {
+        match soon(events.next()).await.expect("not over") {
+            Event::Connecting { .. } => (),
+            event => return event,
+        }
+    }
+}
+
+/// A refusal as the server makes it.
+pub(super) fn mk_refusal(code: tonic::Code, reason: &str) -> Status {
+    use tonic_types::ErrorDetails;
+    use tonic_types::StatusExt;
+    let mut details = ErrorDetails::new();
+    let facts: [(String, String); 0] = [];
+    details.set_error_info(reason, "bellwether", facts);
+    Status::with_error_details(code, format!("refused: {reason}"), details)
+}
