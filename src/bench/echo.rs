@@ -9,10 +9,10 @@ use anyhow::Context as _;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tonic::body::Body;
-use tonic::server::{Grpc, NamedService, UnaryService};
+use tonic::server::{Grpc, NamedService, StreamingService, UnaryService};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::Service;
 
@@ -65,7 +65,10 @@ impl Service<http::Request<Body>> for EchoServer {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         Box::pin(async {
             let mut grpc = Grpc::new(ProstCodec::<Echo, Echo>::default());
-            Ok(grpc.unary(EchoServer, request).await)
+            Ok(match request.uri().path() {
+                wire::ECHO_STREAM => grpc.streaming(EchoServer, request).await,
+                _ => grpc.unary(EchoServer, request).await,
+            })
         })
     }
 }
@@ -75,6 +78,16 @@ impl UnaryService<Echo> for EchoServer {
     type Future = Ready<Result<Response<Echo>, Status>>;
 
     fn call(&mut self, request: Request<Echo>) -> Self::Future {
+        ready(Ok(Response::new(request.into_inner())))
+    }
+}
+
+impl StreamingService<Echo> for EchoServer {
+    type Response = Echo;
+    type ResponseStream = Streaming<Echo>;
+    type Future = Ready<Result<Response<Streaming<Echo>>, Status>>;
+
+    fn call(&mut self, request: Request<Streaming<Echo>>) -> Self::Future {
         ready(Ok(Response::new(request.into_inner())))
     }
 }
@@ -92,11 +105,16 @@ impl Echoes {
         let len = wire::filling(request_bytes, |len| of(len).encoded_len());
         Echoes { payload: of(len).payload }
     }
+
+    /// One of them.
+    pub fn message(&self) -> Echo {
+        Echo { payload: self.payload.clone() }
+    }
 }
 
 impl Work for Echoes {
     async fn call(&self, channel: tonic::transport::Channel, _: u64) -> Result<(), Status> {
-        let echo = Echo { payload: self.payload.clone() };
+        let echo = self.message();
         let _: Echo = wire::unary(channel, wire::ECHO, echo).await?;
         Ok(())
     }

@@ -16,6 +16,7 @@ pub mod commits;
 pub mod delay;
 pub mod echo;
 pub mod etcd;
+pub mod flow;
 pub mod ingest;
 pub mod load;
 pub mod machine;
@@ -27,6 +28,7 @@ pub mod replicas;
 pub mod report;
 pub mod rounds;
 pub mod server;
+pub mod streams;
 pub mod table;
 pub mod wire;
 
@@ -49,6 +51,8 @@ pub struct Args {
 pub enum BenchCommand {
     /// Unary reports acknowledged and commits made per second, beside puts into etcd
     Ingest(ingest::Ingest),
+    /// Reports acknowledged per second on workers' streams, beside etcd puts and a stream echo
+    Streams(streams::Streams),
     /// Delay from a report on one replica to a watcher of another over one Redis, beside etcd
     Replicas(replicas::Replicas),
     /// The plain tonic echo that other commands start as a peer
@@ -111,6 +115,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let work = async {
         match args.command {
             BenchCommand::Ingest(ingest) => ingest::run(ingest).await,
+            BenchCommand::Streams(streams) => streams::run(streams).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
             BenchCommand::EchoServer => echo::serve().await,
         }

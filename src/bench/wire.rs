@@ -116,6 +116,9 @@ pub const ECHO_SERVICE: &str = "bellwether.bench.Echo";
 /// Its one call.
 pub const ECHO: &str = "/bellwether.bench.Echo/Echo";
 
+/// The same, on a stream.
+pub const ECHO_STREAM: &str = "/bellwether.bench.Echo/Stream";
+
 /// One unary call, through the same layers as a generated client.
 pub async fn unary<Q, A>(channel: Channel, path: &'static str, request: Q) -> Result<A, Status>
 where

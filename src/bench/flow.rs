@@ -1,0 +1,268 @@
+//! Load on open streams: each keeps a number of messages unacknowledged, and sends the next when an
+//! acknowledgement makes room. One thread per core, as in `load`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use anyhow::{Context as _, bail};
+use futures_util::Stream;
+use tokio::sync::{Barrier, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Status, Streaming};
+
+use crate::bench::load::{Measured, Plan};
+
+/// One message in so many is timed: to note each would cost as much as to send it.
+const TIMED_EVERY: u64 = 32;
+
+/// What flows on the streams of one side.
+pub trait Flow: Send + Sync + 'static {
+    /// What is sent.
+    type Sent: Send + 'static;
+    /// What comes back.
+    type Told: Send + 'static;
+
+    /// Opens stream number `stream`.
+    fn open(
+        &self,
+        channel: Channel,
+        stream: usize,
+        messages: Messages<Self>,
+    ) -> impl Future<Output = Result<Streaming<Self::Told>, Status>> + Send;
+
+    /// What comes before the first message.
+    fn hello(&self, stream: usize) -> Option<Self::Sent>;
+
+    /// Message number `seq` of a stream, counted from 1, in the round that begins at `first`.
+    fn message(&self, stream: usize, first: u64, seq: u64) -> Self::Sent;
+
+    /// What is acknowledged by this: everything up to a number. What else is told is no failure,
+    /// unless it says so.
+    fn acknowledged(&self, told: Self::Told, before: u64) -> Result<u64, Status>;
+}
+
+/// The messages of one stream, as many as are allowed to be unacknowledged.
+pub struct Messages<F: Flow + ?Sized> {
+    flow: Arc<F>,
+    stream: usize,
+    first: u64,
+    shared: Arc<Shared>,
+    greeted: bool,
+}
+
+/// What sender and reader of one stream know.
+struct Shared {
+    window: u64,
+    sent: AtomicU64,
+    acknowledged: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    waker: Option<Waker>,
+    timed: std::collections::VecDeque<(u64, Instant)>,
+    ended: bool,
+}
+
+impl Shared {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F: Flow> Stream for Messages<F> {
+    type Item = F::Sent;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<F::Sent>> {
+        if !std::mem::replace(&mut self.greeted, true)
+            && let Some(hello) = self.flow.hello(self.stream)
+        {
+            return Poll::Ready(Some(hello));
+        }
+        let shared = &self.shared;
+        let seq = shared.sent.load(Ordering::Relaxed) + 1;
+        if shared.window < seq - shared.acknowledged.load(Ordering::Acquire) {
+            let mut state = shared.state();
+            // Between the look and the lock there may have come room.
+            if shared.window < seq - shared.acknowledged.load(Ordering::Acquire) {
+                state.waker = Some(context.waker().clone());
+                return if state.ended { Poll::Ready(None) } else { Poll::Pending };
+            }
+        }
+        if seq.is_multiple_of(TIMED_EVERY) {
+            let mut state = shared.state();
+            if state.ended {
+                return Poll::Ready(None);
+            }
+            state.timed.push_back((seq, Instant::now()));
+        }
+        shared.sent.store(seq, Ordering::Relaxed);
+        Poll::Ready(Some(self.flow.message(self.stream, self.first, seq)))
+    }
+}
+
+/// Puts `plan` on the server at `url`, with `streams` on each connection. Dropping the future ends
+/// the load.
+pub async fn run<F: Flow>(
+    flow: Arc<F>,
+    url: String,
+    plan: Plan,
+    streams: usize,
+    first: u64,
+) -> anyhow::Result<Measured> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = cores.min(plan.connections);
+    let stop = CancellationToken::new();
+    let _stop_when_dropped = stop.clone().drop_guard();
+    let opened = Arc::new(Barrier::new(threads));
+    let endpoint = Endpoint::from_shared(url)?.tcp_nodelay(true);
+    let mut answers = Vec::new();
+    for thread in 0..threads {
+        let share = Share {
+            flow: flow.clone(),
+            endpoint: endpoint.clone(),
+            plan: plan.clone(),
+            streams,
+            first,
+            connections: (thread..plan.connections).step_by(threads).collect(),
+            opened: opened.clone(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (answer, answered) = oneshot::channel();
+        let stop = stop.clone();
+        std::thread::Builder::new().name("load".to_string()).spawn(move || {
+            let measured = runtime.block_on(async {
+                tokio::select! {
+                    measured = share.run() => measured,
+                    () = stop.cancelled() => bail!("stopped"),
+                }
+            });
+            // Nobody waits any more if the load was stopped.
+            let _ = answer.send(measured);
+        })?;
+        answers.push(answered);
+    }
+    let mut total = Measured::empty(plan.window)?;
+    let answers = answers.into_iter().map(|answer| async { answer.await.context("load thread")? });
+    for measured in futures_util::future::try_join_all(answers).await? {
+        total.merge(&measured)?;
+    }
+    Ok(total)
+}
+
+/// The connections of one thread.
+struct Share<F> {
+    flow: Arc<F>,
+    endpoint: Endpoint,
+    plan: Plan,
+    streams: usize,
+    first: u64,
+    connections: Vec<usize>,
+    opened: Arc<Barrier>,
+}
+
+impl<F: Flow> Share<F> {
+    async fn run(self) -> anyhow::Result<Measured> {
+        let mut open = JoinSet::new();
+        for connection in &self.connections {
+            let channel = self.endpoint.connect().await.context("connect")?;
+            for n in 0..self.streams {
+                let stream = connection * self.streams + n;
+                let shared = Arc::new(Shared {
+                    window: self.plan.in_flight as u64,
+                    sent: AtomicU64::new(0),
+                    acknowledged: AtomicU64::new(0),
+                    state: Mutex::default(),
+                });
+                let messages = Messages {
+                    flow: self.flow.clone(),
+                    stream,
+                    first: self.first,
+                    shared: shared.clone(),
+                    greeted: false,
+                };
+                let (flow, channel) = (self.flow.clone(), channel.clone());
+                open.spawn(async move {
+                    let told = flow.open(channel, stream, messages).await?;
+                    Ok::<_, Status>((shared, told))
+                });
+            }
+        }
+        let mut opened = Vec::new();
+        while let Some(stream) = open.join_next().await {
+            opened.push(stream??);
+        }
+        self.opened.wait().await;
+        let opens = Instant::now() + self.plan.warm_up;
+        let closes = opens + self.plan.window;
+        let mut readers = JoinSet::new();
+        for (shared, told) in opened {
+            let (flow, window) = (self.flow.clone(), self.plan.window);
+            readers.spawn(read(flow, shared, told, opens, closes, window));
+        }
+        let mut total = Measured::empty(self.plan.window)?;
+        while let Some(measured) = readers.join_next().await {
+            total.merge(&measured??)?;
+        }
+        Ok(total)
+    }
+}
+
+async fn read<F: Flow>(
+    flow: Arc<F>,
+    shared: Arc<Shared>,
+    mut told: Streaming<F::Told>,
+    opens: Instant,
+    closes: Instant,
+    window: std::time::Duration,
+) -> anyhow::Result<Measured> {
+    let mut measured = Measured::empty(window)?;
+    loop {
+        let message = match tokio::time::timeout_at(closes, told.message()).await {
+            Ok(Ok(Some(message))) => message,
+            Ok(Ok(None)) => bail!("the stream has ended"),
+            Ok(Err(status)) => {
+                measured.fail(&status);
+                break;
+            }
+            Err(_over) => break,
+        };
+        let now = Instant::now();
+        let before = shared.acknowledged.load(Ordering::Relaxed);
+        let up_to = match flow.acknowledged(message, before) {
+            Ok(up_to) => up_to,
+            Err(status) => {
+                measured.fail(&status);
+                break;
+            }
+        };
+        if up_to <= before {
+            continue;
+        }
+        shared.acknowledged.store(up_to, Ordering::Release);
+        let mut state = shared.state();
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+        while state.timed.front().is_some_and(|(seq, _)| *seq <= up_to) {
+            if let Some((_, sent)) = state.timed.pop_front().filter(|_| opens <= now) {
+                measured.latencies.saturating_record((now - sent).as_micros() as u64);
+            }
+        }
+        drop(state);
+        if opens <= now {
+            measured.acknowledged += up_to - before;
+        }
+    }
+    let mut state = shared.state();
+    state.ended = true;
+    state.waker.take().into_iter().for_each(Waker::wake);
+    Ok(measured)
+}

@@ -1,0 +1,275 @@
+//! `bench streams`: reports acknowledged per second on the streams of workers, beside etcd puts and
+//! a plain tonic stream echo of the same bytes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::bail;
+use prost::Message;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+use crate::bench::Load;
+use crate::bench::echo::Echoes;
+use crate::bench::etcd::{self, Etcd, Puts};
+use crate::bench::flow::{self, Flow, Messages};
+use crate::bench::ingest::Store;
+use crate::bench::load::{self, Measured, Plan};
+use crate::bench::machine::Machine;
+use crate::bench::redis::{self, Fsync, Redis};
+use crate::bench::report::{Report, Row, Sent, Side};
+use crate::bench::rounds::{self, Contender, Progress};
+use crate::bench::server::{Place, Server};
+use crate::bench::wire;
+use crate::proto::v1::connect_request::Message as Said;
+use crate::proto::v1::connect_response::Message as Told;
+use crate::proto::v1::worker_service_client::WorkerServiceClient;
+use crate::proto::v1::{ConnectReport, ConnectRequest, ConnectResponse, Hello};
+use crate::proto::v1::{Level, StatusKind, StatusReport};
+
+/// Flags of `bench streams`.
+#[derive(Debug, clap::Args)]
+pub struct Streams {
+    /// Where our server remembers
+    #[arg(long, value_enum, default_value_t = Store::Redis)]
+    pub store: Store,
+    /// When Redis tells its disk to keep what it has written [default: everysec]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub fsync: Option<Fsync>,
+    /// Streams on each connection, each of a worker of its own
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub streams: u32,
+    /// Reports of one stream that are not acknowledged
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub in_flight: u32,
+    /// Different statuses that are reported, over all streams
+    #[arg(long, default_value_t = 100_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(64..=250_000))]
+    pub keys: u64,
+    /// Measure nothing beside ours
+    #[arg(long)]
+    pub alone: bool,
+    /// How much is sent.
+    #[command(flatten)]
+    pub load: Load,
+}
+
+/// Applications that workers are spread over.
+const APPLICATIONS: u64 = 64;
+/// Keys of one component: its limit is 1,024.
+const KEYS_PER_COMPONENT: u64 = 1000;
+/// Puts open at once on each connection: etcd's own best shape, found by trying.
+const PUTS_IN_FLIGHT: usize = 128;
+
+/// Times etcd's puts, by store: what was aimed at.
+const REDIS_TARGET: f64 = 25.0;
+const EMBEDDED_TARGET: f64 = 5.0;
+/// Share of what a plain echo does.
+const ECHO_TARGET: f64 = 0.5;
+
+/// Runs the command: starts the sides, measures them in turn, prints the report.
+pub async fn run(args: Streams) -> anyhow::Result<()> {
+    if args.fsync.is_some() && args.store != Store::Redis {
+        bail!("--fsync is for --store redis; the embedded store always waits for the disk");
+    }
+    let parent = args.load.data_directory();
+    let machine = Machine::look(&parent);
+    let etcd_binary = (!args.alone).then(etcd::find).transpose()?;
+    let redis_binary = (args.store == Store::Redis).then(redis::find).transpose()?;
+    let progress = Progress::new();
+    progress.say("starting servers");
+    let fsync = args.fsync.unwrap_or(Fsync::Everysec);
+    let redis = match &redis_binary {
+        Some(binary) => Some(Redis::start(binary, fsync, &parent).await?),
+        None => None,
+    };
+    let (place, what, target) = match (args.store, &redis) {
+        (Store::Memory, _) => (Place::Memory, "memory store".to_string(), None),
+        (_, Some(redis)) => {
+            let what = format!("Redis {} with AOF {}", redis.version, fsync.name());
+            (Place::Redis(redis.url()), what, Some(REDIS_TARGET))
+        }
+        (_, None) => {
+            let what = "embedded store, fsync before acknowledge".to_string();
+            (Place::Embedded, what, Some(EMBEDDED_TARGET))
+        }
+    };
+    let server = Server::start(&place, &parent).await?;
+    let reports =
+        Reports { streams: u64::from(args.streams * args.load.connections), keys: args.keys };
+    let request_bytes = reports.message(0, 0, 1).encoded_len();
+    let plan = args.plan();
+    let streams = args.streams as usize;
+    let mut contenders = vec![flowing(
+        format!("bellwether {}", env!("CARGO_PKG_VERSION")),
+        server.grpc,
+        reports,
+        plan.clone(),
+        streams,
+    )];
+    let etcd = match &etcd_binary {
+        Some(binary) => Some(Etcd::start(binary, &parent).await?),
+        None => None,
+    };
+    let mut comparisons = Vec::new();
+    if let Some(etcd) = &etcd {
+        let puts = Arc::new(Puts::of(request_bytes, args.keys));
+        let (url, plan) = (format!("http://{}", etcd.address), plan.clone());
+        let plan = Plan { in_flight: PUTS_IN_FLIGHT, ..plan };
+        contenders.push(Contender::new(format!("etcd {}", etcd.version), move |first| {
+            Box::pin(checked(load::run(puts.clone(), url.clone(), plan.clone(), first)))
+        }));
+        comparisons.push(("etcd puts with fsync", target));
+    }
+    let echo = if args.alone { None } else { Some(Server::start_echo(&parent).await?) };
+    if let Some(echo) = &echo {
+        let name = "plain tonic stream echo".to_string();
+        let echoes = Echoes::of(request_bytes);
+        contenders.push(flowing(name, echo.grpc, echoes, plan.clone(), streams));
+        comparisons.push((
+            "plain tonic stream echo",
+            (args.store == Store::Memory).then_some(ECHO_TARGET),
+        ));
+    }
+    drop(progress);
+    let measured = rounds::alternate(&contenders, args.load.rounds).await?;
+    let names = contenders.iter().map(|contender| contender.name.as_str());
+    let sides = names.zip(&measured).map(|(name, rounds)| Side::of(name, rounds.iter()));
+    let sides: Vec<Side> = sides.collect::<anyhow::Result<_>>()?;
+    let work = format!("Reports on workers' streams, {what}");
+    let rows = match sides.split_first() {
+        Some((ours, [])) => vec![Row::compare(&work, ours.clone(), None, None)],
+        Some((ours, peers)) => {
+            let rows = peers.iter().zip(&comparisons).map(|(peer, (beside, target))| {
+                let work = format!("{work}, beside {beside}");
+                Row::compare(&work, ours.clone(), Some(peer.clone()), *target)
+            });
+            rows.collect()
+        }
+        None => Vec::new(),
+    };
+    Report { machine, sent: args.sent(request_bytes), rows }.print(args.load.json)
+}
+
+fn flowing<F: Flow>(
+    name: String,
+    address: SocketAddr,
+    flow: F,
+    plan: Plan,
+    streams: usize,
+) -> Contender<Measured> {
+    let flow = Arc::new(flow);
+    Contender::new(name, move |first| {
+        let url = format!("http://{address}");
+        Box::pin(checked(flow::run(flow.clone(), url, plan.clone(), streams, first)))
+    })
+}
+
+async fn checked(
+    measuring: impl Future<Output = anyhow::Result<Measured>>,
+) -> anyhow::Result<Measured> {
+    let measured = measuring.await?;
+    measured.check()?;
+    Ok(measured)
+}
+
+impl Streams {
+    fn plan(&self) -> Plan {
+        Plan {
+            connections: self.load.connections as usize,
+            in_flight: self.in_flight as usize,
+            warm_up: self.load.warm_up(),
+            window: self.load.window(),
+        }
+    }
+
+    fn sent(&self, request_bytes: usize) -> Sent {
+        Sent {
+            request_bytes,
+            keys: self.keys,
+            applications: APPLICATIONS,
+            connections: self.load.connections,
+            in_flight: self.in_flight * self.streams,
+            rounds: self.load.rounds,
+            seconds: self.load.seconds,
+            warm_up_seconds: self.load.warm_up,
+        }
+    }
+}
+
+/// Reports of which each changes its status.
+struct Reports {
+    streams: u64,
+    keys: u64,
+}
+
+impl Flow for Reports {
+    type Sent = ConnectRequest;
+    type Told = ConnectResponse;
+
+    async fn open(
+        &self,
+        channel: Channel,
+        _: usize,
+        messages: Messages<Reports>,
+    ) -> Result<Streaming<ConnectResponse>, Status> {
+        let mut client = WorkerServiceClient::new(channel);
+        Ok(client.connect(messages).await?.into_inner())
+    }
+
+    fn hello(&self, stream: usize) -> Option<ConnectRequest> {
+        let stream = stream as u64;
+        let application = format!("app-{:02}", stream % APPLICATIONS);
+        let unit = format!("{application}/{}", stream / APPLICATIONS);
+        let hello = Hello { application, unit, ..Hello::default() };
+        Some(ConnectRequest { message: Some(Said::Hello(hello)) })
+    }
+
+    fn message(&self, _: usize, first: u64, seq: u64) -> ConnectRequest {
+        let key = seq % (self.keys / self.streams).max(1);
+        let status = StatusReport {
+            component: format!("c{}", key / KEYS_PER_COMPONENT),
+            key: format!("key-{:06}", key % KEYS_PER_COMPONENT),
+            kind: StatusKind::Push.into(),
+            level: Level::Active.into(),
+            message: format!("serving, request {:016x}", first + seq),
+            ..StatusReport::default()
+        };
+        let report = ConnectReport { seq, statuses: vec![status] };
+        ConnectRequest { message: Some(Said::Report(report)) }
+    }
+
+    fn acknowledged(&self, told: ConnectResponse, before: u64) -> Result<u64, Status> {
+        match told.message {
+            Some(Told::Ack(ack)) => Ok(ack.seq),
+            Some(Told::Reject(reject)) => Err(Status::aborted(format!("{reject:?}"))),
+            _ => Ok(before),
+        }
+    }
+}
+
+impl Flow for Echoes {
+    type Sent = wire::Echo;
+    type Told = wire::Echo;
+
+    async fn open(
+        &self,
+        channel: Channel,
+        _: usize,
+        messages: Messages<Echoes>,
+    ) -> Result<Streaming<wire::Echo>, Status> {
+        wire::streaming(channel, wire::ECHO_STREAM, messages).await
+    }
+
+    fn hello(&self, _: usize) -> Option<wire::Echo> {
+        None
+    }
+
+    fn message(&self, _: usize, _: u64, _: u64) -> wire::Echo {
+        self.message()
+    }
+
+    fn acknowledged(&self, _: wire::Echo, before: u64) -> Result<u64, Status> {
+        Ok(before + 1)
+    }
+}
