@@ -208,6 +208,7 @@ impl Draft<'_> {
         let incarnation = self.unit(name).map_or(0, |unit| unit.incarnation);
         self.put_fence(name, incarnation);
         self.put_unit(name.clone(), None);
+        self.unanswered(name);
         self.log(StatusEvent {
             subject: Some(Subject::unit(name)),
             from: level,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::app::Unit;
 use super::apply::{Effect, within};
+use super::callback::Callbacks;
 use super::command::{Newcomer, Rejected, Speaker};
 use super::draft::Draft;
 use super::limits::EXPIRED_PER_COMMIT_MAX;
@@ -164,7 +165,9 @@ impl Draft<'_> {
         keys.retain(|key| key.kind == Kind::Pull);
         let removed = self.remove_all(keys.into_iter(), Cause::UnitRemoved);
         let unit = self.unit(name).cloned().unwrap_or_default().expected_within(ttl, self.now);
-        let gone = Unit { departed: true, silence_ends: None, ..unit };
+        // Nobody is there to be called back.
+        let callbacks = Callbacks::default();
+        let gone = Unit { departed: true, silence_ends: None, callbacks, ..unit };
         self.put_unit(name.clone(), Some(gone));
         Ok(Effect { changed: true, removed, ..Effect::default() })
     }
@@ -230,14 +233,13 @@ impl Draft<'_> {
             if self.status(&own).is_some() || !has_room() {
                 continue;
             }
-            let Some(status) = self.status(&key).cloned() else {
+            let Some(status) = self.with_swings(&key) else {
                 continue;
             };
             let passed = Status {
-                incarnation,
                 update_time: self.now,
                 expire_time_written: status.expire_time,
-                ..(*status).clone()
+                ..status.passed_to(incarnation)
             };
             self.log_status(&own, None, Some(&passed), Cause::HandedOver);
             self.put_status(Arc::new(own), Some(Arc::new(passed)));

@@ -165,13 +165,8 @@ impl<'a> Draft<'a> {
     /// Writes of a status what nobody is shown: the revision stays.
     pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
         let unit = self.unit_with(&key, Some(&status));
-        match self.unit(&key.unit) {
-            Some(known) if *known == unit => {}
-            // That its unit can be believed again is shown.
-            Some(known) if known.freshness() != unit.freshness() => {
-                self.put_unit(key.unit.clone(), Some(unit));
-            }
-            _ => self.put_unit_quietly(key.unit.clone(), unit),
+        if self.unit(&key.unit) != Some(&unit) {
+            self.put_unit_quietly(key.unit.clone(), unit);
         }
         self.statuses.insert(key, Some(status));
         self.held = true;
@@ -230,7 +225,9 @@ impl<'a> Draft<'a> {
 
     /// The unit said all there is to pull.
     pub(super) fn answered(&mut self, unit: &UnitName) {
-        self.heard.answers.push(unit.clone());
+        if self.heard.answers.last() != Some(unit) {
+            self.heard.answers.push(unit.clone());
+        }
     }
 
     /// Marks that something of the head changed; `reranks` if the order of contributions may have.
@@ -259,6 +256,11 @@ impl<'a> Draft<'a> {
             Some(unit) if unit.incarnation != 0 => false,
             _ => self.fence(name).is_some_and(|fence| incarnation <= fence),
         }
+    }
+
+    /// Forgets that a unit answered: it is removed, and one that begins anew has not.
+    pub(super) fn unanswered(&mut self, unit: &UnitName) {
+        self.heard.answers.retain(|name| name != unit);
     }
 
     /// What a removed unit still sends must not bring it back.

@@ -99,6 +99,10 @@ impl Unit {
         if let Some(known) = known.filter(is_same) {
             self.last_seen = self.last_seen.max(known.last_seen);
             self.not_before = self.not_before.max(known.not_before);
+            // One that gives no incarnation may have been removed and have begun anew.
+            if self.incarnation != 0 {
+                self.last_answer = self.last_answer.max(known.last_answer);
+            }
         }
         self
     }
