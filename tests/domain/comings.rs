@@ -153,6 +153,7 @@ impl Model {
         let unit = self.unit_mut(name);
         wait_for(unit, ttl, now);
         unit.departed = true;
+        unit.callbacks.clear();
         unit.silence_ends = None;
         Ok((true, (before - self.statuses.len()) as u32))
     }
@@ -204,7 +205,10 @@ impl Model {
         pushed.retain(|s| s.kind == Kind::Push);
         pushed.sort_by(|a, b| (&a.component, &a.key).cmp(&(&b.component, &b.key)));
         for status in pushed {
-            let passed = Status { unit: to.to_string(), incarnation, ..status };
+            let mut passed = Status { unit: to.to_string(), incarnation, ..status };
+            if let Some(said) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
+                said.incarnation = incarnation;
+            }
             let beside = self.of(to).filter(|s| s.component == passed.component).count();
             let is_known = self.of(to).any(|s| s.same_identity(&passed));
             let is_full = limits.statuses_per_unit_max <= self.of(to).count()

@@ -153,7 +153,8 @@ impl World {
             observe_time: None,
         };
         let kind = status.kind;
-        let reports = [Some(status.report.clone()), other].into_iter().flatten();
+        let again = std::iter::repeat_n(status.report.clone(), 1 + pick % 7);
+        let reports = again.chain(other);
         let requests = reports.map(|report| {
             let new = NewStatus { report, ..new.clone() };
             Request { id: None, command: Command::Report(speaker.clone(), kind, new) }
@@ -254,7 +255,11 @@ impl World {
             let mut kept = kept.filter(|(key, _)| crate::properties::same_key(key, status));
             let kept = kept.next().unwrap().1;
             status.ends = kept.expire_time.map(|at| at.0);
-            if let (Some(ends), Some(ttl), false) = (status.ends, status.report.ttl, status.stale) {
+            status.results = crate::properties::results(kept);
+            let calm = self.now + millis(self.model.config.damping.calm_after);
+            let held = status.held.as_mut().and_then(|held| held.flapping.as_mut());
+            held.into_iter().for_each(|flapping| flapping.calm = flapping.calm.max(calm));
+            if let (Some(ends), Some(ttl), false) = (status.ends, kept.ttl(), status.stale) {
                 status.ends = Some(ends.max(self.now + millis(ttl)));
             }
         }
@@ -263,6 +268,7 @@ impl World {
             let kept = &self.store.units[&UnitName::new(&unit.name).unwrap()];
             unit.silence_ends = kept.silence_ends.map(|at| at.0.max(earliest));
             unit.last_seen = kept.last_seen.0;
+            unit.last_answer = kept.last_answer.0;
             if let Presence::Promised(ttl) = unit.presence {
                 unit.not_before = self.now + millis(ttl);
             }
