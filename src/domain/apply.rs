@@ -301,6 +301,7 @@ impl Draft<'_> {
                 false => before.outlived_count,
             },
             departed: false,
+            session_ended: false,
             lost_since: None,
             uncertain_since: None,
             quiet_since: None,

@@ -63,6 +63,7 @@ impl Draft<'_> {
                 false => before.outlived_count,
             },
             departed: false,
+            session_ended: false,
             ..before.clone()
         };
         let unit =

@@ -274,6 +274,7 @@ impl Model {
         unit.uncertain_since = None;
         unit.quiet_since = None;
         unit.departed = false;
+        unit.session_ended = false;
         unit.last_seen = now;
         is_new || is_newer || was_missed
     }

@@ -68,11 +68,13 @@ impl Model {
             labels: who.labels.clone(),
             began: if is_newer { now } else { before.began },
             departed: false,
+            session_ended: false,
             ..before.clone()
         };
         let moved = known.is_none()
             || is_newer
             || before.departed
+            || before.session_ended
             || before.lost_since.or(before.quiet_since).is_some()
             || before.presence != presence
             || (before.stateless, &before.labels) != (who.stateless, &who.labels);
@@ -225,4 +227,5 @@ fn wait_for(unit: &mut Unit, ttl: Duration, now: u64) {
     unit.presence = Presence::Promised(ttl);
     unit.last_seen = now;
     unit.not_before = 0;
+    unit.session_ended = true;
 }

@@ -51,6 +51,7 @@ pub struct Unit {
     pub departed: bool,
     pub last_answer: u64,
     pub callbacks: Callbacks,
+    pub session_ended: bool,
 }
 
 impl Unit {
@@ -82,6 +83,15 @@ impl Unit {
     pub fn looked_at(&self) -> Option<u64> {
         let open = self.callbacks.values().filter(|c| !c.due).map(|c| c.at.0);
         open.chain(self.silence_ends).chain(self.promise_ends()).min()
+    }
+
+    pub fn why_lost(&self) -> &'static str {
+        match (self.departed, self.session_ended, self.presence) {
+            (true, _, _) => "it has left, and nobody has taken over",
+            (false, true, _) => "no word since its session ended",
+            (false, false, Presence::Promised(_)) => "not heard within its ttl",
+            _ => "silent since its last ttl passed",
+        }
     }
 
     /// What time alone has changed by `now`.
@@ -196,7 +206,7 @@ impl Model {
                 LostUnits::Waiting => Level::Waiting,
                 LostUnits::Blocked => Level::Blocked,
             };
-            let message = format!("unit {} lost", unit.name);
+            let message = format!("unit {} lost: {}", unit.name, unit.why_lost());
             all.push(Contribution {
                 since: unit.lost_since.unwrap(),
                 ..plain(&unit.name, "lost", level, &message)

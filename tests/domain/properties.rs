@@ -125,7 +125,7 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
     let leader = state.head().application_status.as_ref();
     let (origin, message) = match rank.origin {
         Origin::Leader => ("leader", leader.unwrap().message.to_string()),
-        Origin::Lost => ("lost", format!("unit {} lost", rank.key.unit)),
+        Origin::Lost => ("lost", words(state, rank)),
         Origin::Uncertain => {
             ("uncertain", format!("unit {} uncertain: the store may have lost what", rank.key.unit))
         }
@@ -145,6 +145,13 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
         flaps: rank.flaps,
         message,
     }
+}
+
+/// What is said of a contribution, to whoever asks why.
+fn words(state: &AppState, rank: &Rank) -> String {
+    let derived = derive(state, 1000);
+    let mut all = derived.winner.iter().chain(&derived.others);
+    all.find(|one| one.rank == *rank).unwrap().words.message.to_string()
 }
 
 fn counts(head: &Head) -> Counts {
