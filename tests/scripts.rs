@@ -24,8 +24,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bellwether::domain::app::AppState;
-use bellwether::domain::apply::{apply, delete};
+use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, Request};
+use bellwether::domain::delete::delete;
 use bellwether::domain::derive::{Contribution, derive};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;

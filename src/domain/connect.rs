@@ -40,11 +40,6 @@ impl Draft<'_> {
         let name = &who.unit;
         let incarnation = self.incarnation_of(who)?;
         let known = self.unit(name).cloned();
-        if known.is_none() {
-            let what = || "units of the application".to_string();
-            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
-        }
-        self.hear(name);
         let before = known.clone().unwrap_or_default();
         let is_new = before.incarnation < incarnation;
         let same_promise = before.presence == presence;
@@ -68,6 +63,12 @@ impl Draft<'_> {
         };
         let unit =
             Unit { silence_ends: unit.is_overdue().then(|| self.silence_from_now()), ..unit };
+        let leaving = is_new.then(|| self.predecessor(name, &unit)).flatten();
+        if known.is_none() && leaving.is_none() {
+            let what = || "units of the application".to_string();
+            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
+        }
+        self.hear(name);
         // That its silence begins anew is no news.
         let silence_ends = before.silence_ends;
         if known.as_ref() == Some(&Unit { silence_ends, ..unit.clone() }) {
@@ -87,8 +88,9 @@ impl Draft<'_> {
             self.log(StatusEvent { subject, ..self.event(cause) });
         }
         let mut removed = 0;
-        if is_new && who.stateless {
-            removed = self.succeed(name);
+        if let Some(leaving) = leaving {
+            self.hand_over(&leaving, name);
+            removed = self.remove_unit(&leaving)?.removed;
         }
         Ok(Effect { changed: true, removed, incarnation })
     }
@@ -132,8 +134,8 @@ impl Draft<'_> {
     /// A replica is gone: its units are given the time to connect elsewhere. Of more than
     /// [`EXPIRED_PER_COMMIT_MAX`] the rest is for the next time.
     pub(super) fn orphan(&mut self, replica: ReplicaId, ttl: Duration) -> Effect {
-        let held = self.unit_names().filter_map(|name| {
-            let session = self.unit(name)?.session()?;
+        let held = self.known_units().filter_map(|(name, unit)| {
+            let session = unit.session()?;
             (session.replica == replica).then(|| (name.clone(), session))
         });
         let held: Vec<_> = held.take(EXPIRED_PER_COMMIT_MAX).collect();
@@ -152,10 +154,10 @@ impl Draft<'_> {
         self.may_speak(speaker)?;
         // Its last word is a word: whoever was silent has not been lost.
         self.hear_unit(speaker);
-        let Some(line) = self.line_of(name) else {
+        let Some(line) = self.unit(name).and_then(|unit| self.line_of(unit)) else {
             return self.remove_unit(name);
         };
-        if let Some(successor) = self.successor(name, &line) {
+        if let Some(successor) = self.successor(name, line) {
             self.hand_over(name, &successor);
             return self.remove_unit(name);
         }
@@ -174,23 +176,22 @@ impl Draft<'_> {
     }
 
     /// In which line of succession a stateless unit stands, if in one.
-    fn line_of(&self, name: &UnitName) -> Option<Box<str>> {
-        let label = self.head.config.hand_over.as_ref()?;
-        let unit = self.unit(name).filter(|unit| unit.stateless)?;
+    fn line_of<'u>(&self, unit: &'u Unit) -> Option<&'u str> {
+        let label = self.head.config.hand_over.as_ref().filter(|_| unit.stateless)?;
         match label.is_empty() {
-            true => Some("".into()),
-            false => unit.labels.get(label).cloned(),
+            true => Some(""),
+            false => unit.labels.get(label).map(|value| &**value),
         }
     }
 
+    /// Who else stands in a line. Looks at each unit, so only where hand-over is configured.
     fn in_line<'a>(
         &'a self,
         except: &'a UnitName,
         line: &'a str,
     ) -> impl Iterator<Item = (&'a UnitName, &'a Unit)> {
-        let names = self.unit_names().filter(move |name| *name != except);
-        let names = names.filter(move |name| self.line_of(name).as_deref() == Some(line));
-        names.filter_map(|name| Some((name, self.unit(name)?)))
+        let others = self.known_units().filter(move |(name, _)| *name != except);
+        others.filter(move |(_, unit)| self.line_of(unit) == Some(line))
     }
 
     /// Who takes over from a unit that leaves: the newest that is there, which is best known of
@@ -206,21 +207,15 @@ impl Draft<'_> {
         newest.map(|(name, _)| name.clone())
     }
 
-    /// A new stateless unit takes over from one before it that has left, or is lost: the one that
-    /// has waited longest. Says how many statuses went with it.
-    fn succeed(&mut self, name: &UnitName) -> u32 {
-        let Some(line) = self.line_of(name) else {
-            return 0;
-        };
-        let gone = self.in_line(name, &line).filter(|(_, unit)| {
+    /// From whom a new stateless unit takes over: one before it that has left, or is lost; the one
+    /// that has waited longest.
+    fn predecessor(&self, name: &UnitName, unit: &Unit) -> Option<UnitName> {
+        let line = self.line_of(unit)?;
+        let gone = self.in_line(name, line).filter(|(_, unit)| {
             unit.departed || unit.lost_since.is_some() && unit.session().is_none()
         });
         let first = gone.min_by_key(|(name, unit)| (!unit.departed, unit.last_seen, *name));
-        let Some(leaving) = first.map(|(leaving, _)| leaving.clone()) else {
-            return 0;
-        };
-        self.hand_over(&leaving, name);
-        self.remove_unit(&leaving).map_or(0, |effect| effect.removed)
+        first.map(|(leaving, _)| leaving.clone())
     }
 
     /// Passes the push statuses of one unit to another, unless that has said the same of its own or

@@ -96,10 +96,10 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The units that are known, or were when the draft began.
-    pub(super) fn unit_names(&self) -> impl Iterator<Item = &UnitName> {
-        let known = &self.base.units;
-        known.keys().chain(self.units.keys().filter(|name| !known.contains_key(*name)))
+    /// The units as they are after the draft.
+    pub(super) fn known_units(&self) -> impl Iterator<Item = (&UnitName, &Unit)> {
+        let kept = self.base.units.iter().filter(|(name, _)| !self.units.contains_key(*name));
+        kept.chain(self.units.iter().filter_map(|(name, unit)| Some((name, unit.as_ref()?))))
     }
 
     pub(super) fn unit_count(&self) -> usize {
@@ -202,8 +202,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Moves the deadline of a repeated status; written only if the store's is older than a third
-    /// of the ttl.
+    /// of the ttl. Never back: it may have been moved for repeats that others took.
     pub(super) fn refresh(&mut self, key: &Arc<StatusKey>, status: &Arc<Status>, until: Timestamp) {
+        let until = status.expire_time.map_or(until, |known| known.max(until));
         let written = status.expire_time_written.unwrap_or_default();
         if until.since(written) < status.unwritten_max() {
             self.heard.deadlines.push((key.clone(), until));

@@ -322,6 +322,10 @@ impl Model {
         }
         let moved =
             old.report != status.report || old.stale || old.incarnation != status.incarnation;
+        if !moved {
+            // What a repeat promises may be less than others are trusted to have been promised.
+            status.ends = status.ends.max(old.ends);
+        }
         self.statuses[place] = status;
         moved
     }
@@ -402,7 +406,7 @@ impl Model {
         }
     }
 
-    /// Nothing is left but the count of revisions and the answers.
+    /// Nothing is left but the count of revisions, the answers, and a fence for each unit.
     pub fn delete(&mut self, id: Option<&str>, now: u64) -> Result<Outcome, Refusal> {
         if let Some(answer) = id.and_then(|id| self.answer(id, now)) {
             return Ok(answer);
@@ -416,6 +420,9 @@ impl Model {
             removed: self.statuses.len() as u32,
             incarnation: 0,
         };
+        for name in self.units.iter().map(|u| u.name.clone()).collect::<Vec<_>>() {
+            self.put_fence(&name, now);
+        }
         *self = Model {
             revision: outcome.revision,
             answers: std::mem::take(&mut self.answers),

@@ -53,9 +53,6 @@ impl Model {
         let newest = before.incarnation.max(self.fence(name, now).unwrap_or(0));
         let incarnation = who.incarnation.unwrap_or(newest + 1);
         self.may_speak(&Speaker::new(who.unit.clone(), Some(incarnation)), now)?;
-        if known.is_none() && limits.units_max <= self.units.len() {
-            return Err("limit");
-        }
         let is_newer = before.incarnation < incarnation;
         let unit = Unit {
             incarnation,
@@ -78,12 +75,19 @@ impl Model {
             || before.lost_since.or(before.quiet_since).is_some()
             || before.presence != presence
             || (before.stateless, &before.labels) != (who.stateless, &who.labels);
+        let leaving = if is_newer { self.predecessor(&unit) } else { None };
+        // Who takes the place of another needs no room of its own.
+        let others = self.units.len() - usize::from(leaving.is_some());
+        if known.is_none() && limits.units_max <= others {
+            return Err("limit");
+        }
         *self.unit_mut(name) = unit;
         self.settle_silence(now, Some(name));
-        let removed = match is_newer && who.stateless {
-            true => self.succeed(name, now, limits),
-            false => 0,
-        };
+        let mut removed = 0;
+        if let Some(leaving) = leaving {
+            self.hand_over(&leaving, name, now, limits);
+            removed = self.remove(&leaving, now);
+        }
         Ok((moved, removed, incarnation))
     }
 
@@ -121,13 +125,17 @@ impl Model {
     /// Removes a unit, and says how many statuses it had.
     pub fn remove(&mut self, name: &str, now: u64) -> u32 {
         let before = self.statuses.len();
-        let incarnation = self.unit(name).unwrap().incarnation;
-        if incarnation != 0 {
-            self.fences.push(Fence { unit: name.to_string(), incarnation, at: now });
-        }
+        self.put_fence(name, now);
         self.statuses.retain(|s| s.unit != name);
         self.units.retain(|u| u.name != name);
         (before - self.statuses.len()) as u32
+    }
+
+    pub fn put_fence(&mut self, name: &str, at: u64) {
+        let incarnation = self.unit(name).unwrap().incarnation;
+        if incarnation != 0 {
+            self.fences.push(Fence { unit: name.to_string(), incarnation, at });
+        }
     }
 
     pub fn depart(
@@ -184,21 +192,14 @@ impl Model {
         here.last().map(|u| u.name.clone())
     }
 
-    fn succeed(&mut self, name: &str, now: u64, limits: &Limits) -> u32 {
-        let Some(line) = self.line_of(self.unit(name).unwrap()) else {
-            return 0;
-        };
-        let mut gone = self.others_in_line(name, &line);
+    fn predecessor(&self, unit: &Unit) -> Option<String> {
+        let mut gone = self.others_in_line(&unit.name, &self.line_of(unit)?);
         gone.retain(|u| u.departed || u.lost_since.is_some() && !u.is_connected());
         gone.sort_by(|a, b| {
             let of = |u: &Unit| (!u.departed, u.last_seen);
             of(a).cmp(&of(b)).then_with(|| natural(&a.name, &b.name))
         });
-        let Some(leaving) = gone.first().map(|u| u.name.clone()) else {
-            return 0;
-        };
-        self.hand_over(&leaving, name, now, limits);
-        self.remove(&leaving, now)
+        gone.first().map(|u| u.name.clone())
     }
 
     fn hand_over(&mut self, from: &str, to: &str, now: u64, limits: &Limits) {

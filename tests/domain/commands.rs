@@ -34,8 +34,11 @@ pub enum Step {
     /// The store may have lost writes, for this time; who speaks in the batch spoke after.
     Doubt(u32, Vec<Request>),
     Delete(Option<Arc<str>>),
-    /// Back from what the store has.
-    Restart,
+    /// Back from what the store has, after an outage of ours or while others went on.
+    Restart {
+        /// Everybody is given the time that we were away.
+        graced: bool,
+    },
 }
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -52,7 +55,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => unit().prop_map(Step::Lose),
         1 => (0..6u32, vec(request(), 0..3)).prop_map(|(losses, r)| Step::Doubt(losses, r)),
         1 => option::of(id()).prop_map(Step::Delete),
-        1 => Just(Step::Restart),
+        2 => any::<bool>().prop_map(|graced| Step::Restart { graced }),
     ];
     // Mostly something is held back from the start.
     let first = (latches(), damping()).prop_map(|(latches, damping)| {

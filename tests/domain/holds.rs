@@ -119,7 +119,11 @@ impl Model {
             good = old.held.as_ref().map_or(0, |h| h.good) + 1;
             good = good.min(wanted);
         }
-        self.show(new, Held { latest: said, good, flapping }, now)
+        let mut after = self.show(new, Held { latest: said, good, flapping }, now)?;
+        if after.looks_like(old) && after.held == old.held {
+            after.ends = after.ends.max(old.ends);
+        }
+        Some(after)
     }
 
     /// A status under a new configuration, or when its flapping is calm.
