@@ -134,10 +134,9 @@ impl Draft<'_> {
     /// A replica is gone: its units are given the time to connect elsewhere. Of more than
     /// [`EXPIRED_PER_COMMIT_MAX`] the rest is for the next time.
     pub(super) fn orphan(&mut self, replica: ReplicaId, ttl: Duration) -> Effect {
-        let held = self.known_units().filter_map(|(name, unit)| {
-            let session = unit.session()?;
-            (session.replica == replica).then(|| (name.clone(), session))
-        });
+        let is_its = |unit: &Unit| unit.session().is_some_and(|held| held.replica == replica);
+        let held = self.units_where(is_its);
+        let held = held.filter_map(|(name, unit)| Some((name.clone(), unit.session()?)));
         let held: Vec<_> = held.take(EXPIRED_PER_COMMIT_MAX).collect();
         let mut changed = false;
         for (name, session) in held {
@@ -157,12 +156,12 @@ impl Draft<'_> {
         let Some(line) = self.unit(name).and_then(|unit| self.line_of(unit)) else {
             return self.remove_unit(name);
         };
-        if let Some(successor) = self.successor(name, line) {
-            self.hand_over(name, &successor);
-            return self.remove_unit(name);
-        }
         let mut keys = self.keys_of(name, None);
         if keys.iter().all(|key| key.kind == Kind::Pull) {
+            return self.remove_unit(name);
+        }
+        if let Some(successor) = self.successor(name, line) {
+            self.hand_over(name, &successor);
             return self.remove_unit(name);
         }
         keys.retain(|key| key.kind == Kind::Pull);
@@ -184,22 +183,25 @@ impl Draft<'_> {
         }
     }
 
-    /// Who else stands in a line. Looks at each unit, so only where hand-over is configured.
+    /// Who else of a kind stands in a line. Looks at each unit, so only where hand-over is
+    /// configured.
     fn in_line<'a>(
         &'a self,
         except: &'a UnitName,
         line: &'a str,
+        is_wanted: fn(&Unit) -> bool,
     ) -> impl Iterator<Item = (&'a UnitName, &'a Unit)> {
-        let others = self.known_units().filter(move |(name, _)| *name != except);
-        others.filter(move |(_, unit)| self.line_of(unit) == Some(line))
+        let others =
+            self.units_where(move |unit| is_wanted(unit) && self.line_of(unit) == Some(line));
+        others.filter(move |(name, _)| *name != except)
     }
 
     /// Who takes over from a unit that leaves: the newest that is there, which is best known of
     /// those that hold a session.
     fn successor(&self, leaving: &UnitName, line: &str) -> Option<UnitName> {
-        let here = self
-            .in_line(leaving, line)
-            .filter(|(_, unit)| !unit.departed && unit.is_believed() && unit.quiet_since.is_none());
+        let here = self.in_line(leaving, line, |unit| {
+            !unit.departed && unit.is_believed() && unit.quiet_since.is_none()
+        });
         let newest = here.max_by_key(|(name, unit)| {
             let is_heard = unit.session().is_some();
             (is_heard, unit.presence != Presence::Unbound, unit.began, *name)
@@ -211,7 +213,7 @@ impl Draft<'_> {
     /// that has waited longest.
     fn predecessor(&self, name: &UnitName, unit: &Unit) -> Option<UnitName> {
         let line = self.line_of(unit)?;
-        let gone = self.in_line(name, line).filter(|(_, unit)| {
+        let gone = self.in_line(name, line, |unit| {
             unit.departed || unit.lost_since.is_some() && unit.session().is_none()
         });
         let first = gone.min_by_key(|(name, unit)| (!unit.departed, unit.last_seen, *name));

@@ -96,10 +96,16 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The units as they are after the draft.
-    pub(super) fn known_units(&self) -> impl Iterator<Item = (&UnitName, &Unit)> {
-        let kept = self.base.units.iter().filter(|(name, _)| !self.units.contains_key(*name));
-        kept.chain(self.units.iter().filter_map(|(name, unit)| Some((name, unit.as_ref()?))))
+    /// The units of a kind, as they are after the draft. Looks at each: names are compared only of
+    /// those that are wanted.
+    pub(super) fn units_where<'b>(
+        &'b self,
+        is_wanted: impl Fn(&Unit) -> bool + Copy + 'b,
+    ) -> impl Iterator<Item = (&'b UnitName, &'b Unit)> {
+        let known = self.base.units.iter().filter(move |(_, unit)| is_wanted(unit));
+        let kept = known.filter(|(name, _)| !self.units.contains_key(*name));
+        let drafted = self.units.iter().filter_map(|(name, unit)| Some((name, unit.as_ref()?)));
+        kept.chain(drafted.filter(move |(_, unit)| is_wanted(unit)))
     }
 
     pub(super) fn unit_count(&self) -> usize {

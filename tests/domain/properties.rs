@@ -290,7 +290,9 @@ fn check_deadlines(world: &World) {
     let state = &world.state;
     for promised in [state.next_due(), state.head().next_due] {
         match (promised, earliest) {
-            (Some(promised), Some(earliest)) => assert!(promised.0 <= earliest),
+            (Some(promised), Some(earliest)) => {
+                assert!(promised.0 <= earliest, "{promised:?} {:?} {earliest}", state.next_due());
+            }
             (None, Some(earliest)) => panic!("nobody looks at {earliest}"),
             (_, None) => {}
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bellwether::domain::app::AppState;
+use bellwether::domain::app::{AppState, Head, Unit};
 use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
 use bellwether::domain::delete::delete;
@@ -38,8 +38,8 @@ pub struct World {
 /// What a store does with the transitions it is given.
 #[derive(Debug, Default)]
 pub struct Stored {
-    head: Option<bellwether::domain::app::Head>,
-    units: BTreeMap<UnitName, bellwether::domain::app::Unit>,
+    head: Option<Head>,
+    units: BTreeMap<UnitName, Unit>,
     pub statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
     requests: BTreeMap<Arc<str>, Remembered>,
 }
@@ -52,7 +52,11 @@ impl Stored {
         self.head = Some(transition.head.clone());
         for write in transition.writes.iter().cloned() {
             match write {
-                Write::Unit(name, unit) => put(&mut self.units, name, unit),
+                Write::Unit(name, unit) => {
+                    // How patient one replica is, no other is told.
+                    let unit = unit.map(|unit| Unit { not_before: Timestamp(0), ..unit });
+                    put(&mut self.units, name, unit);
+                }
                 Write::Status(key, status) => put(&mut self.statuses, key, status),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer),
             }
