@@ -7,6 +7,7 @@
 //! replace web/0 ; db active "ok" ; cache waiting "warming up"
 //! clear web/0 component=db kind=push
 //! configure policy=openstack leader=web/0 lost_units=blocked lost_after=60s default_ttl=90s
+//! configure latch=db:3,*:2 damp=- calm_after=60s          (none: take it away)
 //! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
 //! connect web/0 session=1.7        disconnect web/0 silent session=1.7 ttl=30s        orphan 1
 //! register web/0 ttl=30s stateless=blue        depart web/0 session=1.7 ttl=30s
@@ -23,8 +24,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bellwether::domain::app::AppState;
-use bellwether::domain::apply::{apply, delete};
+use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, Request};
+use bellwether::domain::delete::delete;
 use bellwether::domain::derive::{Contribution, derive};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
@@ -215,6 +217,11 @@ impl Stage {
         if !summary.message.is_empty() {
             write!(out, ": {}", summary.message).unwrap();
         }
+        if 0 < summary.totals.flapping {
+            let winner = summary.winner.as_ref().is_some_and(|w| w.flaps);
+            let among = if winner { ", the winner too" } else { "" };
+            write!(out, " [{} flapping{among}]", summary.totals.flapping).unwrap();
+        }
         write!(out, "\n  | {}", summary.rule.words(&head.config.policy)).unwrap();
         if !summary.action.is_empty() {
             write!(out, "\n  | action: {}", summary.action).unwrap();
@@ -286,6 +293,9 @@ fn contribution(one: &Contribution) -> String {
     }
     if one.freshness == Freshness::Stale {
         out.push_str(" (stale)");
+    }
+    if !one.held.is_empty() {
+        write!(out, " [{}]", one.held).unwrap();
     }
     out
 }

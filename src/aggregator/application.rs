@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::domain::app::AppState;
-use crate::domain::apply::{apply, delete};
+use crate::domain::apply::apply;
 use crate::domain::command::{Rejected, Request};
+use crate::domain::delete::delete;
 use crate::domain::doubt::doubt;
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;

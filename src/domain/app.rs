@@ -156,6 +156,9 @@ pub struct Unit {
     /// What it was promised to be told, and when.
     #[serde(default)]
     pub callbacks: Callbacks,
+    /// Its session has ended, and it has said nothing since.
+    #[serde(default)]
+    pub session_ended: bool,
     /// `last_seen` as the store has it.
     #[serde(skip)]
     pub last_seen_written: Timestamp,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::app::{AppState, ApplicationStatus, Head, Unit};
+use super::app::{ApplicationStatus, Unit};
 use super::command::{Claim, Command, NewApplicationStatus, NewStatus, Rejected, Request, Speaker};
 use super::draft::Draft;
 use super::flapping::Swings;
@@ -11,10 +11,10 @@ use super::held::Said;
 use super::limits::DAMPENERS_MAX;
 use super::name::{PartName, UnitName};
 use super::policy::ConfigPatch;
-use super::request::{Outcome, Remembered};
+use super::request::Outcome;
 use super::session::Presence;
-use super::status::{Freshness, Kind, Status, StatusKey};
-use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
+use super::status::{Kind, Status, StatusKey};
+use super::transition::{Cause, StatusEvent, Subject};
 
 /// Applies a request to a draft. The outcome's revision holds once the draft is committed. A
 /// repeated request id is answered as the first time, and applied once.
@@ -53,60 +53,6 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         draft.remember(id.clone(), outcome);
     }
     Ok(outcome)
-}
-
-/// Removes an application: a transition of its own, never part of a draft. Its revision stays, so
-/// that one of the same name goes on counting, and so does the answer.
-pub fn delete(
-    state: &AppState,
-    id: Option<&Arc<str>>,
-    now: super::time::Timestamp,
-) -> Result<(Option<Transition>, Outcome), Rejected> {
-    if let Some(answer) = id.and_then(|id| state.requests.answer(id, now)) {
-        return Ok((None, answer.outcome));
-    }
-    if !state.exists() {
-        return Err(Rejected::ApplicationNotFound);
-    }
-    let old = state.head();
-    let revision = old.revision.next();
-    let removed = state.status_count() as u32;
-    let outcome = Outcome { revision, changed: true, removed, incarnation: 0 };
-    let event = StatusEvent {
-        time: now,
-        revision,
-        subject: None,
-        from: Some(old.summary.level),
-        to: None,
-        message: "".into(),
-        reason: "".into(),
-        freshness: Freshness::Fresh,
-        cause: Cause::Deleted,
-    };
-    let head = Head {
-        revision,
-        update_time: now,
-        next_event: old.next_event + 1,
-        lease_epoch: old.lease_epoch,
-        quiet_commits: old.quiet_commits,
-        ..Head::empty(revision)
-    };
-    // The answers that stand outlive it: a late duplicate must not bring it back.
-    let kept = state.requests.standing(now).map(|(id, answer)| (id.clone(), *answer));
-    let own = id.map(|id| (id.clone(), Remembered { time: now, outcome }));
-    let answers = kept.chain(own);
-    let transition = Transition {
-        app: state.name.clone(),
-        base: old.revision,
-        base_quiet: old.quiet_commits,
-        weighs_results: false,
-        head,
-        writes: answers.map(|(id, answer)| Write::Request(id, Some(answer))).collect(),
-        events: vec![event],
-        heard: Heard::default(),
-        time: now,
-    };
-    Ok((Some(transition), outcome))
 }
 
 /// What a command did.
@@ -208,6 +154,7 @@ impl Draft<'_> {
         let incarnation = self.unit(name).map_or(0, |unit| unit.incarnation);
         self.put_fence(name, incarnation);
         self.put_unit(name.clone(), None);
+        self.unanswered(name);
         self.log(StatusEvent {
             subject: Some(Subject::unit(name)),
             from: level,
@@ -300,6 +247,7 @@ impl Draft<'_> {
                 false => before.outlived_count,
             },
             departed: false,
+            session_ended: false,
             lost_since: None,
             uncertain_since: None,
             quiet_since: None,

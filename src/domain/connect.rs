@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::app::Unit;
 use super::apply::{Effect, within};
+use super::callback::Callbacks;
 use super::command::{Newcomer, Rejected, Speaker};
 use super::draft::Draft;
 use super::limits::EXPIRED_PER_COMMIT_MAX;
@@ -39,11 +40,6 @@ impl Draft<'_> {
         let name = &who.unit;
         let incarnation = self.incarnation_of(who)?;
         let known = self.unit(name).cloned();
-        if known.is_none() {
-            let what = || "units of the application".to_string();
-            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
-        }
-        self.hear(name);
         let before = known.clone().unwrap_or_default();
         let is_new = before.incarnation < incarnation;
         let same_promise = before.presence == presence;
@@ -62,10 +58,17 @@ impl Draft<'_> {
                 false => before.outlived_count,
             },
             departed: false,
+            session_ended: false,
             ..before.clone()
         };
         let unit =
             Unit { silence_ends: unit.is_overdue().then(|| self.silence_from_now()), ..unit };
+        let leaving = is_new.then(|| self.predecessor(name, &unit)).flatten();
+        if known.is_none() && leaving.is_none() {
+            let what = || "units of the application".to_string();
+            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
+        }
+        self.hear(name);
         // That its silence begins anew is no news.
         let silence_ends = before.silence_ends;
         if known.as_ref() == Some(&Unit { silence_ends, ..unit.clone() }) {
@@ -85,8 +88,9 @@ impl Draft<'_> {
             self.log(StatusEvent { subject, ..self.event(cause) });
         }
         let mut removed = 0;
-        if is_new && who.stateless {
-            removed = self.succeed(name);
+        if let Some(leaving) = leaving {
+            self.hand_over(&leaving, name);
+            removed = self.remove_unit(&leaving)?.removed;
         }
         Ok(Effect { changed: true, removed, incarnation })
     }
@@ -130,10 +134,9 @@ impl Draft<'_> {
     /// A replica is gone: its units are given the time to connect elsewhere. Of more than
     /// [`EXPIRED_PER_COMMIT_MAX`] the rest is for the next time.
     pub(super) fn orphan(&mut self, replica: ReplicaId, ttl: Duration) -> Effect {
-        let held = self.unit_names().filter_map(|name| {
-            let session = self.unit(name)?.session()?;
-            (session.replica == replica).then(|| (name.clone(), session))
-        });
+        let is_its = |unit: &Unit| unit.session().is_some_and(|held| held.replica == replica);
+        let held = self.units_where(is_its);
+        let held = held.filter_map(|(name, unit)| Some((name.clone(), unit.session()?)));
         let held: Vec<_> = held.take(EXPIRED_PER_COMMIT_MAX).collect();
         let mut changed = false;
         for (name, session) in held {
@@ -150,51 +153,55 @@ impl Draft<'_> {
         self.may_speak(speaker)?;
         // Its last word is a word: whoever was silent has not been lost.
         self.hear_unit(speaker);
-        let Some(line) = self.line_of(name) else {
+        let Some(line) = self.unit(name).and_then(|unit| self.line_of(unit)) else {
             return self.remove_unit(name);
         };
-        if let Some(successor) = self.successor(name, &line) {
-            self.hand_over(name, &successor);
-            return self.remove_unit(name);
-        }
         let mut keys = self.keys_of(name, None);
         if keys.iter().all(|key| key.kind == Kind::Pull) {
+            return self.remove_unit(name);
+        }
+        if let Some(successor) = self.successor(name, line) {
+            self.hand_over(name, &successor);
             return self.remove_unit(name);
         }
         keys.retain(|key| key.kind == Kind::Pull);
         let removed = self.remove_all(keys.into_iter(), Cause::UnitRemoved);
         let unit = self.unit(name).cloned().unwrap_or_default().expected_within(ttl, self.now);
-        let gone = Unit { departed: true, silence_ends: None, ..unit };
+        // Nobody is there to be called back.
+        let callbacks = Callbacks::default();
+        let gone = Unit { departed: true, silence_ends: None, callbacks, ..unit };
         self.put_unit(name.clone(), Some(gone));
         Ok(Effect { changed: true, removed, ..Effect::default() })
     }
 
     /// In which line of succession a stateless unit stands, if in one.
-    fn line_of(&self, name: &UnitName) -> Option<Box<str>> {
-        let label = self.head.config.hand_over.as_ref()?;
-        let unit = self.unit(name).filter(|unit| unit.stateless)?;
+    fn line_of<'u>(&self, unit: &'u Unit) -> Option<&'u str> {
+        let label = self.head.config.hand_over.as_ref().filter(|_| unit.stateless)?;
         match label.is_empty() {
-            true => Some("".into()),
-            false => unit.labels.get(label).cloned(),
+            true => Some(""),
+            false => unit.labels.get(label).map(|value| &**value),
         }
     }
 
+    /// Who else of a kind stands in a line. Looks at each unit, so only where hand-over is
+    /// configured.
     fn in_line<'a>(
         &'a self,
         except: &'a UnitName,
         line: &'a str,
+        is_wanted: fn(&Unit) -> bool,
     ) -> impl Iterator<Item = (&'a UnitName, &'a Unit)> {
-        let names = self.unit_names().filter(move |name| *name != except);
-        let names = names.filter(move |name| self.line_of(name).as_deref() == Some(line));
-        names.filter_map(|name| Some((name, self.unit(name)?)))
+        let others =
+            self.units_where(move |unit| is_wanted(unit) && self.line_of(unit) == Some(line));
+        others.filter(move |(name, _)| *name != except)
     }
 
     /// Who takes over from a unit that leaves: the newest that is there, which is best known of
     /// those that hold a session.
     fn successor(&self, leaving: &UnitName, line: &str) -> Option<UnitName> {
-        let here = self
-            .in_line(leaving, line)
-            .filter(|(_, unit)| !unit.departed && unit.is_believed() && unit.quiet_since.is_none());
+        let here = self.in_line(leaving, line, |unit| {
+            !unit.departed && unit.is_believed() && unit.quiet_since.is_none()
+        });
         let newest = here.max_by_key(|(name, unit)| {
             let is_heard = unit.session().is_some();
             (is_heard, unit.presence != Presence::Unbound, unit.began, *name)
@@ -202,21 +209,15 @@ impl Draft<'_> {
         newest.map(|(name, _)| name.clone())
     }
 
-    /// A new stateless unit takes over from one before it that has left, or is lost: the one that
-    /// has waited longest. Says how many statuses went with it.
-    fn succeed(&mut self, name: &UnitName) -> u32 {
-        let Some(line) = self.line_of(name) else {
-            return 0;
-        };
-        let gone = self.in_line(name, &line).filter(|(_, unit)| {
+    /// From whom a new stateless unit takes over: one before it that has left, or is lost; the one
+    /// that has waited longest.
+    fn predecessor(&self, name: &UnitName, unit: &Unit) -> Option<UnitName> {
+        let line = self.line_of(unit)?;
+        let gone = self.in_line(name, line, |unit| {
             unit.departed || unit.lost_since.is_some() && unit.session().is_none()
         });
         let first = gone.min_by_key(|(name, unit)| (!unit.departed, unit.last_seen, *name));
-        let Some(leaving) = first.map(|(leaving, _)| leaving.clone()) else {
-            return 0;
-        };
-        self.hand_over(&leaving, name);
-        self.remove_unit(&leaving).map_or(0, |effect| effect.removed)
+        first.map(|(leaving, _)| leaving.clone())
     }
 
     /// Passes the push statuses of one unit to another, unless that has said the same of its own or
@@ -230,14 +231,13 @@ impl Draft<'_> {
             if self.status(&own).is_some() || !has_room() {
                 continue;
             }
-            let Some(status) = self.status(&key).cloned() else {
+            let Some(status) = self.with_swings(&key) else {
                 continue;
             };
             let passed = Status {
-                incarnation,
                 update_time: self.now,
                 expire_time_written: status.expire_time,
-                ..(*status).clone()
+                ..status.passed_to(incarnation)
             };
             self.log_status(&own, None, Some(&passed), Cause::HandedOver);
             self.put_status(Arc::new(own), Some(Arc::new(passed)));

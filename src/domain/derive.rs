@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::app::{AppState, ApplicationStatus, Head, Mode};
+use super::app::{AppState, ApplicationStatus, Head, Mode, Unit};
 use super::name::{PartName, UnitName};
 use super::policy::Policy;
 use super::rank::{Criterion, Origin, Rank, compare};
@@ -218,15 +218,19 @@ pub struct Words {
 }
 
 /// What a contribution says, whatever its origin. `status` finds what was reported.
-pub(super) fn words(head: &Head, rank: &Rank, status: Option<&Status>) -> Words {
+pub(super) fn words(
+    head: &Head,
+    rank: &Rank,
+    unit: Option<&Unit>,
+    status: Option<&Status>,
+) -> Words {
     let nothing = || Words { message: "".into(), reason: "".into(), action: "".into() };
     match rank.origin {
-        Origin::Lost => Words {
-            message: format!("unit {} lost: silent since its last ttl passed", rank.key.unit)
-                .into(),
-            reason: "UnitLost".into(),
-            action: "".into(),
-        },
+        Origin::Lost => {
+            let why = unit.map_or("", Unit::why_lost);
+            let message = format!("unit {} lost: {why}", rank.key.unit);
+            Words { message: message.into(), reason: "UnitLost".into(), action: "".into() }
+        }
         Origin::Uncertain => {
             let unit = &rank.key.unit;
             let what = "the store may have lost what it said last";
@@ -318,7 +322,7 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
         unit.is_some_and(|unit| unit.has_outlived(&rank.key, status))
     };
     Contribution {
-        words: words(&state.head, rank, status),
+        words: words(&state.head, rank, state.unit(&rank.key.unit), status),
         check: status.map_or_else(|| "".into(), |s| s.report.check.clone()),
         freshness: match (rank.origin, status) {
             (Origin::Lost, _) => Freshness::Lost,

@@ -96,10 +96,16 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The units that are known, or were when the draft began.
-    pub(super) fn unit_names(&self) -> impl Iterator<Item = &UnitName> {
-        let known = &self.base.units;
-        known.keys().chain(self.units.keys().filter(|name| !known.contains_key(*name)))
+    /// The units of a kind, as they are after the draft. Looks at each: names are compared only of
+    /// those that are wanted.
+    pub(super) fn units_where<'b>(
+        &'b self,
+        is_wanted: impl Fn(&Unit) -> bool + Copy + 'b,
+    ) -> impl Iterator<Item = (&'b UnitName, &'b Unit)> {
+        let known = self.base.units.iter().filter(move |(_, unit)| is_wanted(unit));
+        let kept = known.filter(|(name, _)| !self.units.contains_key(*name));
+        let drafted = self.units.iter().filter_map(|(name, unit)| Some((name, unit.as_ref()?)));
+        kept.chain(drafted.filter(move |(_, unit)| is_wanted(unit)))
     }
 
     pub(super) fn unit_count(&self) -> usize {
@@ -165,13 +171,8 @@ impl<'a> Draft<'a> {
     /// Writes of a status what nobody is shown: the revision stays.
     pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
         let unit = self.unit_with(&key, Some(&status));
-        match self.unit(&key.unit) {
-            Some(known) if *known == unit => {}
-            // That its unit can be believed again is shown.
-            Some(known) if known.freshness() != unit.freshness() => {
-                self.put_unit(key.unit.clone(), Some(unit));
-            }
-            _ => self.put_unit_quietly(key.unit.clone(), unit),
+        if self.unit(&key.unit) != Some(&unit) {
+            self.put_unit_quietly(key.unit.clone(), unit);
         }
         self.statuses.insert(key, Some(status));
         self.held = true;
@@ -207,8 +208,9 @@ impl<'a> Draft<'a> {
     }
 
     /// Moves the deadline of a repeated status; written only if the store's is older than a third
-    /// of the ttl.
+    /// of the ttl. Never back: it may have been moved for repeats that others took.
     pub(super) fn refresh(&mut self, key: &Arc<StatusKey>, status: &Arc<Status>, until: Timestamp) {
+        let until = status.expire_time.map_or(until, |known| known.max(until));
         let written = status.expire_time_written.unwrap_or_default();
         if until.since(written) < status.unwritten_max() {
             self.heard.deadlines.push((key.clone(), until));
@@ -230,7 +232,9 @@ impl<'a> Draft<'a> {
 
     /// The unit said all there is to pull.
     pub(super) fn answered(&mut self, unit: &UnitName) {
-        self.heard.answers.push(unit.clone());
+        if self.heard.answers.last() != Some(unit) {
+            self.heard.answers.push(unit.clone());
+        }
     }
 
     /// Marks that something of the head changed; `reranks` if the order of contributions may have.
@@ -259,6 +263,11 @@ impl<'a> Draft<'a> {
             Some(unit) if unit.incarnation != 0 => false,
             _ => self.fence(name).is_some_and(|fence| incarnation <= fence),
         }
+    }
+
+    /// Forgets that a unit answered: it is removed, and one that begins anew has not.
+    pub(super) fn unanswered(&mut self, unit: &UnitName) {
+        self.heard.answers.retain(|name| name != unit);
     }
 
     /// What a removed unit still sends must not bring it back.

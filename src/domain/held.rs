@@ -102,13 +102,14 @@ impl Status {
         }
     }
 
-    /// This status after one more result, `said` or that a pull set did not have it. `None`: it
-    /// leaves.
+    /// This status after one more result of this incarnation, `said` or that a pull set did not
+    /// have it. `None`: it leaves.
     pub(super) fn after_result(
         &self,
         config: &Config,
         key: &StatusKey,
         said: Option<Said>,
+        incarnation: u64,
         now: Timestamp,
     ) -> Option<Status> {
         let level = said.as_ref().map(|said| said.report.level);
@@ -135,7 +136,9 @@ impl Status {
         let ttl = said.as_ref().map_or(self.report.ttl, |said| said.report.ttl);
         let next = Next { said, good_count, flapping, swings };
         let status = self.shown(config, key, next, now)?;
-        Some(Status { stale: false, expire_time: ttl.map(|ttl| now.after(ttl)), ..status })
+        let expire_time = ttl.map(|ttl| now.after(ttl));
+        // Who answers stands for what is still shown: it is no longer the last known.
+        Some(Status { stale: false, expire_time, incarnation, ..status })
     }
 
     /// This status under another configuration, or once its flapping is calm.
@@ -211,6 +214,15 @@ impl Status {
             incarnation: said.incarnation,
             ..self.clone()
         }
+    }
+
+    /// This status as another unit, of this incarnation, takes it over.
+    pub(super) fn passed_to(&self, incarnation: u64) -> Status {
+        let mut passed = Status { incarnation, ..self.clone() };
+        if let Some(said) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
+            said.incarnation = incarnation;
+        }
+        passed
     }
 
     /// Whether nobody who is shown this sees a difference to `other`.

@@ -25,7 +25,8 @@ impl Draft<'_> {
             return false;
         };
         self.weighs_results = true;
-        let new = old.after_result(&self.head.config, &key, said, self.now);
+        let incarnation = self.unit(&key.unit).map_or(0, |unit| unit.incarnation);
+        let new = old.after_result(&self.head.config, &key, said, incarnation, self.now);
         if let Some(new) = &new
             && is_repeat(&old, new)
         {
@@ -48,7 +49,7 @@ impl Draft<'_> {
             let may = self.status(key).is_some_and(|status| self.may_hold(key, status));
             let status = may.then(|| self.with_swings(key)).flatten();
             let config = &self.head.config;
-            status.is_some_and(|s| s.after_result(config, key, None, self.now).is_some())
+            status.is_some_and(|s| s.after_result(config, key, None, 0, self.now).is_some())
         };
         keys.iter().filter(stays).cloned().collect()
     }
@@ -89,7 +90,7 @@ impl Draft<'_> {
     }
 
     /// A status, with what this draft has heard of it and does not write.
-    fn with_swings(&self, key: &StatusKey) -> Option<Status> {
+    pub(super) fn with_swings(&self, key: &StatusKey) -> Option<Status> {
         let status = self.status(key)?;
         let swings = self.swings.get(key).copied().unwrap_or(status.swings);
         Some(Status { swings, ..(**status).clone() })

@@ -48,6 +48,9 @@ pub const CALM_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
 /// Records that time alone changes in one commit: 100,000 due at once are ten commits, not one of
 /// many seconds.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;
+/// Units that are fenced when their application is deleted: as many records as any other commit
+/// may have.
+pub const FENCES_PER_DELETION_MAX: usize = EXPIRED_PER_COMMIT_MAX;
 /// Entries of a page, and of one if the caller does not say.
 pub const PAGE_SIZE_MAX: usize = 1000;
 /// See [`PAGE_SIZE_MAX`].

@@ -34,6 +34,7 @@ pub mod rank;
 pub mod apply;
 pub mod callback;
 pub mod connect;
+pub mod delete;
 pub mod doubt;
 pub mod draft;
 pub mod expire;

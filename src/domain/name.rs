@@ -199,10 +199,17 @@ fn check(text: &str, slash: Slash) -> Result<Arc<str>, NameError> {
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (x, y) = (a.as_bytes(), b.as_bytes());
     // Names of one application differ in their last digits: what they share is skipped, back to
-    // where a number begins.
-    let shared = x.iter().zip(y).take_while(|(x, y)| x == y).count();
-    let digits = x[..shared].iter().rev().take_while(|b| b.is_ascii_digit()).count();
-    let start = shared - digits;
+    // where a number begins. Plain loops: nothing is called as often, and tests are not optimized.
+    let mut start = 0;
+    while start < x.len() && start < y.len() && x[start] == y[start] {
+        start += 1;
+    }
+    if start == x.len() && start == y.len() {
+        return Ordering::Equal;
+    }
+    while 0 < start && x[start - 1].is_ascii_digit() {
+        start -= 1;
+    }
     // `01` and `1` are the same number: the bytes decide, so that the order stays total.
     natural_order_of_rest(&x[start..], &y[start..]).then_with(|| a.cmp(b))
 }
@@ -227,8 +234,13 @@ fn natural_order_of_rest(mut x: &[u8], mut y: &[u8]) -> Ordering {
 
 /// The digits at the start without leading zeros, and what follows them.
 fn split_number(text: &[u8]) -> (&[u8], &[u8]) {
-    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let zeros = text[..digits].iter().take_while(|b| **b == b'0').count();
+    let (mut zeros, mut digits) = (0, 0);
+    while digits < text.len() && text[digits].is_ascii_digit() {
+        if zeros == digits && text[digits] == b'0' {
+            zeros += 1;
+        }
+        digits += 1;
+    }
     (&text[zeros..digits], &text[digits..])
 }
 

@@ -79,7 +79,18 @@ impl Unit {
     /// This unit without the session it had, given the time to be heard again.
     pub(super) fn expected_within(self, ttl: Duration, now: Timestamp) -> Unit {
         let presence = Presence::Promised(ttl);
-        Unit { presence, last_seen: now, not_before: Timestamp::default(), ..self }
+        let not_before = Timestamp::default();
+        Unit { presence, last_seen: now, not_before, session_ended: true, ..self }
+    }
+
+    /// What a lost unit was silent after, in words.
+    pub(super) fn why_lost(&self) -> &'static str {
+        match self.presence {
+            _ if self.departed => "it has left, and nobody has taken over",
+            Presence::Promised(_) if self.session_ended => "no word since its session ended",
+            Presence::Promised(_) => "not heard within its ttl",
+            Presence::Unbound | Presence::Connected(_) => "silent since its last ttl passed",
+        }
     }
 
     /// By how much its deadline may be later than the store knows: being heard is written only once
@@ -99,6 +110,10 @@ impl Unit {
         if let Some(known) = known.filter(is_same) {
             self.last_seen = self.last_seen.max(known.last_seen);
             self.not_before = self.not_before.max(known.not_before);
+            // One that gives no incarnation may have been removed and have begun anew.
+            if self.incarnation != 0 {
+                self.last_answer = self.last_answer.max(known.last_answer);
+            }
         }
         self
     }

@@ -50,7 +50,8 @@ impl Draft<'_> {
             let since = self.level_began(old, Level::Unknown, self.now, false);
             return Summary { since, totals, ..Summary::default() };
         };
-        let says = words(&self.head, &winner, self.status(&winner.key).map(|s| &**s));
+        let (unit, status) = (self.unit(&winner.key.unit), self.status(&winner.key));
+        let says = words(&self.head, &winner, unit, status.map(|s| &**s));
         Summary {
             level: winner.level,
             message: says.message,

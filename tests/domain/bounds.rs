@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Mode};
-use bellwether::domain::apply::{apply, delete};
+use bellwether::domain::apply::apply;
 use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Rejected, Request, Speaker,
 };
+use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::{EXPIRED_PER_COMMIT_MAX, Limits};

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use bellwether::domain::app::Mode;
+use bellwether::domain::callback::Callback;
 use bellwether::domain::command::{Command, NewApplicationStatus, NewStatus, Request, Speaker};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::name::PartName;
+use bellwether::domain::policy::Config;
 use bellwether::domain::session::Presence;
 use bellwether::domain::status::Kind;
 
+use crate::holds::Said;
 use crate::model::{Answer, LeaderSays, Model, Outcome, Status, Unit};
 
 /// Why a command is refused, as far as the model tells.
@@ -70,17 +73,22 @@ impl Model {
     ) -> Result<(bool, u32), Refusal> {
         match command {
             Command::Report(speaker, kind, new) => {
-                self.told(speaker, &[(*kind, new.clone())], |_| false, now, limits)
+                self.told(speaker, &[(*kind, new.clone())], |_| false, false, now, limits)
             }
-            Command::CallBack { .. } | Command::CallOff { .. } => unimplemented!(),
-            Command::ReportAll(speaker, set) => self.told(speaker, set, |_| false, now, limits),
+            Command::ReportAll(speaker, set) => {
+                self.told(speaker, set, |_| false, false, now, limits)
+            }
             Command::Replace(speaker, component, set) => {
                 let leaves = |s: &Status| {
                     let named = set.iter().any(|new| new.is(&s.component, &s.key));
                     s.kind == Kind::Pull && !named && matches(component.as_ref(), &s.component)
                 };
                 let set: Vec<_> = set.iter().map(|new| (Kind::Pull, new.clone())).collect();
-                self.told(speaker, &set, leaves, now, limits)
+                let told = self.told(speaker, &set, leaves, true, now, limits)?;
+                if component.is_none() {
+                    self.unit_mut(speaker.unit.as_str()).last_answer = now;
+                }
+                Ok(told)
             }
             Command::Clear { speaker, component, key, kind } => {
                 self.known(speaker.unit.as_str())?;
@@ -89,12 +97,17 @@ impl Model {
                         && matches(key.as_ref(), &s.key)
                         && kind.is_none_or(|k| s.kind == k)
                 };
-                self.told(speaker, &[], leaves, now, limits)
+                self.told(speaker, &[], leaves, false, now, limits)
             }
             Command::Configure(patch) => {
                 let config = self.config.patched(patch);
                 let moved = config != self.config || !self.exists;
-                self.config = config;
+                let before = std::mem::replace(&mut self.config, config);
+                let holds = |c: &Config| (c.policy.clone(), c.latches.clone(), c.damping.clone());
+                if holds(&before) != holds(&self.config) {
+                    self.settle_all(now);
+                    self.settle_silence(now, None);
+                }
                 Ok((moved, 0))
             }
             Command::SetApplicationStatus(claim, new) => {
@@ -117,6 +130,18 @@ impl Model {
             Command::Depart { speaker, ttl } => {
                 self.known(speaker.unit.as_str())?;
                 self.depart(speaker, *ttl, now, limits)
+            }
+            Command::CallBack { unit, topic, at, operation_id } => {
+                self.known(unit.as_str())?;
+                let callback =
+                    Callback { at: *at, operation_id: operation_id.clone(), due: at.0 <= now };
+                let callbacks = &mut self.unit_mut(unit.as_str()).callbacks;
+                let old = callbacks.insert(topic.clone(), callback.clone());
+                Ok((old != Some(callback), 0))
+            }
+            Command::CallOff { unit, topic } => {
+                let unit = self.units.iter_mut().find(|u| u.name == unit.as_str());
+                Ok((unit.is_some_and(|u| u.callbacks.remove(topic).is_some()), 0))
             }
             Command::Connect(..) | Command::Register(..) => unreachable!("see apply"),
         }
@@ -159,6 +184,7 @@ impl Model {
         speaker: &Speaker,
         set: &[(Kind, NewStatus)],
         leaves: impl Fn(&Status) -> bool,
+        is_pull_set: bool,
         now: u64,
         limits: &Limits,
     ) -> Result<(bool, u32), Refusal> {
@@ -167,14 +193,57 @@ impl Model {
         let mut after = self.clone();
         let mut moved = after.hear(speaker, now);
         let incarnation = after.unit(name).unwrap().incarnation;
-        after.statuses.retain(|s| s.unit != name || !leaves(s));
+        let leaves = |s: &Status| s.unit == name && leaves(s);
+        // Only what a pull set does not have can be held: what is cleared is gone.
+        let held = |s: &Status| match is_pull_set && self.may_hold(s) {
+            true => self.one_more(s, None, incarnation, now),
+            false => None,
+        };
+        let holds =
+            self.has_room_to_hold(speaker, set, &|s| leaves(s) && held(s).is_none(), limits);
+        let mut kept = Vec::new();
+        for status in &self.statuses {
+            if !leaves(status) {
+                kept.push(status.clone());
+            } else if let Some(new) = held(status).filter(|_| holds) {
+                moved |= !new.looks_like(status);
+                kept.push(new);
+            }
+        }
+        after.statuses = kept;
         let removed = (self.statuses.len() - after.statuses.len()) as u32;
         for (kind, new) in set {
             moved |= after.set(name, *kind, incarnation, new, now);
         }
-        let is_new = |s: &Status| !self.statuses.iter().any(|old| old.same_identity(s));
+        after.check_room(self, name, limits)?;
+        after.settle_silence(now, Some(name));
+        *self = after;
+        Ok((moved || removed != 0, removed))
+    }
+
+    /// Whether a set fits beside what stays.
+    fn has_room_to_hold(
+        &self,
+        speaker: &Speaker,
+        set: &[(Kind, NewStatus)],
+        leaves: &dyn Fn(&Status) -> bool,
+        limits: &Limits,
+    ) -> bool {
+        let mut after = self.clone();
+        let name = speaker.unit.as_str();
+        after.hear(speaker, 0);
+        after.statuses.retain(|s| !leaves(s));
+        for (kind, new) in set {
+            after.set(name, *kind, 0, new, 0);
+        }
+        after.check_room(self, name, limits).is_ok()
+    }
+
+    fn check_room(&self, before: &Model, name: &str, limits: &Limits) -> Result<(), Refusal> {
+        let after = self;
+        let is_new = |s: &Status| !before.statuses.iter().any(|old| old.same_identity(s));
         let added: Vec<&Status> = after.statuses.iter().filter(|s| is_new(s)).collect();
-        if limits.units_max < after.units.len() && self.unit(name).is_none() {
+        if limits.units_max < after.units.len() && before.unit(name).is_none() {
             return Err("limit");
         }
         if !added.is_empty() && limits.statuses_per_unit_max < after.of(name).count() {
@@ -186,9 +255,7 @@ impl Model {
                 return Err("limit");
             }
         }
-        after.settle_silence(now, Some(name));
-        *self = after;
-        Ok((moved || removed != 0, removed))
+        Ok(())
     }
 
     pub fn hear(&mut self, speaker: &Speaker, now: u64) -> bool {
@@ -207,6 +274,7 @@ impl Model {
         unit.uncertain_since = None;
         unit.quiet_since = None;
         unit.departed = false;
+        unit.session_ended = false;
         unit.last_seen = now;
         is_new || is_newer || was_missed
     }
@@ -232,6 +300,8 @@ impl Model {
             incarnation,
             since: observed.unwrap_or(now),
             stale: false,
+            results: Vec::new(),
+            held: None,
         };
         let place = self.statuses.iter().position(|s| s.same_identity(&status));
         let Some(place) = place else {
@@ -239,11 +309,23 @@ impl Model {
             return true;
         };
         let old = &self.statuses[place];
+        if self.may_hold(old) {
+            let observed = new.observe_time.map(|t| t.0);
+            let said = Said { report: status.report, incarnation, observed };
+            let after = self.one_more(old, Some(said), incarnation, now).unwrap();
+            let moved = !after.looks_like(old);
+            self.statuses[place] = after;
+            return moved;
+        }
         if old.report.level == status.report.level {
             status.since = old.since;
         }
         let moved =
             old.report != status.report || old.stale || old.incarnation != status.incarnation;
+        if !moved {
+            // What a repeat promises may be less than others are trusted to have been promised.
+            status.ends = status.ends.max(old.ends);
+        }
         self.statuses[place] = status;
         moved
     }
@@ -251,18 +333,29 @@ impl Model {
     /// Time alone. Says whether it changed anything.
     pub fn expire(&mut self, now: u64) -> bool {
         let mut moved = false;
+        let calm_at = |s: &Status| Some(s.held.as_ref()?.flapping.as_ref()?.calm);
         for status in self.statuses.iter_mut().filter(|s| !s.stale) {
             status.stale = status.ends.is_some_and(|t| t <= now);
             moved |= status.stale;
         }
-        for unit in &mut self.units {
-            if unit.silence_ends.is_some_and(|t| t <= now) {
-                unit.lost_since = Some(now);
-                moved = true;
-            } else if unit.promise_ends().is_some_and(|t| t <= now) {
-                unit.quiet_since = Some(now);
-                moved = true;
+        // One thing after the other: what is calm first may have kept its unit from being lost.
+        let silent = self.units.iter().filter_map(|u| Some((u.looked_at()?, 0, u.name.clone())));
+        let calm = self.statuses.iter().filter_map(|s| Some((calm_at(s)?, 1, String::new())));
+        let mut due: Vec<(u64, u8, String)> = silent.chain(calm).filter(|d| d.0 <= now).collect();
+        due.sort();
+        for (at, _, unit) in due {
+            if let Some(unit) = self.units.iter_mut().find(|u| u.name == unit) {
+                moved |= unit.judge(now);
+                continue;
             }
+            let all = self.statuses.clone();
+            let settled = |s: &Status| match calm_at(s) {
+                Some(calm) if calm <= at => self.settle(s, true, now),
+                _ => Some(s.clone()),
+            };
+            self.statuses = all.iter().filter_map(settled).collect();
+            self.settle_silence(now, None);
+            moved = true;
         }
         if self.leader_says.as_ref().and_then(|s| s.ends).is_some_and(|t| t <= now) {
             self.leader_says = None;
@@ -313,7 +406,7 @@ impl Model {
         }
     }
 
-    /// Nothing is left but the count of revisions and the answers.
+    /// Nothing is left but the count of revisions, the answers, and a fence for each unit.
     pub fn delete(&mut self, id: Option<&str>, now: u64) -> Result<Outcome, Refusal> {
         if let Some(answer) = id.and_then(|id| self.answer(id, now)) {
             return Ok(answer);
@@ -327,6 +420,9 @@ impl Model {
             removed: self.statuses.len() as u32,
             incarnation: 0,
         };
+        for name in self.units.iter().map(|u| u.name.clone()).collect::<Vec<_>>() {
+            self.put_fence(&name, now);
+        }
         *self = Model {
             revision: outcome.revision,
             answers: std::mem::take(&mut self.answers),

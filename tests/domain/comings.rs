@@ -53,9 +53,6 @@ impl Model {
         let newest = before.incarnation.max(self.fence(name, now).unwrap_or(0));
         let incarnation = who.incarnation.unwrap_or(newest + 1);
         self.may_speak(&Speaker::new(who.unit.clone(), Some(incarnation)), now)?;
-        if known.is_none() && limits.units_max <= self.units.len() {
-            return Err("limit");
-        }
         let is_newer = before.incarnation < incarnation;
         let unit = Unit {
             incarnation,
@@ -68,20 +65,29 @@ impl Model {
             labels: who.labels.clone(),
             began: if is_newer { now } else { before.began },
             departed: false,
+            session_ended: false,
             ..before.clone()
         };
         let moved = known.is_none()
             || is_newer
             || before.departed
+            || before.session_ended
             || before.lost_since.or(before.quiet_since).is_some()
             || before.presence != presence
             || (before.stateless, &before.labels) != (who.stateless, &who.labels);
+        let leaving = if is_newer { self.predecessor(&unit) } else { None };
+        // Who takes the place of another needs no room of its own.
+        let others = self.units.len() - usize::from(leaving.is_some());
+        if known.is_none() && limits.units_max <= others {
+            return Err("limit");
+        }
         *self.unit_mut(name) = unit;
         self.settle_silence(now, Some(name));
-        let removed = match is_newer && who.stateless {
-            true => self.succeed(name, now, limits),
-            false => 0,
-        };
+        let mut removed = 0;
+        if let Some(leaving) = leaving {
+            self.hand_over(&leaving, name, now, limits);
+            removed = self.remove(&leaving, now);
+        }
         Ok((moved, removed, incarnation))
     }
 
@@ -119,13 +125,17 @@ impl Model {
     /// Removes a unit, and says how many statuses it had.
     pub fn remove(&mut self, name: &str, now: u64) -> u32 {
         let before = self.statuses.len();
-        let incarnation = self.unit(name).unwrap().incarnation;
-        if incarnation != 0 {
-            self.fences.push(Fence { unit: name.to_string(), incarnation, at: now });
-        }
+        self.put_fence(name, now);
         self.statuses.retain(|s| s.unit != name);
         self.units.retain(|u| u.name != name);
         (before - self.statuses.len()) as u32
+    }
+
+    pub fn put_fence(&mut self, name: &str, at: u64) {
+        let incarnation = self.unit(name).unwrap().incarnation;
+        if incarnation != 0 {
+            self.fences.push(Fence { unit: name.to_string(), incarnation, at });
+        }
     }
 
     pub fn depart(
@@ -153,6 +163,7 @@ impl Model {
         let unit = self.unit_mut(name);
         wait_for(unit, ttl, now);
         unit.departed = true;
+        unit.callbacks.clear();
         unit.silence_ends = None;
         Ok((true, (before - self.statuses.len()) as u32))
     }
@@ -181,21 +192,14 @@ impl Model {
         here.last().map(|u| u.name.clone())
     }
 
-    fn succeed(&mut self, name: &str, now: u64, limits: &Limits) -> u32 {
-        let Some(line) = self.line_of(self.unit(name).unwrap()) else {
-            return 0;
-        };
-        let mut gone = self.others_in_line(name, &line);
+    fn predecessor(&self, unit: &Unit) -> Option<String> {
+        let mut gone = self.others_in_line(&unit.name, &self.line_of(unit)?);
         gone.retain(|u| u.departed || u.lost_since.is_some() && !u.is_connected());
         gone.sort_by(|a, b| {
             let of = |u: &Unit| (!u.departed, u.last_seen);
             of(a).cmp(&of(b)).then_with(|| natural(&a.name, &b.name))
         });
-        let Some(leaving) = gone.first().map(|u| u.name.clone()) else {
-            return 0;
-        };
-        self.hand_over(&leaving, name, now, limits);
-        self.remove(&leaving, now)
+        gone.first().map(|u| u.name.clone())
     }
 
     fn hand_over(&mut self, from: &str, to: &str, now: u64, limits: &Limits) {
@@ -204,7 +208,10 @@ impl Model {
         pushed.retain(|s| s.kind == Kind::Push);
         pushed.sort_by(|a, b| (&a.component, &a.key).cmp(&(&b.component, &b.key)));
         for status in pushed {
-            let passed = Status { unit: to.to_string(), incarnation, ..status };
+            let mut passed = Status { unit: to.to_string(), incarnation, ..status };
+            if let Some(said) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
+                said.incarnation = incarnation;
+            }
             let beside = self.of(to).filter(|s| s.component == passed.component).count();
             let is_known = self.of(to).any(|s| s.same_identity(&passed));
             let is_full = limits.statuses_per_unit_max <= self.of(to).count()
@@ -221,4 +228,5 @@ fn wait_for(unit: &mut Unit, ttl: Duration, now: u64) {
     unit.presence = Presence::Promised(ttl);
     unit.last_seen = now;
     unit.not_before = 0;
+    unit.session_ended = true;
 }

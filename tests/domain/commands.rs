@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether::domain::app::Mode;
+use bellwether::domain::callback::Topic;
 use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Request, Speaker,
 };
 use bellwether::domain::name::{PartName, UnitName};
-use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
+use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::session::{ReplicaId, SessionId};
 use bellwether::domain::status::{Kind, Level, Report};
 use bellwether::domain::time::Timestamp;
@@ -24,7 +25,7 @@ pub enum Step {
     Pass(u64),
     /// A batch, with or without looking at the clock first.
     Commit(bool, Vec<Request>),
-    /// What is known is said again, and maybe in the same batch something else of it.
+    /// What is known is said again, once or more, and maybe in the same batch something else of it.
     Again(usize, Option<Report>),
     /// Time alone.
     Expire,
@@ -33,8 +34,11 @@ pub enum Step {
     /// The store may have lost writes, for this time; who speaks in the batch spoke after.
     Doubt(u32, Vec<Request>),
     Delete(Option<Arc<str>>),
-    /// Back from what the store has.
-    Restart,
+    /// Back from what the store has, after an outage of ours or while others went on.
+    Restart {
+        /// Everybody is given the time that we were away.
+        graced: bool,
+    },
 }
 
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -51,9 +55,19 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => unit().prop_map(Step::Lose),
         1 => (0..6u32, vec(request(), 0..3)).prop_map(|(losses, r)| Step::Doubt(losses, r)),
         1 => option::of(id()).prop_map(Step::Delete),
-        1 => Just(Step::Restart),
+        2 => any::<bool>().prop_map(|graced| Step::Restart { graced }),
     ];
-    vec(step, 1..40)
+    // Mostly something is held back from the start.
+    let first = (latches(), damping()).prop_map(|(latches, damping)| {
+        let patch = ConfigPatch {
+            latches: Some(latches),
+            damping: Some(damping),
+            ..ConfigPatch::default()
+        };
+        Step::Commit(false, vec![Request { id: None, command: Command::Configure(patch) }])
+    });
+    (option::weighted(0.7, first), vec(step, 1..40))
+        .prop_map(|(first, steps)| first.into_iter().chain(steps).collect())
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -96,6 +110,15 @@ fn coming_or_going() -> impl Strategy<Value = Command> {
         2 => (speaker(), patience()).prop_map(|(speaker, ttl)| Command::Depart { speaker, ttl }),
         1 => (replica(), patience())
             .prop_map(|(replica, ttl)| Command::Orphan { replica, ttl }),
+        2 => (unit(), topic(), at(), select(vec!["", "op"])).prop_map(
+            |(unit, topic, at, operation)| Command::CallBack {
+                unit,
+                topic,
+                at,
+                operation_id: operation.into(),
+            }
+        ),
+        1 => (unit(), topic()).prop_map(|(unit, topic)| Command::CallOff { unit, topic }),
     ]
 }
 
@@ -117,6 +140,16 @@ fn replica() -> impl Strategy<Value = ReplicaId> {
 
 fn session() -> impl Strategy<Value = SessionId> {
     (replica(), 0..2u64).prop_map(|(replica, number)| SessionId { replica, number })
+}
+
+fn topic() -> impl Strategy<Value = Topic> {
+    (component(), select(vec!["", "db"]))
+        .prop_map(|(component, target)| Topic { component, target: target.into() })
+}
+
+/// From long ago to later than most steps take.
+fn at() -> impl Strategy<Value = Timestamp> {
+    prop_oneof![0..20_000u64, 0..2_000_000u64].prop_map(Timestamp)
 }
 
 fn patience() -> impl Strategy<Value = Duration> {
@@ -220,9 +253,20 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
         option::of(lost_after),
         option::of(leader),
         option::of(select(vec![None, Some(""), Some("line")])),
+        option::of(latches()),
+        option::of(damping()),
     )
         .prop_map(
-            |(policy, lost_units, default_ttl, lost_after, external_leader, hand_over)| {
+            |(
+                policy,
+                lost_units,
+                default_ttl,
+                lost_after,
+                external_leader,
+                hand_over,
+                latches,
+                damping,
+            )| {
                 ConfigPatch {
                     hand_over: hand_over.map(|label| label.map(Box::from)),
                     policy,
@@ -230,10 +274,33 @@ pub fn patch() -> impl Strategy<Value = ConfigPatch> {
                     default_ttl,
                     lost_after,
                     external_leader,
+                    latches,
+                    damping,
                     ..ConfigPatch::default()
                 }
             },
         )
+}
+
+fn scope() -> impl Strategy<Value = Scope> {
+    prop_oneof![2 => Just(Scope::All), 3 => component().prop_map(Scope::Component)]
+}
+
+fn latches() -> impl Strategy<Value = Vec<Latch>> {
+    vec((scope(), 2..4u32), 0..3).prop_map(|latches| {
+        let latch = |(scope, good_count)| Latch { scope, good_count };
+        latches.into_iter().map(latch).collect()
+    })
+}
+
+/// So low that few swings are enough.
+fn damping() -> impl Strategy<Value = Damping> {
+    let percents = select(vec![(5, 4), (5, 5), (11, 10), (11, 5), (15, 10)]);
+    let calm_after = select(vec![1000, 20_000]).prop_map(Duration::from_millis);
+    (vec(scope(), 0..3), percents, calm_after).prop_map(|(scopes, percents, calm_after)| {
+        let (start_percent, stop_percent) = percents;
+        Damping { scopes, start_percent, stop_percent, calm_after }
+    })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {

@@ -2,15 +2,18 @@
 //!
 //! [`model`] keeps lists and recomputes everything from scratch, and [`changes`] changes them, by
 //! the rules as `tests/vectors/README.md` and the design word them; [`comings`] does so for units
-//! that come and go. [`commands`] makes up commands whose names collide. [`world`] runs both side
-//! by side; [`properties`] says what must hold; [`incarnations`] is about the order of their
-//! messages; [`bounds`] are the single cases at the edges.
+//! that come and go, [`holds`] for what is held back. [`commands`] makes up commands whose names
+//! collide. [`world`] runs both side by side; [`properties`] says what must hold; [`incarnations`]
+//! is about the order of their messages, [`damping`] about what is held; [`bounds`] are the single
+//! cases at the edges.
 #![allow(clippy::unwrap_used)] // here a panic is how a test fails
 
 mod bounds;
 mod changes;
 mod comings;
 mod commands;
+mod damping;
+mod holds;
 mod incarnations;
 mod model;
 mod properties;

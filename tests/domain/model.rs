@@ -3,9 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use bellwether::domain::callback::Callbacks;
 use bellwether::domain::policy::{Config, LostUnits, Policy};
 use bellwether::domain::session::{Presence, ReplicaId};
 use bellwether::domain::status::{Kind, LEVELS, Level, Report};
+
+use crate::holds::Held;
 
 #[derive(Debug, Clone, Default)]
 pub struct Model {
@@ -46,6 +49,9 @@ pub struct Unit {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     pub began: u64,
     pub departed: bool,
+    pub last_answer: u64,
+    pub callbacks: Callbacks,
+    pub session_ended: bool,
 }
 
 impl Unit {
@@ -72,6 +78,41 @@ impl Unit {
     }
 }
 
+impl Unit {
+    /// When time alone changes it.
+    pub fn looked_at(&self) -> Option<u64> {
+        let open = self.callbacks.values().filter(|c| !c.due).map(|c| c.at.0);
+        open.chain(self.silence_ends).chain(self.promise_ends()).min()
+    }
+
+    pub fn why_lost(&self) -> &'static str {
+        match (self.departed, self.session_ended, self.presence) {
+            (true, _, _) => "it has left, and nobody has taken over",
+            (false, true, _) => "no word since its session ended",
+            (false, false, Presence::Promised(_)) => "not heard within its ttl",
+            _ => "silent since its last ttl passed",
+        }
+    }
+
+    /// What time alone has changed by `now`.
+    pub fn judge(&mut self, now: u64) -> bool {
+        let mut moved = true;
+        if self.silence_ends.is_some_and(|t| t <= now) {
+            self.lost_since = Some(now);
+            self.silence_ends = None;
+        } else if self.promise_ends().is_some_and(|t| t <= now) {
+            self.quiet_since = Some(now);
+        } else {
+            moved = false;
+        }
+        for callback in self.callbacks.values_mut().filter(|c| !c.due && c.at.0 <= now) {
+            callback.due = true;
+            moved = true;
+        }
+        moved
+    }
+}
+
 /// Up to which incarnation a unit was removed.
 #[derive(Debug, Clone)]
 pub struct Fence {
@@ -91,6 +132,9 @@ pub struct Status {
     pub since: u64,
     pub ends: Option<u64>,
     pub stale: bool,
+    /// Whether each result had another level than the one before, the oldest first.
+    pub results: Vec<bool>,
+    pub held: Option<Held>,
 }
 
 #[derive(Debug, Clone)]
@@ -120,6 +164,7 @@ pub struct Contribution {
     pub priority: i32,
     pub since: u64,
     pub asks: bool,
+    pub flaps: bool,
     pub message: String,
 }
 
@@ -133,6 +178,7 @@ pub struct Counts {
     pub uncertain_units: u32,
     pub contributions: [u32; LEVELS],
     pub asking: u32,
+    pub flapping: u32,
 }
 
 impl Model {
@@ -160,7 +206,7 @@ impl Model {
                 LostUnits::Waiting => Level::Waiting,
                 LostUnits::Blocked => Level::Blocked,
             };
-            let message = format!("unit {} lost", unit.name);
+            let message = format!("unit {} lost: {}", unit.name, unit.why_lost());
             all.push(Contribution {
                 since: unit.lost_since.unwrap(),
                 ..plain(&unit.name, "lost", level, &message)
@@ -182,6 +228,7 @@ impl Model {
                     priority: status.report.priority,
                     since: status.since,
                     asks: !status.report.action.is_empty(),
+                    flaps: status.flaps(),
                     ..plain(&status.unit, origin, level, &status.report.message)
                 });
             }
@@ -223,7 +270,7 @@ impl Model {
         first.map_or("Kind", |(rule, _)| rule)
     }
 
-    fn rank(&self, level: Level) -> usize {
+    pub fn rank(&self, level: Level) -> usize {
         let order = match &self.config.policy {
             Policy::Juju => "error blocked maintenance waiting active terminated unknown",
             Policy::OpenStack => "error blocked waiting maintenance active terminated unknown",
@@ -257,6 +304,7 @@ impl Model {
         for contribution in &all {
             counts.contributions[contribution.level as usize] += 1;
             counts.asking += u32::from(contribution.asks);
+            counts.flapping += u32::from(contribution.flaps);
         }
         for unit in &self.units {
             let strongest = all.iter().find(|c| c.unit == unit.name);
@@ -294,10 +342,11 @@ impl Model {
     pub fn deadlines(&self) -> Vec<u64> {
         let statuses = self.statuses.iter().filter(|s| !s.stale);
         let statuses = statuses.filter_map(|s| s.ends);
-        let units = self.units.iter().flat_map(|u| [u.silence_ends, u.promise_ends()]);
-        let units = units.flatten();
+        let units = self.units.iter().filter_map(Unit::looked_at);
         let leader = self.leader_says.as_ref().and_then(|s| s.ends);
-        statuses.chain(units).chain(leader).collect()
+        let calm =
+            self.statuses.iter().filter_map(|s| Some(s.held.as_ref()?.flapping.as_ref()?.calm));
+        statuses.chain(units).chain(leader).chain(calm).collect()
     }
 }
 
@@ -312,6 +361,7 @@ fn plain(unit: &str, origin: &'static str, level: Level, message: &str) -> Contr
         priority: 0,
         since: 0,
         asks: false,
+        flaps: false,
         message: message.to_string(),
     }
 }

@@ -19,6 +19,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::commands::{new_status, patch, steps, unit};
+use crate::holds::{Flapping, Held, Said};
 use crate::model::{Contribution, Counts, Status};
 use crate::world::{World, app_name, ranked};
 
@@ -101,6 +102,7 @@ pub fn check(world: &World) {
     assert_eq!(found, expected);
     let scratch = state.contributions_from_scratch();
     assert!(ranked(state) == scratch.into_iter().collect::<Vec<Rank>>());
+    model.check_holds();
     let head = state.head();
     assert_eq!(state.exists(), model.exists);
     assert_eq!(head.revision.0, model.revision);
@@ -123,7 +125,7 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
     let leader = state.head().application_status.as_ref();
     let (origin, message) = match rank.origin {
         Origin::Leader => ("leader", leader.unwrap().message.to_string()),
-        Origin::Lost => ("lost", format!("unit {} lost", rank.key.unit)),
+        Origin::Lost => ("lost", words(state, rank)),
         Origin::Uncertain => {
             ("uncertain", format!("unit {} uncertain: the store may have lost what", rank.key.unit))
         }
@@ -140,8 +142,16 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
         priority: rank.priority,
         since: rank.since.0,
         asks: rank.asks,
+        flaps: rank.flaps,
         message,
     }
+}
+
+/// What is said of a contribution, to whoever asks why.
+fn words(state: &AppState, rank: &Rank) -> String {
+    let derived = derive(state, 1000);
+    let mut all = derived.winner.iter().chain(&derived.others);
+    all.find(|one| one.rank == *rank).unwrap().words.message.to_string()
 }
 
 fn counts(head: &Head) -> Counts {
@@ -154,6 +164,7 @@ fn counts(head: &Head) -> Counts {
         uncertain_units: totals.uncertain_units,
         contributions: totals.contributions,
         asking: totals.asking,
+        flapping: totals.flapping,
     }
 }
 
@@ -185,6 +196,8 @@ fn check_units(world: &World) {
         assert_eq!(found.last_seen.0, expected.last_seen, "{name}");
         assert_eq!((found.stateless, found.departed), (expected.stateless, expected.departed));
         assert_eq!((&found.labels, found.began.0), (&expected.labels, expected.began));
+        assert_eq!(found.last_answer.0, expected.last_answer, "{name}");
+        assert_eq!(found.callbacks, expected.callbacks, "{name}");
         let of = || model.of(&expected.name);
         assert_eq!(found.status_count as usize, of().count());
         assert_eq!(found.ttl_count as usize, of().filter(|s| s.ends.is_some()).count());
@@ -212,7 +225,30 @@ fn check_statuses(world: &World) {
         assert_eq!(found.incarnation, expected.incarnation);
         let unit = world.state.unit(&key.unit).unwrap();
         assert_eq!(unit.has_outlived(key, found), world.model.is_outlived(expected));
+        assert_eq!(held(found), expected.held, "{key:?}");
+        let mut bits = expected.results.clone();
+        bits.splice(0..0, [false; 20]);
+        assert_eq!(results(found), bits[bits.len() - 20..], "{key:?}");
     }
+}
+
+fn held(status: &bellwether::domain::status::Status) -> Option<Held> {
+    let held = status.held.as_ref()?;
+    Some(Held {
+        latest: held.latest.as_ref().map(|said| Said {
+            report: said.report.clone(),
+            incarnation: said.incarnation,
+            observed: said.observe_time.map(|at| at.0),
+        }),
+        good: held.good_count,
+        flapping: held.flapping.map(|f| Flapping { since: f.since.0, calm: f.calm_time.0 }),
+    })
+}
+
+/// The results that are looked back on, the oldest first.
+pub fn results(status: &bellwether::domain::status::Status) -> Vec<bool> {
+    let bits = serde_json::to_value(status.swings).unwrap().as_u64().unwrap();
+    (0..20).map(|place| bits >> place & 1 == 1).collect()
 }
 
 pub fn same_key(key: &StatusKey, status: &Status) -> bool {
@@ -254,7 +290,9 @@ fn check_deadlines(world: &World) {
     let state = &world.state;
     for promised in [state.next_due(), state.head().next_due] {
         match (promised, earliest) {
-            (Some(promised), Some(earliest)) => assert!(promised.0 <= earliest),
+            (Some(promised), Some(earliest)) => {
+                assert!(promised.0 <= earliest, "{promised:?} {:?} {earliest}", state.next_due());
+            }
             (None, Some(earliest)) => panic!("nobody looks at {earliest}"),
             (_, None) => {}
         }
@@ -299,6 +337,8 @@ fn check_loaded(world: &World) {
             assert!(world.graced || unit.last_seen.since(kept.last_seen) < ttl / 3);
         }
         kept.last_seen = unit.last_seen;
+        assert!(kept.last_answer <= unit.last_answer);
+        kept.last_answer = unit.last_answer;
         if world.graced {
             kept.silence_ends = kept.silence_ends.and(unit.silence_ends);
             kept.not_before = unit.not_before;
@@ -311,8 +351,22 @@ fn check_loaded(world: &World) {
         let mut kept = (**loaded.status(key).unwrap()).clone();
         let (written, until) = (kept.expire_time.take(), status.expire_time);
         assert!(written <= until);
-        if let (Some(written), Some(until), Some(ttl)) = (written, until, status.report.ttl) {
+        if let (Some(written), Some(until), Some(ttl)) = (written, until, status.ttl()) {
             assert!(world.graced || until.since(written) < ttl / 3, "{written:?} {until:?}");
+        }
+        // Results without a swing are not written for their own sake.
+        let written = results(&kept);
+        let forgotten = (0..=20).any(|n| {
+            let (lost, rest) = written.split_at(n);
+            let zeros = vec![false; n];
+            // What fell out at the old end came in as zeros at the new one.
+            let _ = lost;
+            [rest, &zeros].concat() == results(status)
+        });
+        assert!(forgotten, "{written:?} {:?}", status.swings);
+        kept.swings = status.swings;
+        if world.graced {
+            kept.held = status.held.clone();
         }
         kept.expire_time = status.expire_time;
         assert_eq!(kept.expire_time_written, status.expire_time_written);
@@ -325,7 +379,11 @@ fn check_repeat(world: &World, pick: usize) {
     let first = StatusKey::first_of(&UnitName::application());
     let believed = |s: &Status| {
         let unit = world.model.unit(&s.unit).unwrap();
-        !s.stale && unit.is_believed() && unit.quiet_since.is_none() && !unit.departed
+        !s.stale
+            && s.held.is_none()
+            && unit.is_believed()
+            && unit.quiet_since.is_none()
+            && !unit.departed
     };
     let statuses = world.model.statuses.iter().filter(|s| believed(s));
     let statuses: Vec<&Status> = statuses.collect();
@@ -364,6 +422,7 @@ fn check_repeat(world: &World, pick: usize) {
         assert!(before.expire_time <= status.expire_time);
         status.expire_time = before.expire_time;
         status.expire_time_written = before.expire_time_written;
+        status.swings = before.swings;
         assert_eq!(status, **before);
     }
 }

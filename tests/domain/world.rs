@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bellwether::domain::app::AppState;
-use bellwether::domain::apply::{apply, delete};
+use bellwether::domain::app::{AppState, Head, Unit};
+use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::delete::delete;
 use bellwether::domain::doubt::doubt;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
@@ -37,8 +38,8 @@ pub struct World {
 /// What a store does with the transitions it is given.
 #[derive(Debug, Default)]
 pub struct Stored {
-    head: Option<bellwether::domain::app::Head>,
-    units: BTreeMap<UnitName, bellwether::domain::app::Unit>,
+    head: Option<Head>,
+    units: BTreeMap<UnitName, Unit>,
     pub statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
     requests: BTreeMap<Arc<str>, Remembered>,
 }
@@ -51,7 +52,11 @@ impl Stored {
         self.head = Some(transition.head.clone());
         for write in transition.writes.iter().cloned() {
             match write {
-                Write::Unit(name, unit) => put(&mut self.units, name, unit),
+                Write::Unit(name, unit) => {
+                    // How patient one replica is, no other is told.
+                    let unit = unit.map(|unit| Unit { not_before: Timestamp(0), ..unit });
+                    put(&mut self.units, name, unit);
+                }
                 Write::Status(key, status) => put(&mut self.statuses, key, status),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer),
             }
@@ -118,7 +123,7 @@ impl World {
             Step::Lose(unit) => self.lose(unit),
             Step::Doubt(losses, requests) => self.doubt(*losses, requests),
             Step::Delete(id) => self.delete(id.as_ref()),
-            Step::Restart => self.restart(),
+            Step::Restart { graced } => self.restart(*graced),
         }
     }
 
@@ -153,7 +158,8 @@ impl World {
             observe_time: None,
         };
         let kind = status.kind;
-        let reports = [Some(status.report.clone()), other].into_iter().flatten();
+        let again = std::iter::repeat_n(status.report.clone(), 1 + pick % 7);
+        let reports = again.chain(other);
         let requests = reports.map(|report| {
             let new = NewStatus { report, ..new.clone() };
             Request { id: None, command: Command::Report(speaker.clone(), kind, new) }
@@ -247,29 +253,55 @@ impl World {
         }
     }
 
-    fn restart(&mut self) {
+    /// What the store has is judged as late as whoever took the last repeats may have judged it.
+    fn restart(&mut self, graced: bool) {
+        let patience = self.patience();
         self.state = self.store.load();
+        if graced {
+            self.state.grant_grace(Timestamp(self.now));
+        }
+        self.state.allow_for_repeats();
+        let is_graced = |at: u64| if graced { at } else { 0 };
         for status in &mut self.model.statuses {
             let kept = self.store.statuses.iter();
             let mut kept = kept.filter(|(key, _)| crate::properties::same_key(key, status));
             let kept = kept.next().unwrap().1;
             status.ends = kept.expire_time.map(|at| at.0);
-            if let (Some(ends), Some(ttl), false) = (status.ends, status.report.ttl, status.stale) {
-                status.ends = Some(ends.max(self.now + millis(ttl)));
+            status.results = crate::properties::results(kept);
+            let calm = is_graced(self.now + millis(self.model.config.damping.calm_after));
+            let held = status.held.as_mut().and_then(|held| held.flapping.as_mut());
+            if let (Some(flapping), Some(kept)) = (held, kept.flapping()) {
+                flapping.calm = kept.calm_time.0.max(calm);
+            }
+            if let (Some(ends), Some(ttl), false) = (status.ends, kept.ttl(), status.stale) {
+                let ends = ends + millis(ttl / 3);
+                status.ends = Some(ends.max(is_graced(self.now + millis(ttl))));
             }
         }
-        let earliest = self.now + millis(self.model.config.lost_after);
+        let earliest = is_graced(self.now + millis(self.model.config.lost_after));
         for unit in &mut self.model.units {
             let kept = &self.store.units[&UnitName::new(&unit.name).unwrap()];
             unit.silence_ends = kept.silence_ends.map(|at| at.0.max(earliest));
             unit.last_seen = kept.last_seen.0;
+            unit.last_answer = kept.last_answer.0;
+            unit.not_before = 0;
             if let Presence::Promised(ttl) = unit.presence {
-                unit.not_before = self.now + millis(ttl);
+                let latest = kept.last_seen.0 + millis(ttl) + millis(ttl / 3);
+                unit.not_before = latest.max(is_graced(self.now + millis(ttl)));
             }
         }
-        self.state.grant_grace(Timestamp(self.now));
+        if !self.graced {
+            let later = self.patience();
+            assert!(patience.iter().zip(&later).all(|(before, after)| before <= after));
+        }
         self.replica = self.state.clone();
         self.graced = true;
+    }
+
+    /// When each status goes stale and each promise is broken, if they do.
+    fn patience(&self) -> Vec<Option<u64>> {
+        let statuses = self.model.statuses.iter().map(|s| s.ends);
+        statuses.chain(self.model.units.iter().map(|u| u.promise_ends())).collect()
     }
 
     fn replay(&mut self, transition: &Transition, changed: bool) {

@@ -8,7 +8,7 @@ use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Speaker,
 };
 use bellwether::domain::name::{PartName, UnitName};
-use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
+use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::session::{ReplicaId, SessionId};
 use bellwether::domain::status::{Kind, Level, Report};
 use bellwether::domain::time::Timestamp;
@@ -216,6 +216,12 @@ impl Line {
                 "any" => Some("".into()),
                 label => Some(label.into()),
             }),
+            latches: self.option("latch").map(|given| each(given).map(latch).collect()),
+            damping: self.option("damp").map(|given| Damping {
+                scopes: each(given).map(scope).collect(),
+                calm_after: self.duration("calm_after").unwrap_or(Damping::default().calm_after),
+                ..Damping::default()
+            }),
             ..ConfigPatch::default()
         }
     }
@@ -223,6 +229,24 @@ impl Line {
 
 fn part(text: &str) -> PartName {
     PartName::new(if text == "-" { "" } else { text }).unwrap()
+}
+
+/// What is between commas; `none` is nothing.
+fn each(given: &str) -> impl Iterator<Item = &str> {
+    given.split(',').filter(|one| *one != "none")
+}
+
+fn scope(text: &str) -> Scope {
+    match text {
+        "*" => Scope::All,
+        text => Scope::Component(part(text)),
+    }
+}
+
+/// `db:3`.
+fn latch(text: &str) -> Latch {
+    let (component, good_count) = text.split_once(':').unwrap();
+    Latch { scope: scope(component), good_count: good_count.parse().unwrap() }
 }
 
 fn level(word: &str) -> Level {

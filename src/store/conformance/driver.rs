@@ -4,8 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use crate::domain::app::{AppState, Unit};
-use crate::domain::apply::{apply, delete};
+use crate::domain::apply::apply;
 use crate::domain::command::{Command, NewStatus, Request, Speaker};
+use crate::domain::delete::delete;
 use crate::domain::draft::Draft;
 use crate::domain::limits::Limits;
 use crate::domain::name::{AppName, PartName, UnitName};

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::app::{AppState, Mode};
-use crate::domain::apply::{apply, delete};
+use crate::domain::apply::apply;
 use crate::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Request, Speaker,
 };
+use crate::domain::delete::delete;
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
 use crate::domain::limits::{Limits, REQUEST_TTL};

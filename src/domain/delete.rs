@@ -1,0 +1,81 @@
+//! The end of an application. Nothing is left of it but its revision, and what keeps late words
+//! from bringing it back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::app::{AppState, Head};
+use super::command::Rejected;
+use super::limits::FENCES_PER_DELETION_MAX;
+use super::request::{self, Outcome, Remembered};
+use super::status::Freshness;
+use super::time::Timestamp;
+use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
+
+/// Removes an application: a transition of its own, never part of a draft. Its revision stays, so
+/// that one of the same name goes on counting, and so does the answer.
+pub fn delete(
+    state: &AppState,
+    id: Option<&Arc<str>>,
+    now: Timestamp,
+) -> Result<(Option<Transition>, Outcome), Rejected> {
+    if let Some(answer) = id.and_then(|id| state.requests.answer(id, now)) {
+        return Ok((None, answer.outcome));
+    }
+    if !state.exists() {
+        return Err(Rejected::ApplicationNotFound);
+    }
+    let old = state.head();
+    let revision = old.revision.next();
+    let removed = state.status_count() as u32;
+    let outcome = Outcome { revision, changed: true, removed, incarnation: 0 };
+    let event = StatusEvent {
+        time: now,
+        revision,
+        subject: None,
+        from: Some(old.summary.level),
+        to: None,
+        message: "".into(),
+        reason: "".into(),
+        freshness: Freshness::Fresh,
+        cause: Cause::Deleted,
+    };
+    let head = Head {
+        revision,
+        update_time: now,
+        next_event: old.next_event + 1,
+        lease_epoch: old.lease_epoch,
+        quiet_commits: old.quiet_commits,
+        ..Head::empty(revision)
+    };
+    let mut answers = remembered(state, now);
+    answers.extend(id.map(|id| (id.clone(), Remembered { time: now, outcome })));
+    let answers = answers.into_iter().map(|(id, answer)| Write::Request(id, Some(answer)));
+    let transition = Transition {
+        app: state.name.clone(),
+        base: old.revision,
+        base_quiet: old.quiet_commits,
+        weighs_results: false,
+        head,
+        writes: answers.collect(),
+        events: vec![event],
+        heard: Heard::default(),
+        time: now,
+    };
+    Ok((Some(transition), outcome))
+}
+
+/// What outlives it: the answers that stand, so that a late duplicate does not bring it back, and a
+/// fence for each unit that has an incarnation, for the same reason. Of too many units those are
+/// fenced that were heard last: they may still speak.
+fn remembered(state: &AppState, now: Timestamp) -> BTreeMap<Arc<str>, Remembered> {
+    let standing = state.requests.standing(now);
+    let mut kept: BTreeMap<_, _> = standing.map(|(id, answer)| (id.clone(), *answer)).collect();
+    let mut units: Vec<_> = state.units.iter().filter(|(_, unit)| unit.incarnation != 0).collect();
+    units.sort_by_key(|(_, unit)| std::cmp::Reverse(unit.last_seen));
+    kept.extend(units.into_iter().take(FENCES_PER_DELETION_MAX).map(|(name, unit)| {
+        let outcome = Outcome { incarnation: unit.incarnation, ..Outcome::default() };
+        (request::fence_id(name), Remembered { time: now, outcome })
+    }));
+    kept
+}

@@ -1,0 +1,189 @@
+//! What must hold of one status that is latched, damped, or both, whatever is said of it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bellwether::domain::app::AppState;
+use bellwether::domain::apply::apply;
+use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::draft::Draft;
+use bellwether::domain::expire::expire;
+use bellwether::domain::limits::{DAMPENERS_MAX, Limits};
+use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::policy::{ConfigPatch, Damping, Latch, Policy, Scope};
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Kind, Level, Report, Status, StatusKey};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::{Cause, Transition};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::world::app_name;
+
+const CALM_AFTER: u64 = 60_000;
+
+fn speaker() -> Speaker {
+    Speaker::new(UnitName::new("web/0").unwrap(), None)
+}
+
+fn mk_report(level: Level) -> NewStatus {
+    NewStatus {
+        component: PartName::new("db").unwrap(),
+        key: PartName::default(),
+        report: Report { level, ..Report::default() },
+        observe_time: None,
+    }
+}
+
+fn configure(latches: Vec<Latch>, damped: bool) -> Command {
+    let scopes = if damped { vec![Scope::All] } else { Vec::new() };
+    let calm_after = Duration::from_millis(CALM_AFTER);
+    Command::Configure(ConfigPatch {
+        latches: Some(latches),
+        damping: Some(Damping { scopes, calm_after, ..Damping::default() }),
+        ..ConfigPatch::default()
+    })
+}
+
+fn commit(state: &mut AppState, now: u64, command: Option<Command>) -> Transition {
+    let limits = Limits::default();
+    let before = state.clone();
+    let mut draft = Draft::new(&before, &limits, Timestamp(now));
+    expire(&mut draft);
+    if let Some(command) = command {
+        apply(&mut draft, &Request { id: None, command }).unwrap();
+    }
+    let transition = draft.finish();
+    state.replay(&transition);
+    transition
+}
+
+/// Says one thing: a push, or a pull set that may be without it.
+fn say(state: &mut AppState, now: u64, kind: Kind, level: Option<Level>) -> Transition {
+    let command = match (kind, level) {
+        (Kind::Push, level) => {
+            Command::Report(speaker(), kind, mk_report(level.unwrap_or(Level::Unknown)))
+        }
+        (Kind::Pull, level) => {
+            Command::Replace(speaker(), None, level.map(mk_report).into_iter().collect())
+        }
+    };
+    commit(state, now, Some(command))
+}
+
+fn status(state: &AppState) -> Option<Status> {
+    let first = StatusKey::first_of(&UnitName::new("web/0").unwrap());
+    state.statuses_from(&first).next().map(|(_, status)| (**status).clone())
+}
+
+fn severity(level: Level) -> u8 {
+    Policy::Juju.severity(level)
+}
+
+fn flaps(status: Option<&Status>) -> bool {
+    status.is_some_and(|status| status.flapping().is_some())
+}
+
+fn said() -> impl Strategy<Value = Option<Level>> {
+    let levels = [None, Some(Level::Active), Some(Level::Waiting), Some(Level::Blocked)];
+    select(levels.to_vec())
+}
+
+proptest! {
+    #[test]
+    fn nothing_better_is_shown_than_was_said_within_a_hold(
+        steps in vec((said(), 0..30_000u64), 1..80),
+        is_latched: bool,
+        is_damped: bool,
+        kind in select(vec![Kind::Pull, Kind::Push]),
+    ) {
+        let mut state = AppState::empty(app_name(), Revision(0));
+        let latch = Latch { scope: Scope::All, good_count: 3 };
+        let latches = if is_latched { vec![latch] } else { Vec::new() };
+        commit(&mut state, 1000, Some(configure(latches, is_damped)));
+        let (mut now, mut since_hold) = (1000, Vec::new());
+        for (level, pause) in steps {
+            now += pause;
+            commit(&mut state, now, None);
+            let before = status(&state);
+            // What has become calm was let go of, and may be held anew by what comes.
+            if before.as_ref().is_none_or(|s| s.held.is_none()) {
+                since_hold.clear();
+            }
+            let transition = say(&mut state, now, kind, level);
+            let level = if kind == Kind::Push { level.or(Some(Level::Unknown)) } else { level };
+            let after = status(&state);
+            if after.as_ref().is_some_and(|s| s.held.is_some()) {
+                since_hold.extend(level.map(severity));
+                let shown = severity(after.as_ref().unwrap().report.level);
+                prop_assert!(since_hold.iter().all(|said| shown <= *said));
+            } else {
+                since_hold.clear();
+                prop_assert_eq!(after.as_ref().map(|s| s.report.level), level);
+            }
+            // While it flaps only what is worse moves a revision, and only the ends make history.
+            if flaps(before.as_ref()) && flaps(after.as_ref()) {
+                let worse = before.unwrap().report.level != after.unwrap().report.level;
+                prop_assert_eq!(transition.moves_revision(), worse);
+                prop_assert!(worse || transition.events.is_empty());
+                prop_assert!(transition.is_durable() || state.status_count() == 1);
+            } else {
+                let ends = [Cause::FlappingBegan, Cause::FlappingEnded];
+                let told = transition.events.iter().filter(|e| ends.contains(&e.cause));
+                let moves = flaps(before.as_ref()) != flaps(after.as_ref());
+                prop_assert!(moves <= (1 <= told.count()));
+            }
+        }
+        // Time alone brings everything that flaps to an end, and keeps what was said last.
+        let latest = status(&state).and_then(|s| s.latest().cloned());
+        commit(&mut state, now + CALM_AFTER, None);
+        prop_assert!(!flaps(status(&state).as_ref()));
+        prop_assert_eq!(status(&state).and_then(|s| s.latest().cloned()), latest);
+        prop_assert!(state.next_due().is_none());
+    }
+}
+
+#[test]
+fn latches_and_damped_components_are_bounded() {
+    let limits = Limits::default();
+    let state = AppState::empty(app_name(), Revision(0));
+    let component = |n: usize| Scope::Component(PartName::new(&format!("c{n}")).unwrap());
+    let scopes: Vec<Scope> = (0..=DAMPENERS_MAX).map(component).collect();
+    let latch = |scope: &Scope| Latch { scope: scope.clone(), good_count: 2 };
+    let latches =
+        ConfigPatch { latches: Some(scopes.iter().map(latch).collect()), ..ConfigPatch::default() };
+    let damping = ConfigPatch {
+        damping: Some(Damping { scopes, ..Damping::default() }),
+        ..ConfigPatch::default()
+    };
+    let refused = |patch: ConfigPatch| {
+        let mut draft = Draft::new(&state, &limits, Timestamp(1));
+        let request = Request { id: None, command: Command::Configure(patch) };
+        match apply(&mut draft, &request) {
+            Err(Rejected::LimitExceeded { limit, max, .. }) => (limit, max),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refused(latches), ("latches_max", 64));
+    assert_eq!(refused(damping), ("damped_components_max", 64));
+}
+
+/// A worker that names each key anew would be locked out by what its latch holds.
+#[test]
+fn what_is_held_makes_room_for_what_is_said() {
+    let mut state = AppState::empty(app_name(), Revision(0));
+    let latch = Latch { scope: Scope::All, good_count: 100 };
+    commit(&mut state, 1000, Some(configure(vec![latch], false)));
+    let max = Limits::default().keys_per_component_max;
+    for round in 0..3 {
+        let statuses = (0..max).map(|n| NewStatus {
+            key: PartName::new(&format!("k{round}.{n}")).unwrap(),
+            ..mk_report(Level::Blocked)
+        });
+        commit(&mut state, 2000, Some(Command::Replace(speaker(), None, statuses.collect())));
+        assert_eq!(state.status_count(), max);
+    }
+    let keys: BTreeSet<_> = state.ranked().map(|rank| rank.key.key.clone()).collect();
+    assert!(keys.iter().all(|key| key.as_str().starts_with("k2.")));
+}
