@@ -8,13 +8,13 @@ use bellwether::proto::v1::{Freshness, Level, StatusKind};
 use crate::peer::{Peer, hello, status};
 use crate::server::{Server, eventually, get, reason};
 
-async fn unit(server: &Server, application: &str, name: &str) -> Option<v1::Unit> {
+pub async fn unit(server: &Server, application: &str, name: &str) -> Option<v1::Unit> {
     let request = v1::ListUnitsRequest { application: application.into(), ..Default::default() };
     let units = server.applications().await.list_units(request).await.ok()?.into_inner().units;
     units.into_iter().find(|unit| unit.name == name)
 }
 
-async fn level(server: &Server, application: &str) -> Level {
+pub async fn level(server: &Server, application: &str) -> Level {
     let got = server.applications().await.get_application(get(application)).await.unwrap();
     got.into_inner().application.unwrap().status.unwrap().level()
 }

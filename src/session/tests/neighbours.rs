@@ -56,7 +56,7 @@ async fn a_store_that_forgot_who_lives_makes_nobody_dead() {
     }
     assert_eq!((one.store.count(), other.store.count()), (1, commits));
     // Nor one that was away for an hour, for both.
-    [&one, &other].map(|replica| replica.store.set_away(true));
+    [&one, &other].iter().for_each(|replica| replica.store.set_away(true));
     tokio::time::sleep(secs(3600)).await;
     other.store.set_away(false);
     tokio::time::sleep(secs(5)).await;
