@@ -90,7 +90,7 @@ impl Neighbours {
         for replica in held.keys() {
             let at = living.get(replica).copied();
             let beat = heard.entry(*replica).or_insert(Beat { at, heard: now });
-            if at.is_some() && at != beat.at {
+            if at != beat.at {
                 *beat = Beat { at, heard: now };
             }
         }
