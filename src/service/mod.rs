@@ -94,8 +94,9 @@ const STREAM_WINDOW: u32 = 64 << 10;
 /// Bytes that all calls of one connection may. HTTP/2 ends a connection on which too many small
 /// frames stand unread: each counts what it lacks to 256 bytes, and half of this is too many. With
 /// less, a worker that sends thousands of short messages while a commit is slow would lose its
-/// connection, and all that share it; this is enough for 16 of them.
-const CONNECTION_WINDOW: u32 = 16 << 20;
+/// connection, and all that share it. This is enough for a dozen that do, each with its window full
+/// of the shortest reports, and for a hundred that heed `unacknowledged_max`.
+const CONNECTION_WINDOW: u32 = 32 << 20;
 
 /// Every gRPC service behind the observing layer.
 pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {

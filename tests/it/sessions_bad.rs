@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::{BufferSettings, Codec, EncodeBuf, Encoder};
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 use tonic_prost::ProstDecoder;
 
@@ -85,7 +85,13 @@ async fn connect(
     server: &Server,
 ) -> Result<(mpsc::Sender<Vec<u8>>, Streaming<v1::ConnectResponse>), Status> {
     let endpoint = Endpoint::from_shared(server.url()).unwrap();
-    let channel = endpoint.initial_stream_window_size(65_535).connect().await.unwrap();
+    over(endpoint.initial_stream_window_size(65_535).connect().await.unwrap()).await
+}
+
+/// The same over a connection that others share.
+async fn over(
+    channel: Channel,
+) -> Result<(mpsc::Sender<Vec<u8>>, Streaming<v1::ConnectResponse>), Status> {
     let mut client = tonic::client::Grpc::new(channel);
     client.ready().await.unwrap();
     let (say, said) = mpsc::channel(1);
@@ -236,48 +242,52 @@ async fn while_the_store_stands_still_senders_are_held_back_and_stay_connected()
     let server = Server::configured(&["--store", &redis.url()], TIMES);
     // All over one connection, which must get over it.
     let channel = server.channel().await;
-    let mut peers = Vec::new();
+    let mut floods = Vec::new();
     for n in 0..8 {
+        let (say, mut told) = over(channel.clone()).await.unwrap();
         let who = hello(&format!("app-{n}"), &format!("app-{n}/0"));
-        let mut peer = Peer::over(channel.clone(), who).await.unwrap();
-        peer.keep_alive();
-        let seq = peer.report(vec![status(Level::Active, "")]).await;
-        peer.acknowledged(seq).await;
-        peers.push(peer);
+        say.send(encoded(Said::Hello(who))).await.unwrap();
+        assert!(matches!(told.message().await.unwrap().unwrap().message, Some(Told::Welcome(_))));
+        floods.push((say, told));
     }
     let before = server.memory();
     redis.signal("STOP");
-    let flood = async |mut peer: Peer| {
-        let mut sent = 0;
-        let flood = async {
-            loop {
-                peer.report(vec![status(Level::Waiting, "")]).await;
-                sent += 1;
-            }
-        };
-        // It is not long until nothing is taken any more.
-        let _held_back = tokio::time::timeout(Duration::from_secs(2), flood).await;
-        (peer, sent)
-    };
-    let flooded = futures_util::future::join_all(peers.into_iter().map(flood)).await;
+    let flooded = futures_util::future::join_all(floods.into_iter().map(flood)).await;
     let growth = server.memory().saturating_sub(before);
     assert!(growth < GROWTH_MAX, "{growth} bytes");
     redis.signal("CONT");
-    for (mut peer, sent) in flooded {
+    for (say, mut told, sent) in flooded {
         assert!(sent < 50_000, "{sent} messages of one worker were taken");
         // Each is answered, and the same session goes on.
-        let last = peer.report(vec![status(Level::Blocked, "")]).await;
+        say.send(short(sent + 1)).await.unwrap();
         loop {
-            match peer.answer().await {
-                Told::Ack(ack) if last <= ack.seq => break,
-                Told::Ack(_) => {}
-                Told::Reject(reject) => {
+            match told.message().await.unwrap().unwrap().message {
+                Some(Told::Ack(ack)) if sent < ack.seq => break,
+                Some(Told::Reject(reject)) => {
                     assert_eq!(reject.status.unwrap().code, Code::Unavailable as i32);
                 }
-                other => panic!("{other:?}"),
+                _ => {}
             }
         }
     }
+}
+
+type Flooded = (mpsc::Sender<Vec<u8>>, Streaming<v1::ConnectResponse>, u64);
+
+/// Says short things, each by itself, until nothing is taken any more.
+async fn flood((say, told): (mpsc::Sender<Vec<u8>>, Streaming<v1::ConnectResponse>)) -> Flooded {
+    let mut sent = 0;
+    let end = tokio::time::Instant::now() + Duration::from_secs(2);
+    while let Ok(Ok(())) = tokio::time::timeout_at(end, say.send(short(sent + 1))).await {
+        sent += 1;
+        tokio::task::yield_now().await;
+    }
+    (say, told, sent)
+}
+
+fn short(seq: u64) -> Vec<u8> {
+    let statuses = vec![status(Level::Waiting, "")];
+    encoded(Said::Report(v1::ConnectReport { seq, statuses }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
