@@ -93,6 +93,7 @@ struct FileSessions {
     heartbeat_interval_seconds: Option<u64>,
     heartbeats_per_second_max: Option<u32>,
     vanish_percent_max: Option<u32>,
+    replica_ttl_seconds: Option<u64>,
 }
 
 /// `[limits]`: the names are those that errors give.
@@ -280,6 +281,7 @@ impl Config {
             ("request_bytes_max", self.service.request_bytes_max),
             ("sessions_max", self.session.sessions_max),
             ("heartbeat_interval_seconds", self.session.heartbeat_interval.as_secs() as usize),
+            ("replica_ttl_seconds", self.session.replica_ttl.as_secs() as usize),
             ("heartbeats_per_second_max", self.session.heartbeats_per_second_max as usize),
             ("calls_per_connection_max", self.service.calls_per_connection_max as usize),
         ];
@@ -363,6 +365,7 @@ impl FileSessions {
     fn options(&self) -> session::Options {
         let default = session::Options::default();
         let interval = self.heartbeat_interval_seconds.map(Duration::from_secs);
+        let replica_ttl = self.replica_ttl_seconds.map(Duration::from_secs);
         session::Options {
             sessions_max: self.sessions_max.unwrap_or(default.sessions_max),
             heartbeat_interval: interval.unwrap_or(default.heartbeat_interval),
@@ -370,6 +373,7 @@ impl FileSessions {
                 .heartbeats_per_second_max
                 .unwrap_or(default.heartbeats_per_second_max),
             vanish_percent_max: self.vanish_percent_max.unwrap_or(default.vanish_percent_max),
+            replica_ttl: replica_ttl.unwrap_or(default.replica_ttl),
             ..default
         }
     }

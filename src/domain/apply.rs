@@ -36,6 +36,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::ClearApplicationStatus(claim) => draft.clear_application_status(claim),
         Command::RemoveUnit(name) => draft.remove_unit(name),
         Command::Connect(who, session) => draft.connect(who, *session),
+        Command::Reconnect(who, session) => draft.reconnect(who, *session),
         Command::Register(who, ttl) => draft.register(who, *ttl),
         Command::Disconnect { unit, session, ttl, silent } => {
             Ok(draft.disconnect(unit, *session, *ttl, *silent))

@@ -105,6 +105,8 @@ pub enum Command {
     RemoveUnit(UnitName),
     /// A unit opens a session.
     Connect(Newcomer, SessionId),
+    /// A session says again that it is there, after somebody believed it gone.
+    Reconnect(Newcomer, SessionId),
     /// A unit begins or goes on without a session; with a time, it promises to be heard that often.
     Register(Newcomer, Option<Duration>),
     /// A session has ended. Nothing happens if the unit holds another by now.

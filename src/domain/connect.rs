@@ -18,12 +18,25 @@ use super::time::Timestamp;
 use super::transition::{Cause, StatusEvent, Subject};
 
 impl Draft<'_> {
-    /// A unit opens a session, or says again that it has.
+    /// A unit opens a session.
     pub(super) fn connect(
         &mut self,
         who: &Newcomer,
         session: SessionId,
     ) -> Result<Effect, Rejected> {
+        self.begin(who, Presence::Connected(session))
+    }
+
+    /// A session is still there, unless the unit holds another by now.
+    pub(super) fn reconnect(
+        &mut self,
+        who: &Newcomer,
+        session: SessionId,
+    ) -> Result<Effect, Rejected> {
+        let held = self.unit(&who.unit).and_then(Unit::session);
+        if held.is_some_and(|held| held != session) {
+            return Err(Rejected::SessionOver { unit: who.unit.clone() });
+        }
         self.begin(who, Presence::Connected(session))
     }
 

@@ -88,6 +88,16 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 /// clients under load whose deadlines pass.
 const PENDING_RESETS_MAX: usize = 1000;
 
+/// Bytes that one call may send ahead of us: a worker that is faster than the store is held back by
+/// this. A building away it is still hundreds of megabytes a second.
+const STREAM_WINDOW: u32 = 64 << 10;
+/// Bytes that all calls of one connection may. HTTP/2 ends a connection on which too many small
+/// frames stand unread: each counts what it lacks to 256 bytes, and half of this is too many. With
+/// less, a worker that sends thousands of short messages while a commit is slow would lose its
+/// connection, and all that share it. This is enough for a dozen that do, each with its window full
+/// of the shortest reports, and for a hundred that heed `unacknowledged_max`.
+const CONNECTION_WINDOW: u32 = 32 << 20;
+
 /// Every gRPC service behind the observing layer.
 pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
     let Parts { aggregator, hub, sessions, store, metrics, draining } = parts;
@@ -124,6 +134,8 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
     let (v1, v1alpha) = reflection.unzip();
     Server::builder()
         .layer(observe::ObserveLayer::new(&metrics))
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .http2_keepalive_interval(Some(KEEPALIVE.0))
         .http2_keepalive_timeout(Some(KEEPALIVE.1))
         .max_concurrent_streams(Some(options.calls_per_connection_max))

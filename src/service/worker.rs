@@ -1,6 +1,8 @@
 //! `WorkerService`: sessions of workers, and units without one.
 
+use std::future::ready;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, stream};
@@ -101,7 +103,11 @@ async fn serve(
     mut incoming: Streaming<v1::ConnectRequest>,
     answers: &mpsc::Sender<v1::ConnectResponse>,
 ) -> Result<(), Status> {
-    let first = match tokio::time::timeout(HELLO_DEADLINE, incoming.message()).await {
+    let first = tokio::select! {
+        first = tokio::time::timeout(HELLO_DEADLINE, incoming.message()) => first,
+        () = sessions.draining() => return Err(Problem::draining().into()),
+    };
+    let first = match first {
         Ok(first) => first?.and_then(|request| request.message),
         Err(_elapsed) => None,
     };
@@ -109,12 +115,13 @@ async fn serve(
     let app = hello.app.clone();
     let unit = hello.who.unit.clone();
     let opened = sessions.open(hello).await.map_err(|error| Problem::of_open(&app, error))?;
-    // What cannot be read any more has ended.
+    // What cannot be read any more has ended; why is for a worker who still hears it.
+    let unread = OnceLock::new();
     let heard = incoming
-        .take_while(|message| std::future::ready(message.is_ok()))
-        .filter_map(|message| std::future::ready(message.ok()))
-        .map(move |request| convert::heard(&unit, request.message));
-    run(opened, heard, &app, answers).await.map_err(Status::from)
+        .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()))
+        .map(|request| convert::heard(&unit, request.message));
+    let ended = run(opened, heard, &app, answers).await;
+    ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
 }
 
 async fn run(

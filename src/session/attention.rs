@@ -30,7 +30,8 @@ impl Attention {
     /// Waits until we have listened for so long.
     pub(super) async fn until(&self, at: Duration) {
         while let Some(rest) = at.checked_sub(self.now()).filter(|rest| !rest.is_zero()) {
-            tokio::time::sleep(rest).await;
+            // It may stand: looking more often than it moves is of no use.
+            tokio::time::sleep(rest.max(TICK)).await;
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::domain::callback::{Callback, Callbacks, Topic};
-use crate::domain::command::Newcomer;
+use crate::domain::command::{Newcomer, Rejected};
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::session::{ReplicaId, SessionId};
@@ -29,6 +29,9 @@ pub(super) struct Entry {
     pub(super) incarnation: u64,
     /// Of the commit with which the session began.
     pub(super) revision: Revision,
+    /// How long its worker may be silent: what it was told holds, also if we are loaded differently
+    /// by now.
+    pub(super) ttl: Duration,
     over: watch::Sender<Option<Over>>,
     asks: mpsc::Sender<Question>,
     open: Mutex<Vec<Open>>,
@@ -86,8 +89,8 @@ impl Entry {
         app: AppName,
         who: Newcomer,
         session: SessionId,
-        incarnation: u64,
-        revision: Revision,
+        (incarnation, revision): (u64, Revision),
+        ttl: Duration,
     ) -> (Entry, Ends) {
         let (over, is_over) = watch::channel(None);
         let (asks, asked) = mpsc::channel(ASKS_MAX);
@@ -99,6 +102,7 @@ impl Entry {
             session,
             incarnation,
             revision,
+            ttl,
             over,
             asks,
             open,
@@ -149,6 +153,19 @@ impl Entry {
         let (topic, callback) = due.iter().find(|(topic, _)| !told.contains_key(*topic))?;
         told.insert(topic.clone(), callback.clone());
         Some((topic.clone(), callback.clone()))
+    }
+
+    /// Its end, if that is known here.
+    pub(super) fn over(&self) -> Option<Over> {
+        *self.over.borrow()
+    }
+
+    /// Ends the session because of how a command of it was refused.
+    pub(super) fn end_because(&self, rejected: &Rejected) {
+        self.end(Over::Superseded(match rejected {
+            Rejected::StaleIncarnation { current, .. } => *current,
+            _ => self.incarnation,
+        }));
     }
 
     /// Asks the worker, unless the same question is open: whoever asks meanwhile waits for the same

@@ -15,6 +15,7 @@ use crate::domain::transition::Write;
 use crate::store::{Bucket, Change, Epoch, Follower, Notice, Position, Word};
 
 use super::entry::{Asker, Entry, Over, Question};
+use super::stray::Strays;
 use super::{Inner, lock};
 
 /// Things to do that are kept: beyond that all sessions are looked at.
@@ -34,6 +35,7 @@ impl Hook {
 pub(super) struct Known {
     apps: Mutex<BTreeMap<AppName, Held>>,
     chores: Mutex<Vec<Chore>>,
+    pub(super) strays: Strays,
     pub(super) news: Notify,
 }
 
@@ -50,8 +52,8 @@ pub(super) enum Chore {
     Assert(Arc<Entry>),
     /// Look whether the sessions of this application are still the newest.
     Look(AppName),
-    /// Say again that all sessions are here: the store may have forgotten.
-    AssertAll,
+    /// Say again that all sessions are here; by force if the store may have forgotten.
+    AssertAll { by_force: bool },
     /// Ask, for another replica.
     Ask(AppName, Asker, Question),
 }
@@ -74,14 +76,21 @@ impl Known {
     }
 
     fn add(&self, chore: Chore) {
-        let mut chores = lock(&self.chores);
-        if CHORES_MAX <= chores.len() {
-            chores.clear();
-            chores.push(Chore::AssertAll);
-        } else {
-            chores.push(chore);
-        }
+        self.again(chore);
         self.news.notify_one();
+    }
+
+    /// For the next round: what failed now would fail at once again.
+    pub(super) fn again(&self, chore: Chore) {
+        let mut chores = lock(&self.chores);
+        if chores.len() < CHORES_MAX {
+            chores.push(chore);
+            return;
+        }
+        let by_force = |chore: &Chore| matches!(chore, Chore::AssertAll { by_force: true });
+        let by_force = by_force(&chore) || chores.iter().any(by_force);
+        chores.clear();
+        chores.push(Chore::AssertAll { by_force });
     }
 
     pub(super) fn take(&self) -> Vec<Chore> {
@@ -97,7 +106,7 @@ impl Follower for Hook {
         let Change { app, head, transition, .. } = change;
         inner.known.put(app, head);
         let Some(transition) = transition else {
-            if 0 < inner.table.count(app) {
+            if 0 < inner.table.count(app) || head.sessions.contains_key(&inner.replica) {
                 inner.known.add(Chore::Look(app.clone()));
             }
             return;
@@ -108,10 +117,12 @@ impl Follower for Hook {
             }
         }
         for write in &transition.writes {
-            if let Write::Unit(name, unit) = write
-                && let Some(entry) = inner.table.get(app, name)
-            {
-                inner.judge(&entry, unit.as_ref(), head.revision);
+            if let Write::Unit(name, unit) = write {
+                let session = unit.as_ref().and_then(Unit::session);
+                inner.note_stray(app, name, session);
+                if let Some(entry) = inner.table.get(app, name) {
+                    inner.judge(&entry, unit.as_ref(), head.revision);
+                }
             }
         }
     }
@@ -120,7 +131,7 @@ impl Follower for Hook {
 
     fn doubted(&self, _: Bucket, _: Epoch) {
         if let Some(inner) = self.0.upgrade() {
-            inner.known.add(Chore::AssertAll);
+            inner.known.add(Chore::AssertAll { by_force: true });
         }
     }
 

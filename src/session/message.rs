@@ -57,7 +57,7 @@ pub enum OpenError {
 /// What a worker says. `R` is a refusal in the words of whoever reads the wire: it is passed
 /// through to where the answer to its `seq` belongs.
 ///
-/// Moved a few times on its way; boxing the command would cost every report an allocation.
+/// Moved a few times on its way; boxing the large one would cost every report an allocation.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Heard<R> {

@@ -34,6 +34,7 @@ mod message;
 mod neighbours;
 mod open;
 mod routine;
+mod stray;
 mod table;
 mod vanish;
 mod worker;
@@ -168,6 +169,11 @@ impl Sessions {
         self.inner.vanished.is_suspect(app)
     }
 
+    /// Resolves when sessions begin to end, because the server stops.
+    pub async fn draining(&self) {
+        self.inner.draining.cancelled().await;
+    }
+
     /// The store's clock.
     pub fn now(&self) -> crate::domain::time::Timestamp {
         self.inner.store.now()
@@ -213,3 +219,6 @@ fn spread(below: Duration) -> Duration {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

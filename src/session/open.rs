@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
+use crate::aggregator::Error;
 use crate::domain::app::AppState;
-use crate::domain::command::{Command, Newcomer, Rejected, Request};
+use crate::domain::command::{Command, Newcomer, Request};
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::session::SessionId;
 use crate::domain::status::Kind;
 
 use super::entry::{Entry, Over};
+use super::hook::Chore;
 use super::message::{Hello, OpenError, Welcome};
 use super::table::Table;
 use super::worker::Session;
-use super::{Inner, Sessions, spread};
+use super::{Inner, MISSED_HEARTBEATS, Sessions, spread};
 
 impl Sessions {
     /// Opens a session: from now on everything of an older incarnation, and of an older session, is
@@ -21,7 +23,7 @@ impl Sessions {
     pub async fn open(&self, hello: Hello) -> Result<(Session, Welcome), OpenError> {
         let inner = &self.inner;
         if inner.draining.is_cancelled() {
-            return Err(crate::aggregator::Error::Draining.into());
+            return Err(Error::Draining.into());
         }
         // Before the commit, so that a drain waits for its end.
         let token = inner.sessions.token();
@@ -29,17 +31,20 @@ impl Sessions {
         let place = Table::place(inner).ok_or(OpenError::TooMany { max })?;
         let Hello { app, who } = hello;
         let session = inner.next_id();
-        let (incarnation, revision) = inner.connect(&app, &who, session).await?;
-        let (entry, ends) = Entry::new(app.clone(), who, session, incarnation, revision);
+        let heartbeat_interval = inner.heartbeat_interval();
+        // A tenth earlier or later, so that not all are heard at once.
+        let tenth = heartbeat_interval / 10;
+        let heartbeat_interval = heartbeat_interval - tenth + spread(tenth * 2);
+        let begun = inner.connect(&app, &who, session).await?;
+        let (incarnation, revision) = begun;
+        let ttl = heartbeat_interval * MISSED_HEARTBEATS;
+        let (entry, ends) = Entry::new(app.clone(), who, session, begun, ttl);
         let entry = Arc::new(entry);
         let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
         if let Some(older) = inner.table.insert(entry.clone()) {
             older.end(Over::Superseded(incarnation));
         }
-        let heartbeat_interval = inner.heartbeat_interval();
-        // A tenth earlier or later, so that not all are heard at once.
-        let tenth = heartbeat_interval / 10;
-        let heartbeat_interval = heartbeat_interval - tenth + spread(tenth * 2);
+        inner.is_no_stray(&app, entry.unit(), entry.session);
         let session_id = entry.session;
         let read = |state: &AppState| {
             let of_unit = state.statuses_of(entry.unit(), None);
@@ -76,7 +81,7 @@ impl Sessions {
         who: Newcomer,
         ttl: Option<std::time::Duration>,
         id: Option<Arc<str>>,
-    ) -> Result<(u64, Revision), crate::aggregator::Error> {
+    ) -> Result<(u64, Revision), Error> {
         let request = Request { id, command: Command::Register(who, ttl) };
         let outcome = self.inner.aggregator.apply(app, request).await?;
         Ok((outcome.incarnation, outcome.revision))
@@ -89,25 +94,30 @@ impl Inner {
         app: &AppName,
         who: &Newcomer,
         session: SessionId,
-    ) -> Result<(u64, Revision), crate::aggregator::Error> {
+    ) -> Result<(u64, Revision), Error> {
         let request = Request { id: None, command: Command::Connect(who.clone(), session) };
         let outcome = self.aggregator.apply(app, request).await?;
         Ok((outcome.incarnation, outcome.revision))
     }
 
     /// Says again that a session is here, after the store may have forgotten it, or others believed
-    /// us gone.
-    pub(super) async fn assert_session(&self, entry: &Entry) {
-        match self.connect(&entry.app, &entry.who, entry.session).await {
-            Ok(_) => {}
-            Err(crate::aggregator::Error::Rejected(Rejected::StaleIncarnation {
-                current, ..
-            })) => entry.end(Over::Superseded(current)),
-            Err(crate::aggregator::Error::Rejected(_)) => {
-                entry.end(Over::Superseded(entry.incarnation));
-            }
-            // It is said again by the next round.
-            Err(_) => {}
+    /// us gone. `by_force` where the store may still name a session before it. Whether it holds.
+    pub(super) async fn assert_session(&self, entry: &Arc<Entry>, by_force: bool) -> bool {
+        if entry.over().is_some() || !self.table.holds(entry) {
+            return false;
         }
+        let (who, session) = (entry.who.clone(), entry.session);
+        let command = match by_force {
+            true => Command::Connect(who, session),
+            false => Command::Reconnect(who, session),
+        };
+        let asserted = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
+        let is_here = asserted.is_ok();
+        match asserted {
+            Ok(_) => {}
+            Err(Error::Rejected(rejected)) => entry.end_because(&rejected),
+            Err(_) => self.known.again(Chore::Assert(entry.clone())),
+        }
+        is_here
     }
 }

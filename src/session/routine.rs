@@ -27,7 +27,9 @@ pub(super) async fn run(inner: Arc<Inner>) {
         tokio::select! {
             () = tokio::time::sleep(ROUND) => {
                 inner.judge_vanished().await;
+                inner.end_strays().await;
                 collects.round(&inner);
+                inner.work_off().await;
             }
             () = inner.known.news.notified() => inner.work_off().await,
             () = inner.stopped.cancelled() => return,
@@ -69,26 +71,29 @@ impl Collects {
 
 impl Inner {
     async fn work_off(self: &Arc<Inner>) {
+        let mut asserts = Vec::new();
         for chore in self.known.take() {
             match chore {
-                Chore::Assert(entry) => self.assert_all(vec![entry]).await,
-                Chore::AssertAll => {
+                Chore::Assert(entry) => asserts.push(entry),
+                Chore::AssertAll { by_force } => {
                     let apps = self.table.apps();
                     let entries = apps.iter().flat_map(|app| self.table.of(app)).collect();
-                    self.assert_all(entries).await;
+                    self.assert_all(entries, by_force).await;
                 }
                 Chore::Look(app) => self.look(&app).await,
                 Chore::Ask(app, asker, question) => self.ask_for(&app, asker, &question),
             }
         }
+        self.assert_all(asserts, false).await;
     }
 
     /// Says again that sessions are here, and asks: what was said may be lost as well.
-    async fn assert_all(&self, entries: Vec<Arc<Entry>>) {
+    async fn assert_all(&self, entries: Vec<Arc<Entry>>, by_force: bool) {
         stream::iter(entries)
             .for_each_concurrent(ASSERTS_MAX, async |entry| {
-                self.assert_session(&entry).await;
-                self.ask_newcomer(&entry);
+                if self.assert_session(&entry, by_force).await {
+                    self.ask_newcomer(&entry);
+                }
             })
             .await;
     }
@@ -99,6 +104,9 @@ impl Inner {
             let revision = state.head().revision;
             for entry in &entries {
                 self.judge(entry, state.unit(entry.unit()), revision);
+            }
+            for (name, unit) in state.units_after(None) {
+                self.note_stray(app, name, unit.session());
             }
         };
         // If it cannot be read, what a session that is over sends is refused all the same.

@@ -67,6 +67,11 @@ impl Table {
         lock(&self.by_app).get(app)?.get(unit).cloned()
     }
 
+    /// Whether this is the newest session of its unit here.
+    pub(super) fn holds(&self, entry: &Entry) -> bool {
+        self.get(&entry.app, entry.unit()).is_some_and(|held| held.session == entry.session)
+    }
+
     /// The sessions of an application.
     pub(super) fn of(&self, app: &AppName) -> Vec<Arc<Entry>> {
         let by_app = lock(&self.by_app);

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::aggregator::Error;
 use crate::domain::command::{Command, Request};
 use crate::domain::name::AppName;
+use crate::domain::session::SessionId;
 
 use super::entry::Entry;
 use super::{Inner, lock};
@@ -35,6 +37,12 @@ struct Gone {
     silent: bool,
 }
 
+impl Gone {
+    fn is(&self, session: SessionId) -> bool {
+        self.entry.session == session
+    }
+}
+
 impl Vanished {
     /// Whether judgement is held for an application.
     pub(super) fn is_suspect(&self, app: &AppName) -> bool {
@@ -44,6 +52,12 @@ impl Vanished {
     /// Applications for which judgement is held.
     pub(super) fn suspects(&self) -> usize {
         lock(&self.by_app).values().filter(|group| group.suspect).count()
+    }
+
+    /// Whether a session waits for its judgement.
+    pub(super) fn holds(&self, app: &AppName, session: SessionId) -> bool {
+        let by_app = lock(&self.by_app);
+        by_app.get(app).is_some_and(|group| group.gone.iter().any(|gone| gone.is(session)))
     }
 
     fn add(&self, entry: &Arc<Entry>, at: Duration, silent: bool) {
@@ -105,7 +119,7 @@ impl Inner {
             let outcomes = outcomes.unwrap_or_default().into_iter();
             let outcomes = outcomes.map(Some).chain(std::iter::repeat_with(|| None));
             for (gone, outcome) in group.into_iter().zip(outcomes) {
-                if !matches!(outcome, Some(Ok(_))) {
+                if !matches!(outcome, Some(Ok(_) | Err(Error::Rejected(_)))) {
                     // The store is away. Nobody else will say it for us.
                     self.vanished.add(&gone.entry, gone.at, gone.silent);
                 }
@@ -117,13 +131,15 @@ impl Inner {
     /// Makes the end of a session known.
     pub(super) async fn disconnect(&self, entry: &Arc<Entry>, silent: bool) {
         let request = disconnection(entry, self.session_ttl(), silent);
-        if self.aggregator.apply(&entry.app, request).await.is_err() {
-            self.vanish(entry, silent);
+        match self.aggregator.apply(&entry.app, request).await {
+            Ok(_) | Err(Error::Rejected(_)) => {}
+            Err(_) => self.vanish(entry, silent),
         }
     }
 }
 
 fn disconnection(entry: &Entry, ttl: Duration, silent: bool) -> Request {
+    let ttl = ttl.max(entry.ttl);
     let (unit, session) = (entry.unit().clone(), entry.session);
     Request { id: None, command: Command::Disconnect { unit, session, ttl, silent } }
 }

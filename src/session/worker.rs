@@ -15,7 +15,6 @@ use crate::aggregator;
 use crate::domain::command::{Command, Rejected, Request, Speaker};
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::request::Outcome;
-use crate::domain::revision::Revision;
 use crate::domain::session::SessionId;
 
 use super::entry::{Ends, Entry, Over, Question};
@@ -67,18 +66,6 @@ pub enum End<R> {
     Broken(R),
 }
 
-/// Tells the worker something; with how the session ends if it does not take it.
-async fn tell<R>(told: &mpsc::Sender<Told<R>>, word: Told<R>, ttl: Duration) -> Option<End<R>> {
-    match tokio::time::timeout(ttl, told.send(word)).await {
-        Ok(Ok(())) => None,
-        Ok(Err(_gone)) => Some(End::Closed),
-        Err(_elapsed) => Some(End::Silent(ttl)),
-    }
-}
-
-/// The worker is gone: nobody takes what it is told.
-struct Gone;
-
 impl Session {
     pub(super) fn new(
         inner: Arc<Inner>,
@@ -125,6 +112,11 @@ impl Session {
             () = draining.cancelled() => End::Draining,
             end = self.serve(heard, asks, &told) => end,
         };
+        let end = match (end, self.entry.over()) {
+            // Heard in an answer to what it said last.
+            (End::Closed, Some(Over::Superseded(current))) => self.superseded(current),
+            (end, _) => end,
+        };
         let last_word = match &end {
             End::Superseded { current, .. } => Some(Told::Superseded { incarnation: *current }),
             End::Draining => {
@@ -162,40 +154,49 @@ impl Session {
         S: Stream<Item = Heard<R>> + Unpin + Send,
     {
         let mut chunks = heard.ready_chunks(self.inner.options.chunk_max);
+        let attention = self.inner.attention.clone();
         loop {
-            let attention = self.inner.attention.clone();
-            let ttl = self.inner.session_ttl();
-            let deadline = self.last_heard + ttl;
-            tokio::select! {
-                chunk = chunks.next() => {
-                    let Some(chunk) = chunk else {
-                        return End::Closed;
-                    };
-                    self.last_heard = attention.now();
-                    let taken = tokio::time::timeout(ttl, self.take(chunk, told)).await;
-                    match taken {
-                        Ok(Ok(None)) => {}
-                        Ok(Ok(Some(end))) => return end,
-                        Ok(Err(Gone)) => return End::Closed,
-                        // It sends and does not read, or the store is away: the latter it is told.
-                        Err(_elapsed) => return End::Silent(ttl),
-                    }
-                }
-                Some(question) = asks.recv() => {
-                    let Question { id, component, recompute, deadline } = question;
+            let deadline = self.last_heard + self.entry.ttl;
+            let served = tokio::select! {
+                // What is there already was in time.
+                biased;
+                Some(Question { id, component, recompute, deadline }) = asks.recv() => {
                     let word = Told::Collect { id, component, recompute, deadline };
-                    if let Some(end) = tell(told, word, ttl).await {
-                        return end;
-                    }
+                    let asked = attention.now();
+                    let told = self.tell(told, word).await;
+                    // Meanwhile we did not listen.
+                    self.last_heard += attention.now().saturating_sub(asked);
+                    told
                 }
                 (topic, callback) = self.entry.next_call() => {
                     let word = Told::RetryDue { topic, operation_id: callback.operation_id };
-                    if let Some(end) = tell(told, word, ttl).await {
-                        return end;
-                    }
+                    let asked = attention.now();
+                    let told = self.tell(told, word).await;
+                    self.last_heard += attention.now().saturating_sub(asked);
+                    told
                 }
-                () = attention.until(deadline) => return End::Silent(ttl),
+                chunk = chunks.next() => match chunk {
+                    Some(chunk) => {
+                        let taken = self.take(chunk, told).await;
+                        self.last_heard = attention.now();
+                        taken
+                    }
+                    None => Err(End::Closed),
+                },
+                () = attention.until(deadline) => Err(End::Silent(self.entry.ttl)),
+            };
+            if let Err(end) = served {
+                return end;
             }
+        }
+    }
+
+    /// Tells the worker, unless it does not read for so long that it cannot be there any more.
+    async fn tell<R>(&self, told: &mpsc::Sender<Told<R>>, word: Told<R>) -> Result<(), End<R>> {
+        match tokio::time::timeout(self.entry.ttl, told.send(word)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_gone)) => Err(End::Closed),
+            Err(_elapsed) => Err(End::Silent(self.entry.ttl)),
         }
     }
 
@@ -204,7 +205,7 @@ impl Session {
         &mut self,
         chunk: Vec<Heard<R>>,
         told: &mpsc::Sender<Told<R>>,
-    ) -> Result<Option<End<R>>, Gone> {
+    ) -> Result<(), End<R>> {
         let mut requests = Vec::new();
         let mut answers = Vec::new();
         let mut last_seq = None;
@@ -219,7 +220,7 @@ impl Session {
                 }
                 Heard::Refused { seq, refusal } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
-                    told.send(Told::Refused { seq, refusal }).await.map_err(|_| Gone)?;
+                    self.tell(told, Told::Refused { seq, refusal }).await?;
                 }
                 Heard::Goodbye { removed } => {
                     end = Some((removed, End::Goodbye));
@@ -232,45 +233,54 @@ impl Session {
             }
         }
         let mut revision = self.entry.revision;
-        if !requests.is_empty() {
-            let outcomes = self.inner.aggregator.apply_all(&self.entry.app, requests).await;
-            let count = answers.len();
-            let outcomes = outcomes.unwrap_or_else(|error| vec![Err(error); count]);
-            for ((seq, question), outcome) in answers.into_iter().zip(outcomes) {
-                match self.answer(question, outcome) {
-                    Ok(at) => revision = revision.max(at),
-                    Err(error) => {
-                        told.send(Told::Rejected { seq, error }).await.map_err(|_| Gone)?;
+        for ((seq, question), outcome) in answers.into_iter().zip(self.commit(requests).await) {
+            match outcome {
+                Ok(Outcome { revision: at, .. }) => {
+                    revision = revision.max(at);
+                    if let Some(question) = question {
+                        self.inner.answered(&self.entry, question, at);
                     }
                 }
+                Err(aggregator::Error::Rejected(rejected)) if is_over(&rejected) => {
+                    self.entry.end_because(&rejected);
+                    return Err(End::Closed);
+                }
+                Err(error) => self.tell(told, Told::Rejected { seq, error }).await?,
             }
         }
         if let Some(seq) = last_seq {
-            told.send(Told::Ack { seq, revision }).await.map_err(|_| Gone)?;
+            self.tell(told, Told::Ack { seq, revision }).await?;
         }
         let Some((removed, end)) = end else {
-            return Ok(None);
+            return Ok(());
         };
         if removed {
             self.depart().await;
         }
-        Ok(Some(end))
+        Err(end)
     }
 
-    fn answer(
-        &self,
-        question: Option<u64>,
-        outcome: Result<Outcome, aggregator::Error>,
-    ) -> Result<Revision, aggregator::Error> {
-        let outcome = outcome.inspect_err(|error| {
-            if let aggregator::Error::Rejected(Rejected::StaleIncarnation { current, .. }) = error {
-                self.entry.end(Over::Superseded(*current));
-            }
-        })?;
-        if let Some(question) = question {
-            self.inner.answered(&self.entry, question, outcome.revision);
+    async fn commit(&self, requests: Vec<Request>) -> Vec<Result<Outcome, aggregator::Error>> {
+        if requests.is_empty() {
+            return Vec::new();
         }
-        Ok(outcome.revision)
+        let again = requests.clone();
+        let outcomes = self.apply(requests).await;
+        let is_over = |outcome: &Result<Outcome, aggregator::Error>| {
+            use aggregator::Error::Rejected as Refused;
+            matches!(outcome, Err(Refused(Rejected::SessionOver { .. })))
+        };
+        if !outcomes.iter().any(is_over) || !self.inner.assert_session(&self.entry, false).await {
+            return outcomes;
+        }
+        // Somebody believed us gone, and it is not so.
+        self.apply(again).await
+    }
+
+    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, aggregator::Error>> {
+        let count = requests.len();
+        let outcomes = self.inner.aggregator.apply_all(&self.entry.app, requests).await;
+        outcomes.unwrap_or_else(|error| vec![Err(error); count])
     }
 
     /// A command as said in this session.
@@ -329,6 +339,12 @@ impl Session {
         let entry = &self.entry;
         self.inner.table.remove(&entry.app, entry.unit(), entry.session);
     }
+}
+
+/// Whether a command was refused because the session has no say any more.
+fn is_over(rejected: &Rejected) -> bool {
+    use Rejected::{SessionOver, StaleIncarnation, UnitRemoved};
+    matches!(rejected, SessionOver { .. } | StaleIncarnation { .. } | UnitRemoved { .. })
 }
 
 /// A session that was cut off without running to its end: its call was.

@@ -35,6 +35,14 @@ impl Model {
             Command::Connect(who, session) => {
                 self.begin(who, Presence::Connected(*session), now, limits)?
             }
+            Command::Reconnect(who, session) => {
+                let presence = Presence::Connected(*session);
+                let held = self.unit(who.unit.as_str()).map(|u| u.presence);
+                if matches!(held, Some(Presence::Connected(_))) && held != Some(presence) {
+                    return Err("session over");
+                }
+                self.begin(who, presence, now, limits)?
+            }
             Command::Register(who, ttl) => {
                 let presence = ttl.map_or(Presence::Unbound, Presence::Promised);
                 self.begin(who, presence, now, limits)?
@@ -143,7 +151,9 @@ impl Model {
                 let unit = self.units.iter_mut().find(|u| u.name == unit.as_str());
                 Ok((unit.is_some_and(|u| u.callbacks.remove(topic).is_some()), 0))
             }
-            Command::Connect(..) | Command::Register(..) => unreachable!("see apply"),
+            Command::Connect(..) | Command::Reconnect(..) | Command::Register(..) => {
+                unreachable!("see apply")
+            }
         }
     }
 

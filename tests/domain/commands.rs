@@ -103,6 +103,7 @@ fn command() -> impl Strategy<Value = Command> {
 fn coming_or_going() -> impl Strategy<Value = Command> {
     prop_oneof![
         4 => (newcomer(), session()).prop_map(|(who, session)| Command::Connect(who, session)),
+        2 => (newcomer(), session()).prop_map(|(who, session)| Command::Reconnect(who, session)),
         2 => (newcomer(), ttl()).prop_map(|(who, ttl)| Command::Register(who, ttl)),
         3 => (unit(), session(), patience(), any::<bool>()).prop_map(
             |(unit, session, ttl, silent)| Command::Disconnect { unit, session, ttl, silent }

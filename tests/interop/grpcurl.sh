@@ -59,7 +59,8 @@ refuse() {
 # 1. List and describe. A method without a comment says nothing to whoever looks at it in a terminal.
 grpc "$address" list >"$scratch/services"
 for service in grpc.health.v1.Health grpc.reflection.v1.ServerReflection \
-  grpc.reflection.v1alpha.ServerReflection bellwether.v1.ReportService bellwether.v1.ApplicationService; do
+  grpc.reflection.v1alpha.ServerReflection bellwether.v1.ReportService bellwether.v1.ApplicationService \
+  bellwether.v1.WorkerService; do
   grep -qx "$service" "$scratch/services" || fail "not listed: $service"
 done
 grep '^bellwether\.v1\.' "$scratch/services" >"$scratch/ours"
@@ -122,7 +123,14 @@ grep -qF "\"$namespace/web\"" "$scratch/answer" ||
   fail "grpc.health.v1.Health/List lacks $namespace/web"
 follow grpc.health.v1.Health/Watch '{"service": "grpcurl/nowhere"}' SERVICE_UNKNOWN
 
-# 7. Take it away, and look back.
+# 7. A worker: one with a promise, one with a session that it ends; then all are asked.
+call WorkerService/RegisterUnit "{$app, \"unit\": \"web/2\", \"ttl\": \"30s\"}" '"incarnation": "1"' '"10s"'
+call WorkerService/Connect "{\"hello\": {$app, \"unit\": \"web/3\"}}
+  {\"report\": {\"seq\": 1, \"statuses\": [{\"level\": \"LEVEL_ACTIVE\"}]}}
+  {\"goodbye\": {\"removed\": true}}" '"welcome"' '"ack"' '"unacknowledgedMax"'
+call ApplicationService/CollectApplication "{$app, \"deadline\": \"1s\"}" '"answers"' '"name": "web/2"'
+
+# 8. Take it away, and look back.
 call ApplicationService/RemoveUnit "{$app, \"unit\": \"web/1\"}" '"removedCount": 1'
 call ApplicationService/DeleteApplication "{$app}" '"revision"'
 refuse ApplicationService/GetApplication "{$app}" NotFound APPLICATION_NOT_FOUND

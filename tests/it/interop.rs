@@ -64,6 +64,15 @@ fn a_python_client_needs_nothing_but_reflection() {
 }
 
 #[test]
+fn a_python_worker_is_asked_and_answers() {
+    let python = root().join(".tools/venv/bin/python");
+    let python = python.to_str().unwrap();
+    if have(python) {
+        run(python, Some(root().join("tests/interop/worker.py")), &Server::ephemeral());
+    }
+}
+
+#[test]
 fn grpc_health_probe_follows_the_level() {
     if have("grpc_health_probe") {
         let script = root().join("tests/interop/health_probe.sh");

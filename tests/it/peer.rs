@@ -1,12 +1,15 @@
 //! A worker of the wire: sends and reads single messages of a session, so that tests decide what is
 //! said and when.
 
+use std::time::Duration;
+
 use bellwether::proto::v1;
 use bellwether::proto::v1::connect_request::Message as Said;
 use bellwether::proto::v1::connect_response::Message as Told;
 use bellwether::proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::server::{DEADLINE, Server};
@@ -34,7 +37,12 @@ impl Peer {
     }
 
     pub async fn try_connect(server: &Server, hello: v1::Hello) -> Result<Peer, Status> {
-        let mut client = WorkerServiceClient::new(server.channel().await);
+        Peer::over(server.channel().await, hello).await
+    }
+
+    /// The same over a connection of one's own.
+    pub async fn over(channel: Channel, hello: v1::Hello) -> Result<Peer, Status> {
+        let mut client = WorkerServiceClient::new(channel);
         let (say, said) = mpsc::channel(16);
         say.send(request(Said::Hello(hello))).await.unwrap();
         let mut told = client.connect(ReceiverStream::new(said)).await?.into_inner();
@@ -42,6 +50,22 @@ impl Peer {
             Some(Told::Welcome(welcome)) => Ok(Peer { say, told, welcome, seq: 0 }),
             other => panic!("no welcome: {other:?}"),
         }
+    }
+
+    /// Is heard from now on, as often as it was told to.
+    pub fn keep_alive(&self) {
+        let interval = self.welcome.heartbeat_interval.unwrap();
+        let interval = Duration::try_from(interval).unwrap() / 2;
+        let say = self.say.downgrade();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                let Some(say) = say.upgrade() else { return };
+                if say.send(request(Said::Heartbeat(v1::Heartbeat {}))).await.is_err() {
+                    return;
+                }
+            }
+        });
     }
 
     pub async fn say(&self, message: Said) {
@@ -67,6 +91,11 @@ impl Peer {
     /// The next message; `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Told>, Status> {
         next(&mut self.told).await
+    }
+
+    /// The next message, however long it takes.
+    pub async fn try_next(&mut self) -> Result<Option<Told>, Status> {
+        Ok(self.told.message().await?.and_then(|response| response.message))
     }
 
     /// The next message that is no question.

@@ -41,6 +41,15 @@ impl Server {
         Server::spawn(command(arguments))
     }
 
+    /// With a configuration file as well.
+    pub fn configured(arguments: &[&str], text: &str) -> Server {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let mut arguments = arguments.to_vec();
+        arguments.extend(["--config", file.path().to_str().unwrap()]);
+        Server::start(&arguments)
+    }
+
     pub fn spawn(mut command: Command) -> Server {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -77,6 +86,13 @@ impl Server {
 
     pub async fn health(&self) -> HealthClient<Channel> {
         HealthClient::new(self.channel().await)
+    }
+
+    /// What it has in memory, in bytes.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        1024 * line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     }
 
     /// `kill -9`.

@@ -8,13 +8,13 @@ use bellwether::proto::v1::{Freshness, Level, StatusKind};
 use crate::peer::{Peer, hello, status};
 use crate::server::{Server, eventually, get, reason};
 
-async fn unit(server: &Server, application: &str, name: &str) -> Option<v1::Unit> {
+pub async fn unit(server: &Server, application: &str, name: &str) -> Option<v1::Unit> {
     let request = v1::ListUnitsRequest { application: application.into(), ..Default::default() };
     let units = server.applications().await.list_units(request).await.ok()?.into_inner().units;
     units.into_iter().find(|unit| unit.name == name)
 }
 
-async fn level(server: &Server, application: &str) -> Level {
+pub async fn level(server: &Server, application: &str) -> Level {
     let got = server.applications().await.get_application(get(application)).await.unwrap();
     got.into_inner().application.unwrap().status.unwrap().level()
 }
@@ -104,6 +104,15 @@ async fn a_rejected_message_names_its_seq_and_the_rest_goes_on() {
     assert_eq!(rejected[0].1.code, tonic::Code::InvalidArgument as i32);
     assert!(rejected[0].1.message.contains("statuses[1].level"), "{rejected:?}");
     assert_eq!(level(&server, "web").await, Level::Waiting);
+    // However much is wrong, the answer stays one that a client can take.
+    for (count, said) in [(1000, "statuses[19].level"), (5000, "at most 1024 in one message")] {
+        peer.report(vec![v1::StatusReport::default(); count]).await;
+        let Told::Reject(reject) = peer.answer().await else { panic!() };
+        let status = reject.status.unwrap();
+        assert!(status.message.contains(said), "{}", status.message);
+        assert!(prost::Message::encoded_len(&status) < 8 << 10);
+        peer.answer().await;
+    }
     // What is not served yet is refused, and the session goes on.
     peer.say(Said::ClaimLeadership(v1::ClaimLeadership {})).await;
     let Told::Reject(reject) = peer.answer().await else { panic!() };

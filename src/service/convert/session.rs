@@ -93,8 +93,10 @@ fn broken(field: &str, text: &str) -> Heard<Problem> {
 fn report_of(speaker: Speaker, report: &v1::ConnectReport) -> Result<Command, Problem> {
     let mut fields = Fields::default();
     has_seq(&mut fields, report.seq);
-    is_bounded(&mut fields, report.statuses.len());
-    let statuses = statuses(&mut fields, &report.statuses);
+    let statuses = match is_bounded(&mut fields, report.statuses.len()) {
+        true => statuses(&mut fields, &report.statuses),
+        false => None,
+    };
     fields.finish(statuses).map(|mut statuses| match statuses.len() {
         1 => {
             let (kind, status) = statuses.remove(0);
@@ -132,11 +134,12 @@ fn has_seq(fields: &mut Fields, seq: u64) {
     }
 }
 
-fn is_bounded(fields: &mut Fields, count: usize) {
+fn is_bounded(fields: &mut Fields, count: usize) -> bool {
     if STATUSES_MAX < count {
         let text = format!("are {count}; at most {STATUSES_MAX} in one message");
         fields.note("statuses", Reason::InvalidValue, text);
     }
+    count <= STATUSES_MAX
 }
 
 /// What the worker is told.

@@ -1,0 +1,219 @@
+//! Sessions over the memory store, with the clock paused.
+
+mod collect;
+mod neighbours;
+mod outage;
+mod silence;
+mod store;
+mod takeover;
+mod vanish;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::*;
+use crate::aggregator;
+use crate::domain::app::{AppState, Unit};
+use crate::domain::command::{Command, NewStatus, Newcomer, Request, Speaker};
+use crate::domain::name::{AppName, PartName};
+use crate::domain::revision::Revision;
+use crate::domain::status::{Freshness, Kind, Level, Report};
+
+use store::TestStore;
+
+/// One replica.
+struct Replica {
+    store: Arc<TestStore>,
+    aggregator: Aggregator,
+    sessions: Sessions,
+}
+
+/// The other end of a session.
+struct Worker {
+    say: mpsc::Sender<Heard<String>>,
+    told: mpsc::Receiver<Told<String>>,
+    welcome: Welcome,
+    session: JoinHandle<End<String>>,
+    seq: u64,
+}
+
+fn mk_app(name: &str) -> AppName {
+    AppName::new("", name).unwrap()
+}
+
+fn mk_unit(name: &str) -> UnitName {
+    UnitName::new(name).unwrap()
+}
+
+fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
+    let report = Report { level, message: message.into(), ..Report::default() };
+    let component = PartName::new(component).unwrap();
+    NewStatus { component, key: PartName::default(), report, observe_time: None }
+}
+
+impl Replica {
+    fn new() -> Replica {
+        Replica::with(TestStore::new(), Options::default())
+    }
+
+    fn with(store: Arc<TestStore>, options: Options) -> Replica {
+        let metrics = Metrics::disabled;
+        let aggregator =
+            Aggregator::start(store.clone(), aggregator::Options::default(), metrics());
+        let sessions = Sessions::start(store.clone(), aggregator.clone(), options, metrics());
+        Replica { store, aggregator, sessions }
+    }
+
+    /// A unit of the application that its name begins with opens a session.
+    async fn open(&self, unit: &str, incarnation: Option<u64>) -> Result<Worker, OpenError> {
+        let app = mk_app(unit.split('/').next().unwrap());
+        let (unit, labels) = (mk_unit(unit), BTreeMap::new());
+        let who = Newcomer { unit, incarnation, stateless: false, labels };
+        let (session, welcome) = self.sessions.open(Hello { app, who }).await?;
+        let (say, heard) = mpsc::channel(1000);
+        let (tell, told) = mpsc::channel(16);
+        let session = tokio::spawn(session.run(ReceiverStream::new(heard), tell));
+        Ok(Worker { say, told, welcome, session, seq: 0 })
+    }
+
+    async fn worker(&self, unit: &str) -> Worker {
+        self.open(unit, None).await.unwrap()
+    }
+
+    /// So many units of an application that are heard.
+    async fn workers(&self, app: &str, count: usize) -> Vec<Worker> {
+        let mut workers = Vec::new();
+        for n in 0..count {
+            workers.push(self.worker(&format!("{app}/{n}")).await);
+        }
+        workers.iter().for_each(Worker::keep_alive);
+        workers
+    }
+
+    async fn apply(&self, app: &str, command: Command) {
+        let request = Request { id: None, command };
+        self.aggregator.apply(&mk_app(app), request).await.unwrap();
+    }
+
+    async fn read<T>(&self, app: &str, read: impl FnOnce(&AppState) -> T) -> T {
+        self.aggregator.read(&mk_app(app), Revision(0), read).await.unwrap()
+    }
+
+    async fn unit(&self, unit: &str) -> Unit {
+        let app = unit.split('/').next().unwrap();
+        self.read(app, |state| state.unit(&mk_unit(unit)).cloned()).await.expect(unit)
+    }
+
+    async fn is_connected(&self, unit: &str) -> bool {
+        self.unit(unit).await.session().is_some()
+    }
+
+    async fn freshness(&self, unit: &str) -> Freshness {
+        self.unit(unit).await.freshness()
+    }
+
+    /// Waits until a unit is not connected; says how long that took.
+    async fn gone(&self, unit: &str) -> Duration {
+        after(async || !self.is_connected(unit).await).await
+    }
+
+    fn is_suspect(&self, app: &str) -> bool {
+        self.sessions.is_suspect(&mk_app(app))
+    }
+}
+
+impl Worker {
+    async fn say(&self, heard: Heard<String>) {
+        self.say.send(heard).await.unwrap();
+    }
+
+    /// Is heard from now on, for as long as its session lasts.
+    fn keep_alive(&self) {
+        let say = self.say.downgrade();
+        let interval = self.welcome.heartbeat_interval / 2;
+        tokio::spawn(async move {
+            while let Some(say) = say.upgrade() {
+                if say.send(Heard::Heartbeat).await.is_err() {
+                    return;
+                }
+                drop(say);
+                tokio::time::sleep(interval).await;
+            }
+        });
+    }
+
+    fn speaker(&self) -> Speaker {
+        // Whoever it names: the session puts it right.
+        Speaker::new(mk_unit("somebody/0"), None)
+    }
+
+    async fn report(&mut self, level: Level, message: &str) -> u64 {
+        self.seq += 1;
+        let status = mk_status("", level, message);
+        let command = Command::Report(self.speaker(), Kind::Push, status);
+        self.say(Heard::Said { seq: self.seq, command, answers: None }).await;
+        self.seq
+    }
+
+    /// Answers a question with one status.
+    async fn answer(&mut self, question: u64, level: Level, message: &str) -> u64 {
+        self.seq += 1;
+        let command = Command::Replace(self.speaker(), None, vec![mk_status("", level, message)]);
+        self.say(Heard::Said { seq: self.seq, command, answers: Some(question) }).await;
+        self.seq
+    }
+
+    /// What it is told next that is no question.
+    async fn next(&mut self) -> Told<String> {
+        loop {
+            match self.told.recv().await.expect("the session has ended") {
+                Told::Collect { .. } => {}
+                told => return told,
+            }
+        }
+    }
+
+    async fn acknowledged(&mut self, seq: u64) -> Revision {
+        loop {
+            match self.next().await {
+                Told::Ack { seq: up_to, revision } if seq <= up_to => return revision,
+                Told::Ack { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// The next question: its number and component.
+    async fn question(&mut self) -> (u64, Option<PartName>) {
+        loop {
+            if let Told::Collect { id, component, .. } = self.told.recv().await.expect("ended") {
+                return (id, component);
+            }
+        }
+    }
+
+    /// Goes without a word, as when its process is killed.
+    async fn vanish(self) -> End<String> {
+        drop(self.say);
+        self.session.await.unwrap()
+    }
+}
+
+/// Waits for a condition; says how long that took.
+async fn after(mut holds: impl AsyncFnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < Duration::from_secs(3600), "never");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    start.elapsed()
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

@@ -1,0 +1,79 @@
+//! Replicas that are gone, and those that only seem to be.
+
+use super::*;
+
+fn two() -> [Replica; 2] {
+    TestStore::two().map(|store| Replica::with(store, Options::default()))
+}
+
+/// Ends all that a replica does, as `kill -9` would: nothing is said any more.
+async fn kill(replica: &Replica) {
+    let inner = &replica.sessions.inner;
+    inner.stopped.cancel();
+    inner.tasks.close();
+    inner.tasks.wait().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_units_of_a_dead_replica_are_without_a_session_then_stale() {
+    let [one, other] = two();
+    let dies = one.worker("web/0").await;
+    dies.keep_alive();
+    tokio::time::sleep(secs(60)).await;
+    assert!(other.is_connected("web/0").await);
+    kill(&one).await;
+    let took = other.gone("web/0").await;
+    assert!(secs(8) <= took && took <= secs(13), "{took:?}");
+    assert_eq!(other.freshness("web/0").await, Freshness::Fresh, "it may connect elsewhere");
+    let took = after(async || other.freshness("web/0").await == Freshness::Stale).await;
+    // Other replicas may have heard it since, and write that only after a third of its time.
+    assert!(secs(28) <= took && took <= secs(43), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_connects_elsewhere_in_time_leaves_no_trace() {
+    let [one, other] = two();
+    let _dies = one.worker("web/0").await;
+    let history = one.store.events(&mk_app("web"), None, 1000).await.unwrap();
+    kill(&one).await;
+    other.gone("web/0").await;
+    let back = other.open("web/0", Some(1)).await.unwrap();
+    back.keep_alive();
+    tokio::time::sleep(secs(600)).await;
+    assert!(other.is_connected("web/0").await);
+    assert_eq!(other.store.events(&mk_app("web"), None, 1000).await.unwrap(), history);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_forgot_who_lives_makes_nobody_dead() {
+    let [one, other] = two();
+    let worker = one.worker("web/0").await;
+    worker.keep_alive();
+    let commits = other.store.count();
+    for _ in 0..10 {
+        tokio::time::sleep(secs(7)).await;
+        lock(&one.store.beats).clear();
+    }
+    assert_eq!((one.store.count(), other.store.count()), (1, commits));
+    // Nor one that was away for an hour, for both.
+    [&one, &other].iter().for_each(|replica| replica.store.set_away(true));
+    tokio::time::sleep(secs(3600)).await;
+    other.store.set_away(false);
+    tokio::time::sleep(secs(5)).await;
+    one.store.set_away(false);
+    tokio::time::sleep(secs(60)).await;
+    assert_eq!((one.store.count(), other.store.count()), (1, commits));
+    assert!(!worker.session.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_a_store_of_our_own_nobody_else_lives() {
+    let replica = Replica::new();
+    let before = crate::domain::session::ReplicaId(99);
+    let session = SessionId { replica: before, number: 1 };
+    let labels = BTreeMap::new();
+    let unit = mk_unit("web/0");
+    let who = Newcomer { unit, incarnation: None, stateless: false, labels };
+    replica.apply("web", Command::Connect(who, session)).await;
+    assert!(replica.gone("web/0").await < secs(3));
+}

@@ -1,0 +1,136 @@
+//! The memory store, with the faults that sessions must get over. Several stand for replicas.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::domain::name::AppName;
+use crate::domain::replay::Records;
+use crate::domain::session::ReplicaId;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Transition;
+use crate::session::lock;
+use crate::store::{
+    CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError, Retention, Store,
+};
+
+/// See the module.
+pub(super) struct TestStore {
+    inner: Arc<MemoryStore>,
+    replica: ReplicaId,
+    /// When each replica was last heard, for all that share the store.
+    pub(super) beats: Arc<Mutex<BTreeMap<ReplicaId, Timestamp>>>,
+    /// Nothing is answered.
+    pub(super) away: AtomicBool,
+    /// Commits are made, and answered as if they were not.
+    pub(super) ambiguous: AtomicBool,
+    /// Commits wait until they do not.
+    pub(super) hangs: watch::Sender<bool>,
+    pub(super) commits: AtomicUsize,
+}
+
+impl TestStore {
+    /// Ours alone.
+    pub(super) fn new() -> Arc<TestStore> {
+        TestStore::over(Arc::new(MemoryStore::new(Retention::default())), 1, Arc::default())
+    }
+
+    /// As seen by two replicas.
+    pub(super) fn two() -> [Arc<TestStore>; 2] {
+        let inner = Arc::new(MemoryStore::new(Retention::default()).shared());
+        let beats = Arc::default();
+        [1, 2].map(|replica| TestStore::over(inner.clone(), replica, Arc::clone(&beats)))
+    }
+
+    fn over(
+        inner: Arc<MemoryStore>,
+        replica: u64,
+        beats: Arc<Mutex<BTreeMap<ReplicaId, Timestamp>>>,
+    ) -> Arc<TestStore> {
+        Arc::new(TestStore {
+            inner,
+            replica: ReplicaId(replica),
+            beats,
+            away: AtomicBool::new(false),
+            ambiguous: AtomicBool::new(false),
+            hangs: watch::Sender::new(false),
+            commits: AtomicUsize::new(0),
+        })
+    }
+
+    pub(super) fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    fn is_there(&self) -> Result<(), ReadError> {
+        match self.away.load(Ordering::SeqCst) {
+            true => Err(ReadError::Unavailable { reason: "away".into() }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for TestStore {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
+        self.is_there()?;
+        self.inner.load(app).await
+    }
+    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        let mut hangs = self.hangs.subscribe();
+        let _ = hangs.wait_for(|hangs| !hangs).await;
+        let retry_after = Duration::from_secs(1);
+        let unavailable = |_| CommitError::Unavailable { reason: "away".into(), retry_after };
+        self.is_there().map_err(unavailable)?;
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        self.inner.commit(transition).await?;
+        match self.ambiguous.load(Ordering::SeqCst) {
+            true => Err(unavailable(ReadError::Unavailable { reason: "away".into() })),
+            false => Ok(()),
+        }
+    }
+    fn follow(&self, follower: Arc<dyn Follower>) {
+        self.inner.follow(follower);
+    }
+    async fn events(
+        &self,
+        app: &AppName,
+        before: Option<u64>,
+        count_max: usize,
+    ) -> Result<Vec<NumberedEvent>, ReadError> {
+        self.inner.events(app, before, count_max).await
+    }
+    fn replica(&self) -> ReplicaId {
+        self.replica
+    }
+    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
+        self.is_there()?;
+        let mut beats = lock(&self.beats);
+        beats.insert(self.replica, self.now());
+        Ok(beats.clone())
+    }
+    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
+        self.is_there()?;
+        self.inner.announce(notice).await
+    }
+    fn health(&self) -> Result<(), String> {
+        self.is_there().map_err(|error| error.to_string())
+    }
+    async fn close(&self) {}
+}

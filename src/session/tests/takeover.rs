@@ -1,0 +1,119 @@
+//! One unit, one session: the newest.
+
+use super::*;
+use crate::domain::command::Rejected;
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_session_ends_the_older_here() {
+    let replica = Replica::new();
+    let mut old = replica.worker("web/0").await;
+    let new = replica.worker("web/0").await;
+    assert_eq!(new.welcome.incarnation, 2);
+    assert!(matches!(old.next().await, Told::Superseded { incarnation: 2 }));
+    let End::Superseded { given, current, .. } = old.session.await.unwrap() else { panic!() };
+    assert_eq!((given, current), (1, 2));
+    tokio::time::sleep(secs(5)).await;
+    assert!(replica.is_connected("web/0").await, "its end is not that of the newer");
+    assert_eq!(replica.sessions.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_session_ends_the_older_elsewhere() {
+    let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
+    let mut old = one.worker("web/0").await;
+    let new = other.open("web/0", Some(1)).await.unwrap();
+    assert!(matches!(old.next().await, Told::Superseded { incarnation: 1 }));
+    assert!(matches!(old.session.await.unwrap(), End::Superseded { .. }));
+    tokio::time::sleep(secs(5)).await;
+    let holds = other.unit("web/0").await.session().unwrap();
+    assert_eq!(holds, new.welcome.session);
+    assert!(!new.session.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_believed_gone_by_mistake_says_that_it_is_here() {
+    let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
+    let mut worker = one.worker("web/0").await;
+    worker.keep_alive();
+    let orphan = Command::Orphan { replica: one.store.replica(), ttl: secs(30) };
+    other.apply("web", orphan.clone()).await;
+    // What it says before that is heard counts.
+    let seq = worker.report(Level::Blocked, "no volume").await;
+    worker.acknowledged(seq).await;
+    assert!(after(async || other.is_connected("web/0").await).await < secs(1));
+    assert_eq!(other.unit("web/0").await.session(), Some(worker.welcome.session));
+    // Also if the store is away in that moment.
+    let commits = one.store.count();
+    one.store.set_away(true);
+    other.apply("web", orphan).await;
+    tokio::time::sleep(secs(10)).await;
+    assert!(!other.is_connected("web/0").await);
+    assert_eq!(one.store.count(), commits);
+    one.store.set_away(false);
+    assert!(after(async || other.is_connected("web/0").await).await < secs(3));
+    assert!(!worker.session.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_replaced_does_not_take_the_unit_back() {
+    let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
+    let stays = one.worker("web/0").await;
+    let entry = one.sessions.inner.table.get(&mk_app("web"), &mk_unit("web/0")).unwrap();
+    // It is slow to hear of it.
+    let new = other.open("web/0", Some(1)).await.unwrap();
+    assert!(!one.sessions.inner.assert_session(&entry, false).await);
+    let who = entry.who.clone();
+    let request = Request { id: None, command: Command::Reconnect(who, entry.session) };
+    let refused = one.aggregator.apply(&mk_app("web"), request).await.unwrap_err();
+    assert!(matches!(refused, aggregator::Error::Rejected(Rejected::SessionOver { .. })));
+    assert_eq!(one.unit("web/0").await.session(), Some(new.welcome.session));
+    assert!(matches!(stays.session.await.unwrap(), End::Superseded { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_unit_or_application_ends_its_sessions() {
+    let replica = Replica::new();
+    let one = replica.worker("web/0").await;
+    let other = replica.worker("web/1").await;
+    replica.apply("web", Command::RemoveUnit(mk_unit("web/0"))).await;
+    assert!(matches!(one.session.await.unwrap(), End::Superseded { .. }));
+    assert!(!other.session.is_finished());
+    replica.aggregator.delete(&mk_app("web"), None).await.unwrap();
+    assert!(matches!(other.session.await.unwrap(), End::Superseded { .. }));
+    tokio::time::sleep(secs(120)).await;
+    let read = replica.aggregator.read(&mk_app("web"), Revision(0), |_| ()).await;
+    assert!(read.is_err(), "their end does not bring it back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_no_more_sessions_than_there_may_be() {
+    let options = Options { sessions_max: 2, ..Options::default() };
+    let replica = Replica::with(TestStore::new(), options);
+    let workers = replica.workers("web", 2).await;
+    let refused = replica.open("web/9", None).await.err().unwrap();
+    assert!(matches!(refused, OpenError::TooMany { max: 2 }), "{refused}");
+    for worker in workers {
+        worker.vanish().await;
+    }
+    assert!(replica.open("web/9", None).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_tells_everybody_and_leaves_everything_fresh() {
+    let replica = Replica::new();
+    let mut workers = replica.workers("web", 10).await;
+    let drained = tokio::spawn({
+        let sessions = replica.sessions.clone();
+        async move { sessions.drain().await }
+    });
+    for worker in &mut workers {
+        assert!(matches!(worker.next().await, Told::Drain { .. }));
+    }
+    drained.await.unwrap();
+    for n in 0..10 {
+        let unit = format!("web/{n}");
+        assert!(!replica.is_connected(&unit).await);
+        assert_eq!(replica.freshness(&unit).await, Freshness::Fresh);
+    }
+    assert!(replica.open("web/0", None).await.is_err());
+}
