@@ -394,6 +394,13 @@ fn check_repeat(world: &World, pick: usize) {
     if again.incarnation != world.model.unit(&again.unit).unwrap().incarnation {
         return;
     }
+    // With thresholds lowered since its last result, this one may be the first that flaps.
+    let said =
+        Said { report: again.report.clone(), incarnation: again.incarnation, observed: None };
+    let next = world.model.one_more(again, Some(said), again.incarnation, world.now);
+    if next.is_some_and(|next| next.flaps()) {
+        return;
+    }
     let (key, _) = state.statuses_from(&first).find(|(k, _)| same_key(k, again)).unwrap();
     let incarnation = Some(again.incarnation).filter(|n| *n != 0);
     let speaker = Speaker::new(key.unit.clone(), incarnation);

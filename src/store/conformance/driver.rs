@@ -114,8 +114,8 @@ impl Driver {
 /// Head, units and statuses, but for what a state knows better than the store.
 fn as_stored(state: &AppState) -> Records {
     let units = state.units_after(None).map(|(name, unit)| {
-        let last_seen = Timestamp::default();
-        let unit = Unit { last_seen, ..unit.clone() };
+        let (last_seen, last_answer) = Default::default();
+        let unit = Unit { last_seen, last_answer, ..unit.clone() };
         (name.clone(), unit)
     });
     let first = StatusKey::first_of(&UnitName::application());
