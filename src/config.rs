@@ -24,6 +24,18 @@ pub struct Flags {
     /// Address for /metrics, /livez and /readyz; port 0 picks a free one
     #[arg(long, env = "BELLWETHER_OPS_LISTEN", value_name = "ADDRESS")]
     pub ops_listen: Option<SocketAddr>,
+    /// Where to remember
+    #[command(flatten)]
+    pub store: StoreFlags,
+    /// Serve addresses beyond this machine without TLS and authentication
+    #[arg(long, env = "BELLWETHER_INSECURE")]
+    pub insecure: bool,
+}
+
+/// Flags that say where to remember, for whoever needs no more: each also a variable and a key of
+/// the file.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct StoreFlags {
     /// Where to remember: embedded, memory, or the URL of a Redis or Valkey: redis://HOST:PORT,
     /// redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT, with
     /// rediss for TLS
@@ -51,9 +63,6 @@ pub struct Flags {
     /// File with the same settings and the limits, in TOML
     #[arg(long, env = "BELLWETHER_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Serve addresses beyond this machine without TLS and authentication
-    #[arg(long, env = "BELLWETHER_INSECURE")]
-    pub insecure: bool,
 }
 
 /// The configuration file.
@@ -120,6 +129,13 @@ pub enum StoreChoice {
     Memory,
     /// In a Redis or Valkey, together with other replicas.
     Redis(Target, Durability),
+}
+
+impl StoreChoice {
+    /// What [`Config::load`] chooses with the same flags, without the rest of it.
+    pub fn load(flags: StoreFlags) -> Result<StoreChoice, Error> {
+        File::of(&flags)?.store(flags)
+    }
 }
 
 /// Everything the server is told, checked.
@@ -211,10 +227,7 @@ impl Config {
     /// Puts flags, variables (clap has merged these), file and defaults together, and checks the
     /// result.
     pub fn load(flags: Flags) -> Result<Config, Error> {
-        let file = match &flags.config {
-            Some(path) => File::read(path)?,
-            None => File::default(),
-        };
+        let mut file = File::of(&flags.store)?;
         let insecure = flags.insecure || file.insecure;
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let grpc_listen = flags.grpc_listen.or(file.grpc_listen).unwrap_or(local(50051));
@@ -224,24 +237,10 @@ impl Config {
                 return Err(Error::Unprotected { flag, address });
             }
         }
-        let data_dir = flags.data_dir.or(file.data_dir);
-        let data_dir = data_dir.unwrap_or_else(|| PathBuf::from("bellwether-data"));
-        let ephemeral = flags.ephemeral || file.ephemeral;
         let config = Config {
             grpc_listen,
             ops_listen,
-            store: match flags.store.or(file.store) {
-                Some(url) if !ephemeral && url.contains("://") => {
-                    let tls = TlsFiles {
-                        ca: flags.store_ca.or(file.store_ca),
-                        certificate: flags.store_certificate.or(file.store_certificate),
-                        key: flags.store_key.or(file.store_key),
-                    };
-                    let durability = flags.durability.or(file.durability);
-                    StoreChoice::Redis(Target::parse(&url, tls)?, read_durability(durability)?)
-                }
-                given => choose_store(given, ephemeral, data_dir)?,
-            },
+            store: file.store(flags.store)?,
             // Within the 30 s that Kubernetes and systemd give before they kill.
             drain_deadline: Duration::from_secs(file.drain_deadline_seconds.unwrap_or(10)),
             aggregator: file.limits.aggregator(),
@@ -292,18 +291,22 @@ impl Config {
 }
 
 /// Longer than a replica takes that is well, shorter than callers wait.
-const DURABILITY_PATIENCE: Duration = Duration::from_secs(1);
+const REPLICATED_PATIENCE: Duration = Duration::from_secs(1);
+/// With `appendfsync everysec` the disk of a replica takes up to a second, and its word of that
+/// another one.
+const SYNCED_PATIENCE: Duration = Duration::from_secs(3);
 
 fn read_durability(given: Option<String>) -> Result<Durability, Error> {
     let Some(given) = given else {
         return Ok(Durability::Acknowledged);
     };
     let (level, count) = given.split_once(':').unwrap_or((given.as_str(), ""));
-    let patience = DURABILITY_PATIENCE;
     match (level, count.parse()) {
         ("acknowledged", _) if count.is_empty() => Ok(Durability::Acknowledged),
-        ("replicated", Ok(replicas)) => Ok(Durability::Replicated { replicas, patience }),
-        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience }),
+        ("replicated", Ok(replicas)) => {
+            Ok(Durability::Replicated { replicas, patience: REPLICATED_PATIENCE })
+        }
+        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience: SYNCED_PATIENCE }),
         _ => Err(Error::UnknownDurability { given }),
     }
 }
@@ -322,6 +325,32 @@ fn choose_store(
 }
 
 impl File {
+    /// The file that the flags name; an empty one if they name none.
+    fn of(flags: &StoreFlags) -> Result<File, Error> {
+        flags.config.as_deref().map_or_else(|| Ok(File::default()), File::read)
+    }
+
+    /// Where to remember, flags before file.
+    fn store(&mut self, flags: StoreFlags) -> Result<StoreChoice, Error> {
+        let ephemeral = flags.ephemeral || self.ephemeral;
+        match flags.store.or(self.store.take()) {
+            Some(url) if !ephemeral && url.contains("://") => {
+                let tls = TlsFiles {
+                    ca: flags.store_ca.or(self.store_ca.take()),
+                    certificate: flags.store_certificate.or(self.store_certificate.take()),
+                    key: flags.store_key.or(self.store_key.take()),
+                };
+                let durability = read_durability(flags.durability.or(self.durability.take()))?;
+                Ok(StoreChoice::Redis(Target::parse(&url, tls)?, durability))
+            }
+            given => {
+                let data_dir = flags.data_dir.or(self.data_dir.take());
+                let data_dir = data_dir.unwrap_or_else(|| PathBuf::from("bellwether-data"));
+                choose_store(given, ephemeral, data_dir)
+            }
+        }
+    }
+
     fn read(path: &Path) -> Result<File, Error> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
@@ -400,11 +429,15 @@ mod tests {
     fn file(text: &str) -> Flags {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         std::fs::write(&path, text).unwrap();
-        Flags { config: Some(path.keep().unwrap()), ..Flags::default() }
+        with(StoreFlags { config: Some(path.keep().unwrap()), ..StoreFlags::default() })
+    }
+
+    fn with(store: StoreFlags) -> Flags {
+        Flags { store, ..Flags::default() }
     }
 
     fn load(flags: Flags) -> Result<Config, String> {
-        let path = flags.config.clone();
+        let path = flags.store.config.clone();
         let loaded = Config::load(flags).map_err(|e| e.to_string());
         path.map(std::fs::remove_file).transpose().unwrap();
         loaded
@@ -424,15 +457,15 @@ mod tests {
 
     #[test]
     fn what_does_not_do_is_said() {
-        let store = |store: &str| Flags { store: Some(store.into()), ..Flags::default() };
+        let place = |store: &str| StoreFlags { store: Some(store.into()), ..StoreFlags::default() };
+        let store = |store: &str| with(place(store));
         let open = Flags { grpc_listen: Some(([0, 0, 0, 0], 50051).into()), ..Flags::default() };
-        let durable = |level: &str| Flags {
-            store: Some("redis://127.0.0.1:6379".into()),
-            durability: Some(level.into()),
-            ..Flags::default()
+        let durable = |level: &str| {
+            let durability = Some(level.to_string());
+            with(StoreFlags { durability, ..place("redis://127.0.0.1:6379") })
         };
         assert!(load(durable("synced:1")).is_ok());
-        let both = Flags { ephemeral: true, ..store("embedded") };
+        let both = with(StoreFlags { ephemeral: true, ..place("embedded") });
         let cases = [
             (store("etcd"), "give embedded or memory"),
             (store("mysql://127.0.0.1"), "starts with"),
@@ -449,7 +482,8 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         assert!(load(Flags { insecure: true, ..open }).is_ok());
-        let missing = Flags { config: Some("/nowhere/bellwether.toml".into()), ..Flags::default() };
+        let config = Some("/nowhere/bellwether.toml".into());
+        let missing = with(StoreFlags { config, ..StoreFlags::default() });
         assert!(Config::load(missing).unwrap_err().to_string().contains("/nowhere"));
     }
 }

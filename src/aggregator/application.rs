@@ -146,6 +146,9 @@ pub(super) struct Application {
     shared: Arc<Shared>,
     /// The store may be ahead of us: read again before deciding anything.
     behind: bool,
+    /// The store would not vouch for a commit that it may have made: what is there already must not
+    /// be acknowledged before it does.
+    unsettled: bool,
     /// When the state was last read from the store.
     read_at: Timestamp,
     /// Up to where deadlines were given a grace.
@@ -170,6 +173,7 @@ impl Application {
             mailbox,
             shared,
             behind: false,
+            unsettled: false,
             read_at: Timestamp::default(),
             graced: Timestamp::default(),
             pause: Duration::ZERO,
@@ -364,25 +368,34 @@ impl Application {
             }
             self.grant_grace();
             let now = self.inner.store.now();
-            let (transition, outcomes) = decide(&self.shared.state(), &self.inner, now);
+            let (transition, outcomes, must_settle) = {
+                let state = self.shared.state();
+                let (transition, outcomes) = decide(&state, &self.inner, now);
+                let must_settle = self.unsettled && !outcomes.is_empty();
+                let nothing = || Draft::new(&state, &self.inner.options.limits, now).finish();
+                (transition.or_else(|| must_settle.then(nothing)), outcomes, must_settle)
+            };
             let Some(transition) = transition.map(Arc::new) else {
                 return Ok(outcomes);
             };
-            if transition.is_durable() {
+            if transition.is_durable() || must_settle {
                 self.shared.arrivals.expect(transition.head.revision);
                 let committed = self.inner.store.commit(transition.clone());
                 match self.measured(outcomes.len(), committed).await {
-                    Ok(()) => self.pause = Duration::ZERO,
+                    Ok(()) => (self.pause, self.unsettled) = (Duration::ZERO, false),
                     Err(CommitError::Conflict { current }) if attempts < attempts_max => {
                         attempts += 1;
                         self.catch_up();
-                        // What arrived may be all that was missed.
-                        self.behind |= self.shared.state().head().revision != current;
+                        // What arrived may be all that was missed, and more. If nothing did, the
+                        // store went back, or knows an answer that was told to nobody.
+                        let known = self.shared.state().head().revision;
+                        self.behind |= known < current || known == transition.base;
                         continue;
                     }
                     Err(error) => {
                         if matches!(error, CommitError::Unavailable { .. }) {
                             self.inner.outage.begun(now);
+                            self.unsettled = true;
                         }
                         self.behind = true;
                         self.pause = STORE_PAUSE;

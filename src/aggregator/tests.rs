@@ -1,5 +1,6 @@
 //! The aggregator over the memory store, with the clock paused.
 
+mod redis;
 mod replicas;
 
 use std::sync::Arc;

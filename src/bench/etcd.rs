@@ -1,11 +1,12 @@
 //! etcd, the store that a status would otherwise be put into: one member, its own defaults, fsync.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::{StreamExt, stream};
 use prost::Message;
 use tokio::time::Instant;
 use tonic::Status;
@@ -13,7 +14,14 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::bench::load::Work;
 use crate::bench::process::{self, Process, START_DEADLINE};
+use crate::bench::relay::{Relay, Seen};
 use crate::bench::wire::{self, PutRequest, PutResponse, StatusRequest, StatusResponse};
+use crate::bench::wire::{WatchCreateRequest, WatchRequest, WatchResponse};
+
+/// What every key begins with.
+const KEYS: &str = "/statuses/";
+/// The first one that is none of them: one more than the last character.
+const KEYS_END: &str = "/statuses0";
 
 /// Between two attempts to reach a member that is starting.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -29,8 +37,7 @@ pub struct Etcd {
 
 /// Finds etcd on the PATH.
 pub fn find() -> anyhow::Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).map(|dir| dir.join("etcd")).find(|file| file.is_file()).context(
+    process::find("etcd").context(
         "etcd is not on the PATH; install it (Debian, Ubuntu: apt-get install etcd-server), or \
          measure without it: --peer none",
     )
@@ -40,7 +47,7 @@ impl Etcd {
     /// Starts a member of its own cluster with its data under `parent`.
     pub async fn start(binary: &Path, parent: &Path) -> anyhow::Result<Etcd> {
         let directory = process::directory(parent)?;
-        let (address, peers) = free_addresses()?;
+        let [address, peers] = process::free_addresses()?;
         let (client_url, peer_url) = (format!("http://{address}"), format!("http://{peers}"));
         let mut command = Command::new(binary);
         for (name, _) in std::env::vars_os() {
@@ -59,13 +66,6 @@ impl Etcd {
         let version = reached(&mut process, client_url).await.context("start etcd")?;
         Ok(Etcd { address, version, _process: process })
     }
-}
-
-/// Two addresses that are free now. etcd cannot say which port it got, so it must be told one.
-fn free_addresses() -> anyhow::Result<(SocketAddr, SocketAddr)> {
-    let bind = || TcpListener::bind("127.0.0.1:0").context("find a free port");
-    let (one, other) = (bind()?, bind()?);
-    Ok((one.local_addr()?, other.local_addr()?))
 }
 
 /// The version, as soon as it answers.
@@ -119,7 +119,12 @@ impl Puts {
 }
 
 fn key(number: u64) -> Vec<u8> {
-    format!("/statuses/{number:06}").into_bytes()
+    format!("{KEYS}{number:06}").into_bytes()
+}
+
+/// The number of the put that a value comes from.
+fn sequence(value: &[u8]) -> Option<u64> {
+    value.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
 impl Work for Puts {
@@ -129,6 +134,39 @@ impl Work for Puts {
             Some(header) if header.revision > 0 => Ok(()),
             _ => Err(Status::data_loss("a put was answered without a revision")),
         }
+    }
+}
+
+impl Relay for Puts {
+    async fn watch(&self, channel: Channel) -> Result<Seen, Status> {
+        let create_request =
+            Some(WatchCreateRequest { key: KEYS.into(), range_end: KEYS_END.into() });
+        // Open for as long as the answers are read.
+        let requests = stream::iter([WatchRequest { create_request }]).chain(stream::pending());
+        let mut answers = wire::streaming(channel, wire::WATCH, requests).await?;
+        let first: Option<WatchResponse> = answers.message().await?;
+        match first {
+            Some(answer) if answer.created && !answer.canceled => {}
+            other => return Err(Status::aborted(format!("a watch was not made: {other:?}"))),
+        }
+        let seen = answers.flat_map(|answer| {
+            stream::iter(match answer {
+                Ok(answer) if answer.canceled => {
+                    vec![Err(Status::aborted("etcd has ended the watch"))]
+                }
+                Ok(answer) => answer.sequences().map(Ok).collect(),
+                Err(status) => vec![Err(status)],
+            })
+        });
+        Ok(seen.boxed())
+    }
+}
+
+impl WatchResponse {
+    /// The numbers of the puts that it tells of.
+    fn sequences(&self) -> impl Iterator<Item = u64> {
+        let values = self.events.iter().filter_map(|event| event.kv.as_ref());
+        values.filter_map(|kv| sequence(&kv.value))
     }
 }
 
@@ -145,5 +183,7 @@ mod tests {
         let keys: HashSet<_> = requests.iter().map(|put| &put.key).collect();
         let values: HashSet<_> = requests.iter().map(|put| &put.value).collect();
         assert_eq!((keys.len(), values.len()), (10, 100));
+        let sequences: Vec<u64> = requests.iter().filter_map(|put| sequence(&put.value)).collect();
+        assert!(sequences.into_iter().eq(0..100));
     }
 }

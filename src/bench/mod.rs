@@ -1,22 +1,29 @@
 //! `bellwether bench`: ours beside what a user would pick instead, in turn, in one run.
 //!
 //! ```text
-//!  ingest --starts--> server, etcd, echo   (child processes, gone when dropped)
+//!  ingest, replicas --start--> server, redis, etcd, echo   (child processes, gone when dropped)
 //!     |
-//!     '--sides--> rounds --A B A B--> load   (closed loop, one thread per core)
-//!                    |
-//!                    '--> report::Row --> table | JSON
+//!     '--sides--> rounds --A B A B--> load    (closed loop, one thread per core)
+//!                    |                relay   (open loop with a watcher; pending keeps the books)
+//!                    '--> report: rows, or delay: rows --> table | JSON
 //! ```
 //!
-//! A further row is a file like `ingest`: it says what a call is ([`load::Work`]), names the sides
-//! and their targets, and gets its rounds, statistics and printing from the rest.
+//! A further row is a file like `ingest`, if it says how much, or like `replicas`, if it says how
+//! long: it says what a call is ([`load::Work`], [`relay::Relay`]), names the sides and their
+//! targets, and gets its rounds, statistics and printing from the rest.
 
+pub mod commits;
+pub mod delay;
 pub mod echo;
 pub mod etcd;
 pub mod ingest;
 pub mod load;
 pub mod machine;
+pub mod pending;
 pub mod process;
+pub mod redis;
+pub mod relay;
+pub mod replicas;
 pub mod report;
 pub mod rounds;
 pub mod server;
@@ -29,8 +36,6 @@ use std::time::Duration;
 use anyhow::bail;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::bench::load::Plan;
-
 /// Measure this server beside a peer, on this machine, in one run
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -42,8 +47,10 @@ pub struct Args {
 /// What can be measured.
 #[derive(Debug, clap::Subcommand)]
 pub enum BenchCommand {
-    /// Unary reports acknowledged per second, beside puts into etcd
+    /// Unary reports acknowledged and commits made per second, beside puts into etcd
     Ingest(ingest::Ingest),
+    /// Delay from a report on one replica to a watcher of another over one Redis, beside etcd
+    Replicas(replicas::Replicas),
     /// The plain tonic echo that other commands start as a peer
     #[command(hide = true)]
     EchoServer,
@@ -65,9 +72,6 @@ pub struct Load {
     /// Connections to each side
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub connections: u32,
-    /// Calls open at once on each connection
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub in_flight: u32,
     /// Where the sides keep their data while measured; must be a real disk [default: /var/tmp]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -77,14 +81,14 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of one measurement.
-    pub fn plan(&self) -> Plan {
-        Plan {
-            connections: self.connections as usize,
-            in_flight: self.in_flight as usize,
-            warm_up: Duration::from_secs(self.warm_up),
-            window: Duration::from_secs(self.seconds),
-        }
+    /// Time before each measurement.
+    pub fn warm_up(&self) -> Duration {
+        Duration::from_secs(self.warm_up)
+    }
+
+    /// Time of one measurement.
+    pub fn window(&self) -> Duration {
+        Duration::from_secs(self.seconds)
     }
 
     /// Where data lies. `/tmp` is memory on many machines, where an fsync costs nothing and proves
@@ -107,6 +111,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let work = async {
         match args.command {
             BenchCommand::Ingest(ingest) => ingest::run(ingest).await,
+            BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
             BenchCommand::EchoServer => echo::serve().await,
         }
     };

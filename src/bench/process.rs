@@ -1,7 +1,8 @@
 //! A process started for a measurement: killed, and its directory removed, when dropped.
 
 use std::fs::File;
-use std::path::Path;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -38,6 +39,11 @@ impl Process {
         let stdout = child.stdout.take().context("no stdout although it was asked for")?;
         let stdout = BufReader::new(ChildStdout::from_std(stdout)?);
         Ok(Process { name, child, stdout, directory })
+    }
+
+    /// The number that the system knows it by.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Where its files are.
@@ -95,6 +101,25 @@ pub fn directory(parent: &Path) -> anyhow::Result<TempDir> {
     tempfile::Builder::new().prefix("bellwether-bench-").tempdir_in(parent).with_context(|| {
         format!("create a directory in {}; give another with --dir", parent.display())
     })
+}
+
+/// A program on the PATH.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// Different addresses that are free now, for what cannot say which port it got. Somebody else may
+/// be faster.
+pub fn free_addresses<const N: usize>() -> anyhow::Result<[SocketAddr; N]> {
+    let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
+    let mut held = Vec::new();
+    for address in &mut addresses {
+        let listener = TcpListener::bind(*address).context("find a free port")?;
+        *address = listener.local_addr()?;
+        held.push(listener);
+    }
+    Ok(addresses)
 }
 
 #[cfg(test)]

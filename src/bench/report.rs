@@ -1,5 +1,9 @@
 //! What a measurement says: for each row ours, the peer, their ratio with its spread, the target.
 
+use std::fmt::Display;
+use std::io::Write;
+
+use anyhow::Context;
 use serde::Serialize;
 
 use crate::bench::load::Measured;
@@ -7,16 +11,16 @@ use crate::bench::machine::Machine;
 
 /// All that a command measured, and on what.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct Report<S, R> {
     /// Where it was measured. Only ratios mean anything beyond this machine.
     pub machine: Machine,
-    /// What was sent, the same to each side.
-    pub sent: Sent,
-    /// One for each comparison.
-    pub rows: Vec<Row>,
+    /// What was sent, the same to each side: [`Sent`], where as much as goes is sent.
+    pub sent: S,
+    /// One for each comparison: [`Row`], where what counts is how much.
+    pub rows: Vec<R>,
 }
 
-/// What was sent, the same to each side.
+/// What was sent by a closed loop, the same to each side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sent {
     /// Bytes of one encoded request.
@@ -59,14 +63,15 @@ pub struct Row {
 pub struct Side {
     /// Name and version.
     pub name: String,
-    /// Acknowledged calls per second, over all rounds.
+    /// What it did per second, over all rounds: calls that were acknowledged, unless the row says
+    /// otherwise.
     pub per_second: f64,
     /// The same of each round.
     pub per_second_by_round: Vec<f64>,
-    /// Half of the calls took at most this long.
-    pub p50_seconds: f64,
+    /// Half of the calls took at most this long; absent for what is no call.
+    pub p50_seconds: Option<f64>,
     /// All but one in a hundred took at most this long.
-    pub p99_seconds: f64,
+    pub p99_seconds: Option<f64>,
 }
 
 /// Ours to the peer's.
@@ -74,9 +79,9 @@ pub struct Side {
 pub struct Ratio {
     /// Over all rounds.
     pub value: f64,
-    /// Of the round that was worst for us.
+    /// The least of one round.
     pub min: f64,
-    /// Of the round that was best for us.
+    /// The greatest of one round.
     pub max: f64,
 }
 
@@ -108,32 +113,68 @@ impl Row {
     }
 }
 
+impl<S: Serialize + Display, R: Serialize + Display> Report<S, R> {
+    /// Writes it to stdout, as JSON or for people.
+    pub fn print(&self, json: bool) -> anyhow::Result<()> {
+        let mut text = match json {
+            true => serde_json::to_string_pretty(self).context("write the report as JSON")?,
+            false => self.to_string(),
+        };
+        if json {
+            text.push('\n');
+        }
+        // Not `print!`, which panics when the reader is gone.
+        Ok(std::io::stdout().write_all(text.as_bytes())?)
+    }
+}
+
 impl Side {
     /// Sums up the rounds of one side.
-    pub fn of(name: &str, rounds: &[Measured]) -> anyhow::Result<Side> {
-        let window = rounds.iter().map(|round| round.window).sum();
+    pub fn of<'a>(
+        name: &str,
+        rounds: impl Iterator<Item = &'a Measured> + Clone,
+    ) -> anyhow::Result<Side> {
+        let window = rounds.clone().map(|round| round.window).sum();
         let mut total = Measured::empty(window)?;
-        for round in rounds {
+        for round in rounds.clone() {
             total.merge(round)?;
         }
         let micros = |quantile| total.latencies.value_at_quantile(quantile) as f64 / 1e6;
         Ok(Side {
             name: name.to_string(),
             per_second: total.per_second(),
-            per_second_by_round: rounds.iter().map(Measured::per_second).collect(),
-            p50_seconds: micros(0.5),
-            p99_seconds: micros(0.99),
+            per_second_by_round: rounds.map(Measured::per_second).collect(),
+            p50_seconds: Some(micros(0.5)),
+            p99_seconds: Some(micros(0.99)),
         })
+    }
+
+    /// What was only counted, in rounds of one length.
+    pub fn counted(name: &str, per_second_by_round: Vec<f64>) -> Side {
+        let rounds = per_second_by_round.len() as f64;
+        Side {
+            name: name.to_string(),
+            per_second: per_second_by_round.iter().sum::<f64>() / rounds,
+            per_second_by_round,
+            p50_seconds: None,
+            p99_seconds: None,
+        }
     }
 }
 
 impl Ratio {
-    /// None if the peer did nothing at all in some round: there is no such ratio.
     fn of(ours: &Side, peer: &Side) -> Option<Ratio> {
-        let pairs = ours.per_second_by_round.iter().zip(&peer.per_second_by_round);
+        let by_round = (&*ours.per_second_by_round, &*peer.per_second_by_round);
+        Ratio::paired(ours.per_second, peer.per_second, by_round)
+    }
+
+    /// Of figures over all rounds, with the spread of those `by_round`, ours and the peer's. None
+    /// if one of the peer's is nothing at all: there is no such ratio.
+    pub fn paired(ours: f64, peer: f64, by_round: (&[f64], &[f64])) -> Option<Ratio> {
+        let pairs = by_round.0.iter().zip(by_round.1);
         let ratios: Vec<f64> = pairs.map(|(ours, peer)| ours / peer).collect();
         let ratio = Ratio {
-            value: ours.per_second / peer.per_second,
+            value: ours / peer,
             min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
             max: ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         };
@@ -157,7 +198,7 @@ mod tests {
                 round
             })
             .collect();
-        Side::of("someone", &rounds).unwrap()
+        Side::of("someone", rounds.iter()).unwrap()
     }
 
     #[test]
@@ -165,8 +206,9 @@ mod tests {
         let side = side(&[100, 300]);
         assert_eq!(side.per_second, 100.0);
         assert_eq!(side.per_second_by_round, [50.0, 150.0]);
-        assert!((0.000_999..0.001_001).contains(&side.p50_seconds), "{}", side.p50_seconds);
-        assert!((0.001_99..0.002_01).contains(&side.p99_seconds), "{}", side.p99_seconds);
+        let (p50, p99) = (side.p50_seconds.unwrap(), side.p99_seconds.unwrap());
+        assert!((0.000_999..0.001_001).contains(&p50), "{p50}");
+        assert!((0.001_99..0.002_01).contains(&p99), "{p99}");
     }
 
     #[test]

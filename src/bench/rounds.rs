@@ -1,30 +1,26 @@
 //! Sides measured in turn, A B A B: what the machine does meanwhile falls on all of them.
 
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::bench::load::{self, Measured, Plan, Work};
+/// A measurement that goes on.
+pub type Measuring<M> = Pin<Box<dyn Future<Output = anyhow::Result<M>> + Send>>;
 
-type Measuring = Pin<Box<dyn Future<Output = anyhow::Result<Measured>> + Send>>;
-
-/// One of those that are compared, and how to put load on it.
-pub struct Contender {
+/// One of those that are compared, and how it is measured once.
+pub struct Contender<M> {
     /// What it is, with its version: `etcd 3.4.23`.
     pub name: String,
-    measure: Box<dyn Fn(Plan, u64) -> Measuring + Send>,
+    measure: Box<dyn Fn(u64) -> Measuring<M> + Send>,
 }
 
-impl Contender {
-    /// The server at `address`, asked to do `work`.
-    pub fn new<W: Work>(name: impl Into<String>, address: SocketAddr, work: W) -> Contender {
-        let work = Arc::new(work);
-        let measure = move |plan, first| -> Measuring {
-            Box::pin(load::run(work.clone(), format!("http://{address}"), plan, first))
-        };
+impl<M> Contender<M> {
+    /// `measure` is told the number of the first call of its round.
+    pub fn new(
+        name: impl Into<String>,
+        measure: impl Fn(u64) -> Measuring<M> + Send + 'static,
+    ) -> Contender<M> {
         Contender { name: name.into(), measure: Box::new(measure) }
     }
 }
@@ -32,21 +28,16 @@ impl Contender {
 /// Numbers of calls in one round start here times the round: no round sends what another has sent.
 const CALLS_PER_ROUND_MAX: u64 = 1 << 40;
 
-/// Measures each contender once a round; what each one's rounds gave, in their order. A failed call
-/// fails the whole, for a side that refuses work is not measured doing it.
-pub async fn alternate(
-    contenders: &[Contender],
-    plan: &Plan,
-    rounds: u32,
-) -> anyhow::Result<Vec<Vec<Measured>>> {
+/// Measures each contender once a round; what each one's rounds gave, in their order. One that
+/// fails fails the whole, for a side that refuses work is not measured doing it.
+pub async fn alternate<M>(contenders: &[Contender<M>], rounds: u32) -> anyhow::Result<Vec<Vec<M>>> {
     let progress = Progress::new();
-    let mut measured = vec![Vec::new(); contenders.len()];
+    let mut measured: Vec<Vec<M>> = contenders.iter().map(|_| Vec::new()).collect();
     for round in 1..=rounds {
         for (contender, measured) in contenders.iter().zip(&mut measured) {
             progress.say(&format!("round {round} of {rounds}: {}", contender.name));
             let first = u64::from(round) * CALLS_PER_ROUND_MAX;
-            let result = (contender.measure)(plan.clone(), first).await;
-            let result = result.and_then(|measured| measured.check().map(|()| measured));
+            let result = (contender.measure)(first).await;
             measured.push(result.with_context(|| format!("measure {}", contender.name))?);
         }
     }

@@ -10,32 +10,37 @@ use serde::Deserialize;
 use crate::bench::process::{self, Process};
 
 /// Where a server remembers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Store {
-    /// On disk, fsync before each acknowledgement
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// On disk, in its own directory.
     Embedded,
-    /// In memory
+    /// In memory.
     Memory,
+    /// In the Redis of this URL.
+    Redis(String),
 }
 
 /// A running server.
 pub struct Server {
     /// Where it speaks gRPC.
     pub grpc: SocketAddr,
+    /// Where it tells its metrics; the echo has none.
+    pub ops: Option<SocketAddr>,
     _process: Process,
 }
 
 impl Server {
     /// Starts `bellwether serve` with its data under `parent`.
-    pub async fn start(store: Store, parent: &Path) -> anyhow::Result<Server> {
+    pub async fn start(place: &Place, parent: &Path) -> anyhow::Result<Server> {
         let directory = process::directory(parent)?;
         let data = directory.path().join("data");
         let mut command = own_binary()?;
         command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
         command.args(["--print-addresses", "json"]);
-        match store {
-            Store::Embedded => command.arg("--data-dir").arg(data),
-            Store::Memory => command.args(["--store", "memory"]),
+        match place {
+            Place::Embedded => command.arg("--data-dir").arg(data),
+            Place::Memory => command.args(["--store", "memory"]),
+            Place::Redis(url) => command.args(["--store", url]),
         };
         Server::reached(Process::start(command, directory)?).await.context("start our server")
     }
@@ -50,7 +55,8 @@ impl Server {
 
     async fn reached(mut process: Process) -> anyhow::Result<Server> {
         let line = process.line().await?;
-        Ok(Server { grpc: parse_addresses(&line)?, _process: process })
+        let Addresses { grpc, ops } = parse_addresses(&line)?;
+        Ok(Server { grpc, ops, _process: process })
     }
 }
 
@@ -68,13 +74,13 @@ fn own_binary() -> anyhow::Result<Command> {
 #[derive(Deserialize)]
 struct Addresses {
     grpc: SocketAddr,
+    ops: Option<SocketAddr>,
 }
 
-/// The gRPC address in what `--print-addresses json` prints. Other ports are not ours to know.
-fn parse_addresses(line: &str) -> anyhow::Result<SocketAddr> {
-    let addresses: Addresses = serde_json::from_str(line)
-        .with_context(|| format!("read the addresses that it printed: {:?}", line.trim_end()))?;
-    Ok(addresses.grpc)
+/// What `--print-addresses json` prints. Other ports are not ours to know.
+fn parse_addresses(line: &str) -> anyhow::Result<Addresses> {
+    serde_json::from_str(line)
+        .with_context(|| format!("read the addresses that it printed: {:?}", line.trim_end()))
 }
 
 #[cfg(test)]
@@ -83,18 +89,21 @@ mod tests {
 
     #[test]
     fn the_address_line_is_read() {
-        for line in [
-            "{\"grpc\":\"127.0.0.1:1234\",\"ops\":\"127.0.0.1:5678\"}\n",
-            "{\"http\":null,\"grpc\":\"127.0.0.1:1234\"}",
+        let ops = Some(([127, 0, 0, 1], 5678).into());
+        for (line, ops) in [
+            ("{\"grpc\":\"127.0.0.1:1234\",\"ops\":\"127.0.0.1:5678\"}\n", ops),
+            ("{\"http\":null,\"grpc\":\"127.0.0.1:1234\"}", None),
         ] {
-            assert_eq!(parse_addresses(line).unwrap(), ([127, 0, 0, 1], 1234).into());
+            let addresses = parse_addresses(line).unwrap();
+            assert_eq!(addresses.grpc, ([127, 0, 0, 1], 1234).into());
+            assert_eq!(addresses.ops, ops);
         }
     }
 
     #[test]
     fn another_line_is_quoted() {
         for line in ["listening on 127.0.0.1:1234\n", "{\"ops\":\"127.0.0.1:1\"}", "{\"grpc\":1}"] {
-            let error = parse_addresses(line).unwrap_err().to_string();
+            let error = parse_addresses(line).err().unwrap().to_string();
             assert!(error.contains(&format!("{:?}", line.trim_end())), "{error}");
         }
     }

@@ -1,8 +1,9 @@
-//! The peers' messages, written by hand: two calls of etcd and an echo do not justify protos.
+//! The peers' messages, written by hand: three calls of etcd and an echo do not justify protos.
 
+use futures_util::Stream;
 use http::uri::PathAndQuery;
 use tonic::transport::Channel;
-use tonic::{Request, Status};
+use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 /// `etcdserverpb.PutRequest`, without what we leave at its default.
@@ -44,6 +45,58 @@ pub struct StatusResponse {
     pub version: String,
 }
 
+/// `etcdserverpb.WatchRequest`, of which only the kind that makes a watch is sent.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct WatchRequest {
+    /// Makes one.
+    #[prost(message, optional, tag = "1")]
+    pub create_request: Option<WatchCreateRequest>,
+}
+
+/// `etcdserverpb.WatchCreateRequest`, without what we leave at its default.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct WatchCreateRequest {
+    /// The first key.
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: Vec<u8>,
+    /// The first key that is not watched any more.
+    #[prost(bytes = "vec", tag = "2")]
+    pub range_end: Vec<u8>,
+}
+
+/// `etcdserverpb.WatchResponse`, without what matters to those who resume.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct WatchResponse {
+    /// The watch is there.
+    #[prost(bool, tag = "3")]
+    pub created: bool,
+    /// It is gone.
+    #[prost(bool, tag = "4")]
+    pub canceled: bool,
+    /// What has changed.
+    #[prost(message, repeated, tag = "11")]
+    pub events: Vec<Event>,
+}
+
+/// `mvccpb.Event`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Event {
+    /// What it is now.
+    #[prost(message, optional, tag = "2")]
+    pub kv: Option<KeyValue>,
+}
+
+/// `mvccpb.KeyValue`, without its history.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct KeyValue {
+    /// Name of the value.
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: Vec<u8>,
+    /// The value.
+    #[prost(bytes = "vec", tag = "5")]
+    pub value: Vec<u8>,
+}
+
 /// What the plain echo takes and gives back.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Echo {
@@ -54,6 +107,8 @@ pub struct Echo {
 
 /// Puts a value.
 pub const PUT: &str = "/etcdserverpb.KV/Put";
+/// Follows keys.
+pub const WATCH: &str = "/etcdserverpb.Watch/Watch";
 /// Tells the version.
 pub const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 /// Name of the echo service.
@@ -72,6 +127,23 @@ where
     let codec = ProstCodec::<Q, A>::default();
     let path = PathAndQuery::from_static(path);
     Ok(client.unary(Request::new(request), path, codec).await?.into_inner())
+}
+
+/// One call with a stream each way.
+pub async fn streaming<Q, A>(
+    channel: Channel,
+    path: &'static str,
+    requests: impl Stream<Item = Q> + Send + 'static,
+) -> Result<Streaming<A>, Status>
+where
+    Q: prost::Message + 'static,
+    A: prost::Message + Default + 'static,
+{
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+    let codec = ProstCodec::<Q, A>::default();
+    let path = PathAndQuery::from_static(path);
+    Ok(client.streaming(Request::new(requests), path, codec).await?.into_inner())
 }
 
 /// Bytes of filling that make a message as long as `bytes`, or the least that goes; `encoded_len`

@@ -7,6 +7,7 @@ mod completion;
 mod configure;
 mod context;
 mod delete;
+mod doctor;
 mod exit;
 mod json;
 mod juju;
@@ -96,6 +97,7 @@ enum ClientCommand {
     Delete(delete::Args),
     Configure(configure::Args),
     Import(juju::Import),
+    Doctor(doctor::Args),
     Bench(bench::Args),
     Completion(completion::Args),
 }
@@ -157,6 +159,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Delete(args) => delete::run(args, context).await,
         ClientCommand::Configure(args) => configure::run(args, context).await,
         ClientCommand::Import(import) => juju::run(import, context).await,
+        ClientCommand::Doctor(args) => doctor::run(args, context).await,
         ClientCommand::Bench(args) => bench::run(args).await.map(|()| Exit::Ok),
         ClientCommand::Completion(args) => completion::run::<Cli>(&args),
     }
@@ -198,6 +201,7 @@ mod tests {
             "bellwether configure web --policy strict --lost-units ignore --default-ttl none",
             "bellwether import juju - --color never",
             "bellwether -n prod import juju --every 30s -- juju status --format json",
+            "bellwether doctor --store redis://h --durability replicated:1 --timeout 2s -o json",
             "bellwether completion bash",
         ] {
             if let Err(error) = parse(line) {

@@ -318,8 +318,12 @@ impl<'a> Draft<'a> {
         let forgotten = self.forget_requests();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
-        let new = self.requests.into_iter();
-        let requests = new.map(|(id, answer)| Write::Request(id, Some(answer)));
+        // What takes the place of an old answer removes it first: any other is the first one.
+        let known = &self.base.requests;
+        let requests = self.requests.into_iter().flat_map(|(id, answer)| {
+            let old = known.get(&id).map(|_| Write::Request(id.clone(), None));
+            old.into_iter().chain([Write::Request(id, Some(answer))])
+        });
         let forgotten = forgotten.into_iter().map(|id| Write::Request(id, None));
         Transition {
             app: self.base.name.clone(),

@@ -15,21 +15,33 @@ use super::{CommitError, Retention, Store};
 use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 
 pub mod driver;
+pub mod full;
 mod history;
 mod order;
 mod replay;
 
-/// Runs the whole suite, each part on a store of its own.
+/// Runs what holds for stores that others may commit to, beside the rest.
+pub async fn test_shared(make: impl Fn(Retention) -> Arc<dyn Store>) {
+    replay::a_request_is_answered_once(make(Retention::default())).await;
+}
+
+/// Runs the whole suite, each part on a store of its own with one order of changes.
 pub async fn test_all(make: impl Fn(Retention) -> Arc<dyn Store>) {
+    test_applications(&make).await;
+    let usual = || make(Retention::default());
+    order::followers_are_told_in_order_before_commit_returns(usual()).await;
+    order::following_in_the_middle_leaves_nothing_out(usual()).await;
+    order::tombstones_are_forgotten(make(Retention { tombstones_max: 2, ..Retention::default() }))
+        .await;
+}
+
+/// Runs what holds however many orders there are.
+pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
     let usual = || make(Retention::default());
     an_unknown_application_is_empty(usual()).await;
     a_commit_at_another_revision_is_refused(usual()).await;
     a_reader_sees_whole_commits(usual()).await;
-    order::followers_are_told_in_order_before_commit_returns(usual()).await;
-    order::following_in_the_middle_leaves_nothing_out(usual()).await;
     order::a_deletion_leaves_a_tombstone(usual()).await;
-    order::tombstones_are_forgotten(make(Retention { tombstones_max: 2, ..Retention::default() }))
-        .await;
     order::no_tombstone_need_be_kept(make(Retention { tombstones_max: 0, ..Retention::default() }))
         .await;
     history::history_is_paged_and_outlives_its_subjects(usual()).await;

@@ -39,6 +39,7 @@ use read::Fault;
 use writer::{Job, Writer};
 
 mod batch;
+pub mod doctor;
 mod file;
 mod read;
 mod writer;

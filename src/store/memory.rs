@@ -1,6 +1,6 @@
 //! A store that remembers for as long as the process lives: the model, and `--ephemeral`.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -115,6 +115,9 @@ impl Store for MemoryStore {
             });
         }
         let (app, base) = (&transition.app, transition.base);
+        if self.is_shared && kept.apps.get(app).is_some_and(|a| a.has_answered(&transition)) {
+            return Err(CommitError::Conflict { current: kept.heads.head(app).revision });
+        }
         let stepped = match transition.is_durable() {
             true => {
                 let head = Arc::new(transition.head.clone());
@@ -184,6 +187,20 @@ impl Store for MemoryStore {
 }
 
 impl AppRecords {
+    /// Whether a request is answered by the transition that was answered before.
+    fn has_answered(&self, transition: &Transition) -> bool {
+        let mut removed = BTreeSet::new();
+        let mut again = transition.writes.iter().filter(|write| match write {
+            Write::Request(id, Some(_)) => self.requests.contains_key(id) && !removed.contains(id),
+            Write::Request(id, None) => {
+                removed.insert(id);
+                false
+            }
+            Write::Unit(..) | Write::Status(..) => false,
+        });
+        !transition.is_deletion() && again.next().is_some()
+    }
+
     fn write(&mut self, transition: &Transition) {
         if transition.is_deletion() {
             self.units.clear();
@@ -224,10 +241,12 @@ fn put<K: Clone + Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, value: Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::conformance::test_all;
+    use crate::store::conformance::{test_all, test_shared};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn conforms() {
         test_all(|retention| Arc::new(MemoryStore::new(retention))).await;
+        test_all(|retention| Arc::new(MemoryStore::new(retention).shared())).await;
+        test_shared(|retention| Arc::new(MemoryStore::new(retention).shared())).await;
     }
 }

@@ -15,6 +15,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::{StatusEvent, Transition};
 
 pub mod clock;
+pub mod doctor;
 pub mod embedded;
 pub mod error;
 pub mod memory;
@@ -42,7 +43,11 @@ pub use notice::{Notice, Word};
 ///   `Ok`, the transition survives whatever the store promises to survive (a crash of the process
 ///   and of the machine for the embedded store; nothing for memory).
 /// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been
-///   applied. The caller reads again before it decides anew.
+///   applied. The caller reads again before it decides anew, and does not acknowledge what it finds
+///   before another commit has succeeded, if only one of nothing: that one vouches for it.
+/// - **Requests.** In a store that others may commit to, an answer to a request has to be the first
+///   one, unless the transition removes the old one before it: otherwise the commit is refused as a
+///   conflict, at its own revision if the answer that is there was told to nobody.
 /// - **Order.** Each commit that moves a revision gets the next [`Position`] of its bucket.
 ///   Followers are told of it in that order, before `commit` returns. A transition that moves no
 ///   revision gets none and is told to nobody; of an application that is not known, nothing of it

@@ -5,7 +5,9 @@ mod redis;
 mod server;
 
 mod bad_input;
+mod bench;
 mod cli;
+mod doctor;
 mod durability;
 mod faults;
 mod health;
@@ -14,5 +16,6 @@ mod ops;
 mod replicas;
 mod report;
 mod sessions;
+mod valkey;
 mod vectors;
 mod watch;

@@ -1,6 +1,7 @@
-//! A real `redis-server` of our own, on a free port, ended when dropped.
+//! A real `redis-server` or `valkey-server` of our own, on a free port, ended when dropped.
 
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -8,6 +9,7 @@ use crate::server::DEADLINE;
 
 /// A running Redis.
 pub struct Redis {
+    program: PathBuf,
     child: Child,
     port: u16,
     directory: tempfile::TempDir,
@@ -17,13 +19,25 @@ pub struct Redis {
 impl Redis {
     /// `None`, said loudly, where there is no redis-server; in CI that is a failure.
     pub fn start(arguments: &[&str]) -> Option<Redis> {
-        let found = Command::new("redis-server").arg("--version").output().is_ok();
+        Redis::start_program("redis-server", arguments)
+    }
+
+    /// The same with Valkey in its place.
+    pub fn start_valkey(arguments: &[&str]) -> Option<Redis> {
+        Redis::start_program("valkey-server", arguments)
+    }
+
+    fn start_program(name: &str, arguments: &[&str]) -> Option<Redis> {
+        // The tools of this repository come before those of the machine.
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join(".tools/bin").join(name);
+        let program = if own.is_file() { own } else { PathBuf::from(name) };
+        let found = Command::new(&program).arg("--version").output().is_ok();
         assert!(
             found || std::env::var_os("CI").is_none(),
-            "redis-server is missing, and in CI nothing is skipped"
+            "{name} is missing, and in CI nothing is skipped"
         );
         if !found {
-            eprintln!("SKIPPED: redis-server is missing; run tools/install");
+            eprintln!("SKIPPED: {name} is missing; run tools/install");
             return None;
         }
         let start = Instant::now();
@@ -31,18 +45,24 @@ impl Redis {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let directory = tempfile::tempdir().unwrap();
             let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-            let child = spawn(port, directory.path(), &arguments);
-            let mut redis = Redis { child, port, directory, arguments };
+            let child = spawn(&program, port, directory.path(), &arguments);
+            let program = program.clone();
+            let mut redis = Redis { program, child, port, directory, arguments };
             if redis.answers() {
                 return Some(redis);
             }
             // Somebody else took the port meanwhile.
-            assert!(start.elapsed() < DEADLINE, "redis-server does not start");
+            assert!(start.elapsed() < DEADLINE, "{name} does not start");
         }
     }
 
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// On 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// `kill -9`: without persistence everything in it is gone.
@@ -55,7 +75,8 @@ impl Redis {
     pub fn restart(&mut self) {
         let start = Instant::now();
         loop {
-            self.child = spawn(self.port, self.directory.path(), &self.arguments);
+            let directory = self.directory.path();
+            self.child = spawn(&self.program, self.port, directory, &self.arguments);
             if self.answers() {
                 return;
             }
@@ -101,8 +122,8 @@ impl Drop for Redis {
     }
 }
 
-fn spawn(port: u16, directory: &std::path::Path, arguments: &[String]) -> Child {
-    Command::new("redis-server")
+fn spawn(program: &Path, port: u16, directory: &Path, arguments: &[String]) -> Child {
+    Command::new(program)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
         .arg("--dir")
         .arg(directory)

@@ -14,7 +14,7 @@ fn two(store: &Arc<Troubled>) -> [Aggregator; 2] {
     [start(store.clone()), start(store.clone())]
 }
 
-async fn summary(aggregator: &Aggregator, app: &AppName, revision: Revision) -> Summary {
+pub(super) async fn summary(aggregator: &Aggregator, app: &AppName, revision: Revision) -> Summary {
     aggregator.read(app, revision, |s| s.head().summary.clone()).await.unwrap()
 }
 

@@ -1,5 +1,6 @@
 //! Answers as text: pure functions of messages, the moment and the screen.
 
+pub mod doctor;
 pub mod log;
 pub mod paint;
 pub mod status;

@@ -8,7 +8,7 @@ use crate::domain::apply::{apply, delete};
 use crate::domain::command::{Claim, Command, NewApplicationStatus, Request, Speaker};
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
-use crate::domain::limits::Limits;
+use crate::domain::limits::{Limits, REQUEST_TTL};
 use crate::domain::name::UnitName;
 use crate::domain::policy::{ConfigPatch, LostUnits, Policy};
 use crate::domain::revision::Revision;
@@ -72,7 +72,9 @@ pub(super) async fn many_applications_at_once(store: Arc<dyn Store>) {
     }
     let recorder = Recorder::on(&store);
     assert_eq!(recorder.told().len(), 300);
-    assert_eq!(recorder.positions().last(), Some(&900));
+    if store.buckets() == 1 {
+        assert_eq!(recorder.positions().last(), Some(&900));
+    }
 }
 
 pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
@@ -113,6 +115,36 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     let ids: Vec<&str> = records.requests.iter().map(|(id, _)| &**id).collect();
     assert_eq!(ids, ["first", "last", "second", "third"]);
     assert!(records.units.is_empty() && records.statuses.is_empty());
+}
+
+/// What moves no revision is told to nobody, so two who speak for one application may not know of
+/// each other's answers.
+pub(super) async fn a_request_is_answered_once(store: Arc<dyn Store>) {
+    assert!(store.is_shared());
+    let mut first = Driver::new(&store, "web").await;
+    first.report("web/0", "up").await;
+    let mut second = Driver::new(&store, "web").await;
+    let request =
+        |id: &str, word| [Request { id: Some(id.into()), command: mk_report("web/0", word) }];
+    let now = store.now();
+    let repeat = first.draft_requests(request("once", "up"), now);
+    assert!(!repeat.moves_revision());
+    first.commit(repeat).await.unwrap();
+    let conflict = Err(CommitError::Conflict { current: Revision(1) });
+    for word in ["up", "something else"] {
+        let again = second.draft_requests(request("once", word), now);
+        assert_eq!(second.commit(again).await, conflict);
+    }
+    second = Driver::new(&store, "web").await;
+    let answered = second.draft_requests(request("once", "something else"), now);
+    assert!(!answered.is_durable(), "it is known");
+    // Another one goes through, and so does the same when its answer is too old.
+    second.commit(second.draft_requests(request("other", "up"), now)).await.unwrap();
+    let later = now.after(REQUEST_TTL);
+    let late = second.draft_requests(request("once", "late"), later);
+    second.commit(late).await.unwrap();
+    assert_eq!(second.revision(), Revision(2));
+    second.check().await;
 }
 
 /// A fixed walk through everything that can be asked of an application.

@@ -52,6 +52,16 @@ impl Location {
         Location { dir: dir.to_path_buf(), file: dir.join(FILE_NAME), open_file }
     }
 
+    /// The file.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Whether there is a file, even one that we may not read.
+    pub(super) fn is_there(&self) -> bool {
+        !matches!(self.file.try_exists(), Ok(false))
+    }
+
     /// Makes the directory and the file if they are not there.
     pub(super) fn create(&self) -> Result<(), OpenError> {
         let mut dir = DirBuilder::new();
@@ -109,7 +119,10 @@ impl Location {
         opened.unwrap_or_else(|panic| Err(self.damaged(&panic_text(&*panic))))
     }
 
-    fn read(&self, database: &Database) -> Result<(Meta, Heads), OpenError> {
+    pub(super) fn read(
+        &self,
+        database: &impl ReadableDatabase,
+    ) -> Result<(Meta, Heads), OpenError> {
         let txn = database.begin_read().map_err(|e| self.error(e.into()))?;
         let meta = txn.open_table(META).map_err(|e| self.error(e.into()))?;
         let format = meta.get(META_FORMAT).map_err(|e| self.error(e.into()))?;
@@ -130,7 +143,7 @@ impl Location {
         Ok((meta, Heads::restore(heads, meta.marks())))
     }
 
-    fn damaged(&self, reason: &str) -> OpenError {
+    pub(super) fn damaged(&self, reason: &str) -> OpenError {
         OpenError::Damaged { path: self.file.clone(), reason: reason.to_string() }
     }
 
@@ -147,7 +160,7 @@ impl Location {
         }
     }
 
-    fn database_error(&self, error: DatabaseError) -> OpenError {
+    pub(super) fn database_error(&self, error: DatabaseError) -> OpenError {
         match error {
             DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
                 OpenError::InUse { path: self.dir.clone() }

@@ -31,6 +31,8 @@ pub(super) struct Batch {
     /// Empty if nobody can replay it.
     body: Vec<u8>,
     time: Timestamp,
+    /// Answers to requests that nobody has answered, as far as the writer knows.
+    answers: Vec<(Vec<u8>, Vec<u8>)>,
     set: Vec<(Vec<u8>, Vec<u8>)>,
     removed: Vec<Vec<u8>>,
     events: Vec<(u64, Timestamp, Vec<u8>)>,
@@ -67,7 +69,16 @@ impl Batch {
                     (key, answer.as_ref().map(codec::encode))
                 }
             };
-            batch.write(record.to_field(), value);
+            let field = record.to_field();
+            match (write, value) {
+                // A deletion writes again what it knows.
+                (Write::Request(..), Some(answer))
+                    if !batch.clears && !batch.removed.contains(&field) =>
+                {
+                    batch.answers.push((field, answer));
+                }
+                (_, value) => batch.write(field, value),
+            }
         }
         let numbered = (transition.first_event()..).zip(events);
         let encoded = numbered.map(|(number, e)| (number, e.time, codec::encode(e)));
@@ -85,6 +96,7 @@ impl Batch {
             clears: false,
             body: Vec::new(),
             time: Timestamp::default(),
+            answers: Vec::new(),
             set: Vec::new(),
             removed: Vec::new(),
             events: Vec::new(),
@@ -112,7 +124,6 @@ impl Batch {
             Key::Events(bucket, &self.app),
             Key::State(bucket),
             Key::Tombs(bucket),
-            Key::Due(bucket),
         ];
         let head = &self.head;
         let oldest = head.next_event.saturating_sub(retention.events_max);
@@ -123,12 +134,12 @@ impl Batch {
         call.arg(&*mark.writer).arg(mark.sequence);
         call.arg(head.revision.0).arg(codec::encode(head));
         call.arg(u8::from(self.clears)).arg(u8::from(head.deleted));
-        call.arg(head.next_due.map(|at| at.0.to_string()).unwrap_or_default());
         call.arg(&self.body).arg(LOG_ENTRIES_MAX);
         call.arg(event_id(oldest)).arg(self.time.0.saturating_sub(age_max));
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
-        call.arg(self.set.len()).arg(self.removed.len()).arg(self.events.len());
-        for (field, value) in &self.set {
+        call.arg(self.answers.len()).arg(self.answers.len() + self.set.len());
+        call.arg(self.removed.len()).arg(self.events.len());
+        for (field, value) in self.answers.iter().chain(&self.set) {
             call.arg(field).arg(value);
         }
         for field in &self.removed {

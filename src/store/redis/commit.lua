@@ -3,10 +3,12 @@
 -- Answers {1, id of the log entry or ''}, or {0, current revision} and has written nothing.
 -- Numbers that are compared as text or kept below 2^53 survive Lua's only kind of number.
 
-local heads, app, log, events, state, tombs, due = unpack(KEYS)
-local name, base, writer, seq, revision, head, clears, deleted, next_due, body, log_max,
-  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix = unpack(ARGV, 1, 16)
-local set_count, removed_count, event_count = tonumber(ARGV[17]), tonumber(ARGV[18]), tonumber(ARGV[19])
+local heads, app, log, events, state, tombs = unpack(KEYS)
+local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
+  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix = unpack(ARGV, 1, 15)
+-- The answers to requests that are new are the first of those that are set.
+local answer_count, set_count = tonumber(ARGV[16]), tonumber(ARGV[17])
+local removed_count, event_count = tonumber(ARGV[18]), tonumber(ARGV[19])
 local sets_at = 20
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
@@ -31,14 +33,35 @@ end
 if current ~= base or (done and tonumber(seq) < tonumber(done)) then
   return {0, current}
 end
+-- An answer that moved no revision was told to nobody: who answers the same request must read it.
+for i = sets_at, sets_at + 2 * (answer_count - 1), 2 do
+  if redis.call('HEXISTS', app, ARGV[i]) == 1 then
+    return {0, current}
+  end
+end
 local moves = revision ~= base
 -- Nothing to write, or an application that is not known and does not become so.
 if not moves and (set_count + removed_count == 0 or not known) then
+  if known and marks ~= '' then
+    -- As above: who asks for nothing wants to know whether what is there is safe.
+    redis.call('HSET', app, 'w', marks)
+  end
   return {1, ''}
 end
 
 if clears == '1' then
+  -- But for the answers, which outlive it: the writer may not know all of them.
+  local answers = {}
+  for _, field in ipairs(redis.call('HKEYS', app)) do
+    if string.sub(field, 1, 1) == 'r' then
+      answers[#answers + 1] = field
+      answers[#answers + 1] = redis.call('HGET', app, field)
+    end
+  end
   redis.call('DEL', app)
+  for i = 1, #answers, 1000 do
+    redis.call('HSET', app, unpack(answers, i, math.min(i + 999, #answers)))
+  end
 end
 -- As many at once as Lua's stack takes for certain.
 for i = sets_at, removed_at - 1, 1000 do
@@ -80,11 +103,6 @@ if moves then
   end
 end
 redis.call('HSET', heads, name, revision .. ' ' .. position .. ' ' .. head)
-if next_due == '' then
-  redis.call('ZREM', due, name)
-else
-  redis.call('ZADD', due, next_due, name)
-end
 
 local id = ''
 if moves then

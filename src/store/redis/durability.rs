@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{Pipeline, Value};
+use redis::{Pipeline, ServerError, Value};
 use tokio::sync::Mutex;
 
 use super::link::{Dedicated, LinkError, is_unserved};
@@ -60,7 +60,7 @@ impl Durability {
         let reached = |value: Option<&Value>| value.and_then(reply::number).unwrap_or_default();
         match (self, answer) {
             (Durability::Acknowledged, _) => Ok(()),
-            (_, Some(Value::ServerError(error))) => Err(error.to_string()),
+            (_, Some(Value::ServerError(error))) => Err(advise(error)),
             (Durability::Replicated { replicas, .. }, answer) => match reached(answer) {
                 enough if u64::from(replicas) <= enough => Ok(()),
                 few => Err(format!("{few} of {replicas} replicas have it, it may still be lost")),
@@ -77,6 +77,21 @@ impl Durability {
             }
         }
     }
+}
+
+/// Why Redis cannot wait at all, and what to do about it.
+fn advise(error: &ServerError) -> String {
+    let said = error.to_string();
+    if said.contains("appendonly is disabled") {
+        return "synced needs a log on disk, and Redis keeps none; set `appendonly yes` there"
+            .into();
+    }
+    if said.contains("unknown command") {
+        return "synced needs Redis or Valkey 7.2, and this one is older; update it, \
+                or choose --durability replicated:N"
+            .into();
+    }
+    said
 }
 
 /// Sends the pipelines of a lane.

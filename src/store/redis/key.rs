@@ -29,9 +29,6 @@ pub(super) enum Key<'a> {
     Log(Bucket),
     /// One per bucket: `bw:{b07}:tombs`, a sorted set of the tombstones by position.
     Tombs(Bucket),
-    /// One per bucket: `bw:{b07}:due`, a sorted set of applications by the moment (milliseconds) at
-    /// which time alone may change something.
-    Due(Bucket),
     /// One per application: `bw:{b07}:app:<namespace>/<application>`, a hash of its records, and
     /// in `w` who wrote last. Emptied by a deletion but for the answers that outlive it, removed
     /// with the tombstone.
@@ -65,7 +62,6 @@ impl KeySpace {
             Key::State(b) => format!("{prefix}:{}:state", Tag(b)),
             Key::Log(b) => format!("{prefix}:{}:log", Tag(b)),
             Key::Tombs(b) => format!("{prefix}:{}:tombs", Tag(b)),
-            Key::Due(b) => format!("{prefix}:{}:due", Tag(b)),
             Key::App(b, app) => format!("{}{app}", self.app_prefix(b)),
             Key::Events(b, app) => format!("{}{app}", self.events_prefix(b)),
         }
@@ -115,7 +111,6 @@ mod tests {
             (Key::State(b), "bw:{b07}:state"),
             (Key::Log(b), "bw:{b07}:log"),
             (Key::Tombs(b), "bw:{b07}:tombs"),
-            (Key::Due(b), "bw:{b07}:due"),
             (Key::App(b, &app), "bw:{b07}:app:default/web"),
             (Key::Events(b, &app), "bw:{b07}:events:default/web"),
         ] {

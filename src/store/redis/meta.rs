@@ -1,5 +1,7 @@
 //! What holds for the store as a whole, made at the first start and checked ever after.
 
+use std::fmt;
+
 use redis::{Cmd, Pipeline, Value};
 
 use crate::store::{Epoch, OpenError, codec};
@@ -13,6 +15,18 @@ pub(super) struct Meta {
     format: u32,
     buckets: u16,
     pub(super) epoch: Epoch,
+}
+
+/// In a line for people.
+impl fmt::Display for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Meta { format, buckets, epoch } = self;
+        write!(f, "format {format}, {buckets} buckets")?;
+        match epoch.losses {
+            0 => Ok(()),
+            losses => write!(f, "; it has lost writes {losses} times"),
+        }
+    }
 }
 
 const FIELDS: [&str; 4] = ["format", "buckets", "store_id", "losses"];

@@ -42,6 +42,7 @@ use view::{Own, View};
 use writer::{Job, Lane};
 
 mod batch;
+pub mod doctor;
 pub mod durability;
 mod key;
 pub mod link;
@@ -67,6 +68,9 @@ pub use durability::Durability;
 const QUEUE_MAX: usize = 1024;
 /// How long a commit that was made waits until this process's followers were told of it.
 const TOLD_MAX: Duration = Duration::from_secs(5);
+/// How long a commit that was refused waits for what was committed instead. A reader that follows
+/// has it within a millisecond; one that does not is no reason to wait for long.
+const MISSED_MAX: Duration = Duration::from_millis(100);
 /// When to try again while Redis is away: it takes a failover a few seconds.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How often Redis is asked for its time.
@@ -210,6 +214,10 @@ impl Store for RedisStore {
         self.shared.keys.buckets
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let bucket = self.shared.keys.bucket_of(app);
         let ask = read::ask_app(&self.shared.keys, bucket, app);
@@ -228,6 +236,11 @@ impl Store for RedisStore {
         drop(lane);
         // Kept until it was told, so that the reader finds it.
         let (outcome, _kept) = answered.await.map_err(|_| gone())?;
+        if let Err(CommitError::Conflict { current }) = outcome {
+            // What was missed is on its way here already: who asked need not read it again.
+            let told = shared.view.until_at(bucket, &transition.app, current);
+            let _ = tokio::time::timeout(MISSED_MAX, told).await;
+        }
         match outcome? {
             None if transition.is_durable() => shared.view.refresh(&transition, bucket),
             None => {}

@@ -190,6 +190,17 @@ impl View {
         let _ = told.wait_for(|told| id <= *told).await;
     }
 
+    /// Waits until followers were told of an application at this revision or a later one.
+    pub(super) async fn until_at(&self, bucket: Bucket, app: &AppName, revision: Revision) {
+        let place = usize::from(bucket.0);
+        let mut told = self.told[place].subscribe();
+        let found = || self.known().buckets[place].heads.head(app).revision;
+        while found() < revision {
+            // The sender lives as long as we do.
+            let _ = told.changed().await;
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         // Only a follower can panic in here, and everything is in place before it is told.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)

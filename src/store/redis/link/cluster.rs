@@ -31,10 +31,11 @@ pub(super) struct Topology {
 }
 
 /// What one node says about the cluster.
-struct View {
+pub(super) struct View {
     /// Counts what was decided in the cluster: the higher, the newer.
-    epoch: u64,
-    slots: Vec<(RangeInclusive<u16>, Address)>,
+    pub(super) epoch: u64,
+    /// Slots, each range with its master.
+    pub(super) slots: Vec<(RangeInclusive<u16>, Address)>,
 }
 
 impl Topology {
@@ -113,7 +114,8 @@ impl Topology {
     }
 }
 
-async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkError> {
+/// Asks one node.
+pub(super) async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkError> {
     let address = node.to_string();
     let mut connection = dialer.open(node, Login::Store, &dialer.config()).await?;
     let mut pipeline = Pipeline::new();

@@ -34,6 +34,7 @@ pub use dedicated::Dedicated;
 pub use error::{LinkError, is_unserved};
 pub use master::Master;
 pub use options::Options;
+pub use survey::{Place, Survey};
 pub use target::{Target, TargetError, TlsFiles};
 
 mod backoff;
@@ -48,6 +49,7 @@ mod sentinel;
 mod single;
 mod slot;
 mod supervisor;
+mod survey;
 mod target;
 
 #[cfg(test)]

@@ -146,7 +146,10 @@ fn read(sentinel: &str, master: &str, place: Value, facts: Value) -> Result<Answ
 }
 
 /// A Sentinel may know our user, or none at all.
-async fn connect(dialer: &Dialer, address: &Address) -> Result<MultiplexedConnection, LinkError> {
+pub(super) async fn connect(
+    dialer: &Dialer,
+    address: &Address,
+) -> Result<MultiplexedConnection, LinkError> {
     let config = dialer.config();
     match dialer.open(address, Login::Sentinel, &config).await {
         Err(LinkError::Refused { .. }) if dialer.target.password.is_some() => {

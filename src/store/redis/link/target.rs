@@ -134,6 +134,34 @@ impl Target {
             database,
         })
     }
+
+    /// Whether it is spoken to by TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether we show a password.
+    pub fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// The user we come as, if not the default one.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// The name that Sentinels know the master by; none without Sentinel.
+    pub fn master_name(&self) -> Option<&str> {
+        match &self.topology {
+            Topology::Sentinel { master, .. } => Some(master),
+            Topology::Standalone { .. } | Topology::Cluster { .. } => None,
+        }
+    }
+
+    /// Whether it is a Cluster.
+    pub fn is_cluster(&self) -> bool {
+        matches!(self.topology, Topology::Cluster { .. })
+    }
 }
 
 /// What the scheme says.

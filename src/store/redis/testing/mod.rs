@@ -34,9 +34,18 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     assert!(waited.await.is_ok(), "waited {DEADLINE:?} until {what}");
 }
 
+/// A command whose program may be one of `tools/install`: these come before those of the machine.
+pub fn command(program: &str) -> std::process::Command {
+    let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(".tools/bin").join(program);
+    match own.is_file() {
+        true => std::process::Command::new(own),
+        false => std::process::Command::new(program),
+    }
+}
+
 /// Whether a program is there; if not, says that the test is skipped, and with `CI` panics.
 pub fn available(program: &str, version: &str) -> bool {
-    let version = std::process::Command::new(program).arg(version).output();
+    let version = command(program).arg(version).output();
     if version.is_ok_and(|output| output.status.success()) {
         return true;
     }

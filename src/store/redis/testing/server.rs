@@ -1,4 +1,4 @@
-//! One `redis-server` process.
+//! One `redis-server` or `valkey-server` process.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{DEADLINE, LOOK_EVERY, available};
+use super::{DEADLINE, LOOK_EVERY, available, command};
 
 /// Servers that lost their port to somebody else before one is given up on.
 const PORT_ATTEMPTS: usize = 20;
@@ -20,6 +20,7 @@ const PORT_ATTEMPTS: usize = 20;
 pub struct RedisServer {
     /// Where it listens on 127.0.0.1.
     pub port: u16,
+    program: &'static str,
     child: Child,
     arguments: Vec<String>,
     directory: TempDir,
@@ -38,22 +39,35 @@ impl RedisServer {
 
     /// Starts a server whose arguments depend on its directory.
     pub async fn start_in(arguments: impl Fn(&Path) -> Vec<String>) -> Option<RedisServer> {
-        if !available("redis-server", "--version") {
+        RedisServer::start_program("redis-server", arguments).await
+    }
+
+    /// Starts Valkey, which is newer than the Redis of most distributions, in its place.
+    pub async fn start_valkey(arguments: &[&str]) -> Option<RedisServer> {
+        let arguments = |_: &Path| arguments.iter().map(|text| text.to_string()).collect();
+        RedisServer::start_program("valkey-server", arguments).await
+    }
+
+    async fn start_program(
+        program: &'static str,
+        arguments: impl Fn(&Path) -> Vec<String>,
+    ) -> Option<RedisServer> {
+        if !available(program, "--version") {
             return None;
         }
         for _ in 0..PORT_ATTEMPTS {
             let port = free_port();
             let directory = TempDir::with_prefix("bellwether-redis-").unwrap();
             let arguments = arguments(directory.path());
-            let child = spawn(port, &arguments, &directory);
-            let mut server = RedisServer { port, child, arguments, directory };
+            let child = spawn(program, port, &arguments, &directory);
+            let mut server = RedisServer { port, program, child, arguments, directory };
             match server.wait_until_ready().await {
                 Ok(()) => return Some(server),
                 Err(log) if log.contains("in use") => continue,
-                Err(log) => panic!("redis-server ended:\n{log}"),
+                Err(log) => panic!("{program} ended:\n{log}"),
             }
         }
-        panic!("no port is free for redis-server");
+        panic!("no port is free for {program}");
     }
 
     /// Where it is, without user and password.
@@ -96,7 +110,7 @@ impl RedisServer {
     pub async fn restart(&mut self) {
         self.kill();
         for _ in 0..PORT_ATTEMPTS {
-            self.child = spawn(self.port, &self.arguments, &self.directory);
+            self.child = spawn(self.program, self.port, &self.arguments, &self.directory);
             match self.wait_until_ready().await {
                 Ok(()) => return,
                 Err(log) if log.contains("in use") => tokio::time::sleep(LOOK_EVERY).await,
@@ -178,9 +192,9 @@ pub fn free_port() -> u16 {
     }
 }
 
-fn spawn(port: u16, arguments: &[String], directory: &TempDir) -> Child {
+fn spawn(program: &str, port: u16, arguments: &[String], directory: &TempDir) -> Child {
     let log = File::create(directory.path().join("log")).unwrap();
-    let mut command = Command::new("redis-server");
+    let mut command = command(program);
     // A configuration file comes before what overrides it.
     let (file, arguments) = match arguments.first() {
         Some(first) if !first.starts_with("--") => arguments.split_at(1),

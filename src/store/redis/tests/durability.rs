@@ -8,7 +8,8 @@ async fn commit_with(url: &str, durability: Durability) -> Result<(), CommitErro
     let options = Options { durability, ..mk_options() };
     let store: Arc<dyn Store> = Arc::new(try_open(url, options).await.unwrap());
     let mut driver = Driver::new(&store, "web").await;
-    let message = format!("{durability:?}");
+    // Something new each time: what is there already is not written, and not waited for.
+    let message = driver.revision().to_string();
     driver.commit(driver.draft(mk_report("u/0", &message))).await
 }
 
@@ -34,5 +35,64 @@ async fn disks_are_waited_for_where_the_server_can() {
     let synced = Durability::Synced { replicas: 0, patience: PATIENCE };
     let committed = commit_with(&server.url(), synced).await;
     let knows = server.call::<Vec<u64>>(&["WAITAOF", "0", "0", "1"]).await.is_ok();
-    assert_eq!(committed.is_ok(), knows, "{committed:?}");
+    match committed {
+        Err(CommitError::Unavailable { reason, .. }) if !knows => {
+            assert!(reason.contains("synced needs Redis or Valkey 7.2"), "{reason}");
+        }
+        committed => assert_eq!((committed, knows), (Ok(()), true)),
+    }
+}
+
+/// A replica says once a second what is on its disk, also when it syncs each write.
+const SYNCED_PATIENCE: Duration = Duration::from_secs(3);
+
+fn synced(replicas: u32) -> Durability {
+    Durability::Synced { replicas, patience: SYNCED_PATIENCE }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disks_of_replicas_are_waited_for() {
+    let on_disk = ["--appendonly", "yes"];
+    let Some(master) = RedisServer::start_valkey(&on_disk).await else { return };
+    let refused = async |durability| match commit_with(&master.url(), durability).await {
+        Err(CommitError::Unavailable { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    let reason = refused(synced(1)).await;
+    assert!(reason.contains("0 of 1 replicas have it on disk"), "{reason}");
+    let port = master.port.to_string();
+    let arguments = [&on_disk[..], &["--replicaof", "127.0.0.1", &port]].concat();
+    let Some(replica) = RedisServer::start_valkey(&arguments).await else { return };
+    until("it replicates", async || replica.info("master_link_status").await == "up").await;
+    until("its log is whole", async || commit_with(&master.url(), synced(1)).await.is_ok()).await;
+    assert_eq!(commit_with(&master.url(), synced(0)).await, Ok(()));
+
+    replica.stop();
+    let asked = Instant::now();
+    let reason = refused(synced(1)).await;
+    assert!(reason.contains("0 of 1 replicas have it on disk"), "{reason}");
+    let (waited, soon) = (asked.elapsed(), SYNCED_PATIENCE + Duration::from_secs(1));
+    assert!((SYNCED_PATIENCE..soon).contains(&waited), "refused after {waited:?}");
+    assert_eq!(commit_with(&master.url(), synced(0)).await, Ok(()));
+    replica.cont();
+    until("it is back", async || commit_with(&master.url(), synced(1)).await.is_ok()).await;
+
+    master.call::<()>(&["CONFIG", "SET", "appendonly", "no"]).await.unwrap();
+    for durability in [synced(0), synced(1)] {
+        let reason = refused(durability).await;
+        assert!(reason.contains("set `appendonly yes`"), "{reason}");
+    }
+    // What was refused for its durability is there all the same.
+    let store = open(&master.url()).await;
+    assert_eq!(Driver::new(&store, "web").await.revision().0, commits_of(&master).await);
+}
+
+/// How many entries the logs of all buckets have.
+async fn commits_of(server: &RedisServer) -> u64 {
+    let mut count = 0;
+    for bucket in 0..mk_options().buckets {
+        let log = format!("bw:{{b{bucket:02}}}:log");
+        count += server.call::<u64>(&["XLEN", &log]).await.unwrap();
+    }
+    count
 }

@@ -1,16 +1,19 @@
 //! Against real servers.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use crate::store::conformance::driver::{Driver, mk_report};
-use crate::store::conformance::test_all;
+use crate::store::conformance::{test_all, test_applications, test_shared};
 use crate::store::{Change, Position};
 
 use super::testing::{Cluster, DEADLINE, RedisServer, Sentinels, until};
 use super::*;
 
+mod doctor;
 mod durability;
 mod epoch;
+mod formats;
 mod open;
 mod replicas;
 mod resend;
@@ -28,28 +31,32 @@ async fn open(url: &str) -> Arc<dyn Store> {
     Arc::new(try_open(url, mk_options()).await.unwrap())
 }
 
-/// The suite on one Redis, each part with a key prefix of its own.
+/// The suite on one Redis, each part with a key prefix of its own: with one bucket, and as many as
+/// there are by default.
 async fn conforms_on(url: &str) {
-    let count = Mutex::new(0);
-    test_all(|retention| {
-        let n = {
-            let mut count = count.lock().unwrap();
-            *count += 1;
-            *count
-        };
-        // The suite counts the positions of one order.
-        let prefix = format!("part{n}");
-        let options = Options { retention, prefix, buckets: 1, ..Options::default() };
+    let count = AtomicUsize::new(0);
+    let make = |buckets, retention| {
+        let prefix = format!("part{}", count.fetch_add(1, Ordering::Relaxed));
+        let options = Options { retention, prefix, buckets, ..Options::default() };
         let handle = tokio::runtime::Handle::current();
         let opened = tokio::task::block_in_place(|| handle.block_on(try_open(url, options)));
         Arc::new(opened.unwrap()) as Arc<dyn Store>
-    })
-    .await;
+    };
+    test_all(|retention| make(1, retention)).await;
+    let buckets = Options::default().buckets;
+    test_applications(|retention| make(buckets, retention)).await;
+    test_shared(|retention| make(buckets, retention)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn conforms_on_one_server() {
     let Some(server) = RedisServer::start().await else { return };
+    conforms_on(&server.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn conforms_on_valkey() {
+    let Some(server) = RedisServer::start_valkey(&[]).await else { return };
     conforms_on(&server.url()).await;
 }
 

@@ -1,0 +1,138 @@
+//! Several aggregators over a real Redis, each with a connection of its own.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::replicas::summary;
+use super::*;
+use crate::store::redis::link::{Target, TlsFiles};
+use crate::store::redis::testing::RedisServer;
+use crate::store::redis::{Options as RedisOptions, RedisStore};
+
+/// A store that counts what it is asked for.
+struct Counted {
+    inner: RedisStore,
+    commits: AtomicUsize,
+    conflicts: AtomicUsize,
+    loads: AtomicUsize,
+}
+
+impl Counted {
+    async fn over(server: &RedisServer) -> Arc<Counted> {
+        let target = Target::parse(&server.url(), TlsFiles::default()).unwrap();
+        let inner = RedisStore::open(target, RedisOptions::default()).await.unwrap();
+        let [commits, conflicts, loads] = Default::default();
+        Arc::new(Counted { inner, commits, conflicts, loads })
+    }
+}
+
+#[async_trait::async_trait]
+impl Store for Counted {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        self.inner.load(app).await
+    }
+    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        let committed = self.inner.commit(transition).await;
+        if matches!(committed, Err(CommitError::Conflict { .. })) {
+            self.conflicts.fetch_add(1, Ordering::Relaxed);
+        }
+        committed
+    }
+    fn follow(&self, follower: Arc<dyn Follower>) {
+        self.inner.follow(follower);
+    }
+    async fn events(
+        &self,
+        app: &AppName,
+        before: Option<u64>,
+        count_max: usize,
+    ) -> Result<Vec<NumberedEvent>, ReadError> {
+        self.inner.events(app, before, count_max).await
+    }
+    fn replica(&self) -> ReplicaId {
+        self.inner.replica()
+    }
+    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
+        self.inner.beat().await
+    }
+    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
+        self.inner.announce(notice).await
+    }
+    fn health(&self) -> Result<(), String> {
+        self.inner.health()
+    }
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+/// What changed nothing is told to nobody, and yet the other replica does not do it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_answered_by_another_replica_as_by_the_first() {
+    let Some(server) = RedisServer::start().await else { return };
+    let stores = [Counted::over(&server).await, Counted::over(&server).await];
+    let [one, other] = stores.map(|store| start(store));
+    let (app, id) = (mk_app("web"), Some(Arc::from("once")));
+    let report = |level| mk_report("web/0", level, "", None);
+    let made = one.apply(&app, report(Level::Active)).await.unwrap();
+    summary(&other, &app, made.revision).await;
+    let request = Request { id: id.clone(), ..report(Level::Active) };
+    let answer = one.apply(&app, request.clone()).await.unwrap();
+    assert!(!answer.changed);
+    // Meanwhile the other one heard something newer, which the late duplicate must not undo.
+    let newer = other.apply(&app, report(Level::Blocked)).await.unwrap();
+    assert_eq!(other.apply(&app, request.clone()).await, Ok(answer));
+    assert_eq!(summary(&other, &app, newer.revision).await.level, Level::Blocked);
+    assert_eq!(one.apply(&app, request.clone()).await, Ok(answer));
+
+    // Nor does it bring back what was deleted by somebody who did not know the answer.
+    let second = Request { id: Some("twice".into()), ..report(Level::Blocked) };
+    let answer = one.apply(&app, second.clone()).await.unwrap();
+    assert!(!answer.changed);
+    other.delete(&app, None).await.unwrap();
+    for replica in [&other, &one] {
+        assert_eq!(replica.apply(&app, second.clone()).await, Ok(answer));
+        assert!(replica.read(&app, Revision(0), |_| ()).await.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_conflict_costs_the_round_trip_that_found_it_and_no_other() {
+    const REPORTS: usize = 200;
+    let Some(server) = RedisServer::start().await else { return };
+    let stores = [Counted::over(&server).await, Counted::over(&server).await];
+    let replicas = stores.clone().map(|store| start(store));
+    let app = mk_app("web");
+    let reporters = (0..4).map(|n| {
+        let (aggregator, app) = (replicas[n % 2].clone(), app.clone());
+        tokio::spawn(async move {
+            for count in 0..REPORTS {
+                let report =
+                    mk_report(&format!("web/{n}"), Level::Active, &format!("{n} x{count}"), None);
+                while aggregator.apply(&app, report.clone()).await.is_err() {}
+            }
+        })
+    });
+    for reporter in reporters.collect::<Vec<_>>() {
+        reporter.await.unwrap();
+    }
+    let sum = |of: fn(&Counted) -> &AtomicUsize| {
+        stores.iter().map(|store| of(store).load(Ordering::Relaxed)).sum::<usize>()
+    };
+    let (conflicts, loads) = (sum(|s| &s.conflicts), sum(|s| &s.loads));
+    let commits = sum(|s| &s.commits);
+    println!("{commits} commits, {conflicts} conflicts, {loads} loads");
+    assert!(50 < conflicts, "they did not meet: {conflicts} conflicts");
+    // The first of each replica finds out that there is nothing yet.
+    assert!(loads <= 2 + conflicts / 20, "{loads} loads after {conflicts} conflicts");
+}

@@ -1,0 +1,67 @@
+//! How many commits a server makes, from what it says at `/metrics`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::bench::load::Plan;
+
+/// A server under load answers late, but it answers.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The counter, as in the text that the server gives out.
+const COUNTER: &str = "bellwether_commits_total{result=\"ok\"} ";
+
+/// Commits per second of the server whose `/metrics` are at `ops`, while it is under the load of
+/// this plan, which begins now.
+pub async fn per_second(ops: SocketAddr, plan: &Plan) -> anyhow::Result<f64> {
+    tokio::time::sleep(plan.warm_up).await;
+    let (before, opened) = count(ops).await?;
+    tokio::time::sleep(plan.window).await;
+    let (after, closed) = count(ops).await?;
+    Ok(after.saturating_sub(before) as f64 / (closed - opened).as_secs_f64())
+}
+
+/// The commits so far, and when that was: in the middle of question and answer.
+async fn count(ops: SocketAddr) -> anyhow::Result<(u64, Instant)> {
+    let asked = Instant::now();
+    let text = tokio::time::timeout(ANSWER_DEADLINE, fetch(ops)).await;
+    let text = text.context("no answer").flatten().context("read the metrics of our server")?;
+    Ok((parse(&text)?, asked + asked.elapsed() / 2))
+}
+
+async fn fetch(ops: SocketAddr) -> anyhow::Result<String> {
+    let mut stream = TcpStream::connect(ops).await?;
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+fn parse(metrics: &str) -> anyhow::Result<u64> {
+    let count = metrics.lines().find_map(|line| line.strip_prefix(COUNTER));
+    let count = count.with_context(|| format!("no {COUNTER:?} among the metrics of our server"))?;
+    count.trim().parse().with_context(|| format!("read the count of commits: {count:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_is_read() {
+        let metrics = "HTTP/1.1 200 OK\r\n\r\n# TYPE bellwether_commits_total counter\n\
+                       bellwether_commits_total{result=\"conflict\"} 7\n\
+                       bellwether_commits_total{result=\"ok\"} 42\n";
+        assert_eq!(parse(metrics).unwrap(), 42);
+        for metrics in ["", "bellwether_commits_total{result=\"ok\"} many\n"] {
+            let error = parse(metrics).unwrap_err().to_string();
+            assert!(error.contains("commits"), "{error}");
+        }
+    }
+}

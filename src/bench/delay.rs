@@ -1,0 +1,183 @@
+//! What an open-loop measurement says: how long things took, beside the peer. Less is better.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::bench::pending::Delays;
+use crate::bench::report::{Ratio, Verdict};
+
+/// What was sent at a fixed rate, the same to each side.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DelaySent {
+    /// Bytes of one encoded request.
+    pub request_bytes: usize,
+    /// Requests per second.
+    pub per_second: u32,
+    /// Applications, or keys; each has one status.
+    pub applications: u64,
+    /// Connections that requests were spread over; the watcher has one more.
+    pub connections: u32,
+    /// Rounds, in each of which each side was measured once.
+    pub rounds: u32,
+    /// Seconds of one measurement.
+    pub seconds: u64,
+    /// Seconds of load before it that do not count.
+    pub warm_up_seconds: u64,
+}
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DelayRow {
+    /// From when until when.
+    pub work: String,
+    /// Ours.
+    pub ours: DelaySide,
+    /// What a user would pick instead; absent if we were measured alone.
+    pub peer: Option<DelaySide>,
+    /// Our half of the way to the peer's.
+    pub ratio_p50: Option<Ratio>,
+    /// Our 99th percentile to the peer's.
+    pub ratio_p99: Option<Ratio>,
+    /// The most that our 99th percentile may be; absent for a row that is only reported.
+    pub target_seconds: Option<f64>,
+    /// What became of the target.
+    pub verdict: Verdict,
+}
+
+/// What one side took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DelaySide {
+    /// Name and version.
+    pub name: String,
+    /// How many were measured.
+    pub count: u64,
+    /// Half of them took at most this long.
+    pub p50_seconds: f64,
+    /// Nine in ten took at most this long.
+    pub p90_seconds: f64,
+    /// All but one in a hundred took at most this long.
+    pub p99_seconds: f64,
+    /// None took longer.
+    pub max_seconds: f64,
+    /// The half of each round.
+    pub p50_seconds_by_round: Vec<f64>,
+    /// The 99th percentile of each round.
+    pub p99_seconds_by_round: Vec<f64>,
+    /// What is to be known of the watcher; absent for what ends before it.
+    pub watcher: Option<Watcher>,
+}
+
+/// How a watcher was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Watcher {
+    /// Of how many it knew before they were acknowledged.
+    pub seen_first: u64,
+    /// Of how many it was told by the event of a later one.
+    pub overtaken: u64,
+}
+
+/// One of the delays that a load measures.
+pub struct Way {
+    /// From when until when.
+    pub name: &'static str,
+    /// Its microseconds.
+    pub delay: fn(&Delays) -> &Histogram<u64>,
+    /// It ends at the watcher.
+    pub is_watched: bool,
+}
+
+impl DelayRow {
+    /// Compares two sides; both have as many rounds.
+    pub fn compare(
+        work: &str,
+        ours: DelaySide,
+        peer: Option<DelaySide>,
+        target_seconds: Option<f64>,
+    ) -> DelayRow {
+        let verdict = match target_seconds {
+            None => Verdict::Reported,
+            Some(target) if ours.p99_seconds <= target => Verdict::Met,
+            Some(_) => Verdict::NotMet,
+        };
+        let ratio = |whole: fn(&DelaySide) -> f64, by_round: fn(&DelaySide) -> &[f64]| {
+            let peer = peer.as_ref()?;
+            Ratio::paired(whole(&ours), whole(peer), (by_round(&ours), by_round(peer)))
+        };
+        let ratio_p50 = ratio(|side| side.p50_seconds, |side| &side.p50_seconds_by_round);
+        let ratio_p99 = ratio(|side| side.p99_seconds, |side| &side.p99_seconds_by_round);
+        let work = work.to_string();
+        DelayRow { work, ours, peer, ratio_p50, ratio_p99, target_seconds, verdict }
+    }
+}
+
+impl DelaySide {
+    /// Sums up one of the delays over the rounds of one side.
+    pub fn of(name: &str, rounds: &[Delays], way: &Way) -> anyhow::Result<DelaySide> {
+        let delay = way.delay;
+        let mut total = Delays::none()?;
+        for round in rounds {
+            total.merge(round)?;
+        }
+        let by_round = |q| rounds.iter().map(|round| seconds(delay(round), q)).collect();
+        let whole = delay(&total);
+        Ok(DelaySide {
+            name: name.to_string(),
+            count: whole.len(),
+            p50_seconds: seconds(whole, 0.5),
+            p90_seconds: seconds(whole, 0.9),
+            p99_seconds: seconds(whole, 0.99),
+            max_seconds: seconds(whole, 1.0),
+            p50_seconds_by_round: by_round(0.5),
+            p99_seconds_by_round: by_round(0.99),
+            watcher: way
+                .is_watched
+                .then_some(Watcher { seen_first: total.seen_first, overtaken: total.overtaken }),
+        })
+    }
+}
+
+fn seconds(micros: &Histogram<u64>, quantile: f64) -> f64 {
+    micros.value_at_quantile(quantile) as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(rounds: &[&[u64]]) -> DelaySide {
+        let rounds: Vec<Delays> = rounds
+            .iter()
+            .map(|micros| {
+                let mut round = Delays::none().unwrap();
+                micros.iter().for_each(|&micros| round.due_to_seen.saturating_record(micros));
+                round.overtaken = 1;
+                round
+            })
+            .collect();
+        let way =
+            Way { name: "to the watcher", delay: |delays| &delays.due_to_seen, is_watched: true };
+        DelaySide::of("someone", &rounds, &way).unwrap()
+    }
+
+    #[test]
+    fn rounds_are_summed_up() {
+        let side = side(&[&[100, 200], &[300, 400]]);
+        assert_eq!(side.count, 4);
+        assert_eq!(side.watcher, Some(Watcher { seen_first: 0, overtaken: 2 }));
+        let figures = [side.p50_seconds, side.p90_seconds, side.p99_seconds, side.max_seconds];
+        assert_eq!(figures, [0.0002, 0.0004, 0.0004, 0.0004]);
+        assert_eq!(side.p99_seconds_by_round, [0.0002, 0.0004]);
+    }
+
+    #[test]
+    fn less_is_better() {
+        let row = |ours: &[u64], target| {
+            DelayRow::compare("x", side(&[ours, &[100]]), Some(side(&[&[200], &[200]])), target)
+        };
+        let met = row(&[200], Some(0.0002));
+        assert_eq!(met.verdict, Verdict::Met);
+        assert_eq!(met.ratio_p99, Some(Ratio { value: 1.0, min: 0.5, max: 1.0 }));
+        assert_eq!(row(&[201], Some(0.0002)).verdict, Verdict::NotMet);
+        assert_eq!(row(&[201], None).verdict, Verdict::Reported);
+    }
+}

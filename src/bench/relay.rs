@@ -1,0 +1,201 @@
+//! Open-loop load with a watcher: writes go out at a fixed rate, whatever became of those before,
+//! and each one's delay counts from when it was due. So a side that stalls cannot hide it by being
+//! asked less.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures_util::{Stream, StreamExt, stream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::bench::load::Work;
+use crate::bench::pending::{Delays, Pending};
+
+/// Numbers of writes, as a watcher is told of them.
+pub type Seen = Pin<Box<dyn Stream<Item = Result<u64, Status>> + Send>>;
+
+/// Work that a watcher elsewhere is told of.
+pub trait Relay: Work {
+    /// Watches. When it resolves, the watcher will be told of every write from then on.
+    fn watch(&self, channel: Channel) -> impl Future<Output = Result<Seen, Status>> + Send;
+}
+
+/// How much is written, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Where writes go.
+    pub writes: SocketAddr,
+    /// Where the watcher is.
+    pub watcher: SocketAddr,
+    /// Connections that writes are spread over; the watcher has one of its own.
+    pub connections: usize,
+    /// Writes per second.
+    pub rate: u32,
+    /// Write number n goes to key n modulo `keys`.
+    pub keys: u64,
+    /// Time before the window, in which nothing is counted.
+    pub warm_up: Duration,
+    /// Time in which writes that are due count.
+    pub window: Duration,
+}
+
+/// After the last write, for all that is on its way. More is a side that hangs.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Calls open at once while each key is made before a round.
+const PREPARE_IN_FLIGHT: usize = 64;
+
+/// What happens, in the order in which it is heard of.
+enum News {
+    Due { sequence: u64, due: Instant },
+    AllDue,
+    Acknowledged { sequence: u64, at: Instant },
+    Failed { sequence: u64, status: Status },
+    Seen { sequence: u64, at: Instant },
+    Blind { reason: String },
+}
+
+/// Writes by this plan, with numbers from `first`, a multiple of the number of keys. Dropping the
+/// future ends the load.
+pub async fn run<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Result<Delays> {
+    // Two threads, so that the watcher need not wait for those who write.
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let result = runtime.spawn(round(work, plan, first));
+    let _threads = Threads(Some(runtime));
+    result.await.context("load thread")?
+}
+
+/// A runtime within another one may not wait for its tasks when it is dropped.
+struct Threads(Option<Runtime>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn round<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Result<Delays> {
+    let writes = connect(plan.writes, plan.connections).await?;
+    prepare(&*work, &plan, &writes, first).await?;
+    let watcher = connect(plan.watcher, 1).await?.remove(0);
+    let seen = work.watch(watcher).await.context("watch")?;
+    let (tell, mut news) = mpsc::unbounded_channel();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(look(seen, tell.clone()));
+    let start = Instant::now();
+    pace(&plan, start, first + plan.keys, tell.clone())?;
+    let (opens, closes) = (start + plan.warm_up, start + plan.warm_up + plan.window);
+    let mut pending = Pending::new(plan.keys)?;
+    let mut goes_on = true;
+    while goes_on || !pending.is_empty() {
+        let next = tokio::time::timeout_at(closes + ANSWER_DEADLINE, news.recv()).await;
+        match next.ok().flatten() {
+            Some(News::Due { sequence, due }) => {
+                pending.send(sequence, due, Instant::now(), opens <= due && due < closes);
+                let channel = writes[sequence as usize % writes.len()].clone();
+                tasks.spawn(write(work.clone(), channel, sequence, tell.clone()));
+            }
+            Some(News::AllDue) => goes_on = false,
+            Some(News::Acknowledged { sequence, at }) => pending.acknowledge(sequence, at),
+            Some(News::Failed { sequence, status }) => pending.fail(sequence, &status),
+            Some(News::Seen { sequence, at }) => pending.see(sequence, at),
+            Some(News::Blind { reason }) => bail!("the watch has ended: {reason}"),
+            None => bail!(
+                "{} writes were not acknowledged, or not seen by the watcher, within {} s",
+                pending.len(),
+                ANSWER_DEADLINE.as_secs()
+            ),
+        }
+    }
+    Ok(pending.into_delays())
+}
+
+async fn connect(address: SocketAddr, connections: usize) -> anyhow::Result<Vec<Channel>> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
+    let endpoint = endpoint.tcp_nodelay(true).connect_timeout(ANSWER_DEADLINE);
+    let mut channels = Vec::new();
+    for _ in 0..connections {
+        channels.push(endpoint.connect().await.context("connect")?);
+    }
+    Ok(channels)
+}
+
+/// Writes to each key once, so that none of those measured is its first.
+async fn prepare<W: Relay>(
+    work: &W,
+    plan: &Plan,
+    channels: &[Channel],
+    first: u64,
+) -> anyhow::Result<()> {
+    let calls = (first..first + plan.keys).map(|sequence| {
+        let channel = channels[sequence as usize % channels.len()].clone();
+        work.call(channel, sequence)
+    });
+    let answers: Vec<Result<(), Status>> =
+        stream::iter(calls).buffer_unordered(PREPARE_IN_FLIGHT).collect().await;
+    let made: Result<(), Status> = answers.into_iter().collect();
+    made.context("write to each key once")
+}
+
+/// Says when each write is due. A thread of its own: tokio's timer is a millisecond too coarse for
+/// delays of that size.
+fn pace(
+    plan: &Plan,
+    start: Instant,
+    first: u64,
+    tell: mpsc::UnboundedSender<News>,
+) -> anyhow::Result<()> {
+    let (rate, length) = (plan.rate, plan.warm_up + plan.window);
+    let count = (length.as_secs_f64() * f64::from(rate)) as u64;
+    let pace = move || {
+        for n in 0..count {
+            let due = start + Duration::from_secs_f64(n as f64 / f64::from(rate));
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            if tell.send(News::Due { sequence: first + n, due }).is_err() {
+                return;
+            }
+        }
+        // Whoever has ended does not wait for it.
+        let _ = tell.send(News::AllDue);
+    };
+    std::thread::Builder::new().name("pace".to_string()).spawn(pace)?;
+    Ok(())
+}
+
+async fn write<W: Relay>(
+    work: Arc<W>,
+    channel: Channel,
+    sequence: u64,
+    tell: mpsc::UnboundedSender<News>,
+) {
+    let answer = work.call(channel, sequence).await;
+    let at = Instant::now();
+    // Nobody listens any more once the round has failed.
+    let _ = tell.send(match answer {
+        Ok(()) => News::Acknowledged { sequence, at },
+        Err(status) => News::Failed { sequence, status },
+    });
+}
+
+async fn look(mut seen: Seen, tell: mpsc::UnboundedSender<News>) {
+    let reason = loop {
+        match seen.next().await {
+            Some(Ok(sequence)) => {
+                let _ = tell.send(News::Seen { sequence, at: Instant::now() });
+            }
+            Some(Err(status)) => break status.to_string(),
+            None => break "it was closed".to_string(),
+        }
+    };
+    let _ = tell.send(News::Blind { reason });
+}

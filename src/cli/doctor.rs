@@ -1,0 +1,77 @@
+//! `bellwether doctor`: says what is wrong with the store that `serve` would use.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::cli::render::doctor;
+use crate::cli::render::doctor::Marks;
+use crate::cli::span;
+use crate::config;
+use crate::config::StoreChoice;
+use crate::store::doctor::Finding;
+use crate::store::doctor::Level;
+use crate::store::embedded;
+use crate::store::redis;
+
+/// Say what is wrong with the store: version, eviction, persistence, replicas, rights and more
+///
+/// It takes the flags, variables and configuration file of `serve`, and looks at the store that
+/// they name. Nothing is changed. Ends with 1 if something is an error; warnings end with 0.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    store: config::StoreFlags,
+
+    /// How long a Redis may take for all answers together
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = span::parse)]
+    timeout: Duration,
+}
+
+/// Looks and prints.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    if args.timeout.is_zero() {
+        return Err(UsageError("--timeout 0 leaves no time for an answer".to_string()).into());
+    }
+    // As with `serve`, a store that is described wrongly is wrong usage.
+    let store = StoreChoice::load(args.store).map_err(|error| UsageError(error.to_string()))?;
+    let findings = examine(&store, args.timeout).await;
+    let worst = findings.iter().map(|finding| finding.level).min().unwrap_or(Level::Ok);
+    if context.is_structured() {
+        let value = json!({"store": shown(&store), "level": worst, "findings": findings});
+        print_value(&value, context.output)?;
+    } else {
+        print(&doctor::render(&shown(&store), &findings, Marks::of_locale(), screen()))?;
+    }
+    Ok(match worst {
+        Level::Error => Exit::Failed,
+        Level::Warning | Level::Unknown | Level::Ok => Exit::Ok,
+    })
+}
+
+async fn examine(store: &StoreChoice, timeout: Duration) -> Vec<Finding> {
+    match store {
+        StoreChoice::Memory => {
+            let found = "in memory: nothing can be wrong with it, and nothing survives the process";
+            vec![Finding::ok("memory", found)]
+        }
+        StoreChoice::Embedded(dir) => embedded::doctor::examine(dir),
+        StoreChoice::Redis(target, durability) => {
+            redis::doctor::examine(target, *durability, timeout).await
+        }
+    }
+}
+
+fn shown(store: &StoreChoice) -> String {
+    match store {
+        StoreChoice::Memory => "memory".to_string(),
+        StoreChoice::Embedded(dir) => format!("embedded in {}", dir.display()),
+        StoreChoice::Redis(target, _) => target.to_string(),
+    }
+}

@@ -1,0 +1,190 @@
+//! What a look at the store has found: the worst first, with why it matters and what to do.
+
+use unicode_width::UnicodeWidthStr;
+
+use crate::cli::render::Screen;
+use crate::cli::render::one_line;
+use crate::cli::render::paint::Paint;
+use crate::store::doctor::Finding;
+use crate::store::doctor::Level;
+
+/// How the four levels are marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marks {
+    /// Where the locale can show them.
+    Symbols,
+    /// Everywhere.
+    Ascii,
+}
+
+impl Marks {
+    /// As LC_ALL, LC_CTYPE or LANG say.
+    pub fn of_locale() -> Marks {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Marks::of(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).as_deref())
+    }
+
+    fn of(locale: Option<&str>) -> Marks {
+        let locale = locale.unwrap_or_default().to_ascii_lowercase().replace('-', "");
+        if locale.ends_with("utf8") { Marks::Symbols } else { Marks::Ascii }
+    }
+
+    fn mark(self, level: Level) -> &'static str {
+        match (level, self) {
+            (Level::Error, Marks::Symbols) => "×",
+            (Level::Error, Marks::Ascii) => "x",
+            (Level::Warning, Marks::Symbols) => "‼",
+            (Level::Warning, Marks::Ascii) => "!",
+            (Level::Unknown, _) => "?",
+            (Level::Ok, Marks::Symbols) => "√",
+            (Level::Ok, Marks::Ascii) => "+",
+        }
+    }
+}
+
+/// The findings in the order that they have.
+pub fn render(store: &str, findings: &[Finding], marks: Marks, screen: Screen) -> String {
+    let width = findings.iter().map(|finding| finding.check.width()).max().unwrap_or(0);
+    let servers = findings.iter().flat_map(|finding| &finding.servers);
+    let has_several = servers.clone().any(|server| Some(server) != servers.clone().next());
+    let mut text = format!("{}\n\n", one_line(store));
+    for finding in findings {
+        let paint = paint(finding.level);
+        let head = format!("{} {:width$}", marks.mark(finding.level), finding.check);
+        let indent = head.width() + 2;
+        let mut found = finding.found.clone();
+        if has_several && !finding.servers.is_empty() {
+            found = format!("{found}  ({})", finding.servers.join(", "));
+        }
+        let found = wrap(&one_line(&found), indent, screen.width);
+        text.push_str(&format!("{}  {found}\n", paint.apply(&head, screen.color)));
+        for line in [&finding.why, &finding.advice].into_iter().filter(|line| !line.is_empty()) {
+            let line = wrap(&one_line(line), indent, screen.width);
+            text.push_str(&format!("{}{line}\n", " ".repeat(indent)));
+        }
+        // Not wrapped: they are there to be copied.
+        for command in &finding.commands {
+            text.push_str(&format!("{}-> {}\n", " ".repeat(indent), one_line(command)));
+        }
+    }
+    if findings.iter().any(|finding| finding.commands.iter().any(|c| c.starts_with("CONFIG SET"))) {
+        text.push_str(
+            "\nCONFIG SET ends with the server; CONFIG REWRITE puts it into redis.conf.\n",
+        );
+    }
+    text.push_str(&format!("\n{}\n", summary(findings)));
+    text
+}
+
+fn paint(level: Level) -> Paint {
+    match level {
+        Level::Error => Paint::Red,
+        Level::Warning | Level::Unknown => Paint::Yellow,
+        Level::Ok => Paint::Green,
+    }
+}
+
+/// `1 error, 2 warnings, 1 not known, 9 ok`; what there is none of is left out, but for the errors.
+fn summary(findings: &[Finding]) -> String {
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    let parts = [
+        (true, format!("{errors} error{}", plural(errors))),
+        (warnings != 0, format!("{warnings} warning{}", plural(warnings))),
+        (count(Level::Unknown) != 0, format!("{} not known", count(Level::Unknown))),
+        (count(Level::Ok) != 0, format!("{} ok", count(Level::Ok))),
+    ];
+    let told: Vec<String> =
+        parts.into_iter().filter(|(is_told, _)| *is_told).map(|(_, text)| text).collect();
+    told.join(", ")
+}
+
+/// Breaks a text between words so that it fits a terminal, each line but the first indented.
+fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
+    let Some(width) = width else { return text.to_string() };
+    let room = width.saturating_sub(indent).max(20);
+    let (mut wrapped, mut used) = (String::new(), 0);
+    for word in text.split(' ') {
+        if used != 0 && room < used + 1 + word.width() {
+            wrapped.push_str(&format!("\n{}", " ".repeat(indent)));
+            used = 0;
+        } else if used != 0 {
+            wrapped.push(' ');
+            used += 1;
+        }
+        wrapped.push_str(word);
+        used += word.width();
+    }
+    wrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_findings() -> Vec<Finding> {
+        vec![
+            Finding::error("eviction", "maxmemory-policy allkeys-lru", "Redis throws keys away")
+                .command("CONFIG SET maxmemory-policy noeviction")
+                .on("a:1"),
+            Finding::warning("memory", "without a maxmemory", "it grows")
+                .advise("set it")
+                .on("a:1"),
+            Finding::unknown("settings", "CONFIG GET is refused", "so some are not judged"),
+            Finding::ok("version", "Redis 7.0.15").on("a:1"),
+        ]
+    }
+
+    #[test]
+    fn the_worst_says_what_to_do() {
+        let expected = "\
+redis://a:1
+
+x eviction  maxmemory-policy allkeys-lru
+            Redis throws keys away
+            -> CONFIG SET maxmemory-policy noeviction
+! memory    without a maxmemory
+            it grows
+            set it
+? settings  CONFIG GET is refused
+            so some are not judged
++ version   Redis 7.0.15
+
+CONFIG SET ends with the server; CONFIG REWRITE puts it into redis.conf.
+
+1 error, 1 warning, 1 not known, 1 ok
+";
+        let text = render("redis://a:1", &mk_findings(), Marks::Ascii, Screen::PLAIN);
+        assert_eq!(text, expected);
+        let text = render("redis://a:1", &mk_findings(), Marks::Symbols, Screen::PLAIN);
+        for line in ["× eviction ", "‼ memory ", "? settings ", "√ version "] {
+            assert!(text.contains(line), "{line:?} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn with_several_servers_each_finding_says_where() {
+        let findings =
+            [Finding::ok("version", "7").on("a:1"), Finding::ok("disk", "well").on("b:1")];
+        let text = render("x", &findings, Marks::Ascii, Screen::PLAIN);
+        assert_eq!(text, "x\n\n+ version  7  (a:1)\n+ disk     well  (b:1)\n\n0 errors, 2 ok\n");
+    }
+
+    #[test]
+    fn a_terminal_wraps_sentences_and_colours_the_mark() {
+        let findings = [Finding::warning("memory", "a b", "one two three four five six seven")];
+        let screen = Screen { width: Some(30), color: true };
+        let text = render("x", &findings, Marks::Ascii, screen);
+        let expected = "\x1b[33m! memory\x1b[0m  a b\n          one two three four\n          \
+                        five six seven\n";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn symbols_are_for_those_who_can_show_them() {
+        let told = ["C", "de_DE", "en_US.UTF-8", "C.utf8"].map(|locale| Marks::of(Some(locale)));
+        assert_eq!(told, [Marks::Ascii, Marks::Ascii, Marks::Symbols, Marks::Symbols]);
+        assert_eq!(Marks::of(None), Marks::Ascii);
+    }
+}

@@ -1,0 +1,231 @@
+//! Everything that can be stored: each backend keeps a fixture of it in every format shipped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::app::{ApplicationStatus, Head, Mode, Unit};
+use crate::domain::derive::{Summary, Totals, Winner};
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::policy::{Config, LostUnits, Policy};
+use crate::domain::rank::Origin;
+use crate::domain::replay::Records;
+use crate::domain::request::{Outcome, Remembered};
+use crate::domain::revision::Revision;
+use crate::domain::status::{Freshness, Kind, Level, Report, Status, StatusKey};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
+use crate::store::Store;
+
+use super::driver::mk_app;
+
+/// A store has what [`mk_full`] says, and nothing else of these applications.
+pub async fn check_full(store: &Arc<dyn Store>) {
+    for transition in mk_full() {
+        let records = store.load(&transition.app).await.unwrap();
+        assert_eq!(records, records_of(&transition));
+        let events = store.events(&transition.app, None, 100).await.unwrap();
+        let events: Vec<_> = events.into_iter().rev().map(|e| e.event).collect();
+        assert_eq!(events, transition.events);
+    }
+}
+
+/// An application with every field there is set, and one that was deleted.
+pub fn mk_full() -> [Transition; 2] {
+    let full = Transition {
+        app: mk_app("full"),
+        base: Revision(0),
+        head: mk_head(),
+        writes: mk_writes(),
+        events: mk_events(),
+        heard: Heard::default(),
+        time: mk_time(3),
+    };
+    let deleted = Transition {
+        app: mk_app("deleted"),
+        base: Revision(0),
+        head: Head { next_event: 1, ..Head::empty(Revision(9)) },
+        writes: Vec::new(),
+        events: mk_events()[..1].to_vec(),
+        heard: Heard::default(),
+        time: mk_time(4),
+    };
+    [full, deleted]
+}
+
+/// Far in the future, so that no history is ever too old.
+fn mk_time(n: u64) -> Timestamp {
+    Timestamp(32_503_680_000_000 + n)
+}
+
+fn mk_unit_name() -> UnitName {
+    UnitName::new("full/0").unwrap()
+}
+
+fn mk_head() -> Head {
+    Head {
+        revision: Revision(7),
+        create_time: mk_time(1),
+        update_time: mk_time(3),
+        config: Config {
+            policy: Policy::Custom([
+                Level::Unknown,
+                Level::Error,
+                Level::Blocked,
+                Level::Waiting,
+                Level::Maintenance,
+                Level::Active,
+                Level::Terminated,
+            ]),
+            lost_units: LostUnits::Blocked,
+            default_ttl: Some(Duration::new(90, 500)),
+            lost_after: Duration::from_secs(120),
+            serving_levels: vec![Level::Active, Level::Maintenance],
+            external_leader: Some(mk_unit_name()),
+            ..Config::default()
+        },
+        application_status: Some(ApplicationStatus {
+            mode: Mode::Override,
+            level: Level::Blocked,
+            message: "all of it".into(),
+            reason: "ByHand".into(),
+            action: "look".into(),
+            since: mk_time(2),
+            expire_time: Some(mk_time(9)),
+        }),
+        lease_epoch: 4,
+        summary: mk_summary(),
+        next_due: Some(mk_time(5)),
+        next_event: 3,
+        deleted: false,
+        losses: 0,
+        sessions: BTreeMap::new(),
+    }
+}
+
+fn mk_summary() -> Summary {
+    let side = |priority| {
+        serde_json::json!({
+            "level": "Blocked",
+            "priority": priority,
+            "precedence": 0,
+            "unit": "full/0",
+            "component": "db",
+            "key": "primary/1",
+        })
+    };
+    let rule = serde_json::json!({
+        "Beat": { "by": "Priority", "winner": side(3), "other": side(-4) }
+    });
+    Summary {
+        level: Level::Blocked,
+        message: "all of it".into(),
+        reason: "ByHand".into(),
+        action: "look".into(),
+        since: mk_time(2),
+        winner: Some(Winner {
+            unit: mk_unit_name(),
+            component: PartName::new("db").unwrap(),
+            key: PartName::new("primary/1").unwrap(),
+            origin: Origin::Reported(Kind::Push),
+        }),
+        // The sides of a rule are nobody's business but the domain's.
+        rule: serde_json::from_value(rule).unwrap(),
+        totals: Totals {
+            units: 1,
+            units_by_level: [1, 2, 3, 4, 5, 6, 7],
+            stale_units: 2,
+            lost_units: 3,
+            contributions: [7, 6, 5, 4, 3, 2, 1],
+            asking: 4,
+            uncertain_units: 0,
+        },
+    }
+}
+
+fn mk_writes() -> Vec<Write> {
+    let unit = Unit {
+        incarnation: 3,
+        last_seen: mk_time(1),
+        status_count: 1,
+        ttl_count: 2,
+        stale_count: 3,
+        stale_since: Some(mk_time(2)),
+        silence_ends: Some(mk_time(5)),
+        lost_since: Some(mk_time(3)),
+        ..Unit::default()
+    };
+    let outcome = Outcome { revision: Revision(7), changed: true, removed: 2, incarnation: 0 };
+    let answer = Remembered { time: mk_time(3), outcome };
+    let key = StatusKey {
+        unit: mk_unit_name(),
+        component: PartName::new("db").unwrap(),
+        key: PartName::new("primary/1").unwrap(),
+        kind: Kind::Push,
+    };
+    let status = Status {
+        report: Report {
+            level: Level::Waiting,
+            message: "wartet auf die Datenbank – 10 s".into(),
+            short_message: "wartet".into(),
+            reason: "NoDatabase".into(),
+            check: "can_connect".into(),
+            action: "integrate it".into(),
+            priority: -5,
+            precedence: 1_000_000,
+            labels: BTreeMap::from([("zone".into(), "eu-1".into())]),
+            ttl: Some(Duration::from_millis(2500)),
+        },
+        observe_time: Some(mk_time(0)),
+        since: mk_time(1),
+        update_time: mk_time(3),
+        expire_time: Some(mk_time(5)),
+        incarnation: 3,
+        stale: true,
+        expire_time_written: None,
+    };
+    vec![
+        Write::Unit(mk_unit_name(), Some(unit)),
+        Write::Status(Arc::new(key), Some(Arc::new(status))),
+        Write::Request(Arc::from("request 1"), Some(answer)),
+    ]
+}
+
+fn mk_events() -> Vec<StatusEvent> {
+    let event = StatusEvent {
+        time: mk_time(3),
+        revision: Revision(7),
+        subject: None,
+        from: Some(Level::Active),
+        to: None,
+        message: "words".into(),
+        reason: "Reason".into(),
+        freshness: Freshness::Lost,
+        cause: Cause::UnitLost,
+    };
+    let unit = Subject::unit(&mk_unit_name());
+    let status = Subject { kind: Some(Kind::Pull), ..unit.clone() };
+    let subjects = [None, Some(unit), Some(status)];
+    subjects.map(|subject| StatusEvent { subject, ..event.clone() }).to_vec()
+}
+
+/// What a store has after a transition on nothing.
+fn records_of(transition: &Transition) -> Records {
+    let mut records = Records {
+        head: transition.head.clone(),
+        units: Vec::new(),
+        statuses: Vec::new(),
+        requests: Vec::new(),
+    };
+    for write in transition.writes.clone() {
+        match write {
+            Write::Unit(name, unit) => records.units.extend(unit.map(|u| (name, u))),
+            Write::Status(key, status) => {
+                let status = status.map(|s| ((*key).clone(), (*s).clone()));
+                records.statuses.extend(status);
+            }
+            Write::Request(id, answer) => records.requests.extend(answer.map(|a| (id, a))),
+        }
+    }
+    records
+}

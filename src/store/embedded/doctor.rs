@@ -1,0 +1,94 @@
+//! Says whether a data directory can be used, without making or changing anything in it.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use redb::{Builder, DatabaseError};
+use rustix::fs::{Access, access, statvfs};
+
+use crate::store::OpenError;
+use crate::store::doctor::{Finding, in_order};
+
+use super::file::{Location, open_file, panic_text};
+
+/// A database of a few applications fits.
+const SPACE_MIN: u64 = 64 << 20;
+/// Room to notice.
+const SPACE_LOW: u64 = 1 << 30;
+
+/// Looks at a data directory; the worst comes first.
+pub fn examine(dir: &Path) -> Vec<Finding> {
+    let (directory, there) = directory(dir);
+    let mut findings = vec![directory];
+    findings.extend(there.and_then(|there| space(&there)));
+    let location = Location::new(dir, open_file());
+    if location.is_there() {
+        findings.push(database(&location));
+    }
+    in_order(findings)
+}
+
+/// Whether it can be written, and the nearest directory that is there.
+fn directory(dir: &Path) -> (Finding, Option<PathBuf>) {
+    let shown = dir.display();
+    let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+    let Some(there) = whole.ancestors().find(|ancestor| ancestor.exists()) else {
+        return (cannot(format!("{shown} has no parent that is there")), None);
+    };
+    let (there, is_new) = (there.to_path_buf(), there != whole);
+    let finding = match access(&there, Access::WRITE_OK | Access::EXEC_OK) {
+        _ if !there.is_dir() => cannot(format!("{} is not a directory", there.display())),
+        Err(error) => {
+            cannot(format!("{} cannot be written: {}", there.display(), io::Error::from(error)))
+        }
+        Ok(()) if is_new => {
+            Finding::ok("data-directory", format!("{shown} will be made at the first start"))
+        }
+        Ok(()) => Finding::ok("data-directory", format!("{shown} can be written")),
+    };
+    (finding, Some(there))
+}
+
+fn cannot(found: String) -> Finding {
+    let why = "a server of Bellwether would not start";
+    Finding::error("data-directory", found, why)
+        .advise("give it to the user of the server, or name another one by --data-dir")
+}
+
+fn space(there: &Path) -> Option<Finding> {
+    let stat = statvfs(there).ok()?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let found = format!("{} MiB free", free >> 20);
+    let why = "on a full disk every report is answered with STORE_UNAVAILABLE";
+    Some(match free {
+        0..SPACE_MIN => Finding::error("free-space", found, why),
+        SPACE_MIN..SPACE_LOW => Finding::warning("free-space", found, why),
+        _ => Finding::ok("free-space", found),
+    })
+}
+
+/// Reads it as the server would, but only that: what must be repaired stays as it is.
+fn database(location: &Location) -> Finding {
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        let database = Builder::new().open_read_only(location.file());
+        let database = match database {
+            // It was not closed; the next start repairs that.
+            Err(DatabaseError::RepairAborted) => return Ok("will be repaired by the next start"),
+            opened => opened.map_err(|error| location.database_error(error))?,
+        };
+        location.read(&database).map(|_| "can be read")
+    }));
+    let opened = opened.unwrap_or_else(|panic| Err(location.damaged(&panic_text(&*panic))));
+    match opened {
+        Ok(found) => Finding::ok("database", format!("{} {found}", location.file().display())),
+        // That is what a server does.
+        Err(OpenError::InUse { .. }) => {
+            let found = "another process has it, so what is in it was not looked at";
+            Finding::ok("database", found)
+        }
+        Err(error) => {
+            Finding::error("database", error.to_string(), "a server of Bellwether would not start")
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Asks a set-up for the facts. Nothing is written, and the one script that is loaded cannot write.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+use futures_util::future::join_all;
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, RedisError, Value, from_redis_value};
+
+use crate::store::redis::durability::Durability;
+use crate::store::redis::key::KeySpace;
+use crate::store::redis::link::{self, LinkError, Place, Survey, Target};
+use crate::store::redis::{Options, meta, reply};
+
+use super::facts::{Clock, Config, Facts, Fields, Kind, Rights, Sentinel, Server, Told};
+use super::rights;
+
+/// Round trips that are measured.
+const PINGS: usize = 20;
+
+/// Settings that are judged. One question each: before 7.0 Redis takes no more.
+const SETTINGS: &[&str] = &[
+    "appendfsync",
+    "client-output-buffer-limit",
+    "cluster-require-full-coverage",
+    "min-replicas-max-lag",
+    "min-replicas-to-write",
+    "repl-backlog-size",
+    "save",
+    "stop-writes-on-bgsave-error",
+    "timeout",
+];
+
+/// Gathers all facts; each step takes `patience` at most.
+pub(super) async fn gather(target: &Target, durability: Durability, patience: Duration) -> Facts {
+    let options = link::Options {
+        connect_timeout: patience,
+        response_timeout: patience,
+        ..link::Options::default()
+    };
+    let survey = Survey::take(target, options).await;
+    let kind = match (target.master_name(), target.is_cluster()) {
+        (Some(_), _) => Kind::Sentinel,
+        (None, true) => Kind::Cluster,
+        (None, false) => Kind::Standalone,
+    };
+    let name = target.master_name().unwrap_or_default();
+    let sentinels = survey
+        .sentinels
+        .into_iter()
+        .map(|place| tell(place, async move |connection| ask_sentinel(connection, name).await));
+    let masters = survey.masters.into_iter().map(|place| {
+        tell(place, async move |connection| ask_server(connection, durability, kind).await)
+    });
+    let (sentinels, masters) = tokio::join!(join_all(sentinels), join_all(masters));
+    Facts {
+        durability,
+        kind,
+        has_tls: target.has_tls(),
+        has_password: target.has_password(),
+        user: target.user().unwrap_or("default").to_string(),
+        sentinels,
+        lost_seeds: survey.lost_seeds,
+        masters,
+    }
+}
+
+/// Asks a server that is there.
+async fn tell<T>(
+    place: Place,
+    ask: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, RedisError>,
+) -> Told<T> {
+    let Place { address, is_local, connection } = place;
+    let told = match connection {
+        Ok(connection) => ask(connection).await.map_err(|error| {
+            let reason = match error.is_timeout() {
+                true => format!("no answer from {address} in time"),
+                false => format!("{address}: {error}"),
+            };
+            LinkError::Away { reason }
+        }),
+        Err(error) => Err(error),
+    };
+    Told { address, is_local, told }
+}
+
+async fn ask_server(
+    mut connection: MultiplexedConnection,
+    durability: Durability,
+    kind: Kind,
+) -> Result<Server, RedisError> {
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("INFO").cmd("CLUSTER").arg("INFO");
+    let answers = send(&mut connection, &pipeline).await?;
+    let [info, cluster] = answers.as_slice() else { return Ok(Server::default()) };
+    let options = Options::default();
+    let keys = KeySpace::new(&options.prefix, options.buckets);
+    Ok(Server {
+        info: lines(info),
+        cluster: lines(cluster),
+        config: ask_config(&mut connection).await?,
+        rights: ask_rights(&mut connection, &keys, durability, kind).await?,
+        pings: ping(&mut connection).await?,
+        clock: ask_clock(&mut connection).await?,
+        store: ask_store(&mut connection, &keys).await?,
+    })
+}
+
+async fn ask_sentinel(
+    mut connection: MultiplexedConnection,
+    name: &str,
+) -> Result<Sentinel, RedisError> {
+    let mut pipeline = redis::pipe();
+    for question in ["MASTER", "REPLICAS", "CKQUORUM"] {
+        pipeline.cmd("SENTINEL").arg(question).arg(name);
+    }
+    let answers = send(&mut connection, &pipeline).await?;
+    let [master, replicas, quorum] = answers.as_slice() else { return Ok(Sentinel::default()) };
+    let quorum = match quorum {
+        Value::ServerError(error) if error.code() == "NOPERM" => None,
+        Value::ServerError(error) => Some(Err(error.to_string())),
+        answer => reply::text(answer).map(|text| Ok(text.to_string())),
+    };
+    Ok(Sentinel {
+        master: fields(master),
+        replicas: reply::items(replicas).iter().map(fields).collect(),
+        quorum,
+    })
+}
+
+async fn ask_config(connection: &mut MultiplexedConnection) -> Result<Config, RedisError> {
+    let mut pipeline = redis::pipe();
+    for name in SETTINGS {
+        pipeline.cmd("CONFIG").arg("GET").arg(name);
+    }
+    let answers = send(connection, &pipeline).await?;
+    let refusal = reply::error(&answers)
+        .map(|error| error.details().map_or_else(|| error.to_string(), str::to_string));
+    let known = answers.iter().flat_map(|answer| fields(answer).0);
+    Ok(Config { fields: Fields(known.collect()), refusal })
+}
+
+async fn ask_rights(
+    connection: &mut MultiplexedConnection,
+    keys: &KeySpace,
+    durability: Durability,
+    kind: Kind,
+) -> Result<Rights, RedisError> {
+    let needed = rights::needed(keys, durability, kind == Kind::Cluster);
+    let answers = send(connection, &rights::ask(&needed)).await?;
+    Ok(rights::read(&needed, &answers))
+}
+
+async fn ping(connection: &mut MultiplexedConnection) -> Result<Vec<Duration>, RedisError> {
+    let mut pings = Vec::with_capacity(PINGS);
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("PING");
+    for _ in 0..PINGS {
+        let asked = Instant::now();
+        send(connection, &pipeline).await?;
+        pings.push(asked.elapsed());
+    }
+    pings.sort();
+    Ok(pings)
+}
+
+/// Its time, and ours in the middle of the question.
+async fn ask_clock(connection: &mut MultiplexedConnection) -> Result<Option<Clock>, RedisError> {
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("TIME");
+    let (ours, asked) = (SystemTime::now(), Instant::now());
+    let answers = send(connection, &pipeline).await?;
+    let error = asked.elapsed() / 2;
+    let read = || {
+        let [seconds, micros] = reply::items(answers.first()?) else { return None };
+        let theirs = reply::number(seconds)? * 1000 + reply::number(micros)? / 1000;
+        let ours = (ours + error).duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis();
+        let ahead_ms = i64::try_from(theirs).ok()? - i64::try_from(ours).ok()?;
+        Some(Clock { ahead_ms, error })
+    };
+    Ok(read())
+}
+
+/// What our own keys say, if this is the server that has them.
+async fn ask_store(
+    connection: &mut MultiplexedConnection,
+    keys: &KeySpace,
+) -> Result<Option<Result<String, String>>, RedisError> {
+    let answers = send(connection, &meta::ask(keys)).await?;
+    let is_elsewhere = |code: &str| matches!(code, "MOVED" | "ASK" | "CLUSTERDOWN");
+    // What we may not read is told with the rights.
+    match reply::error(&answers).map(redis::ServerError::code) {
+        Some(code) if is_elsewhere(code) || code == "NOPERM" => return Ok(None),
+        _ => {}
+    }
+    Ok(Some(match meta::read(&answers, keys) {
+        Ok(Some(meta)) => Ok(meta.to_string()),
+        Ok(None) => Ok("there is none yet; the first server makes it".to_string()),
+        Err(error) => Err(error.to_string()),
+    }))
+}
+
+async fn send(
+    connection: &mut MultiplexedConnection,
+    pipeline: &Pipeline,
+) -> Result<Vec<Value>, RedisError> {
+    connection.send_packed_commands(pipeline, 0, pipeline.len()).await
+}
+
+/// Lines of a text; none if it is an error.
+fn lines(answer: &Value) -> Fields {
+    let text: Option<String> = from_redis_value(answer.clone()).ok();
+    text.map_or_else(Fields::default, |text| Fields::of_lines(&text))
+}
+
+/// Pairs; none if it is an error.
+fn fields(answer: &Value) -> Fields {
+    let pairs: Option<BTreeMap<String, String>> = from_redis_value(answer.clone()).ok();
+    Fields(pairs.unwrap_or_default())
+}

@@ -1,0 +1,103 @@
+//! Whether it can be used at all: version, rights, our keys, and who may listen.
+
+use crate::store::doctor::Finding;
+use crate::store::redis::Durability;
+use crate::store::redis::doctor::facts::{Facts, Server};
+
+/// `XTRIM ... MINID`, which each commit with history calls, is of 6.2.
+const VERSION_MIN: (u32, u32) = (6, 2);
+/// `WAITAOF`.
+const VERSION_SYNCED: (u32, u32) = (7, 2);
+
+pub(super) fn encryption(facts: &Facts, is_local: bool) -> Option<Finding> {
+    let found = match (facts.has_tls, is_local) {
+        (true, _) => return Some(Finding::ok("encryption", "TLS")),
+        (false, true) => {
+            return Some(Finding::ok("encryption", "none, and none is needed on loopback"));
+        }
+        (false, false) if facts.has_password => "the password crosses the network as plain text",
+        (false, false) => "neither TLS nor a password, on an address of the network",
+    };
+    let why = "whoever can listen to the network, or reach the port, can change every status";
+    let advice = "use rediss:// with a Redis that serves TLS, or be sure of the network";
+    Some(Finding::warning("encryption", found, why).advise(advice))
+}
+
+pub(super) fn version(facts: &Facts, server: &Server) -> Option<Finding> {
+    let redis = server.info.text("redis_version");
+    let found = match server.info.text("valkey_version") {
+        "" => format!("Redis {redis}"),
+        valkey => format!("Valkey {valkey}, as Redis {redis}"),
+    };
+    let is_synced = matches!(facts.durability, Durability::Synced { .. });
+    Some(match server.version() {
+        version if version < VERSION_MIN => {
+            let why =
+                "commits trim the history by XTRIM MINID, which 6.2 brought: none would succeed";
+            Finding::error("version", found, why).advise("use Redis 6.2 or newer, or any Valkey")
+        }
+        version if is_synced && version < VERSION_SYNCED => {
+            let why =
+                "--durability synced needs WAITAOF, which 7.2 brought: no commit is acknowledged";
+            Finding::error("version", found, why)
+                .advise("use Redis 7.2 or newer, any Valkey, or --durability replicated:N")
+        }
+        _ => Finding::ok("version", found),
+    })
+}
+
+pub(super) fn permissions(facts: &Facts, server: &Server) -> Option<Finding> {
+    let (rights, user) = (&server.rights, &facts.user);
+    // Those of a version that is too old are told with the version.
+    let is_told = |name: &str| name == "waitaof" && server.version() < VERSION_SYNCED;
+    let missing: Vec<&str> =
+        rights.missing.iter().map(String::as_str).filter(|name| !is_told(name)).collect();
+    if !rights.denied.is_empty() {
+        let grants: Vec<String> = rights.denied.iter().map(|name| format!("+{name}")).collect();
+        let found = format!("user {user} may not call: {}", rights.denied.join(", "));
+        let why = "a server of Bellwether calls each of them, on keys that begin with bw:";
+        return Some(
+            Finding::error("permissions", found, why)
+                .command(format!("ACL SETUSER {user} ~bw:* {}", grants.join(" "))),
+        );
+    }
+    if !missing.is_empty() {
+        let found = format!("there is no command {}", missing.join(", "));
+        let why = "a server of Bellwether calls each of them; it was renamed, or is not offered";
+        let advice = "take out its rename-command, or use a Redis that has it";
+        return Some(Finding::error("permissions", found, why).advise(advice));
+    }
+    Some(match &rights.unknown {
+        Some(reason) => {
+            let found = format!("whether user {user} may call all that is needed: {reason}");
+            Finding::unknown("permissions", found, "one that is missing fails each commit")
+        }
+        None => Finding::ok("permissions", format!("user {user} may call all that is needed")),
+    })
+}
+
+/// One finding for all settings that we may not read.
+pub(super) fn settings(facts: &Facts, server: &Server) -> Option<Finding> {
+    let refusal = server.config.refusal.as_ref()?;
+    let found = format!("CONFIG GET is refused ({refusal})");
+    let why = "so appendfsync, save, min-replicas-to-write and other settings are not judged; a \
+               server of Bellwether does not need it";
+    let finding = Finding::unknown("settings", found, why);
+    // Where Redis is a service, there often is no such command.
+    Some(match refusal.contains("unknown command") {
+        true => finding.advise("look at them where this Redis is configured"),
+        false => finding
+            .advise("grant it for this look, or ask with a user that may; - takes it away again")
+            .command(format!("ACL SETUSER {} +config|get", facts.user)),
+    })
+}
+
+pub(super) fn store(_: &Facts, server: &Server) -> Option<Finding> {
+    Some(match server.store.as_ref()? {
+        Ok(found) => Finding::ok("store", found),
+        Err(found) => {
+            let why = "a server of Bellwether does not start on keys that it cannot read";
+            Finding::error("store", found, why)
+        }
+    })
+}

@@ -1,0 +1,101 @@
+//! Whether another server has what the master has.
+
+use crate::store::doctor::Finding;
+use crate::store::redis::doctor::facts::{Facts, Kind, Replica, Server};
+
+use super::bytes;
+
+/// A replica tells of itself every second.
+const LAG_MAX: u64 = 10;
+/// The default, which a busy second may fill.
+const BACKLOG_SMALL: u64 = 1 << 20;
+
+pub(super) fn replicas(facts: &Facts, server: &Server) -> Option<Finding> {
+    let (needed, online) = (facts.replicas_needed(), server.online());
+    let found = match server.replicas().len() - online {
+        0 => format!("{online} online"),
+        late => format!("{online} online, {late} still being synced"),
+    };
+    Some(match online {
+        few if few < needed => {
+            let why = "every report is answered with STORE_UNAVAILABLE, although it is there";
+            let found = format!("{found}, and --durability waits for {needed}");
+            Finding::error("replicas", found, why)
+                .advise("add replicas, look why they are not connected, or ask for less")
+        }
+        0 if facts.kind == Kind::Standalone => {
+            Finding::ok("replicas", "none, and none is asked for")
+        }
+        0 => {
+            let why = "when this master is lost nobody takes over, and what it holds is away";
+            Finding::warning("replicas", found, why).advise("give each master a replica")
+        }
+        just if just == needed => {
+            let why = "when one of them is restarted, every report is answered with \
+                       STORE_UNAVAILABLE meanwhile";
+            let found = format!("{found}, and --durability waits for all of them");
+            Finding::warning("replicas", found, why).advise("add a replica")
+        }
+        _ => Finding::ok("replicas", found),
+    })
+}
+
+pub(super) fn lag(_: &Facts, server: &Server) -> Option<Finding> {
+    let replicas = server.replicas();
+    let is_late = |replica: &&Replica| replica.state == "online" && LAG_MAX < replica.lag;
+    let late: Vec<String> = replicas
+        .iter()
+        .filter(is_late)
+        .map(|replica| format!("{} was last heard of {} s ago", replica.address, replica.lag))
+        .collect();
+    if late.is_empty() {
+        return None;
+    }
+    let why = "if it takes over, all that it has not heard of is lost";
+    let advice = "look at the network to it and at its log";
+    Some(Finding::warning("replica-lag", late.join(", "), why).advise(advice))
+}
+
+pub(super) fn min_replicas(facts: &Facts, server: &Server) -> Option<Finding> {
+    let min = server.config.number("min-replicas-to-write")?;
+    let max_lag = server.config.number("min-replicas-max-lag").unwrap_or(0);
+    let online = u64::try_from(server.online()).unwrap_or(u64::MAX);
+    let good = server.info.number("min_slaves_good_slaves").unwrap_or(online);
+    let found = format!("min-replicas-to-write {min}");
+    Some(match min {
+        // With a lag of 0 Redis does not ask for any.
+        1.. if max_lag != 0 && good < min => {
+            let why = "Redis refuses every write (NOREPLICAS)";
+            Finding::error("min-replicas", format!("{found}, and {good} are there"), why)
+                .advise("bring the replicas back, or ask for less")
+                .command(format!("CONFIG SET min-replicas-to-write {good}"))
+        }
+        // A commit that no replica has is not acknowledged anyway.
+        0 if online != 0 && facts.replicas_needed() == 0 => {
+            let why = "a master that is cut off from its replicas goes on acknowledging reports, \
+                       which are thrown away when it comes back under another master";
+            Finding::warning("min-replicas", found, why)
+                .command("CONFIG SET min-replicas-to-write 1")
+                .command("CONFIG SET min-replicas-max-lag 10")
+        }
+        _ => Finding::ok("min-replicas", found),
+    })
+}
+
+pub(super) fn backlog(_: &Facts, server: &Server) -> Option<Finding> {
+    if server.replicas().is_empty() {
+        return None;
+    }
+    let size = server.config.number("repl-backlog-size");
+    let size = size.or_else(|| server.info.number("repl_backlog_size"))?;
+    let found = format!("repl-backlog-size {}", bytes(size));
+    Some(match size {
+        0..=BACKLOG_SMALL => {
+            let why = "a replica that was away for some seconds must copy everything anew, with a \
+                       fork of the master, instead of what it missed";
+            Finding::warning("replication-backlog", found, why)
+                .command("CONFIG SET repl-backlog-size 64mb")
+        }
+        _ => Finding::ok("replication-backlog", found),
+    })
+}

@@ -1,0 +1,177 @@
+//! Whether somebody takes over: Sentinels and the Cluster as wholes.
+
+use std::collections::BTreeSet;
+
+use crate::store::doctor::Finding;
+use crate::store::redis::doctor::facts::{Facts, Kind, Sentinel, Server};
+use crate::store::redis::link::LinkError;
+
+/// Fewer cannot agree once one of them is lost.
+const VOTERS_MIN: usize = 3;
+const SLOTS: u64 = 16_384;
+/// How soon a master is thought to be down, in milliseconds: a fork takes some hundred, and while
+/// it lasts nothing is stored.
+const DOWN_AFTER_MIN: u64 = 1000;
+const DOWN_AFTER_MAX: u64 = 30_000;
+
+/// What no single master can tell.
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let checks: &[fn(&Facts) -> Option<Finding>] = match facts.kind {
+        Kind::Standalone => &[],
+        Kind::Sentinel => &[sentinels, quorum, failover_delay, failover_candidates],
+        Kind::Cluster => &[seeds, cluster_size],
+    };
+    checks.iter().filter_map(|check| check(facts)).collect()
+}
+
+fn told(facts: &Facts) -> Vec<&Sentinel> {
+    facts.sentinels.iter().filter_map(|sentinel| sentinel.told.as_ref().ok()).collect()
+}
+
+fn sentinels(facts: &Facts) -> Option<Finding> {
+    let lost: Vec<&str> = facts
+        .sentinels
+        .iter()
+        .filter_map(|s| s.told.as_ref().err())
+        .map(LinkError::reason)
+        .collect();
+    if !lost.is_empty() {
+        let why = "the fewer there are, the sooner nobody can say who the master is";
+        return Some(
+            Finding::warning("sentinels", lost.join("; "), why)
+                .advise("bring it back, or take it out of --store"),
+        );
+    }
+    let told = told(facts);
+    let address = |s: &&Sentinel| format!("{}:{}", s.master.text("ip"), s.master.text("port"));
+    let masters: BTreeSet<String> = told.iter().map(address).collect();
+    if 1 < masters.len() {
+        let found = format!("they name several masters: {}", Vec::from_iter(masters).join(", "));
+        let why = "during a failover that is so for a moment; if it stays, two may take writes";
+        return Some(Finding::warning("sentinels", found, why).advise("look again in a minute"));
+    }
+    let others = told.iter().filter_map(|s| s.master.number("num-other-sentinels")).max()?;
+    let known = usize::try_from(others).unwrap_or(usize::MAX).saturating_add(1);
+    let found = format!("{} answer, {known} watch the master", told.len());
+    Some(match known {
+        0..VOTERS_MIN => {
+            let why = "a failover needs most of them: with two, none is left once one is lost";
+            Finding::warning("sentinels", found, why).advise("run three, on three machines")
+        }
+        _ => Finding::ok("sentinels", found),
+    })
+}
+
+fn quorum(facts: &Facts) -> Option<Finding> {
+    let answers: Vec<_> = told(facts).into_iter().filter_map(|s| s.quorum.as_ref()).collect();
+    let refused = answers.iter().find_map(|answer| answer.as_ref().err());
+    Some(match (refused, answers.first()) {
+        (Some(reason), _) => {
+            let why = "when the master is lost nobody takes over";
+            Finding::error("quorum", reason, why)
+                .advise("bring Sentinels back, or lower the quorum: SENTINEL SET NAME quorum N")
+        }
+        (None, Some(Ok(found))) => Finding::ok("quorum", found),
+        _ => return None,
+    })
+}
+
+fn failover_delay(facts: &Facts) -> Option<Finding> {
+    let told = told(facts);
+    let millis = told.iter().filter_map(|s| s.master.number("down-after-milliseconds")).max()?;
+    let found = format!("a master is given up after {millis} ms");
+    let name = told.first().map_or("", |s| s.master.text("name"));
+    let command = format!("SENTINEL SET {name} down-after-milliseconds 5000");
+    let advice = "on each Sentinel:";
+    Some(match millis {
+        0..DOWN_AFTER_MIN => {
+            let why =
+                "a fork or a slow command may take as long, and each failover may lose writes";
+            Finding::warning("failover-delay", found, why).advise(advice).command(command)
+        }
+        DOWN_AFTER_MIN..=DOWN_AFTER_MAX => Finding::ok("failover-delay", found),
+        _ => {
+            let why = "until then every report is answered with STORE_UNAVAILABLE";
+            Finding::warning("failover-delay", found, why).advise(advice).command(command)
+        }
+    })
+}
+
+fn failover_candidates(facts: &Facts) -> Option<Finding> {
+    let told = told(facts);
+    let replicas = told.iter().map(|s| &s.replicas).find(|replicas| !replicas.is_empty())?;
+    let never = replicas.iter().filter(|replica| replica.text("slave-priority") == "0").count();
+    let found = format!("{} of {} replicas may take over", replicas.len() - never, replicas.len());
+    Some(match never == replicas.len() {
+        true => {
+            let why = "all have replica-priority 0: when the master is lost nobody takes over";
+            Finding::error("failover-candidates", found, why)
+                .advise("on a replica:")
+                .command("CONFIG SET replica-priority 100")
+        }
+        false => Finding::ok("failover-candidates", found),
+    })
+}
+
+fn seeds(facts: &Facts) -> Option<Finding> {
+    let lost: Vec<&str> = facts.lost_seeds.iter().map(|(_, error)| error.reason()).collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let why = "--store names it to find the others by; when none of those is left, none is found";
+    let advice = "bring it back, or name another node in --store";
+    Some(Finding::warning("seeds", lost.join("; "), why).advise(advice))
+}
+
+fn cluster_size(facts: &Facts) -> Option<Finding> {
+    let masters = facts.masters.len();
+    let found = format!("{masters} masters with slots");
+    Some(match masters {
+        0 => return None,
+        1..VOTERS_MIN => {
+            let why = "most masters must agree on a failover: with fewer than three none happens";
+            Finding::warning("cluster-size", found, why)
+                .advise("spread the slots over three masters")
+        }
+        _ => Finding::ok("cluster-size", found),
+    })
+}
+
+pub(super) fn cluster_state(facts: &Facts, server: &Server) -> Option<Finding> {
+    if facts.kind != Kind::Cluster {
+        return None;
+    }
+    let served = server.cluster.number("cluster_slots_ok").unwrap_or(0);
+    let found = format!(
+        "cluster_state {}, {served} of {SLOTS} slots served",
+        server.cluster.text("cluster_state")
+    );
+    Some(match (server.cluster.text("cluster_state"), served) {
+        ("ok", SLOTS) => Finding::ok("cluster-state", found),
+        _ => {
+            let why = "applications whose bucket is in a slot that nobody serves are away, and a \
+                       server of ours does not start";
+            Finding::error("cluster-state", found, why)
+                .advise("bring the master back, or: redis-cli --cluster fix HOST:PORT")
+        }
+    })
+}
+
+pub(super) fn cluster_coverage(facts: &Facts, server: &Server) -> Option<Finding> {
+    let setting = server.config.get("cluster-require-full-coverage")?;
+    if facts.kind != Kind::Cluster {
+        return None;
+    }
+    let servers = facts.masters.iter().filter_map(|master| master.told.as_ref().ok());
+    let alone = servers.filter(|server| server.replicas().is_empty()).count();
+    let found = format!("cluster-require-full-coverage {setting}");
+    Some(match (setting, alone) {
+        ("yes", 1..) => {
+            let why = "a master without a replica takes all others with it when it is lost; \
+                       without this they go on with their buckets";
+            Finding::warning("cluster-coverage", found, why)
+                .command("CONFIG SET cluster-require-full-coverage no")
+        }
+        _ => Finding::ok("cluster-coverage", found),
+    })
+}

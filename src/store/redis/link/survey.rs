@@ -1,0 +1,108 @@
+//! One look at all servers that a target leads to, without keeping a connection up: for whoever
+//! wants to know rather than to use.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use redis::aio::MultiplexedConnection;
+
+use super::cluster;
+use super::dial::Dialer;
+use super::error::LinkError;
+use super::options::Options;
+use super::sentinel::{self, Sentinels};
+use super::target::{Address, Target, Topology};
+
+/// Who is there.
+pub struct Survey {
+    /// The Sentinels that the target names; none without Sentinel.
+    pub sentinels: Vec<Place>,
+    /// Nodes of a Cluster that the target names and that do not answer as one.
+    pub lost_seeds: Vec<(String, LinkError)>,
+    /// The masters, each with a connection or the reason why it cannot be used.
+    pub masters: Vec<Place>,
+}
+
+/// One server.
+pub struct Place {
+    /// `host:port`.
+    pub address: String,
+    /// Whether it is on this machine.
+    pub is_local: bool,
+    /// A connection to it, or why there is none. That of a master leads to one.
+    pub connection: Result<MultiplexedConnection, LinkError>,
+}
+
+impl Survey {
+    /// Asks all of them at once, each step as patiently as the options say. Nothing is tried twice.
+    pub async fn take(target: &Target, options: Options) -> Survey {
+        let dialer = Arc::new(Dialer::new(target.clone(), options));
+        match &target.topology {
+            Topology::Standalone { address } => Survey {
+                sentinels: Vec::new(),
+                lost_seeds: Vec::new(),
+                masters: vec![master(&dialer, address).await],
+            },
+            Topology::Sentinel { sentinels, master } => {
+                by_sentinels(&dialer, sentinels, master).await
+            }
+            Topology::Cluster { seeds } => by_seeds(&dialer, seeds).await,
+        }
+    }
+}
+
+async fn by_sentinels(dialer: &Dialer, addresses: &[Address], name: &str) -> Survey {
+    let asked = addresses
+        .iter()
+        .map(async |address| Place::new(address, sentinel::connect(dialer, address).await));
+    let sentinels = join_all(asked).await;
+    let candidates = Sentinels::new(addresses, name).resolve(dialer).await;
+    let masters = match candidates {
+        Err(error) => {
+            vec![Place { address: name.to_string(), is_local: true, connection: Err(error) }]
+        }
+        Ok(candidates) => {
+            let found = join_all(candidates.iter().map(|address| master(dialer, address))).await;
+            let usable = found.iter().position(|place| place.connection.is_ok()).unwrap_or(0);
+            found.into_iter().skip(usable).take(1).collect()
+        }
+    };
+    Survey { sentinels, lost_seeds: Vec::new(), masters }
+}
+
+async fn by_seeds(dialer: &Arc<Dialer>, seeds: &[Address]) -> Survey {
+    let views = join_all(seeds.iter().map(|seed| cluster::view(dialer, seed))).await;
+    let mut newest: Option<cluster::View> = None;
+    let mut lost_seeds = Vec::new();
+    for (seed, view) in seeds.iter().zip(views) {
+        match view {
+            Ok(view) if newest.as_ref().is_none_or(|newest| newest.epoch < view.epoch) => {
+                newest = Some(view);
+            }
+            Ok(_older) => (),
+            Err(error) => lost_seeds.push((seed.to_string(), error)),
+        }
+    }
+    let mut addresses: Vec<Address> =
+        newest.into_iter().flat_map(|view| view.slots).map(|(_, address)| address).collect();
+    addresses.sort();
+    addresses.dedup();
+    let masters = join_all(addresses.iter().map(|address| master(dialer, address))).await;
+    Survey { sentinels: Vec::new(), lost_seeds, masters }
+}
+
+async fn master(dialer: &Dialer, address: &Address) -> Place {
+    let opened = dialer.open_master(address, &dialer.config()).await;
+    Place::new(address, opened.map(|(connection, _master)| connection))
+}
+
+impl Place {
+    fn new(address: &Address, connection: Result<MultiplexedConnection, LinkError>) -> Place {
+        Place { address: address.to_string(), is_local: is_local(&address.host), connection }
+    }
+}
+
+fn is_local(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+}

@@ -1,0 +1,147 @@
+//! Every format ever shipped is still read: `tests/formats` keeps the keys of each, as commands for
+//! `redis-cli`.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::store::codec::FORMAT;
+use crate::store::conformance::driver::{Recorder, Told};
+use crate::store::conformance::full::{check_full, mk_full};
+
+use crate::domain::revision::Revision;
+
+use super::*;
+
+fn path_of(format: u8) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join(format!("tests/formats/v{format}.redis"))
+}
+
+/// Makes the keys of a fixture.
+fn fill(server: &RedisServer, path: &Path) {
+    let mut cli = Command::new("redis-cli");
+    cli.args(["-e", "-p", &server.port.to_string()]);
+    let output = cli.stdin(File::open(path).unwrap()).stderr(Stdio::inherit()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+async fn open_full(server: &RedisServer) -> Arc<dyn Store> {
+    Arc::new(try_open(&server.url(), Options::default()).await.unwrap())
+}
+
+/// Commands that make all keys there are.
+async fn dump(server: &RedisServer) -> Vec<String> {
+    let mut keys: Vec<String> = server.call(&["KEYS", "*"]).await.unwrap();
+    keys.sort();
+    let mut lines = Vec::new();
+    for key in &keys {
+        let kind: String = server.call(&["TYPE", key]).await.unwrap();
+        let ask: &[&str] = match kind.as_str() {
+            "hash" => &["HGETALL", key],
+            "zset" => &["ZRANGE", key, "0", "-1", "WITHSCORES"],
+            "stream" => &["XRANGE", key, "-", "+"],
+            other => panic!("{key} is a {other}"),
+        };
+        let found: Value = server.call(ask).await.unwrap();
+        let mut pairs: Vec<_> = reply::pairs(&found).into_iter().map(quote_pair).collect();
+        pairs.sort();
+        match kind.as_str() {
+            "hash" => lines.push(format!("HSET {key} {}", pairs.concat())),
+            "zset" => lines.extend(
+                reply::pairs(&found)
+                    .into_iter()
+                    .map(|(member, score)| format!("ZADD {key} {}", quote_pair((score, member)))),
+            ),
+            _ => lines.extend(reply::items(&found).iter().map(|entry| {
+                let [id, fields] = reply::items(entry) else { panic!("{entry:?}") };
+                let fields: String = reply::pairs(fields).into_iter().map(quote_pair).collect();
+                format!("XADD {key} {} {fields}", reply::text(id).unwrap())
+            })),
+        }
+    }
+    lines.iter().map(|line| line.trim_end().to_string()).collect()
+}
+
+fn quote_pair((a, b): (&Value, &Value)) -> String {
+    let quote = |value| {
+        let bytes = reply::bytes(value).unwrap_or_default().iter();
+        let quoted: String = bytes
+            .map(|&byte| match byte {
+                b' ' | b'!' | b'#'..=b'[' | b']'..=b'~' => char::from(byte).to_string(),
+                byte => format!("\\x{byte:02x}"),
+            })
+            .collect();
+        format!("\"{quoted}\" ")
+    };
+    quote(a) + &quote(b)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_format_is_read() {
+    for format in 1..=FORMAT {
+        let path = path_of(format);
+        assert!(path.exists(), "no fixture of format {format}: see `write_redis_fixture`");
+        let Some(server) = RedisServer::start().await else { return };
+        fill(&server, &path);
+        let store = open_full(&server).await;
+        let recorder = Recorder::on(&store);
+        let mut told = recorder.told();
+        told.sort_by_key(|told| format!("{told:?}"));
+        let changed = |app: &str, revision, deleted| {
+            Told::Changed(app.to_string(), Position(1), Revision(revision), deleted)
+        };
+        assert_eq!(told, [changed("deleted", 9, true), changed("full", 7, false)]);
+        check_full(&store).await;
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(&format!("{:016x}", store.epoch().store_id)), "it is the same store");
+        // It goes on.
+        let mut full = Driver::new(&store, "full").await;
+        full.report("full/1", "here").await;
+        full.check().await;
+        assert_eq!(
+            recorder.told().last(),
+            Some(&Told::Changed("full".to_string(), Position(2), Revision(8), false,))
+        );
+    }
+}
+
+/// What is written now has the keys and fields of the newest fixture: others are another format.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_format_is_written() {
+    let Some(server) = RedisServer::start().await else { return };
+    write_full(&server).await;
+    // Values hold moments and random numbers; names of keys and fields hold none.
+    let names = |lines: &[String]| -> BTreeSet<String> {
+        let names = lines.iter().map(|line| {
+            let words: Vec<&str> = line.split(' ').take(2).collect();
+            let fields = line.match_indices("\" \"").count();
+            format!("{} with {fields}", words.join(" "))
+        });
+        names.collect()
+    };
+    let shipped = std::fs::read_to_string(path_of(FORMAT)).unwrap();
+    let shipped: Vec<String> = shipped.lines().map(str::to_string).collect();
+    assert_eq!(names(&dump(&server).await), names(&shipped));
+}
+
+async fn write_full(server: &RedisServer) {
+    let store = open_full(server).await;
+    for transition in mk_full() {
+        store.commit(Arc::new(transition)).await.unwrap();
+    }
+    store.close().await;
+}
+
+/// Writes the fixture of the newest format, once, when it is new:
+/// `cargo test --lib write_redis_fixture -- --ignored`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "writes into the repository"]
+async fn write_redis_fixture() {
+    let path = path_of(FORMAT);
+    assert!(!path.exists(), "what was shipped is not rewritten");
+    let Some(server) = RedisServer::start().await else { return };
+    write_full(&server).await;
+    std::fs::write(path, dump(&server).await.join("\n") + "\n").unwrap();
+}

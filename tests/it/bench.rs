@@ -1,0 +1,163 @@
+//! Every measurement once, as short as goes: both sides do something, and the report says what. How
+//! much it was is not for a test.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::server::BINARY;
+
+/// Whether all of these programs are there. If not, that is said loudly; in CI it is a failure.
+fn available(programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|p| Command::new(p).arg("--version").output().is_err());
+    let Some(missing) = missing else { return true };
+    let in_ci = std::env::var_os("CI").is_some();
+    assert!(!in_ci, "{missing} is missing, and in CI nothing is skipped");
+    eprintln!("SKIPPED: {missing} is missing; run tools/install");
+    false
+}
+
+fn bench(line: &[&str], directory: &Path) -> Output {
+    let mut command = Command::new(BINARY);
+    command.arg("bench").args(line).arg("--dir").arg(directory);
+    command.args(["--seconds", "1", "--warm-up", "0", "--rounds", "1"]);
+    command.output().unwrap()
+}
+
+/// The report of a measurement, which leaves nothing behind.
+fn measure(line: &[&str]) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let output = bench(&[line, &["--json"]].concat(), directory.path());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line:?}: {said}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "files are left");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for key in ["machine", "sent", "rows"] {
+        assert!(report.get(key).is_some(), "{key} is not in {report}");
+    }
+    report
+}
+
+fn positive(value: &Value) -> bool {
+    value.as_f64().is_some_and(|number| number > 0.0)
+}
+
+/// Reports and commits, each beside etcd.
+fn check_ingest(report: &Value, store: &str) {
+    let rows = report["rows"].as_array().unwrap();
+    let works: Vec<&str> = rows.iter().map(|row| row["work"].as_str().unwrap()).collect();
+    assert_eq!(rows.len(), 2, "{works:?}");
+    for (row, what) in rows.iter().zip(["Unary ReportStatus", "Commits of these reports"]) {
+        let work = row["work"].as_str().unwrap();
+        assert!(work.starts_with(what), "{work}");
+        assert!(work.contains(store) && work.ends_with("beside etcd puts with fsync"), "{work}");
+        for side in ["ours", "peer"] {
+            assert!(positive(&row[side]["per_second"]), "{row}");
+            assert_eq!(row[side]["per_second_by_round"].as_array().unwrap().len(), 1, "{row}");
+        }
+        for key in ["value", "min", "max"] {
+            assert!(positive(&row["ratio"][key]), "{row}");
+        }
+        assert_eq!((&row["target"], &row["verdict"]), (&Value::Null, &"reported".into()));
+    }
+    let (reports, commits) = (&rows[0]["ours"], &rows[1]["ours"]);
+    assert!(positive(&reports["p50_seconds"]) && positive(&reports["p99_seconds"]), "{reports}");
+    assert_eq!(commits["p50_seconds"], Value::Null, "a commit is no call");
+    assert_eq!(report["sent"]["connections"], 8, "by default");
+}
+
+#[test]
+fn ingest_on_the_embedded_store() {
+    if available(&["etcd"]) {
+        check_ingest(&measure(&["ingest", "--in-flight", "8"]), "embedded store");
+    }
+}
+
+#[test]
+fn ingest_on_redis() {
+    if available(&["redis-server", "etcd"]) {
+        let line = ["ingest", "--store", "redis", "--in-flight", "8"];
+        check_ingest(&measure(&line), "AOF everysec");
+        let always = [&line[..], &["--fsync", "always"]].concat();
+        check_ingest(&measure(&always), "AOF always");
+    }
+}
+
+#[test]
+fn ingest_in_memory_beside_the_echo() {
+    let report = measure(&["ingest", "--store", "memory", "--peer", "echo", "--in-flight", "8"]);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    assert!(positive(&rows[0]["target"]) && positive(&rows[0]["peer"]["per_second"]), "{rows:?}");
+    assert!(positive(&rows[1]["ours"]["per_second"]), "commits are counted: {rows:?}");
+    assert_eq!(rows[1]["peer"], Value::Null, "an echo commits nothing");
+}
+
+#[test]
+fn delays_between_replicas() {
+    if !available(&["redis-server", "etcd"]) {
+        return;
+    }
+    let report = measure(&["replicas", "--rate", "100"]);
+    assert_eq!(
+        (&report["sent"]["per_second"], &report["sent"]["seconds"]),
+        (&100.into(), &1.into())
+    );
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        for side in ["ours", "peer"] {
+            let side = &row[side];
+            assert_eq!(side["count"], 100, "each write counts, however late: {row}");
+            for key in ["p50_seconds", "p90_seconds", "p99_seconds", "max_seconds"] {
+                assert!(side[key].is_number(), "{key}: {row}");
+            }
+        }
+    }
+    for side in ["ours", "peer"] {
+        let watcher = &rows[0][side]["watcher"];
+        assert!(watcher["seen_first"].is_u64() && watcher["overtaken"].is_u64(), "{watcher}");
+        assert_eq!(rows[2][side]["watcher"], Value::Null, "an acknowledgement has no watcher");
+    }
+    let (seen, ratio) = (&rows[0], &rows[0]["ratio_p99"]);
+    assert!(seen["work"].as_str().unwrap().ends_with("from sending to the watcher's event"));
+    assert!(positive(&seen["ours"]["p50_seconds"]) && positive(&seen["peer"]["p50_seconds"]));
+    assert!(positive(&ratio["value"]) && positive(&ratio["min"]), "{seen}");
+}
+
+#[test]
+fn delays_for_people() {
+    if available(&["redis-server"]) {
+        let directory = tempfile::tempdir().unwrap();
+        let output = bench(&["replicas", "--peer", "none", "--fsync", "always"], directory.path());
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for expected in ["AOF always: from sending", "p90", "seen before acknowledged", "200 req"] {
+            assert!(text.contains(expected), "{expected} is not in:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_flag_that_means_nothing_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = bench(&["ingest", "--fsync", "always"], directory.path());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--fsync is for --store redis"), "{said}");
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    for (line, program) in
+        [(&["ingest"][..], "etcd"), (&["replicas", "--peer", "none"], "redis-server")]
+    {
+        let mut command = Command::new(BINARY);
+        command.arg("bench").args(line).env("PATH", directory.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{line:?}");
+        assert!(said.contains(&format!("{program} is not on the PATH; install it")), "{said}");
+    }
+}

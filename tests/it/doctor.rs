@@ -1,0 +1,208 @@
+//! `bellwether doctor` against real stores: what it finds, what it says to do, and how it ends.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::redis::Redis;
+use crate::server::{BINARY, Server, eventually};
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn doctor(arguments: &[&str]) -> Said {
+    let mut command = Command::new(BINARY);
+    // Whoever runs the tests may have a locale, and a store.
+    command.arg("doctor").args(arguments).env("LC_ALL", "C.UTF-8");
+    for name in ["STORE", "DURABILITY", "EPHEMERAL", "DATA_DIR", "CONFIG"] {
+        command.env_remove(format!("BELLWETHER_{name}"));
+    }
+    let output = command.output().unwrap();
+    Said {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Ends with this code, and the lines are there.
+#[track_caller]
+fn assert_said(arguments: &[&str], code: i32, lines: &[&str]) {
+    let said = doctor(arguments);
+    assert_eq!(said.code, Some(code), "{arguments:?}:\n{}{}", said.out, said.err);
+    for line in lines {
+        assert!(said.out.contains(line), "{line:?} is not in:\n{}", said.out);
+    }
+}
+
+const GOOD: &[&str] = &["--appendonly", "yes", "--maxmemory", "100mb"];
+
+#[test]
+fn a_good_redis_is_well() {
+    let Some(redis) = Redis::start(GOOD) else { return };
+    let said = doctor(&["--store", &redis.url()]);
+    assert_eq!(said.code, Some(0), "{}", said.out);
+    let summary = said.out.lines().last().unwrap();
+    assert!(summary.starts_with("0 errors, ") && summary.ends_with(" ok"), "{}", said.out);
+    for line in ["√ eviction ", "√ persistence ", "appendonly yes, appendfsync everysec"] {
+        assert!(said.out.contains(line), "{line:?} is not in:\n{}", said.out);
+    }
+    assert!(!said.out.contains('\u{1b}'), "no colour into a pipe");
+    assert_eq!(redis.cli(&["dbsize"]), "0", "nothing is written");
+}
+
+#[test]
+fn each_fault_comes_with_what_to_do() {
+    let Some(redis) = Redis::start(&["--maxmemory-policy", "allkeys-lru"]) else { return };
+    let store = redis.url();
+    let lines = [
+        "× eviction ",
+        "-> CONFIG SET maxmemory-policy noeviction",
+        "× persistence ",
+        "-> CONFIG SET appendonly yes",
+        "‼ memory ",
+        "2 errors, 1 warning, ",
+    ];
+    assert_said(&["--store", &store], 1, &lines);
+    // Done as it says.
+    redis.cli(&["config", "set", "maxmemory-policy", "noeviction"]);
+    redis.cli(&["config", "set", "appendonly", "yes"]);
+    assert_said(&["--store", &store], 0, &["√ eviction ", "0 errors, 1 warning, "]);
+}
+
+#[test]
+fn programs_read_it_too() {
+    let Some(redis) = Redis::start(&["--maxmemory-policy", "allkeys-lru"]) else { return };
+    let said = doctor(&["--store", &redis.url(), "-o", "json"]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    let value: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(value["store"], redis.url());
+    assert_eq!(value["level"], "error");
+    let first = &value["findings"][0];
+    assert_eq!((&first["check"], &first["level"]), (&"eviction".into(), &"error".into()));
+    assert_eq!(first["commands"][0], "CONFIG SET maxmemory-policy noeviction");
+    assert!(redis.url().ends_with(first["servers"][0].as_str().unwrap()), "{first}");
+    let yaml = doctor(&["--store", &redis.url(), "-o", "yaml"]).out;
+    assert!(yaml.contains("check: eviction\n"), "{yaml}");
+}
+
+#[test]
+fn what_cannot_be_reached_is_a_finding() {
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let line = format!("× connection  cannot connect to {nobody} (Connection refused");
+    assert_said(&["--store", &format!("redis://{nobody}")], 1, &[&line, "check that it runs"]);
+    let Some(redis) = Redis::start(&[]) else { return };
+    redis.cli(&["config", "set", "requirepass", "secret"]);
+    let address = redis.url().replace("redis://", "");
+    let refused = "does not accept the user and password of --store";
+    let wrong = format!("redis://:wrong@{address}");
+    assert_said(&["--store", &wrong], 1, &["× connection", refused, "1 error\n"]);
+    assert!(!doctor(&["--store", &wrong]).out.contains("wrong"), "the password is not shown");
+    assert_said(&["--store", &format!("redis://:secret@{address}")], 1, &["× persistence"]);
+    // One that is frozen takes connections and answers nothing.
+    redis.signal("STOP");
+    let start = Instant::now();
+    let frozen = format!("redis://:secret@{address}");
+    let lines = ["× connection  no answer from 127.0.0.1"];
+    assert_said(&["--store", &frozen, "--timeout", "1s"], 1, &lines);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    redis.signal("CONT");
+}
+
+#[tokio::test]
+async fn replicas_are_asked_for_and_never_used() {
+    let Some(master) = Redis::start(GOOD) else { return };
+    let durable = ["--store", &master.url(), "--durability", "replicated:1"];
+    let lines = ["× replicas ", "0 online, and --durability waits for 1"];
+    assert_said(&durable, 1, &lines);
+    let port = master.url().replace("redis://127.0.0.1:", "");
+    let replica_of = ["--replicaof", "127.0.0.1", &port];
+    let replica = Redis::start(&replica_of).expect("a second one");
+    let lines = ["× connection", "is a replica of 127.0.0.1:", "--store must lead to the master"];
+    assert_said(&["--store", &replica.url()], 1, &lines);
+    eventually("the replica is online", async || {
+        master.cli(&["info", "replication"]).contains("state=online").then_some(())
+    })
+    .await;
+    assert_said(&durable, 0, &["‼ replicas ", "1 online, and --durability waits for all of them"]);
+    assert_said(&["--store", &master.url()], 0, &["-> CONFIG SET min-replicas-to-write 1"]);
+}
+
+#[test]
+fn what_a_user_may_not_is_said_with_the_grant() {
+    let Some(redis) = Redis::start(GOOD) else { return };
+    let address = redis.url().replace("redis://", "");
+    let user = ["acl", "setuser", "bellwether", "on", ">secret", "~bw:*"];
+    // As docs/redis.md says.
+    redis.cli(&[&user[..], &["+@all", "-@dangerous", "+info"]].concat());
+    let store = format!("redis://bellwether:secret@{address}");
+    let lines = ["? settings ", "-> ACL SETUSER bellwether +config|get", "√ permissions "];
+    assert_said(&["--store", &store], 0, &lines);
+    redis.cli(&[&user[..], &["-xadd", "-@scripting"]].concat());
+    let lines = ["× permissions ", "-> ACL SETUSER bellwether ~bw:* +script|load +evalsha"];
+    assert_said(&["--store", &store], 1, &lines);
+    redis.cli(&[&user[..], &["+@scripting", "-xadd"]].concat());
+    let lines = ["× permissions ", "-> ACL SETUSER bellwether ~bw:* +xadd\n"];
+    assert_said(&["--store", &store], 1, &lines);
+    redis.cli(&[&user[..], &["+xadd", "resetkeys", "~other:*"]].concat());
+    assert_said(&["--store", &store], 1, &["× permissions ", "~bw:* +hget "]);
+}
+
+#[test]
+fn keys_of_somebody_else_are_told() {
+    let Some(redis) = Redis::start(GOOD) else { return };
+    assert_said(&["--store", &redis.url()], 0, &["√ store ", "there is none yet"]);
+    let server = Server::start(&["--store", &redis.url()]);
+    assert_said(&["--store", &redis.url()], 0, &["√ store ", "format 1, 64 buckets\n"]);
+    drop(server);
+    redis.cli(&["hset", "bw:meta", "buckets", "32"]);
+    assert_said(&["--store", &redis.url()], 1, &["× store ", "configure 32"]);
+    redis.cli(&["del", "bw:meta"]);
+    redis.cli(&["set", "bw:meta", "mine"]);
+    assert_said(&["--store", &redis.url()], 1, &["× store ", "is not ours"]);
+}
+
+#[test]
+fn the_embedded_store_is_looked_at_and_left_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("data");
+    let arguments = ["--data-dir", dir.to_str().unwrap()];
+    assert_said(&arguments, 0, &["√ data-directory", "will be made at the first start"]);
+    assert!(!dir.exists());
+    let server = Server::on(&dir);
+    assert_said(&arguments, 0, &["√ database", "another process has it"]);
+    server.kill();
+    let file = dir.join("bellwether.redb");
+    let before = std::fs::read(&file).unwrap();
+    assert_said(&arguments, 0, &["√ data-directory", "√ database", "√ free-space"]);
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    std::fs::write(&file, "sheep").unwrap();
+    assert_said(&arguments, 1, &["× database", "is damaged"]);
+    assert_said(&["--data-dir", file.to_str().unwrap()], 1, &["× data-directory"]);
+}
+
+#[test]
+fn settings_are_those_of_serve() {
+    assert_said(&["--ephemeral"], 0, &["√ memory ", "nothing survives"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "store = 'memory'\n[limits]\nunits_max = 5\n").unwrap();
+    assert_said(&["--config", file.path().to_str().unwrap()], 0, &["√ memory "]);
+    let redis = ["--store", "redis://127.0.0.1:1"];
+    for (wrong, expected) in [
+        (["--store", "etcd"].to_vec(), "is not known"),
+        ([&redis[..], &["--durability", "some"]].concat(), "replicated:N"),
+        ([&redis[..], &["--timeout", "0"]].concat(), "leaves no time"),
+    ] {
+        let said = doctor(&wrong);
+        assert_eq!(said.code, Some(2), "{wrong:?}: {}{}", said.out, said.err);
+        assert!(said.err.contains(expected), "{}", said.err);
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
