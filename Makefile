@@ -24,11 +24,15 @@ fix: ## Format, apply what clippy knows how to fix, and list the values of the c
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --all-targets --fix --allow-dirty --allow-staged
 
-bench: tools ## Reports and commits a second, embedded and on Redis, and delay between replicas, beside etcd (ARGS="..." adds flags)
+bench: tools ## Measure reports, delays, silence and heartbeats beside etcd, collects and the loss of a replica; about 8 minutes (ARGS="..." adds flags)
 	$(CARGO) run --locked --release -- bench ingest $(ARGS)
 	$(CARGO) run --locked --release -- bench ingest --store redis --fsync everysec $(ARGS)
 	$(CARGO) run --locked --release -- bench ingest --store redis --fsync always $(ARGS)
 	$(CARGO) run --locked --release -- bench replicas $(ARGS)
+	$(CARGO) run --locked --release -- bench collect $(ARGS)
+	$(CARGO) run --locked --release -- bench silence $(ARGS)
+	$(CARGO) run --locked --release -- bench heartbeats $(ARGS)
+	$(CARGO) run --locked --release -- bench loss $(ARGS)
 
 tools: ## Install what the tests need into .tools/, and two Debian packages
 	@tools/install

@@ -26,6 +26,11 @@ pub async fn per_second(ops: SocketAddr, plan: &Plan) -> anyhow::Result<f64> {
     Ok(after.saturating_sub(before) as f64 / (closed - opened).as_secs_f64())
 }
 
+/// The commits that the server whose `/metrics` are at `ops` has made so far.
+pub async fn total(ops: SocketAddr) -> anyhow::Result<u64> {
+    Ok(count(ops).await?.0)
+}
+
 /// The commits so far, and when that was: in the middle of question and answer.
 async fn count(ops: SocketAddr) -> anyhow::Result<(u64, Instant)> {
     let asked = Instant::now();

@@ -1,4 +1,6 @@
-//! What an open-loop measurement says: how long things took, beside the peer. Less is better.
+//! What a measurement of delays says: how long things took, beside the peer. Less is better.
+
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -113,27 +115,45 @@ impl DelayRow {
 impl DelaySide {
     /// Sums up one of the delays over the rounds of one side.
     pub fn of(name: &str, rounds: &[Delays], way: &Way) -> anyhow::Result<DelaySide> {
-        let delay = way.delay;
         let mut total = Delays::none()?;
         for round in rounds {
             total.merge(round)?;
         }
-        let by_round = |q| rounds.iter().map(|round| seconds(delay(round), q)).collect();
-        let whole = delay(&total);
+        let watcher = Watcher { seen_first: total.seen_first, overtaken: total.overtaken };
+        let delays: Vec<&Histogram<u64>> = rounds.iter().map(way.delay).collect();
+        let side = DelaySide::spanning(name, &delays)?;
+        Ok(DelaySide { watcher: way.is_watched.then_some(watcher), ..side })
+    }
+
+    /// Sums up the microseconds of each round.
+    pub fn spanning(name: &str, rounds: &[&Histogram<u64>]) -> anyhow::Result<DelaySide> {
+        let mut whole = histogram()?;
+        for round in rounds {
+            whole.add(*round)?;
+        }
+        let by_round = |q| rounds.iter().map(|round| seconds(round, q)).collect();
         Ok(DelaySide {
             name: name.to_string(),
             count: whole.len(),
-            p50_seconds: seconds(whole, 0.5),
-            p90_seconds: seconds(whole, 0.9),
-            p99_seconds: seconds(whole, 0.99),
-            max_seconds: seconds(whole, 1.0),
+            p50_seconds: seconds(&whole, 0.5),
+            p90_seconds: seconds(&whole, 0.9),
+            p99_seconds: seconds(&whole, 0.99),
+            max_seconds: seconds(&whole, 1.0),
             p50_seconds_by_round: by_round(0.5),
             p99_seconds_by_round: by_round(0.99),
-            watcher: way
-                .is_watched
-                .then_some(Watcher { seen_first: total.seen_first, overtaken: total.overtaken }),
+            watcher: None,
         })
     }
+}
+
+/// For microseconds, up to ten minutes; what took longer counts as this long.
+pub fn histogram() -> anyhow::Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, 600_000_000, 3)?)
+}
+
+/// Counts what took this long, `count` times.
+pub fn record(histogram: &mut Histogram<u64>, delay: Duration, count: u64) {
+    histogram.saturating_record_n(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX), count);
 }
 
 fn seconds(micros: &Histogram<u64>, quantile: f64) -> f64 {

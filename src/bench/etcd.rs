@@ -32,7 +32,7 @@ pub struct Etcd {
     pub address: SocketAddr,
     /// What it says it is: `3.4.23`.
     pub version: String,
-    _process: Process,
+    process: Process,
 }
 
 /// Finds etcd on the PATH.
@@ -64,7 +64,12 @@ impl Etcd {
         command.args(["--initial-cluster", &format!("default={peer_url}")]);
         let mut process = Process::start(command, directory)?;
         let version = reached(&mut process, client_url).await.context("start etcd")?;
-        Ok(Etcd { address, version, _process: process })
+        Ok(Etcd { address, version, process })
+    }
+
+    /// The number that the system knows its process by.
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 }
 
@@ -102,7 +107,7 @@ pub struct Puts {
 impl Puts {
     /// Requests of this encoded length over this many keys.
     pub fn of(request_bytes: usize, keys: u64) -> Puts {
-        let of = |len| PutRequest { key: key(0), value: vec![b'.'; len] };
+        let of = |len| PutRequest { key: key(0), value: vec![b'.'; len], lease: 0 };
         let len = wire::filling(request_bytes, |len| of(len).encoded_len());
         Puts { keys, value: of(len).value }
     }
@@ -114,7 +119,7 @@ impl Puts {
         for (byte, count) in value.iter_mut().zip(counter) {
             *byte = count;
         }
-        PutRequest { key: key(sequence % self.keys), value }
+        PutRequest { key: key(sequence % self.keys), value, lease: 0 }
     }
 }
 

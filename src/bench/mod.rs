@@ -1,24 +1,31 @@
 //! `bellwether bench`: ours beside what a user would pick instead, in turn, in one run.
 //!
 //! ```text
-//!  ingest, replicas --start--> server, redis, etcd, echo   (child processes, gone when dropped)
+//!  ingest, silence, ... --start--> server, redis, etcd, echo   (processes, gone when dropped)
 //!     |
 //!     '--sides--> rounds --A B A B--> load    (closed loop, one thread per core)
 //!                    |                relay   (open loop with a watcher; pending keeps the books)
-//!                    '--> report: rows, or delay: rows --> table | JSON
+//!                    |                worker  (sessions that behave as they are told), lease
+//!                    '--> report, delay, figure: rows --> table | JSON
 //! ```
 //!
 //! A further row is a file like `ingest`, if it says how much, or like `replicas`, if it says how
 //! long: it says what a call is ([`load::Work`], [`relay::Relay`]), names the sides and their
 //! targets, and gets its rounds, statistics and printing from the rest.
 
+pub mod collect;
 pub mod commits;
 pub mod delay;
 pub mod echo;
 pub mod etcd;
+pub mod figure;
 pub mod flow;
+pub mod ground;
+pub mod heartbeats;
 pub mod ingest;
+pub mod lease;
 pub mod load;
+pub mod loss;
 pub mod machine;
 pub mod pending;
 pub mod process;
@@ -27,10 +34,13 @@ pub mod relay;
 pub mod replicas;
 pub mod report;
 pub mod rounds;
+pub mod runtime;
 pub mod server;
+pub mod silence;
 pub mod streams;
 pub mod table;
 pub mod wire;
+pub mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,6 +65,14 @@ pub enum BenchCommand {
     Streams(streams::Streams),
     /// Delay from a report on one replica to a watcher of another over one Redis, beside etcd
     Replicas(replicas::Replicas),
+    /// Time until the workers of an application have answered, with some that never do
+    Collect(collect::Collect),
+    /// Time until units that fall silent together are judged, beside leases in etcd
+    Silence(silence::Silence),
+    /// What workers cost that only say that they live, beside keepalives of leases in etcd
+    Heartbeats(heartbeats::Heartbeats),
+    /// Time until workers are back after one of two replicas over one Redis is killed
+    Loss(loss::Loss),
     /// The plain tonic echo that other commands start as a peer
     #[command(hide = true)]
     EchoServer,
@@ -117,6 +135,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Ingest(ingest) => ingest::run(ingest).await,
             BenchCommand::Streams(streams) => streams::run(streams).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
+            BenchCommand::Collect(collect) => collect::run(collect).await,
+            BenchCommand::Silence(silence) => silence::run(silence).await,
+            BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
+            BenchCommand::Loss(loss) => loss::run(loss).await,
             BenchCommand::EchoServer => echo::serve().await,
         }
     };

@@ -96,6 +96,25 @@ impl Drop for Process {
     }
 }
 
+/// Seconds of processor that a running process has used, with a resolution of 10 ms.
+pub fn cpu_seconds(id: u32) -> anyhow::Result<f64> {
+    let path = format!("/proc/{id}/stat");
+    let stat = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    parse_stat(&stat).with_context(|| format!("read the times in {path}: {stat:?}"))
+}
+
+/// Linux tells other programs times in hundredths of a second, whatever its own clock does.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The time of the process itself and that of the kernel for it. The name before them may hold
+/// anything, also blanks and parentheses.
+fn parse_stat(stat: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some((ticks()? + ticks()?) as f64 / TICKS_PER_SECOND)
+}
+
 /// A directory under `parent` that is removed when dropped.
 pub fn directory(parent: &Path) -> anyhow::Result<TempDir> {
     tempfile::Builder::new().prefix("bellwether-bench-").tempdir_in(parent).with_context(|| {
@@ -141,6 +160,14 @@ mod tests {
         drop(process);
         assert!(!directory.exists());
         assert!(!Path::new(&format!("/proc/{id}")).exists());
+    }
+
+    #[test]
+    fn times_are_read_whatever_the_name_is() {
+        let stat = "17 (a ) S b) S 1 17 17 0 -1 4194560 100 0 0 0 250 50 7 8 20 0 2 0 99";
+        assert_eq!(parse_stat(stat), Some(3.0));
+        assert_eq!(parse_stat("17 (sh) S 1"), None);
+        assert!(cpu_seconds(std::process::id()).unwrap() >= 0.0);
     }
 
     #[tokio::test]

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures_util::{Stream, StreamExt, stream};
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::bench::load::Work;
 use crate::bench::pending::{Delays, Pending};
+use crate::bench::runtime;
 
 /// Numbers of writes, as a watcher is told of them.
 pub type Seen = Pin<Box<dyn Stream<Item = Result<u64, Status>> + Send>>;
@@ -66,22 +66,7 @@ enum News {
 /// Writes by this plan, with numbers from `first`, a multiple of the number of keys. Dropping the
 /// future ends the load.
 pub async fn run<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Result<Delays> {
-    // Two threads, so that the watcher need not wait for those who write.
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let result = runtime.spawn(round(work, plan, first));
-    let _threads = Threads(Some(runtime));
-    result.await.context("load thread")?
-}
-
-/// A runtime within another one may not wait for its tasks when it is dropped.
-struct Threads(Option<Runtime>);
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
+    runtime::apart(round(work, plan, first)).await
 }
 
 async fn round<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Result<Delays> {
@@ -120,7 +105,8 @@ async fn round<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Result
     Ok(pending.into_delays())
 }
 
-async fn connect(address: SocketAddr, connections: usize) -> anyhow::Result<Vec<Channel>> {
+/// Connections to a server.
+pub async fn connect(address: SocketAddr, connections: usize) -> anyhow::Result<Vec<Channel>> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
     let endpoint = endpoint.tcp_nodelay(true).connect_timeout(ANSWER_DEADLINE);
     let mut channels = Vec::new();

@@ -26,17 +26,24 @@ pub struct Server {
     pub grpc: SocketAddr,
     /// Where it tells its metrics; the echo has none.
     pub ops: Option<SocketAddr>,
-    _process: Process,
+    process: Process,
 }
 
 impl Server {
     /// Starts `bellwether serve` with its data under `parent`.
     pub async fn start(place: &Place, parent: &Path) -> anyhow::Result<Server> {
+        Server::start_with(place, "", parent).await
+    }
+
+    /// The same with this configuration file, in TOML.
+    pub async fn start_with(place: &Place, file: &str, parent: &Path) -> anyhow::Result<Server> {
         let directory = process::directory(parent)?;
+        let path = directory.path().join("bellwether.toml");
+        std::fs::write(&path, file).context("write a configuration file")?;
         let data = directory.path().join("data");
         let mut command = own_binary()?;
         command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
-        command.args(["--print-addresses", "json"]);
+        command.args(["--print-addresses", "json"]).arg("--config").arg(path);
         match place {
             Place::Embedded => command.arg("--data-dir").arg(data),
             Place::Memory => command.args(["--store", "memory"]),
@@ -53,10 +60,15 @@ impl Server {
         Server::reached(process).await.context("start the echo server")
     }
 
+    /// The number that the system knows its process by.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     async fn reached(mut process: Process) -> anyhow::Result<Server> {
         let line = process.line().await?;
         let Addresses { grpc, ops } = parse_addresses(&line)?;
-        Ok(Server { grpc, ops, _process: process })
+        Ok(Server { grpc, ops, process })
     }
 }
 

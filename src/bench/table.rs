@@ -111,7 +111,8 @@ impl Display for Row {
 }
 
 impl Verdict {
-    fn words(self) -> &'static str {
+    /// In words.
+    pub fn words(self) -> &'static str {
         match self {
             Verdict::Met => "met",
             Verdict::NotMet => "not met",
@@ -122,7 +123,7 @@ impl Verdict {
 }
 
 /// A whole number with commas.
-fn thousands(number: f64) -> String {
+pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

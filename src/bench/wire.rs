@@ -1,4 +1,4 @@
-//! The peers' messages, written by hand: three calls of etcd and an echo do not justify protos.
+//! The peers' messages, written by hand: some calls of etcd and an echo do not justify protos.
 
 use futures_util::Stream;
 use http::uri::PathAndQuery;
@@ -15,6 +15,9 @@ pub struct PutRequest {
     /// The value.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
+    /// The lease that it goes away with; 0 for none.
+    #[prost(int64, tag = "3")]
+    pub lease: i64,
 }
 
 /// `etcdserverpb.PutResponse`.
@@ -81,6 +84,9 @@ pub struct WatchResponse {
 /// `mvccpb.Event`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Event {
+    /// [`EVENT_DELETE`], or a put.
+    #[prost(int32, tag = "1")]
+    pub kind: i32,
     /// What it is now.
     #[prost(message, optional, tag = "2")]
     pub kv: Option<KeyValue>,
@@ -97,6 +103,33 @@ pub struct KeyValue {
     pub value: Vec<u8>,
 }
 
+/// `etcdserverpb.LeaseGrantRequest`, without a number: etcd chooses it.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct LeaseGrantRequest {
+    /// Seconds.
+    #[prost(int64, tag = "1")]
+    pub ttl: i64,
+}
+
+/// `etcdserverpb.LeaseGrantResponse`, and that of a keepalive: both name the lease and its time.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct LeaseResponse {
+    /// The lease.
+    #[prost(int64, tag = "2")]
+    pub id: i64,
+    /// Seconds; of a keepalive 0 if the lease is gone.
+    #[prost(int64, tag = "3")]
+    pub ttl: i64,
+}
+
+/// `etcdserverpb.LeaseKeepAliveRequest`.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct LeaseKeepAliveRequest {
+    /// The lease.
+    #[prost(int64, tag = "1")]
+    pub id: i64,
+}
+
 /// What the plain echo takes and gives back.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Echo {
@@ -109,6 +142,12 @@ pub struct Echo {
 pub const PUT: &str = "/etcdserverpb.KV/Put";
 /// Follows keys.
 pub const WATCH: &str = "/etcdserverpb.Watch/Watch";
+/// Grants a lease.
+pub const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+/// Keeps leases alive.
+pub const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+/// A key is gone.
+pub const EVENT_DELETE: i32 = 1;
 /// Tells the version.
 pub const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 /// Name of the echo service.
@@ -163,7 +202,7 @@ mod tests {
     #[test]
     fn filled_messages_are_as_long_as_asked() {
         for bytes in [40, 100, 127, 128, 200, 20_000] {
-            let of = |len| PutRequest { key: b"app-00/00".to_vec(), value: vec![0; len] };
+            let of = |len| PutRequest { key: b"app-00/00".to_vec(), value: vec![0; len], lease: 0 };
             let len = filling(bytes, |len| of(len).encoded_len());
             // A length that takes one more byte itself can miss by that byte.
             assert!((bytes - 1..=bytes).contains(&of(len).encoded_len()), "{bytes}");

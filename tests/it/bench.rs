@@ -139,6 +139,90 @@ fn delays_for_people() {
     }
 }
 
+/// The only row whose work contains this.
+fn row<'a>(report: &'a Value, work: &str) -> &'a Value {
+    let rows = report["rows"].as_array().unwrap();
+    let found: Vec<&Value> =
+        rows.iter().filter(|row| row["work"].as_str().unwrap().contains(work)).collect();
+    assert_eq!(found.len(), 1, "{work} is once among {rows:#?}");
+    found[0]
+}
+
+#[test]
+fn collects_with_some_who_do_not_answer() {
+    let report = measure(&["collect", "--workers", "100", "--deadline", "400"]);
+    let over = row(&report, "time beyond the deadline");
+    assert!(over["target_seconds"].is_number() && positive(&over["ours"]["count"]), "{over}");
+    let share = row(&report, "share of the healthy");
+    assert!(positive(&share["ours"]["value"]) && share["target"]["at_least"].is_number());
+    let took = row(&report, "all healthy");
+    assert!(positive(&took["ours"]["p99_seconds"]), "{took}");
+    assert_eq!(
+        (&report["sent"]["workers"], report["rows"][0]["peer"].is_null()),
+        (&100.into(), true)
+    );
+}
+
+#[test]
+fn silence_of_units_and_of_leases() {
+    if !available(&["etcd"]) {
+        return;
+    }
+    let line = ["silence", "--units", "60", "--leases", "30", "--applications", "3,60"];
+    let report = measure(&line);
+    for applications in ["of 3 applications", "of 60 applications"] {
+        let all = row(&report, &format!("All silent units {applications}"));
+        assert!(positive(&all["ours"]["value"]) && all["target"]["at_most"].is_number(), "{all}");
+        let rate = row(&report, &format!("How fast silent units {applications}"));
+        assert!(positive(&rate["ratio"]["value"]), "{rate}");
+        let each = row(&report, &format!("each of the silent units {applications}"));
+        assert_eq!((&each["ours"]["count"], &each["peer"]["count"]), (&60.into(), &30.into()));
+    }
+    assert_eq!(report["sent"]["peer_workers"], 30);
+}
+
+#[test]
+fn heartbeats_beside_keepalives() {
+    if !available(&["etcd"]) {
+        return;
+    }
+    let report = measure(&["heartbeats", "--workers", "20", "--interval", "1"]);
+    let commits = row(&report, "Commits to the store");
+    assert_eq!((&commits["ours"]["value"], &commits["verdict"]), (&0.0.into(), &"met".into()));
+    for work in ["Heartbeats taken for a second", "Processor for 1,000", "Heartbeats as they came"]
+    {
+        let row = row(&report, work);
+        assert!(positive(&row["ours"]["value"]) && positive(&row["peer"]["value"]), "{row}");
+    }
+}
+
+#[test]
+fn workers_come_back_after_a_replica_is_lost() {
+    if !available(&["redis-server"]) {
+        return;
+    }
+    let report = measure(&["loss", "--workers", "30", "--jitter", "50"]);
+    let session = row(&report, "until a worker has a session");
+    let current = row(&report, "state is current");
+    for row in [session, current] {
+        assert!(row["ours"]["count"] == 30 && positive(&row["ours"]["max_seconds"]), "{row}");
+    }
+    assert_eq!(row(&report, "stale or lost")["ours"]["by_round"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn sessions_for_people() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = ["heartbeats", "--workers", "10", "--interval", "1", "--peer", "none"];
+    let output = bench(&line, directory.path());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for expected in ["10 workers over 8 connections", "per CPU second", "not compared", "<= 0  met"]
+    {
+        assert!(text.contains(expected), "{expected} is not in:\n{text}");
+    }
+}
+
 #[test]
 fn a_flag_that_means_nothing_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -150,9 +234,14 @@ fn a_flag_that_means_nothing_is_refused() {
 #[test]
 fn what_is_missing_is_said_with_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
-    for (line, program) in
-        [(&["ingest"][..], "etcd"), (&["replicas", "--peer", "none"], "redis-server")]
-    {
+    for (line, program) in [
+        (&["ingest"][..], "etcd"),
+        (&["replicas", "--peer", "none"], "redis-server"),
+        (&["silence"], "etcd"),
+        (&["heartbeats"], "etcd"),
+        (&["loss"], "redis-server"),
+        (&["collect", "--store", "redis"], "redis-server"),
+    ] {
         let mut command = Command::new(BINARY);
         command.arg("bench").args(line).env("PATH", directory.path());
         let output = command.output().unwrap();

@@ -1,0 +1,237 @@
+//! `bench heartbeats`: workers that have nothing to say but that they live. What it costs the
+//! server, and that it costs the store nothing; beside it as many leases that are kept alive in
+//! etcd.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio::time::Instant;
+
+use crate::bench::Load;
+use crate::bench::figure::{AnyRow, Done, FigureRow, FigureSide, Target};
+use crate::bench::ground::Ground;
+use crate::bench::ingest::Store;
+use crate::bench::lease;
+use crate::bench::machine::Machine;
+use crate::bench::replicas::Peer;
+use crate::bench::report::Report;
+use crate::bench::rounds::{self, Contender};
+use crate::bench::worker::{Conduct, Crew, Fleet};
+use crate::bench::{commits, process, runtime};
+
+/// Flags of `bench heartbeats`.
+#[derive(Debug, clap::Args)]
+pub struct Heartbeats {
+    /// Workers, each with a session; as many leases
+    #[arg(long, default_value_t = 10_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=50_000))]
+    pub workers: u64,
+    /// How often the server wants to hear a worker
+    #[arg(long, default_value_t = 2, value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub interval: u64,
+    /// Where our server remembers
+    #[arg(long, value_enum, default_value_t = Store::Embedded)]
+    pub store: Store,
+    /// What to measure beside it
+    #[arg(long, value_enum, default_value_t = Peer::Etcd)]
+    pub peer: Peer,
+    /// How much is sent.
+    #[command(flatten)]
+    pub load: Load,
+}
+
+/// Applications that workers belong to.
+const APPLICATIONS: u64 = 100;
+/// How many more heartbeats than keepalives the same time of a processor must do for.
+const RATIO_TARGET: f64 = 8.0;
+/// What cannot be told from nothing.
+const CPU_SECONDS_MIN: f64 = 0.01;
+/// Until all have come and said how they are.
+const SETTLE_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Runs the command.
+pub async fn run(args: Heartbeats) -> anyhow::Result<()> {
+    let parent = args.load.data_directory();
+    let machine = Machine::look(&parent);
+    let file = format!(
+        "[sessions]\nheartbeat_interval_seconds = {}\nheartbeats_per_second_max = {}\n",
+        args.interval, args.workers,
+    );
+    let ground = Ground::start(args.store, args.peer, &file, &parent).await?;
+    let mut contenders = vec![ours(&args, &ground)?];
+    if let Some(etcd) = &ground.etcd {
+        let name = format!("etcd {}", etcd.version);
+        let (round, address, id) = (Round::of(&args), etcd.address, etcd.id());
+        contenders.push(Contender::new(name, move |first| {
+            Box::pin(runtime::apart(round.clone().leases(address, id, first)))
+        }));
+    }
+    let measured = rounds::alternate(&contenders, args.load.rounds).await?;
+    let names: Vec<&str> = contenders.iter().map(|contender| contender.name.as_str()).collect();
+    let rows = rows(&names, &measured)?;
+    let sent = Done {
+        workers: args.workers,
+        peer_workers: ground.etcd.as_ref().map_or(0, |_| args.workers),
+        connections: args.load.connections,
+        rounds: args.load.rounds,
+        how: format!(
+            "{APPLICATIONS} applications, {}; a stream each, heard every {} s for {} s; \
+             processor time of the server's process, idle work included",
+            ground.place(args.store),
+            args.interval,
+            args.load.seconds,
+        ),
+    };
+    Report { machine, sent, rows }.print(args.load.json)
+}
+
+/// What was counted on each side; ours is the first.
+fn rows(names: &[&str], measured: &[Vec<Beats>]) -> anyhow::Result<Vec<AnyRow>> {
+    let side = |of: &dyn Fn(&Beats) -> f64| {
+        let named = names.iter().zip(measured);
+        let mut sides =
+            named.map(|(name, rounds)| FigureSide::mean(name, rounds.iter().map(of).collect()));
+        (sides.next(), sides.next())
+    };
+    let row = |work: &str, unit, (ours, peer): (Option<_>, Option<_>), target| {
+        let ours = ours.context("our side was not measured")?;
+        anyhow::Ok(AnyRow::Figure(FigureRow::compare(work, unit, ours, peer, target)))
+    };
+    let ratio = Some(Target::RatioAtLeast(RATIO_TARGET));
+    let (ours_commits, _) = side(&|beats| beats.commits.unwrap_or(0) as f64);
+    let beside = names.get(1).map_or("", |_| ", beside keepalives of etcd's leases");
+    Ok(vec![
+        row(
+            "Commits to the store while heartbeats are taken",
+            "commits",
+            (ours_commits, None),
+            Some(Target::AtMost(0.0)),
+        )?,
+        row(
+            &format!("Heartbeats taken for a second of a processor{beside}"),
+            "per CPU second",
+            side(&|beats| beats.beats as f64 / beats.cpu_seconds),
+            ratio,
+        )?,
+        row(
+            &format!("Processor for 1,000 heartbeats{beside}"),
+            "CPU ms",
+            side(&|beats| 1e6 * beats.cpu_seconds / beats.beats as f64),
+            None,
+        )?,
+        row(
+            &format!("Heartbeats as they came{beside}"),
+            "per second",
+            side(&|beats| beats.beats as f64 / beats.seconds),
+            None,
+        )?,
+    ])
+}
+
+fn ours(args: &Heartbeats, ground: &Ground) -> anyhow::Result<Contender<Beats>> {
+    let (round, ops) = (Round::of(args), ground.ops()?);
+    let (address, id) = (ground.server.grpc, ground.server.id());
+    Ok(Contender::new(Ground::name(), move |_| {
+        Box::pin(runtime::apart(round.clone().sessions(address, ops, id)))
+    }))
+}
+
+/// What one round gave.
+struct Beats {
+    beats: u64,
+    cpu_seconds: f64,
+    seconds: f64,
+    /// Commits of our server meanwhile.
+    commits: Option<u64>,
+}
+
+#[derive(Clone)]
+struct Round {
+    crew: Crew,
+    interval: Duration,
+    load: Load,
+}
+
+/// Counts what workers do.
+#[derive(Default)]
+struct Counts {
+    beats: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+impl Conduct for Counts {
+    fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn acknowledged(&self, _: u64) {
+        self.acknowledged.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Round {
+    fn of(args: &Heartbeats) -> Round {
+        let (workers, connections) = (args.workers, args.load.connections as usize);
+        let crew = Crew { workers, applications: APPLICATIONS, connections };
+        Round { crew, interval: Duration::from_secs(args.interval), load: args.load.clone() }
+    }
+
+    async fn sessions(
+        self,
+        address: SocketAddr,
+        ops: SocketAddr,
+        id: u32,
+    ) -> anyhow::Result<Beats> {
+        let counts = Arc::new(Counts::default());
+        let mut fleet = Fleet::connect(address, self.crew, &counts).await?;
+        // Each is asked when it comes, and its answer is a commit.
+        let settle_until = Instant::now() + SETTLE_DEADLINE;
+        while counts.acknowledged.load(Ordering::Relaxed) < self.crew.workers {
+            ensure!(Instant::now() < settle_until, "not every worker was asked when it came");
+            fleet.check()?;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // By then each goes at its own pace.
+        tokio::time::sleep(self.interval + self.load.warm_up()).await;
+        let commits = commits::total(ops).await?;
+        let beats = self.window(id, &counts.beats).await?;
+        let commits = commits::total(ops).await? - commits;
+        fleet.check()?;
+        fleet.leave().await?;
+        Ok(Beats { commits: Some(commits), ..beats })
+    }
+
+    async fn leases(self, address: SocketAddr, id: u32, first: u64) -> anyhow::Result<Beats> {
+        let Crew { workers, .. } = self.crew;
+        let mut kept = lease::keep(address, self.crew, self.interval, first).await?;
+        // Each is kept alive once at the beginning.
+        let settle_until = Instant::now() + SETTLE_DEADLINE;
+        while kept.answered.load(Ordering::Relaxed) < workers {
+            ensure!(Instant::now() < settle_until, "not every lease was kept alive once");
+            kept.check()?;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // By then each goes at its own pace.
+        tokio::time::sleep(self.interval + self.load.warm_up()).await;
+        let beats = self.window(id, &kept.answered).await?;
+        kept.check()?;
+        Ok(beats)
+    }
+
+    /// Counts for the time of one measurement.
+    async fn window(&self, id: u32, beats: &AtomicU64) -> anyhow::Result<Beats> {
+        let (start, cpu) = (Instant::now(), process::cpu_seconds(id)?);
+        let before = beats.load(Ordering::Relaxed);
+        tokio::time::sleep(self.load.window()).await;
+        Ok(Beats {
+            beats: beats.load(Ordering::Relaxed) - before,
+            cpu_seconds: (process::cpu_seconds(id)? - cpu).max(CPU_SECONDS_MIN),
+            seconds: start.elapsed().as_secs_f64(),
+            commits: None,
+        })
+    }
+}
