@@ -215,10 +215,14 @@ impl Draft<'_> {
         let what = || format!("statuses of unit {unit}");
         let max = self.limits.statuses_per_unit_max;
         within("statuses_per_unit_max", max, kept + added.len(), what)?;
+        if kept + added.len() <= self.limits.keys_per_component_max {
+            // No component can have more than its unit.
+            return Ok(());
+        }
         let components: BTreeSet<&PartName> = added.iter().map(|new| &new.component).collect();
         for component in components {
-            let keys = self.keys_of(unit, Some(component));
-            let kept = keys.difference(leaving).count();
+            let leaving = leaving.iter().filter(|key| key.component == *component).count();
+            let kept = self.count_of(unit, component) - leaving;
             let more = added.iter().filter(|new| new.component == *component).count();
             let what = || format!("statuses of component {component:?} of unit {unit}");
             let max = self.limits.keys_per_component_max;

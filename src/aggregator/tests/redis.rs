@@ -68,15 +68,6 @@ impl Store for Counted {
     ) -> Result<Vec<NumberedEvent>, ReadError> {
         self.inner.events(app, before, count_max).await
     }
-    fn replica(&self) -> ReplicaId {
-        self.inner.replica()
-    }
-    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        self.inner.beat().await
-    }
-    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
-        self.inner.announce(notice).await
-    }
     fn health(&self) -> Result<(), String> {
         self.inner.health()
     }
