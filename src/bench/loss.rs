@@ -94,7 +94,7 @@ pub async fn run(args: Loss) -> anyhow::Result<()> {
         rounds: args.load.rounds,
         how: format!(
             "{APPLICATIONS} applications, two replicas over Redis with AOF everysec; one is\n\
-             \x20        killed with -9, a worker without a session tries the other after 0 to {} ms",
+             \x20        killed with -9, a worker then tries the other after 0 to {} ms",
             args.jitter,
         ),
     };

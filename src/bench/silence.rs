@@ -60,8 +60,12 @@ const ALL_TARGET_SECONDS: f64 = 2.0;
 const REGISTERING_MAX: usize = 512;
 /// Some register first, to learn how long all will take.
 const PILOTS_ONE_IN: u64 = 50;
-/// Between the last registration and the moment of silence, at least: the shortest promise.
+/// Between the last registration and the moment of silence, at least.
 const LEAD_MIN: Duration = Duration::from_secs(3);
+/// The shortest promise that a server takes.
+const PROMISE_MIN: Duration = Duration::from_secs(1);
+/// How often that moment is chosen anew, each time twice as far away.
+const LEADS_MAX: u32 = 4;
 /// Promises are kept in whole milliseconds, and so is the time at which they are given.
 const EARLY_MAX: Duration = Duration::from_millis(3);
 /// After which nothing comes any more.
@@ -174,9 +178,18 @@ impl Flock {
         let pilots = self.units.div_ceil(PILOTS_ONE_IN);
         self.register(&channels, pilots, None).await?;
         let all = start.elapsed() * u32::try_from(self.units.div_ceil(pilots)).unwrap_or(u32::MAX);
-        // Half as long again: it gets slower while there are more.
-        let end = Instant::now() + LEAD_MIN + all.mul_f64(1.5);
-        self.register(&channels, self.units, Some(end)).await?;
+        // Half as long again: it gets slower while there are more. On a busy machine much slower.
+        let mut lead = LEAD_MIN + all.mul_f64(1.5);
+        let mut end = Instant::now() + lead;
+        for _ in 0..LEADS_MAX {
+            self.register(&channels, self.units, Some(end)).await?;
+            if Instant::now() + PROMISE_MIN <= end {
+                break;
+            }
+            lead *= 2;
+            end = Instant::now() + lead;
+        }
+        ensure!(Instant::now() < end, "units take too long to register; give fewer --units");
         let watcher = relay::connect(address, 1).await?.remove(0);
         let watch = self.watch(watcher.clone()).await?;
         let delays = self.judged(watch, end).await?;
@@ -199,6 +212,10 @@ impl Flock {
             let channel = channels[number as usize % channels.len()].clone();
             async move {
                 let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+                if left.is_some_and(|left| left < PROMISE_MIN) {
+                    // Too late for this moment: all register again for a later one.
+                    return Ok(());
+                }
                 let ttl = left.map(prost_types::Duration::try_from).transpose();
                 let application = self.application(number);
                 let request = RegisterUnitRequest {
