@@ -199,19 +199,25 @@ fn check(text: &str, slash: Slash) -> Result<Arc<str>, NameError> {
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (x, y) = (a.as_bytes(), b.as_bytes());
     // Names of one application differ in their last digits: what they share is skipped, back to
-    // where a number begins. Plain loops: nothing is called as often, and tests are not optimized.
-    let mut start = 0;
-    while start < x.len() && start < y.len() && x[start] == y[start] {
-        start += 1;
+    // where a number begins.
+    let shared = shared(x, y);
+    if shared == x.len() || shared == y.len() {
+        // One begins with the other, or they are the same.
+        return x.len().cmp(&y.len());
     }
-    if start == x.len() && start == y.len() {
-        return Ordering::Equal;
-    }
-    while 0 < start && x[start - 1].is_ascii_digit() {
-        start -= 1;
-    }
+    let digits = x[..shared].iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let start = shared - digits;
     // `01` and `1` are the same number: the bytes decide, so that the order stays total.
     natural_order_of_rest(&x[start..], &y[start..]).then_with(|| a.cmp(b))
+}
+
+/// How many bytes both begin with.
+fn shared(x: &[u8], y: &[u8]) -> usize {
+    const WORD: usize = size_of::<u64>();
+    let words = x.chunks_exact(WORD).zip(y.chunks_exact(WORD));
+    let whole = WORD * words.take_while(|(x, y)| x == y).count();
+    let rest = x[whole..].iter().zip(&y[whole..]);
+    whole + rest.take_while(|(x, y)| x == y).count()
 }
 
 fn natural_order_of_rest(mut x: &[u8], mut y: &[u8]) -> Ordering {
