@@ -44,8 +44,8 @@ pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) 
         text.push_str(&labelled("silent", &silent, screen));
     }
     if why.observer_suspect {
-        let held = "so many units vanished at once that it may be the server that cannot hear them; \
-                    judgement is held";
+        let held = "so many units vanished at once that it may be the server that cannot hear \
+                    them; judgement is held";
         text.push_str(&labelled("suspect", held, screen));
     }
     if let Some(winner) = &why.winner {
