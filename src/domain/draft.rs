@@ -451,6 +451,10 @@ impl<'a> Draft<'a> {
         self.heard.deadlines.retain(|(key, _)| !is_written(key));
         let swings = std::mem::take(&mut self.swings).into_iter();
         self.heard.swings = swings.filter(|(key, _)| !is_written(key)).collect();
+        for unit in self.units.values_mut().flatten() {
+            // What a store has of a transition is what we have of it.
+            unit.last_seen_written = Timestamp::default();
+        }
         for name in &self.heard.units {
             if let Some(Some(unit)) = self.units.get_mut(name) {
                 unit.last_seen = self.now;

@@ -204,7 +204,12 @@ impl AppState {
                     if let Some(flapping) = status.flapping() {
                         self.due.insert((flapping.calm_time, Due::Calm(key.clone())));
                     }
-                    self.statuses.insert(key.clone(), status.clone());
+                    let mut status = status.clone();
+                    if status.expire_time_written != status.expire_time {
+                        // As others wrote it.
+                        Arc::make_mut(&mut status).expire_time_written = status.expire_time;
+                    }
+                    self.statuses.insert(key.clone(), status);
                 }
                 Write::Status(key, None) => {
                     self.forget_deadline(key);

@@ -22,8 +22,14 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(5);
 const WAIT_MIN: Duration = Duration::from_millis(10);
 /// The longest wait: as long as workers are left alone otherwise.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// Time to answer with what there is, before the caller gives up.
-const ANSWER_TIME: Duration = Duration::from_millis(20);
+/// Time to answer with what there is, before the caller gives up: this much, and for each unit a
+/// little more, because a thousand answers take their time on the wire. Never more than a tenth of
+/// the wait.
+const ANSWER_TIME: Duration = Duration::from_millis(5);
+/// See [`ANSWER_TIME`].
+const ANSWER_TIME_OF_UNIT: Duration = Duration::from_micros(15);
+/// How long an answer that was given elsewhere may take to be known here.
+const CATCH_UP_MAX: Duration = Duration::from_millis(20);
 /// Units in an answer.
 const UNITS_MAX: usize = 10_000;
 /// Statuses in an answer: more do not fit into a message of the usual size.
@@ -45,8 +51,11 @@ pub(super) async fn collect(
     };
     let ((app, wait), component) = fields.finish(app.zip(wait).zip(component))?;
     let left = deadline.map(|Deadline(at)| at - tokio::time::Instant::now());
-    let left = left.map(|left| left.saturating_sub(ANSWER_TIME));
     let wait = wait.unwrap_or(WAIT_DEFAULT).min(left.unwrap_or(WAIT_MAX));
+    let units = aggregator.read(&app, Revision::default(), |state| state.units_after(None).count());
+    let units = units.await.map_err(|e| Problem::of(&app, e))?;
+    let units = u32::try_from(units).unwrap_or(u32::MAX);
+    let wait = wait - (ANSWER_TIME + ANSWER_TIME_OF_UNIT * units).min(wait / 10);
     let collected = sessions.collect(&app, component, request.recompute, wait).await;
     let collected = collected.map_err(|e| Problem::of(&app, e))?;
     let newest = collected.answered.values().max().copied().unwrap_or_default();
@@ -54,7 +63,7 @@ pub(super) async fn collect(
     let read = |state: &AppState| answer(state, &collected, now);
     // Answers given elsewhere are there soon, but the caller does not wait for ever.
     let seen = aggregator.read(&app, newest, read);
-    let seen = match tokio::time::timeout(ANSWER_TIME, seen).await {
+    let seen = match tokio::time::timeout(CATCH_UP_MAX, seen).await {
         Ok(seen) => seen,
         Err(_elapsed) => aggregator.read(&app, Revision::default(), read).await,
     };

@@ -115,8 +115,11 @@ impl Store for MemoryStore {
             });
         }
         let (app, base) = (&transition.app, transition.base);
-        if self.is_shared && kept.apps.get(app).is_some_and(|a| a.has_answered(&transition)) {
-            return Err(CommitError::Conflict { current: kept.heads.head(app).revision });
+        let known = kept.heads.head(app);
+        let missed_quiet = known.quiet_commits != transition.base_quiet;
+        let has_answered = || kept.apps.get(app).is_some_and(|a| a.has_answered(&transition));
+        if self.is_shared && (missed_quiet || has_answered()) {
+            return Err(CommitError::Conflict { current: known.revision });
         }
         let stepped = match transition.is_durable() {
             true => {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bellwether::domain::app::Mode;
-use bellwether::domain::callback::Callback;
 use bellwether::domain::command::{Command, NewApplicationStatus, NewStatus, Request, Speaker};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::name::PartName;
@@ -131,33 +130,11 @@ impl Model {
                 self.known(name.as_str())?;
                 Ok((true, self.remove(name.as_str(), now)))
             }
-            Command::Disconnect { unit, session, ttl, silent } => {
-                Ok((self.disconnect(unit.as_str(), *session, *ttl, *silent, now), 0))
-            }
-            Command::Orphan { replica, ttl } => Ok((self.orphan(*replica, *ttl, now), 0)),
-            Command::Depart { speaker, ttl } => {
-                self.known(speaker.unit.as_str())?;
-                self.depart(speaker, *ttl, now, limits)
-            }
-            Command::CallBack { unit, topic, at, operation_id } => {
-                self.known(unit.as_str())?;
-                let callback =
-                    Callback { at: *at, operation_id: operation_id.clone(), due: at.0 <= now };
-                let callbacks = &mut self.unit_mut(unit.as_str()).callbacks;
-                let old = callbacks.insert(topic.clone(), callback.clone());
-                Ok((old != Some(callback), 0))
-            }
-            Command::CallOff { unit, topic } => {
-                let unit = self.units.iter_mut().find(|u| u.name == unit.as_str());
-                Ok((unit.is_some_and(|u| u.callbacks.remove(topic).is_some()), 0))
-            }
-            Command::Connect(..) | Command::Reconnect(..) | Command::Register(..) => {
-                unreachable!("see apply")
-            }
+            command => self.coming_or_going(command, now, limits),
         }
     }
 
-    fn known(&self, unit: &str) -> Result<(), Refusal> {
+    pub fn known(&self, unit: &str) -> Result<(), Refusal> {
         match (self.exists, self.unit(unit)) {
             (false, _) => Err("no application"),
             (true, None) => Err("no unit"),

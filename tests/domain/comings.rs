@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bellwether::domain::command::{Newcomer, Speaker};
+use bellwether::domain::callback::Callback;
+use bellwether::domain::command::{Command, Newcomer, Speaker};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::session::{Presence, ReplicaId, SessionId};
 use bellwether::domain::status::Kind;
@@ -89,6 +90,38 @@ impl Model {
             removed = self.remove(&leaving, now);
         }
         Ok((moved, removed, incarnation))
+    }
+
+    /// Sessions, departures and callbacks.
+    pub fn coming_or_going(
+        &mut self,
+        command: &Command,
+        now: u64,
+        limits: &Limits,
+    ) -> Result<(bool, u32), Refusal> {
+        match command {
+            Command::Disconnect { unit, session, ttl, silent } => {
+                Ok((self.disconnect(unit.as_str(), *session, *ttl, *silent, now), 0))
+            }
+            Command::Orphan { replica, ttl } => Ok((self.orphan(*replica, *ttl, now), 0)),
+            Command::Depart { speaker, ttl } => {
+                self.known(speaker.unit.as_str())?;
+                self.depart(speaker, *ttl, now, limits)
+            }
+            Command::CallBack { unit, topic, at, operation_id } => {
+                self.known(unit.as_str())?;
+                let callback =
+                    Callback { at: *at, operation_id: operation_id.clone(), due: at.0 <= now };
+                let callbacks = &mut self.unit_mut(unit.as_str()).callbacks;
+                let old = callbacks.insert(topic.clone(), callback.clone());
+                Ok((old != Some(callback), 0))
+            }
+            Command::CallOff { unit, topic } => {
+                let unit = self.units.iter_mut().find(|u| u.name == unit.as_str());
+                Ok((unit.is_some_and(|u| u.callbacks.remove(topic).is_some()), 0))
+            }
+            command => unreachable!("{command:?}"),
+        }
     }
 
     pub fn disconnect(
