@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::command::{Command, NewStatus, Newcomer, Rejected, Request, Speaker};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::{DAMPENERS_MAX, Limits};
@@ -186,4 +186,34 @@ fn what_is_held_makes_room_for_what_is_said() {
     }
     let keys: BTreeSet<_> = state.ranked().map(|rank| rank.key.key.clone()).collect();
     assert!(keys.iter().all(|key| key.as_str().starts_with("k2.")));
+}
+
+/// What is shown once it is calm is the word of who has it by then.
+#[test]
+fn what_flaps_is_handed_over_with_what_was_said_last() {
+    let mut state = AppState::empty(app_name(), Revision(0));
+    commit(&mut state, 0, Some(configure(Vec::new(), true)));
+    let hand_over = ConfigPatch { hand_over: Some(Some("".into())), ..ConfigPatch::default() };
+    commit(&mut state, 0, Some(Command::Configure(hand_over)));
+    let name = |name| UnitName::new(name).unwrap();
+    let register = |unit, incarnation| {
+        let labels = std::collections::BTreeMap::new();
+        Command::Register(Newcomer { unit, incarnation, stateless: true, labels }, None)
+    };
+    commit(&mut state, 0, Some(register(name("web/0"), Some(7))));
+    for n in 0..9 {
+        let level = [Level::Active, Level::Blocked][n % 2];
+        say(&mut state, 1000, Kind::Push, Some(level));
+    }
+    let ttl = Duration::from_secs(30);
+    commit(&mut state, 2000, Some(Command::Depart { speaker: speaker(), ttl }));
+    commit(&mut state, 3000, Some(register(name("web/1"), None)));
+    let shown = |state: &AppState| {
+        let status = status(state).unwrap();
+        (status.report.level, status.incarnation, status.flapping().is_some())
+    };
+    assert_eq!(shown(&state), (Level::Blocked, 1, true));
+    commit(&mut state, 1000 + CALM_AFTER, None);
+    assert_eq!(shown(&state), (Level::Active, 1, false));
+    assert_eq!(state.unit(&name("web/0")), None);
 }
