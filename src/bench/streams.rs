@@ -2,6 +2,7 @@
 //! a plain tonic stream echo of the same bytes.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
@@ -74,69 +75,19 @@ pub async fn run(args: Streams) -> anyhow::Result<()> {
     }
     let parent = args.load.data_directory();
     let machine = Machine::look(&parent);
-    let etcd_binary = (!args.alone).then(etcd::find).transpose()?;
-    let redis_binary = (args.store == Store::Redis).then(redis::find).transpose()?;
     let progress = Progress::new();
     progress.say("starting servers");
-    let fsync = args.fsync.unwrap_or(Fsync::Everysec);
-    let redis = match &redis_binary {
-        Some(binary) => Some(Redis::start(binary, fsync, &parent).await?),
-        None => None,
-    };
-    let (place, what, target) = match (args.store, &redis) {
-        (Store::Memory, _) => (Place::Memory, "memory store".to_string(), None),
-        (_, Some(redis)) => {
-            let what = format!("Redis {} with AOF {}", redis.version, fsync.name());
-            (Place::Redis(redis.url()), what, Some(REDIS_TARGET))
-        }
-        (_, None) => {
-            let what = "embedded store, fsync before acknowledge".to_string();
-            (Place::Embedded, what, Some(EMBEDDED_TARGET))
-        }
-    };
-    let server = Server::start(&place, &parent).await?;
+    let started = Started::start(&args, &parent).await?;
+    drop(progress);
     let reports =
         Reports { streams: u64::from(args.streams * args.load.connections), keys: args.keys };
     let request_bytes = reports.message(0, 0, 1).encoded_len();
-    let plan = args.plan();
-    let streams = args.streams as usize;
-    let mut contenders = vec![flowing(
-        format!("bellwether {}", env!("CARGO_PKG_VERSION")),
-        server.grpc,
-        reports,
-        plan.clone(),
-        streams,
-    )];
-    let etcd = match &etcd_binary {
-        Some(binary) => Some(Etcd::start(binary, &parent).await?),
-        None => None,
-    };
-    let mut comparisons = Vec::new();
-    if let Some(etcd) = &etcd {
-        let puts = Arc::new(Puts::of(request_bytes, args.keys));
-        let (url, plan) = (format!("http://{}", etcd.address), plan.clone());
-        let plan = Plan { in_flight: PUTS_IN_FLIGHT, ..plan };
-        contenders.push(Contender::new(format!("etcd {}", etcd.version), move |first| {
-            Box::pin(checked(load::run(puts.clone(), url.clone(), plan.clone(), first)))
-        }));
-        comparisons.push(("etcd puts with fsync", target));
-    }
-    let echo = if args.alone { None } else { Some(Server::start_echo(&parent).await?) };
-    if let Some(echo) = &echo {
-        let name = "plain tonic stream echo".to_string();
-        let echoes = Echoes::of(request_bytes);
-        contenders.push(flowing(name, echo.grpc, echoes, plan.clone(), streams));
-        comparisons.push((
-            "plain tonic stream echo",
-            (args.store == Store::Memory).then_some(ECHO_TARGET),
-        ));
-    }
-    drop(progress);
+    let (contenders, comparisons) = started.contenders(&args, reports, request_bytes);
     let measured = rounds::alternate(&contenders, args.load.rounds).await?;
     let names = contenders.iter().map(|contender| contender.name.as_str());
     let sides = names.zip(&measured).map(|(name, rounds)| Side::of(name, rounds.iter()));
     let sides: Vec<Side> = sides.collect::<anyhow::Result<_>>()?;
-    let work = format!("Reports on workers' streams, {what}");
+    let work = format!("Reports on workers' streams, {}", started.what);
     let rows = match sides.split_first() {
         Some((ours, [])) => vec![Row::compare(&work, ours.clone(), None, None)],
         Some((ours, peers)) => {
@@ -149,6 +100,81 @@ pub async fn run(args: Streams) -> anyhow::Result<()> {
         None => Vec::new(),
     };
     Report { machine, sent: args.sent(request_bytes), rows }.print(args.load.json)
+}
+
+/// What runs for a measurement. Fields are dropped in their order: our server before its Redis.
+struct Started {
+    server: Server,
+    _redis: Option<Redis>,
+    /// Where ours remembers, in words.
+    what: String,
+    /// Times etcd's puts.
+    target: Option<f64>,
+    etcd: Option<Etcd>,
+    echo: Option<Server>,
+}
+
+/// What ours is beside, and how many times as much was aimed at.
+type Comparison = (&'static str, Option<f64>);
+
+impl Started {
+    async fn start(args: &Streams, parent: &Path) -> anyhow::Result<Started> {
+        // Before anything is started: not having them is the likeliest failure.
+        let etcd_binary = (!args.alone).then(etcd::find).transpose()?;
+        let redis_binary = (args.store == Store::Redis).then(redis::find).transpose()?;
+        let fsync = args.fsync.unwrap_or(Fsync::Everysec);
+        let redis = match &redis_binary {
+            Some(binary) => Some(Redis::start(binary, fsync, parent).await?),
+            None => None,
+        };
+        let (place, what, target) = match (args.store, &redis) {
+            (Store::Memory, _) => (Place::Memory, "memory store".to_string(), None),
+            (_, Some(redis)) => {
+                let what = format!("Redis {} with AOF {}", redis.version, fsync.name());
+                (Place::Redis(redis.url()), what, Some(REDIS_TARGET))
+            }
+            (_, None) => {
+                let what = "embedded store, fsync before acknowledge".to_string();
+                (Place::Embedded, what, Some(EMBEDDED_TARGET))
+            }
+        };
+        let server = Server::start(&place, parent).await?;
+        let etcd = match &etcd_binary {
+            Some(binary) => Some(Etcd::start(binary, parent).await?),
+            None => None,
+        };
+        let echo = if args.alone { None } else { Some(Server::start_echo(parent).await?) };
+        Ok(Started { server, _redis: redis, what, target, etcd, echo })
+    }
+
+    fn contenders(
+        &self,
+        args: &Streams,
+        reports: Reports,
+        request_bytes: usize,
+    ) -> (Vec<Contender<Measured>>, Vec<Comparison>) {
+        let (plan, streams) = (args.plan(), args.streams as usize);
+        let ours = format!("bellwether {}", env!("CARGO_PKG_VERSION"));
+        let mut contenders = vec![flowing(ours, self.server.grpc, reports, plan.clone(), streams)];
+        let mut comparisons = Vec::new();
+        if let Some(etcd) = &self.etcd {
+            let puts = Arc::new(Puts::of(request_bytes, args.keys));
+            let url = format!("http://{}", etcd.address);
+            let plan = Plan { in_flight: PUTS_IN_FLIGHT, ..plan.clone() };
+            contenders.push(Contender::new(format!("etcd {}", etcd.version), move |first| {
+                Box::pin(checked(load::run(puts.clone(), url.clone(), plan.clone(), first)))
+            }));
+            comparisons.push(("etcd puts with fsync", self.target));
+        }
+        if let Some(echo) = &self.echo {
+            let name = "plain tonic stream echo".to_string();
+            let echoes = Echoes::of(request_bytes);
+            contenders.push(flowing(name, echo.grpc, echoes, plan, streams));
+            let target = (args.store == Store::Memory).then_some(ECHO_TARGET);
+            comparisons.push(("plain tonic stream echo", target));
+        }
+        (contenders, comparisons)
+    }
 }
 
 fn flowing<F: Flow>(

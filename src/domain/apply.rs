@@ -12,6 +12,7 @@ use super::limits::DAMPENERS_MAX;
 use super::name::{PartName, UnitName};
 use super::policy::ConfigPatch;
 use super::request::Outcome;
+use super::room::within;
 use super::session::Presence;
 use super::status::{Kind, Status, StatusKey};
 use super::transition::{Cause, StatusEvent, Subject};
@@ -189,44 +190,6 @@ impl Draft<'_> {
         }
         if session.is_some() && known.and_then(Unit::session) != *session {
             return Err(Rejected::SessionOver { unit: unit.clone() });
-        }
-        Ok(())
-    }
-
-    /// Whether statuses of a unit fit beside what is there and does not leave. Counts what would
-    /// be new.
-    pub(super) fn has_room(
-        &self,
-        unit: &UnitName,
-        keys: impl IntoIterator<Item = StatusKey>,
-        leaving: &BTreeSet<Arc<StatusKey>>,
-    ) -> Result<(), Rejected> {
-        let known = self.unit(unit);
-        if known.is_none() {
-            let what = || "units of the application".to_string();
-            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
-        }
-        let new = keys.into_iter().filter(|key| self.status(key).is_none());
-        let added: BTreeSet<StatusKey> = new.collect();
-        if added.is_empty() {
-            return Ok(());
-        }
-        let kept = known.map_or(0, |u| u.status_count as usize) - leaving.len();
-        let what = || format!("statuses of unit {unit}");
-        let max = self.limits.statuses_per_unit_max;
-        within("statuses_per_unit_max", max, kept + added.len(), what)?;
-        if kept + added.len() <= self.limits.keys_per_component_max {
-            // No component can have more than its unit.
-            return Ok(());
-        }
-        let components: BTreeSet<&PartName> = added.iter().map(|new| &new.component).collect();
-        for component in components {
-            let leaving = leaving.iter().filter(|key| key.component == *component).count();
-            let kept = self.count_of(unit, component) - leaving;
-            let more = added.iter().filter(|new| new.component == *component).count();
-            let what = || format!("statuses of component {component:?} of unit {unit}");
-            let max = self.limits.keys_per_component_max;
-            within("keys_per_component_max", max, kept + more, what)?;
         }
         Ok(())
     }
@@ -433,19 +396,6 @@ impl Draft<'_> {
         });
         Ok(Effect { changed: true, removed: 1, ..Effect::default() })
     }
-}
-
-pub(super) fn within(
-    limit: &'static str,
-    max: usize,
-    count: usize,
-    what: impl Fn() -> String,
-) -> Result<(), Rejected> {
-    if count <= max {
-        return Ok(());
-    }
-    let what = what();
-    Err(Rejected::LimitExceeded { limit, what, max })
 }
 
 impl NewStatus {

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::app::Unit;
-use super::apply::{Effect, within};
+use super::apply::Effect;
 use super::command::Rejected;
 use super::draft::Draft;
 use super::limits::CALLBACKS_PER_UNIT_MAX;
 use super::name::{PartName, UnitName};
+use super::room::within;
 use super::time::Timestamp;
 
 /// What a callback is about: one thing that a component of the unit does.

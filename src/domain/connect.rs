@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::app::Unit;
-use super::apply::{Effect, within};
+use super::apply::Effect;
 use super::callback::Callbacks;
 use super::command::{Newcomer, Rejected, Speaker};
 use super::draft::Draft;
 use super::limits::EXPIRED_PER_COMMIT_MAX;
 use super::name::UnitName;
+use super::room::within;
 use super::session::{Presence, ReplicaId, SessionId};
 use super::status::{Kind, Status, StatusKey};
 use super::time::Timestamp;

@@ -28,8 +28,8 @@ pub struct Draft<'a> {
     /// Units after the draft, kept so that a batch of new ones does not count them over and over.
     unit_count: usize,
     /// Keys by unit and component after the draft, of those that were counted: see
-    /// [`Draft::count_of`].
-    key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
+    /// [`room`](super::room).
+    pub(super) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
     requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
     heard: Heard,
@@ -172,25 +172,6 @@ impl<'a> Draft<'a> {
         let unit = self.unit_with(&key, status.as_deref());
         self.put_unit(key.unit.clone(), Some(unit));
         self.statuses.insert(key, status);
-    }
-
-    /// Statuses of one component. Counted once for a draft: a batch of new ones is not counted over
-    /// and over.
-    pub(super) fn count_of(&self, unit: &UnitName, component: &PartName) -> usize {
-        let mut counts = self.key_counts.borrow_mut();
-        let count = || self.keys_of(unit, Some(component)).len();
-        *counts.entry((unit.clone(), component.clone())).or_insert_with(count)
-    }
-
-    fn count_key(&mut self, key: &StatusKey, is: bool) {
-        let was = self.status(key).is_some();
-        let counts = self.key_counts.get_mut();
-        if was == is || counts.is_empty() {
-            return;
-        }
-        if let Some(count) = counts.get_mut(&(key.unit.clone(), key.component.clone())) {
-            *count = *count + usize::from(is) - usize::from(was);
-        }
     }
 
     /// Writes of a status what nobody is shown: the revision stays.

@@ -40,6 +40,7 @@ pub mod draft;
 pub mod expire;
 pub mod hold;
 pub mod replay;
+pub mod room;
 pub mod summary;
 
 pub mod derive;
