@@ -200,6 +200,9 @@ impl Draft<'_> {
         self.hear(name);
         let known = self.unit(name);
         let incarnation = speaker.incarnation.unwrap_or_default();
+        if known.is_some_and(|unit| unit.is_well(incarnation) && !unit.is_news(self.now)) {
+            return false;
+        }
         let before = known.cloned().unwrap_or_default();
         let is_new = before.incarnation < incarnation;
         let heard = Unit {

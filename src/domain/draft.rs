@@ -26,7 +26,7 @@ pub struct Draft<'a> {
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Option<Arc<Status>>>,
     pub(super) units: BTreeMap<UnitName, Option<Unit>>,
     /// Units after the draft, kept so that a batch of new ones does not count them over and over.
-    unit_count: usize,
+    pub(super) unit_count: usize,
     /// Keys by unit and component after the draft, of those that were counted: see
     /// [`room`](super::room).
     pub(super) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
@@ -36,11 +36,11 @@ pub struct Draft<'a> {
     /// Results without a swing, of statuses that are not written.
     pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
     /// Something that is held changed, and nobody is told.
-    held: bool,
+    pub(super) held: bool,
     /// See [`Transition::weighs_results`].
     pub(super) weighs_results: bool,
     /// Something that is shown changed, so the revision moves.
-    changed: bool,
+    pub(super) changed: bool,
     /// Policy or leader changed: every rank may have.
     pub(super) reranks: bool,
 }
@@ -164,53 +164,6 @@ impl<'a> Draft<'a> {
     /// When a unit is lost that says nothing from now on.
     pub(super) fn silence_from_now(&self) -> Timestamp {
         self.now.after(self.head.config.lost_after)
-    }
-
-    /// Puts or removes a status and keeps the counts of its unit, which must exist.
-    pub(super) fn put_status(&mut self, key: Arc<StatusKey>, status: Option<Arc<Status>>) {
-        self.count_key(&key, status.is_some());
-        let unit = self.unit_with(&key, status.as_deref());
-        self.put_unit(key.unit.clone(), Some(unit));
-        self.statuses.insert(key, status);
-    }
-
-    /// Writes of a status what nobody is shown: the revision stays.
-    pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
-        let unit = self.unit_with(&key, Some(&status));
-        if self.unit(&key.unit) != Some(&unit) {
-            self.put_unit_quietly(key.unit.clone(), unit);
-        }
-        self.statuses.insert(key, Some(status));
-        self.held = true;
-    }
-
-    /// The unit of a status, with its counts as they are once that is put.
-    fn unit_with(&self, key: &StatusKey, status: Option<&Status>) -> Unit {
-        let mut unit = self.unit(&key.unit).cloned().unwrap_or_default();
-        if let Some(old) = self.status(key) {
-            unit.status_count -= 1;
-            unit.ttl_count -= u32::from(old.expire_time.is_some());
-            unit.stale_count -= u32::from(old.stale);
-        }
-        if let Some(new) = status {
-            unit.status_count += 1;
-            unit.ttl_count += u32::from(new.expire_time.is_some());
-            unit.stale_count += u32::from(new.stale);
-        }
-        let outlives = |status: &Status| unit.is_newer_than(key, status);
-        let was = u32::from(self.status(key).is_some_and(|status| outlives(status)));
-        let is = u32::from(status.is_some_and(outlives));
-        // What was kept before this was counted never was.
-        unit.outlived_count = (unit.outlived_count + is).saturating_sub(was);
-        unit.stale_since = match unit.stale_count {
-            0 => None,
-            _ => unit.stale_since.or(Some(self.now)),
-        };
-        unit.silence_ends = match unit.is_overdue() && unit.lost_since.is_none() {
-            true => unit.silence_ends.or(Some(self.silence_from_now())),
-            false => None,
-        };
-        unit
     }
 
     /// Moves the deadline of a repeated status; written only if the store's is older than a third

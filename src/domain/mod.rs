@@ -39,6 +39,7 @@ pub mod doubt;
 pub mod draft;
 pub mod expire;
 pub mod hold;
+pub mod recount;
 pub mod replay;
 pub mod room;
 pub mod summary;

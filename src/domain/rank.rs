@@ -96,6 +96,14 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
     (Ordering::Equal, None)
 }
 
+impl Rank {
+    /// Whether the two are the same in all they say, also in what is not compared.
+    pub fn is_same(&self, other: &Rank) -> bool {
+        let beside = |rank: &Rank| (rank.level, rank.asks, rank.flaps);
+        beside(self) == beside(other) && self == other
+    }
+}
+
 impl Ord for Rank {
     fn cmp(&self, other: &Rank) -> Ordering {
         compare(self, other).0

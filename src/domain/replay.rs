@@ -147,20 +147,21 @@ impl AppState {
             Write::Status(key, _) if is_single(key) => Some(key),
             _ => None,
         });
-        for key in keys.clone() {
-            if let Some(rank) = self.rank_of(key) {
-                self.index.remove(&rank);
-            }
-        }
+        let before: Vec<Option<Rank>> = keys.clone().map(|key| self.rank_of(key)).collect();
         if let Some(rank) = application_rank(&self.head) {
             self.index.remove(&rank);
         }
         self.head = transition.head.clone();
         self.write(transition);
-        for key in keys {
-            if let Some(rank) = self.rank_of(key) {
-                self.index.insert(rank);
+        for (key, old) in keys.zip(before) {
+            let new = self.rank_of(key);
+            let same = old.as_ref().zip(new.as_ref()).is_some_and(|(old, new)| old.is_same(new));
+            if same {
+                // What stands where it stood is left there.
+                continue;
             }
+            old.iter().for_each(|rank| self.index.remove(rank));
+            new.into_iter().for_each(|rank| self.index.insert(rank));
         }
         for unit in &whole {
             self.index_unit(unit);

@@ -56,8 +56,7 @@ impl Draft<'_> {
     }
 
     /// Keeps the counts while a status is put or removed.
-    pub(super) fn count_key(&mut self, key: &StatusKey, is: bool) {
-        let was = self.status(key).is_some();
+    pub(super) fn count_key(&mut self, key: &StatusKey, was: bool, is: bool) {
         let counts = self.key_counts.get_mut();
         if was == is || counts.is_empty() {
             return;

@@ -118,6 +118,15 @@ impl Unit {
         self
     }
 
+    /// Whether a word of this incarnation changes nothing of the unit itself.
+    pub(super) fn is_well(&self, incarnation: u64) -> bool {
+        let is_missed = self.lost_since.or(self.uncertain_since).or(self.quiet_since).is_some();
+        incarnation <= self.incarnation
+            && !is_missed
+            && !(self.departed || self.session_ended || self.is_overdue())
+            && self.silence_ends.is_none()
+    }
+
     /// Whether being heard `now` is to be written.
     pub(super) fn is_news(&self, now: Timestamp) -> bool {
         let unwritten_max = self.unwritten_max();

@@ -9,11 +9,11 @@ use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
 use super::draft::Draft;
 use super::name::{PartName, UnitName};
 use super::rank::{Origin, Rank};
-use super::status::{Freshness, Level, StatusKey};
+use super::status::{Freshness, Level, Status, StatusKey};
 use super::time::Timestamp;
 
 /// The ranks of one unit before and after a draft: of all its statuses if the unit as a whole was
-/// touched, of the drafted ones if not.
+/// touched, of the drafted ones whose rank moved if not.
 struct Reranked {
     unit: UnitName,
     keys: BTreeSet<Arc<StatusKey>>,
@@ -121,17 +121,28 @@ impl Draft<'_> {
         let whole = self.reranks || was_silent || is_silent || unit.is_application();
         let first = StatusKey::first_of(&unit);
         let drafted = self.statuses.range::<StatusKey, _>(&first..);
-        let drafted = drafted.take_while(|(key, _)| key.unit == unit).map(|(k, _)| k.clone());
-        let mut keys: BTreeSet<Arc<StatusKey>> = drafted.collect();
-        if whole {
-            keys.extend(self.base.statuses_of(&unit, None).map(|(k, _)| k.clone()));
-        }
+        let drafted = drafted.take_while(|(key, _)| key.unit == unit);
         let now = self.unit(&unit);
-        let ranks = keys.iter().filter_map(|key| {
-            let status = self.status(key)?;
-            status_rank(&self.head, now, key, status)
-        });
-        let mut after: BTreeSet<Rank> = ranks.collect();
+        let rank =
+            |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
+        let (mut keys, mut after) = (BTreeSet::new(), BTreeSet::new());
+        for (key, status) in drafted {
+            let new = status.as_ref().and_then(|status| rank(key, status));
+            let stands = |new: &Rank| self.base.rank_of(key).is_some_and(|old| old.is_same(new));
+            if !whole && new.as_ref().is_some_and(stands) {
+                // It is found in the index, where it stood before.
+                continue;
+            }
+            keys.insert(key.clone());
+            after.extend(new);
+        }
+        if whole {
+            let kept = self.base.statuses_of(&unit, None);
+            for (key, status) in kept.filter(|(key, _)| !self.statuses.contains_key(*key)) {
+                keys.insert(key.clone());
+                after.extend(rank(key, status));
+            }
+        }
         after.extend(now.and_then(|u| silent_rank(&self.head, &unit, u)));
         if unit.is_application() {
             after.extend(application_rank(&self.head));

@@ -1,0 +1,100 @@
+//! Statuses are put and removed together with the counts that their units keep of them.
+
+use std::sync::Arc;
+
+use super::app::Unit;
+use super::draft::Draft;
+use super::status::{Status, StatusKey};
+use super::time::Timestamp;
+
+impl Draft<'_> {
+    /// Puts or removes a status and keeps the counts of its unit, which must exist.
+    pub(super) fn put_status(&mut self, key: Arc<StatusKey>, status: Option<Arc<Status>>) {
+        let old = self.status(&key).cloned();
+        self.count_key(&key, old.is_some(), status.is_some());
+        let recount = self.recount(&key, old.as_deref(), status.as_deref());
+        let base = self.base;
+        let drafted = self.units.entry(key.unit.clone());
+        let unit = drafted.or_insert_with(|| base.units.get(&key.unit).cloned());
+        self.unit_count += usize::from(unit.is_none());
+        recount.apply(unit.get_or_insert_default());
+        self.changed = true;
+        self.statuses.insert(key, status);
+    }
+
+    /// Writes of a status what nobody is shown: the revision stays.
+    pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
+        let recount = self.recount(&key, self.status(&key).map(|s| &**s), Some(&status));
+        let known = self.unit(&key.unit);
+        let mut unit = known.cloned().unwrap_or_default();
+        recount.apply(&mut unit);
+        if known != Some(&unit) {
+            self.put_unit_quietly(key.unit.clone(), unit);
+        }
+        self.statuses.insert(key, Some(status));
+        self.held = true;
+    }
+
+    fn recount(&self, key: &StatusKey, old: Option<&Status>, new: Option<&Status>) -> Recount {
+        let unit = self.unit(&key.unit);
+        let outlives = |status: &Status| unit.is_some_and(|unit| unit.is_newer_than(key, status));
+        Recount {
+            old: old.map(|old| Counted::of(old, outlives(old))),
+            new: new.map(|new| Counted::of(new, outlives(new))),
+            now: self.now,
+            silence_ends: self.silence_from_now(),
+        }
+    }
+}
+
+/// What a status counts for in its unit.
+struct Counted {
+    ttl: u32,
+    stale: u32,
+    outlived: u32,
+}
+
+impl Counted {
+    fn of(status: &Status, is_outlived: bool) -> Counted {
+        Counted {
+            ttl: u32::from(status.expire_time.is_some()),
+            stale: u32::from(status.stale),
+            outlived: u32::from(is_outlived),
+        }
+    }
+}
+
+/// How the counts of a unit change when one of its statuses does.
+struct Recount {
+    old: Option<Counted>,
+    new: Option<Counted>,
+    now: Timestamp,
+    /// When the unit is lost if it is silent from now on.
+    silence_ends: Timestamp,
+}
+
+impl Recount {
+    fn apply(&self, unit: &mut Unit) {
+        if let Some(old) = &self.old {
+            unit.status_count -= 1;
+            unit.ttl_count -= old.ttl;
+            unit.stale_count -= old.stale;
+            // What was kept before this was counted never was.
+            unit.outlived_count = unit.outlived_count.saturating_sub(old.outlived);
+        }
+        if let Some(new) = &self.new {
+            unit.status_count += 1;
+            unit.ttl_count += new.ttl;
+            unit.stale_count += new.stale;
+            unit.outlived_count += new.outlived;
+        }
+        unit.stale_since = match unit.stale_count {
+            0 => None,
+            _ => unit.stale_since.or(Some(self.now)),
+        };
+        unit.silence_ends = match unit.is_overdue() && unit.lost_since.is_none() {
+            true => unit.silence_ends.or(Some(self.silence_ends)),
+            false => None,
+        };
+    }
+}
