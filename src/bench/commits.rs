@@ -39,7 +39,8 @@ async fn count(ops: SocketAddr) -> anyhow::Result<(u64, Instant)> {
     Ok((parse(&text)?, asked + asked.elapsed() / 2))
 }
 
-async fn fetch(ops: SocketAddr) -> anyhow::Result<String> {
+/// The answer of a server whose `/metrics` are at `ops`, headers included.
+pub async fn fetch(ops: SocketAddr) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(ops).await?;
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).await?;

@@ -1,9 +1,11 @@
 //! `bellwether doctor`: says what is wrong with the store that `serve` would use.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
 
+use crate::bench::commits;
 use crate::cli::context::Context;
 use crate::cli::context::print;
 use crate::cli::context::print_value;
@@ -29,6 +31,10 @@ pub struct Args {
     #[command(flatten)]
     store: config::StoreFlags,
 
+    /// Ask this running server too, at its port for /metrics, whether it hears its workers
+    #[arg(long, value_name = "ADDRESS")]
+    ops: Option<SocketAddr>,
+
     /// How long a Redis may take for all answers together
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = span::parse)]
     timeout: Duration,
@@ -41,7 +47,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     // As with `serve`, a store that is described wrongly is wrong usage.
     let store = StoreChoice::load(args.store).map_err(|error| UsageError(error.to_string()))?;
-    let findings = examine(&store, args.timeout).await;
+    let mut findings = examine(&store, args.timeout).await;
+    if let Some(ops) = args.ops {
+        let metrics = tokio::time::timeout(args.timeout, commits::fetch(ops)).await;
+        findings.push(hearing(ops, metrics.ok().and_then(Result::ok).as_deref()));
+    }
     let worst = findings.iter().map(|finding| finding.level).min().unwrap_or(Level::Ok);
     if context.is_structured() {
         let value = json!({"store": shown(&store), "level": worst, "findings": findings});
@@ -66,6 +76,30 @@ async fn examine(store: &StoreChoice, timeout: Duration) -> Vec<Finding> {
             redis::doctor::examine(target, *durability, timeout).await
         }
     }
+}
+
+/// Whether a server suspects itself, by its metrics.
+fn hearing(ops: SocketAddr, metrics: Option<&str>) -> Finding {
+    let lines = metrics.into_iter().flat_map(str::lines);
+    let suspects = lines.filter_map(|line| line.strip_prefix("bellwether_observer_suspects "));
+    let suspects = suspects.filter_map(|count| count.trim().parse::<u64>().ok()).next();
+    let server = ops.to_string();
+    let finding = match suspects {
+        Some(0) => Finding::ok("observer", "lost sight of no application"),
+        Some(count) => Finding::warning(
+            "observer",
+            format!("lost sight of most units of {count} applications at once"),
+            "it may be the server that cannot hear: judgement of these units is held for now",
+        )
+        .advise("look at the network between this server and its workers; `why` names them"),
+        None => Finding::unknown(
+            "observer",
+            "no answer with its metrics",
+            "a server that cannot hear its workers says so there",
+        )
+        .advise("give the address that `serve` prints as `ops`"),
+    };
+    finding.on(&server)
 }
 
 fn shown(store: &StoreChoice) -> String {

@@ -1,5 +1,6 @@
 //! Sessions over the memory store, with the clock paused.
 
+mod callbacks;
 mod collect;
 mod neighbours;
 mod outage;

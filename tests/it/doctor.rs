@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::peer::{Peer, hello};
 use crate::redis::Redis;
 use crate::server::{BINARY, Server, eventually};
 
@@ -205,4 +206,22 @@ fn settings_are_those_of_serve() {
 
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_may_not_hear_says_so() {
+    let server = Server::ephemeral();
+    let ops = server.ops.to_string();
+    let arguments = ["--store", "memory", "--ops", &ops];
+    assert_said(&arguments, 0, &["√ observer ", "lost sight of no application"]);
+    // One of one is more than half.
+    drop(Peer::connect(&server, hello("web", "web/0")).await);
+    eventually("the server suspects itself", async || {
+        let said = doctor(&arguments);
+        said.out.contains("‼ observer ").then_some(())
+    })
+    .await;
+    assert_said(&arguments, 0, &["lost sight of most units of 1 applications at once"]);
+    drop(server);
+    assert_said(&arguments, 0, &["? observer ", "no answer with its metrics"]);
 }

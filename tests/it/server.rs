@@ -106,10 +106,27 @@ impl Server {
         self.signal("TERM");
     }
 
-    /// Sends a signal: `STOP`, `CONT`.
+    /// Sends a signal: `STOP`, `CONT`. After `STOP` it stands still: on a busy machine that takes a
+    /// moment, in which it could still answer.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
+        let start = Instant::now();
+        while name == "STOP" && !self.stands_still() {
+            assert!(start.elapsed() < DEADLINE, "the server does not stand still");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Every thread of it; where that cannot be seen, it is believed.
+    fn stands_still(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
+            return true;
+        };
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with('T'))
+        })
     }
 
     /// Waits for it to end.

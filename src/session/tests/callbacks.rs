@@ -1,0 +1,61 @@
+//! What a worker was promised to be told.
+
+use super::*;
+use crate::domain::callback::Topic;
+
+fn mk_topic() -> Topic {
+    Topic { component: PartName::new("db").unwrap(), target: "postgresql".into() }
+}
+
+async fn promise(replica: &Replica, after: Duration) {
+    let unit = UnitName::new("web/0").unwrap();
+    let at = replica.store.now().after(after);
+    let (topic, operation_id) = (mk_topic(), "upgrade-7".into());
+    replica.apply("web", Command::CallBack { unit, topic, at, operation_id }).await;
+}
+
+async fn is_told(worker: &mut Worker) -> bool {
+    let told = tokio::time::timeout(secs(1), async {
+        loop {
+            match worker.told.recv().await {
+                Some(Told::RetryDue { topic, operation_id }) => {
+                    assert_eq!((topic, &*operation_id), (mk_topic(), "upgrade-7"));
+                    return;
+                }
+                Some(_) => {}
+                None => std::future::pending().await,
+            }
+        }
+    });
+    told.await.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_is_told_when_the_time_comes_once_a_session() {
+    let replica = Replica::new();
+    let mut worker = replica.worker("web/0").await;
+    worker.keep_alive();
+    promise(&replica, secs(10)).await;
+    tokio::time::sleep(secs(8)).await;
+    assert!(!is_told(&mut worker).await, "not before");
+    tokio::time::sleep(secs(2)).await;
+    assert!(is_told(&mut worker).await);
+    assert!(!is_told(&mut worker).await, "once");
+    // A new session is told again, until it is called off.
+    let mut next = replica.worker("web/0").await;
+    assert!(is_told(&mut next).await);
+    let (unit, topic) = (UnitName::new("web/0").unwrap(), mk_topic());
+    replica.apply("web", Command::CallOff { unit, topic }).await;
+    let mut last = replica.worker("web/0").await;
+    assert!(!is_told(&mut last).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_promise_waits_for_a_worker_that_is_away() {
+    let replica = Replica::new();
+    drop(replica.worker("web/0").await);
+    promise(&replica, secs(1)).await;
+    tokio::time::sleep(secs(5)).await;
+    let mut worker = replica.worker("web/0").await;
+    assert!(is_told(&mut worker).await);
+}
