@@ -233,3 +233,44 @@ async fn registered_units_have_an_incarnation_and_get_back_what_they_pushed() {
     let same = v1::RegisterUnitRequest { previous_incarnation: Some(2), ..request };
     assert_eq!(client.register_unit(same).await.unwrap().into_inner().incarnation, 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_replaced_pod_pushed_passes_to_its_successor() {
+    let server = Server::ephemeral();
+    let configure = v1::ConfigureApplicationRequest {
+        application: "web".into(),
+        config: Some(v1::ApplicationConfig {
+            hand_over: Some(v1::HandOver { label: "slot".into() }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    server.applications().await.configure_application(configure).await.unwrap();
+    let pod = |name: &str| v1::Hello {
+        stateless: true,
+        labels: [("slot".to_string(), "a".to_string())].into(),
+        ..hello("web", name)
+    };
+    let mut first = Peer::connect(&server, pod("web-7d9f-x1")).await;
+    let seq = first.report(vec![status(Level::Blocked, "schema too old")]).await;
+    first.acknowledged(seq).await;
+    first.say(Said::Goodbye(v1::Goodbye { removed: true })).await;
+    first.end().await.unwrap();
+    assert_eq!(level(&server, "web").await, Level::Blocked, "it waits for a successor");
+    let second = Peer::connect(&server, pod("web-7d9f-x2")).await;
+    assert_eq!(second.welcome.retained.len(), 1);
+    assert_eq!(second.welcome.retained[0].message, "schema too old");
+    assert_eq!(unit(&server, "web", "web-7d9f-x1").await, None);
+    // Now the successor comes before the one it replaces goes.
+    let third = Peer::connect(&server, pod("web-7d9f-x3")).await;
+    assert!(third.welcome.retained.is_empty());
+    second.say(Said::Goodbye(v1::Goodbye { removed: true })).await;
+    let passed = eventually("the third has it", async || {
+        let request = v1::ListStatusesRequest { application: "web".into(), ..Default::default() };
+        let listed = server.applications().await.list_statuses(request).await.unwrap();
+        let listed = listed.into_inner().statuses;
+        listed.into_iter().find(|record| record.unit == "web-7d9f-x3")
+    })
+    .await;
+    assert_eq!(passed.report.unwrap().message, "schema too old");
+}
