@@ -24,10 +24,12 @@ fix: ## Format, apply what clippy knows how to fix, and list the values of the c
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --all-targets --fix --allow-dirty --allow-staged
 
-bench: tools ## Measure reports, delays, silence and heartbeats beside etcd, collects and the loss of a replica; about 8 minutes (ARGS="..." adds flags)
+bench: tools ## Measure reports, delays, silence and heartbeats beside etcd, collects and the loss of a replica; about 9 minutes (ARGS="..." adds flags)
 	$(CARGO) run --locked --release -- bench ingest $(ARGS)
 	$(CARGO) run --locked --release -- bench ingest --store redis --fsync everysec $(ARGS)
 	$(CARGO) run --locked --release -- bench ingest --store redis --fsync always $(ARGS)
+	$(CARGO) run --locked --release -- bench streams $(ARGS)
+	$(CARGO) run --locked --release -- bench streams --store embedded $(ARGS)
 	$(CARGO) run --locked --release -- bench replicas $(ARGS)
 	$(CARGO) run --locked --release -- bench collect $(ARGS)
 	$(CARGO) run --locked --release -- bench silence $(ARGS)

@@ -95,6 +95,25 @@ fn ingest_in_memory_beside_the_echo() {
 }
 
 #[test]
+fn reports_on_streams() {
+    if !available(&["redis-server", "etcd"]) {
+        return;
+    }
+    for store in ["redis", "memory"] {
+        let report = measure(&["streams", "--store", store, "--keys", "1000"]);
+        let rows = report["rows"].as_array().unwrap();
+        let works: Vec<&str> = rows.iter().map(|row| row["work"].as_str().unwrap()).collect();
+        assert_eq!(rows.len(), 2, "{works:?}");
+        assert!(works[0].ends_with("beside etcd puts with fsync"), "{works:?}");
+        assert!(works[1].ends_with("beside plain tonic stream echo"), "{works:?}");
+        for side in rows.iter().flat_map(|row| [&row["ours"], &row["peer"]]) {
+            assert!(positive(&side["per_second"]) && positive(&side["p50_seconds"]), "{side}");
+        }
+        assert_eq!(report["sent"]["keys"], 1000);
+    }
+}
+
+#[test]
 fn delays_between_replicas() {
     if !available(&["redis-server", "etcd"]) {
         return;
