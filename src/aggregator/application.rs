@@ -3,11 +3,11 @@
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::domain::app::AppState;
 use crate::domain::apply::apply;
-use crate::domain::command::{Rejected, Request};
+use crate::domain::command::Rejected;
 use crate::domain::delete::delete;
 use crate::domain::doubt::doubt;
 use crate::domain::draft::Draft;
@@ -21,6 +21,7 @@ use crate::store::{CommitError, ReadError};
 use crate::telemetry::{CommitResult, ReportResult};
 
 use super::arrivals::Arrivals;
+use super::ask::{Answer, Ask, Requests, Work};
 use super::{Error, Inner};
 
 /// Between two tries of time alone at a store that is away: it is asked by reports often enough.
@@ -29,54 +30,6 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// Idle time of a task whose application does not exist: long enough to be created by a burst of
 /// reports.
 const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
-
-/// What is asked of an application. Moved twice on its way; boxing the large one would cost every
-/// report an allocation.
-#[allow(clippy::large_enum_variant)]
-pub(super) enum Ask {
-    /// Apply a command, together with others.
-    Apply(Request),
-    /// Apply several, in their order.
-    ApplyAll(Vec<Request>),
-    /// Do what is due, or doubted, anyway.
-    Look,
-    /// Remove it, in a commit of its own.
-    Delete(Option<Arc<str>>),
-}
-
-/// Where an answer goes.
-pub(super) enum Answer {
-    /// To who asked one thing.
-    One(oneshot::Sender<Result<Outcome, Error>>),
-    /// To who asked several: as many, in the same order.
-    All(oneshot::Sender<Vec<Result<Outcome, Error>>>),
-}
-
-impl Answer {
-    /// Answers. Whoever asked may have gone; what was committed stands.
-    fn send(self, mut outcomes: impl Iterator<Item = Result<Outcome, Error>>) {
-        match self {
-            Answer::One(asker) => drop(outcomes.next().map(|outcome| asker.send(outcome))),
-            Answer::All(asker) => drop(asker.send(outcomes.collect())),
-        }
-    }
-}
-
-/// Something asked, and where the answer goes.
-pub(super) struct Work {
-    pub(super) ask: Ask,
-    pub(super) answer: Answer,
-}
-
-impl Work {
-    fn refuse(self, error: &Error) {
-        let count = match &self.ask {
-            Ask::ApplyAll(several) => several.len(),
-            Ask::Apply(_) | Ask::Look | Ask::Delete(_) => 1,
-        };
-        self.answer.send(std::iter::repeat_n(Err(error.clone()), count));
-    }
-}
 
 /// How others reach the task.
 #[derive(Clone)]
@@ -307,21 +260,19 @@ impl Application {
     async fn serve(&mut self, batch: &mut Vec<Work>) {
         let mut batch = std::mem::take(batch).into_iter().peekable();
         loop {
-            let mut requests: Vec<Request> = Vec::new();
-            let mut answers: Vec<(usize, Answer)> = Vec::new();
+            let mut together: Vec<Requests> = Vec::new();
+            let mut answers: Vec<Answer> = Vec::new();
+            let mut count = 0;
             let mut looks: Vec<Answer> = Vec::new();
             let mut deletion = None;
-            while requests.len() < self.inner.options.batch_max
+            while count < self.inner.options.batch_max
                 && let Some(work) = batch.next()
             {
                 match work.ask {
-                    Ask::Apply(request) => {
-                        requests.push(request);
-                        answers.push((1, work.answer));
-                    }
-                    Ask::ApplyAll(several) => {
-                        answers.push((several.len(), work.answer));
-                        requests.extend(several);
+                    Ask::Apply(requests) => {
+                        count += requests.len();
+                        together.push(requests);
+                        answers.push(work.answer);
                     }
                     Ask::Look => looks.push(work.answer),
                     Ask::Delete(id) => {
@@ -330,7 +281,7 @@ impl Application {
                     }
                 }
             }
-            let outcomes = self.commit(|state, inner, now| decide(state, inner, now, &requests));
+            let outcomes = self.commit(|state, inner, now| decide(state, inner, now, &together));
             let outcomes = outcomes.await;
             for look in looks {
                 let revision = self.shared.state().head().revision;
@@ -338,9 +289,10 @@ impl Application {
                 let seen = outcomes.as_ref().map(|_| seen).map_err(Clone::clone);
                 look.send(std::iter::once(seen));
             }
-            let mut outcomes = spread(outcomes, requests.len()).into_iter();
-            for (count, answer) in answers {
-                answer.send(outcomes.by_ref().take(count).inspect(|outcome| self.count(outcome)));
+            let mut outcomes = spread(outcomes, count).into_iter();
+            for (requests, answer) in together.iter().zip(answers) {
+                let own = outcomes.by_ref().take(requests.len());
+                answer.send(own.inspect(|outcome| self.count(outcome)));
             }
             if let Some((id, answer)) = deletion {
                 let outcome = self.commit(|state, _, now| decide_deletion(state, now, id.as_ref()));
@@ -445,7 +397,7 @@ fn decide(
     state: &AppState,
     inner: &Inner,
     now: Timestamp,
-    requests: &[Request],
+    together: &[Requests],
 ) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
     let mut draft = Draft::new(state, &inner.options.limits, now);
     // An application that is made now has nothing from before any loss.
@@ -457,7 +409,8 @@ fn decide(
         },
     );
     expire(&mut draft);
-    let outcomes = requests.iter().map(|request| apply(&mut draft, request)).collect();
+    let requests = together.iter().flat_map(|requests| requests.iter());
+    let outcomes = requests.map(|request| apply(&mut draft, request)).collect();
     (Some(draft.finish()), outcomes)
 }
 

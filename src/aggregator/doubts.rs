@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use super::Inner;
-use super::application::Ask;
+use super::ask::Ask;
 
 /// Applications looked at together: so many that a fleet is done in seconds, so few that reports
 /// still come through.

@@ -28,6 +28,7 @@ use crate::telemetry::Metrics;
 
 mod application;
 mod arrivals;
+mod ask;
 mod doubts;
 pub mod error;
 mod outage;
@@ -36,8 +37,9 @@ mod sweep;
 
 pub use error::Error;
 
-use application::{Answer, Application, Ask, Handle, Work};
+use application::{Application, Handle};
 use arrivals::Tap;
+use ask::{Answer, Ask, Requests, Work};
 use outage::Outage;
 use schedule::Schedule;
 
@@ -115,7 +117,7 @@ impl Aggregator {
 
     /// Applies a command. Once it answers `Ok`, the command is committed.
     pub async fn apply(&self, app: &AppName, request: Request) -> Result<Outcome, Error> {
-        self.ask(app, Ask::Apply(request)).await
+        self.ask(app, Ask::Apply(Requests::One(request))).await
     }
 
     /// Applies several commands in their order, each whole or not at all, and answers each. Costs
@@ -123,11 +125,12 @@ impl Aggregator {
     pub async fn apply_all(
         &self,
         app: &AppName,
-        requests: Vec<Request>,
+        requests: Arc<Vec<Request>>,
     ) -> Result<Vec<Result<Outcome, Error>>, Error> {
         let permit = self.inner.room(app).await?;
         let (answer, answered) = oneshot::channel();
-        permit.send(Work { ask: Ask::ApplyAll(requests), answer: Answer::All(answer) });
+        let ask = Ask::Apply(Requests::All(requests));
+        permit.send(Work { ask, answer: Answer::All(answer) });
         // The task ended without an answer: only a drain or a bug does that.
         answered.await.map_err(|_| Error::Draining)
     }

@@ -9,14 +9,12 @@ use std::task::{Context, Poll, Waker};
 
 use anyhow::{Context as _, bail};
 use futures_util::Stream;
-use tokio::sync::{Barrier, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-use crate::bench::load::{Measured, Plan};
+use crate::bench::load::{self, Measured, Part, Plan};
 
 /// One message in so many is timed: to note each would cost as much as to send it.
 const TIMED_EVERY: u64 = 32;
@@ -117,61 +115,32 @@ pub async fn run<F: Flow>(
     streams: usize,
     first: u64,
 ) -> anyhow::Result<Measured> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = cores.min(plan.connections);
-    let stop = CancellationToken::new();
-    let _stop_when_dropped = stop.clone().drop_guard();
-    let opened = Arc::new(Barrier::new(threads));
     let endpoint = Endpoint::from_shared(url)?.tcp_nodelay(true);
-    let mut answers = Vec::new();
-    for thread in 0..threads {
-        let share = Share {
-            flow: flow.clone(),
-            endpoint: endpoint.clone(),
-            plan: plan.clone(),
-            streams,
-            first,
-            connections: (thread..plan.connections).step_by(threads).collect(),
-            opened: opened.clone(),
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (answer, answered) = oneshot::channel();
-        let stop = stop.clone();
-        std::thread::Builder::new().name("load".to_string()).spawn(move || {
-            let measured = runtime.block_on(async {
-                tokio::select! {
-                    measured = share.run() => measured,
-                    () = stop.cancelled() => bail!("stopped"),
-                }
-            });
-            // Nobody waits any more if the load was stopped.
-            let _ = answer.send(measured);
-        })?;
-        answers.push(answered);
-    }
-    let mut total = Measured::empty(plan.window)?;
-    let answers = answers.into_iter().map(|answer| async { answer.await.context("load thread")? });
-    for measured in futures_util::future::try_join_all(answers).await? {
-        total.merge(&measured)?;
-    }
-    Ok(total)
+    let share = Share { flow, endpoint, plan: plan.clone(), streams, first };
+    load::on_threads(&plan, move |part| share.clone().run(part)).await
 }
 
-/// The connections of one thread.
+/// What every thread is to put on the server.
 struct Share<F> {
     flow: Arc<F>,
     endpoint: Endpoint,
     plan: Plan,
     streams: usize,
     first: u64,
-    connections: Vec<usize>,
-    opened: Arc<Barrier>,
+}
+
+impl<F> Clone for Share<F> {
+    fn clone(&self) -> Share<F> {
+        let Share { flow, endpoint, plan, streams, first } = self;
+        let (endpoint, plan) = (endpoint.clone(), plan.clone());
+        Share { flow: flow.clone(), endpoint, plan, streams: *streams, first: *first }
+    }
 }
 
 impl<F: Flow> Share<F> {
-    async fn run(self) -> anyhow::Result<Measured> {
+    async fn run(self, part: Part) -> anyhow::Result<Measured> {
         let mut open = JoinSet::new();
-        for connection in &self.connections {
+        for connection in &part.connections {
             let channel = self.endpoint.connect().await.context("connect")?;
             for n in 0..self.streams {
                 let stream = connection * self.streams + n;
@@ -199,7 +168,7 @@ impl<F: Flow> Share<F> {
         while let Some(stream) = open.join_next().await {
             opened.push(stream??);
         }
-        self.opened.wait().await;
+        part.connected.wait().await;
         let opens = Instant::now() + self.plan.warm_up;
         let closes = opens + self.plan.window;
         let mut readers = JoinSet::new();

@@ -123,23 +123,36 @@ pub async fn run<W: Work>(
     plan: Plan,
     first: u64,
 ) -> anyhow::Result<Measured> {
+    let endpoint = Endpoint::from_shared(url)?.tcp_nodelay(true).connect_timeout(ANSWER_DEADLINE);
+    let share = Share { work, endpoint, plan: plan.clone(), first };
+    on_threads(&plan, move |part| share.clone().run(part)).await
+}
+
+/// What one thread has to do.
+pub struct Part {
+    /// Its connections, by number.
+    pub connections: Vec<usize>,
+    /// Everybody waits here until all have connected.
+    pub connected: Arc<Barrier>,
+}
+
+/// Shares out the connections of a plan to single-threaded runtimes, one per core, and adds up what
+/// they measured. Dropping the future ends them.
+pub async fn on_threads<F, R>(plan: &Plan, share: F) -> anyhow::Result<Measured>
+where
+    F: Fn(Part) -> R + Clone + Send + 'static,
+    R: Future<Output = anyhow::Result<Measured>>,
+{
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(plan.connections);
     let stop = CancellationToken::new();
     let _stop_when_dropped = stop.clone().drop_guard();
     let connected = Arc::new(Barrier::new(threads));
-    let endpoint = Endpoint::from_shared(url)?.tcp_nodelay(true).connect_timeout(ANSWER_DEADLINE);
     let mut answers = Vec::new();
     for thread in 0..threads {
-        let share = Share {
-            work: work.clone(),
-            endpoint: endpoint.clone(),
-            plan: plan.clone(),
-            first,
-            connections: (thread..plan.connections).step_by(threads).collect(),
-            connected: connected.clone(),
-        };
-        answers.push(start(share, stop.clone())?);
+        let connections = (thread..plan.connections).step_by(threads).collect();
+        let part = Part { connections, connected: connected.clone() };
+        answers.push(start(share.clone(), part, stop.clone())?);
     }
     let mut total = Measured::empty(plan.window)?;
     // The first to fail ends all: the others may be waiting for it to connect.
@@ -150,26 +163,21 @@ pub async fn run<W: Work>(
     Ok(total)
 }
 
-/// The connections of one thread.
-struct Share<W> {
-    work: Arc<W>,
-    endpoint: Endpoint,
-    plan: Plan,
-    first: u64,
-    connections: Vec<usize>,
-    connected: Arc<Barrier>,
-}
-
-fn start<W: Work>(
-    share: Share<W>,
+fn start<F, R>(
+    share: F,
+    part: Part,
     stop: CancellationToken,
-) -> anyhow::Result<oneshot::Receiver<anyhow::Result<Measured>>> {
+) -> anyhow::Result<oneshot::Receiver<anyhow::Result<Measured>>>
+where
+    F: FnOnce(Part) -> R + Send + 'static,
+    R: Future<Output = anyhow::Result<Measured>>,
+{
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (answer, answered) = oneshot::channel();
     std::thread::Builder::new().name("load".to_string()).spawn(move || {
         let measured = runtime.block_on(async {
             tokio::select! {
-                measured = share.run() => measured,
+                measured = share(part) => measured,
                 () = stop.cancelled() => bail!("stopped"),
             }
         });
@@ -179,14 +187,30 @@ fn start<W: Work>(
     Ok(answered)
 }
 
+/// What every thread is to put on the server.
+struct Share<W> {
+    work: Arc<W>,
+    endpoint: Endpoint,
+    plan: Plan,
+    first: u64,
+}
+
+impl<W> Clone for Share<W> {
+    fn clone(&self) -> Share<W> {
+        let Share { work, endpoint, plan, first } = self;
+        let (endpoint, plan) = (endpoint.clone(), plan.clone());
+        Share { work: work.clone(), endpoint, plan, first: *first }
+    }
+}
+
 impl<W: Work> Share<W> {
-    async fn run(self) -> anyhow::Result<Measured> {
+    async fn run(self, part: Part) -> anyhow::Result<Measured> {
         let mut channels = Vec::new();
-        for connection in &self.connections {
+        for connection in &part.connections {
             let channel = self.endpoint.connect().await.context("connect")?;
             channels.push((*connection, channel));
         }
-        self.connected.wait().await;
+        part.connected.wait().await;
         let opens = Instant::now() + self.plan.warm_up;
         let closes = opens + self.plan.window;
         let mut slots = JoinSet::new();

@@ -113,13 +113,13 @@ async fn serve(
     };
     let hello = convert::hello(first)?;
     let app = hello.app.clone();
-    let unit = hello.who.unit.clone();
     let opened = sessions.open(hello).await.map_err(|error| Problem::of_open(&app, error))?;
+    let speaker = opened.0.speaker();
     // What cannot be read any more has ended; why is for a worker who still hears it.
     let unread = OnceLock::new();
     let heard = incoming
         .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()))
-        .map(|request| convert::heard(&unit, request.message));
+        .map(|request| convert::heard(&speaker, request.message));
     let ended = run(opened, heard, &app, answers).await;
     ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
 }

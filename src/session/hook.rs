@@ -65,9 +65,19 @@ impl Known {
             apps.remove(app);
             return;
         }
-        let replicas = head.sessions.clone();
         let collect_interval = head.config.collect_interval;
-        apps.insert(app.clone(), Held { replicas, collect_interval });
+        let is_known = apps.get(app).is_some_and(|held| {
+            held.replicas == head.sessions && held.collect_interval == collect_interval
+        });
+        if !is_known {
+            let replicas = head.sessions.clone();
+            apps.insert(app.clone(), Held { replicas, collect_interval });
+        }
+    }
+
+    /// How often the workers of an application are asked, if it has a session anywhere.
+    pub(super) fn collect_interval(&self, app: &AppName) -> Option<Duration> {
+        lock(&self.apps).get(app).map(|held| held.collect_interval)
     }
 
     /// The applications with sessions anywhere.

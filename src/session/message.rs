@@ -65,7 +65,7 @@ pub enum Heard<R> {
     Said {
         /// Grows with each message.
         seq: u64,
-        /// What to do. Its speaker is put right by the session.
+        /// What to do, by [`Session::speaker`](super::Session::speaker).
         command: Command,
         /// The question that this answers.
         answers: Option<u64>,

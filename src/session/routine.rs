@@ -44,11 +44,9 @@ struct Collects(BTreeMap<AppName, Duration>);
 impl Collects {
     fn round(&mut self, inner: &Inner) {
         let now = inner.attention.now();
-        let known = inner.known.apps();
         let mut next = BTreeMap::new();
         for app in inner.table.apps() {
-            let interval = known.get(&app).map(|held| held.collect_interval);
-            let Some(interval) = interval else {
+            let Some(interval) = inner.known.collect_interval(&app) else {
                 continue;
             };
             // A fifth earlier or later, so that not all are asked at once.

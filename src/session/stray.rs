@@ -3,7 +3,7 @@
 //! ever say that they are gone.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::aggregator::Error;
@@ -65,7 +65,7 @@ impl Inner {
                 let command = Command::Disconnect { unit, session, ttl, silent: false };
                 Request { id: None, command }
             });
-            let ended = self.aggregator.apply_all(&app, requests.collect()).await;
+            let ended = self.aggregator.apply_all(&app, Arc::new(requests.collect())).await;
             let all =
                 |outcome: &Result<_, Error>| matches!(outcome, Ok(_) | Err(Error::Rejected(_)));
             if !ended.is_ok_and(|outcomes| outcomes.iter().all(all)) {

@@ -115,7 +115,7 @@ impl Inner {
         for (app, group) in by_app {
             let silent = |gone: &Gone| gone.silent || ttl <= now.saturating_sub(gone.at);
             let requests = group.iter().map(|gone| disconnection(&gone.entry, ttl, silent(gone)));
-            let outcomes = self.aggregator.apply_all(&app, requests.collect()).await;
+            let outcomes = self.aggregator.apply_all(&app, Arc::new(requests.collect())).await;
             let outcomes = outcomes.unwrap_or_default().into_iter();
             let outcomes = outcomes.map(Some).chain(std::iter::repeat_with(|| None));
             for (gone, outcome) in group.into_iter().zip(outcomes) {

@@ -162,18 +162,11 @@ impl Session {
                 biased;
                 Some(Question { id, component, recompute, deadline }) = asks.recv() => {
                     let word = Told::Collect { id, component, recompute, deadline };
-                    let asked = attention.now();
-                    let told = self.tell(told, word).await;
-                    // Meanwhile we did not listen.
-                    self.last_heard += attention.now().saturating_sub(asked);
-                    told
+                    self.tell(told, word).await
                 }
                 (topic, callback) = self.entry.next_call() => {
                     let word = Told::RetryDue { topic, operation_id: callback.operation_id };
-                    let asked = attention.now();
-                    let told = self.tell(told, word).await;
-                    self.last_heard += attention.now().saturating_sub(asked);
-                    told
+                    self.tell(told, word).await
                 }
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
@@ -192,8 +185,12 @@ impl Session {
     }
 
     /// Tells the worker, unless it does not read for so long that it cannot be there any more.
-    async fn tell<R>(&self, told: &mpsc::Sender<Told<R>>, word: Told<R>) -> Result<(), End<R>> {
-        match tokio::time::timeout(self.entry.ttl, told.send(word)).await {
+    async fn tell<R>(&mut self, told: &mpsc::Sender<Told<R>>, word: Told<R>) -> Result<(), End<R>> {
+        let begun = self.inner.attention.now();
+        let taken = tokio::time::timeout(self.entry.ttl, told.send(word)).await;
+        // Meanwhile we did not listen.
+        self.last_heard += self.inner.attention.now().saturating_sub(begun);
+        match taken {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_gone)) => Err(End::Closed),
             Err(_elapsed) => Err(End::Silent(self.entry.ttl)),
@@ -215,7 +212,7 @@ impl Session {
                 Heard::Heartbeat => {}
                 Heard::Said { seq, command, answers: question } => {
                     last_seq = last_seq.max(Some(seq));
-                    requests.push(Request { id: None, command: self.spoken(command) });
+                    requests.push(Request { id: None, command });
                     answers.push((seq, question));
                 }
                 Heard::Refused { seq, refusal } => {
@@ -264,8 +261,8 @@ impl Session {
         if requests.is_empty() {
             return Vec::new();
         }
-        let again = requests.clone();
-        let outcomes = self.apply(requests).await;
+        let requests = Arc::new(requests);
+        let outcomes = self.apply(&requests).await;
         let is_over = |outcome: &Result<Outcome, aggregator::Error>| {
             use aggregator::Error::Rejected as Refused;
             matches!(outcome, Err(Refused(Rejected::SessionOver { .. })))
@@ -274,30 +271,17 @@ impl Session {
             return outcomes;
         }
         // Somebody believed us gone, and it is not so.
-        self.apply(again).await
+        self.apply(&requests).await
     }
 
-    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, aggregator::Error>> {
+    async fn apply(&self, requests: &Arc<Vec<Request>>) -> Vec<Result<Outcome, aggregator::Error>> {
         let count = requests.len();
-        let outcomes = self.inner.aggregator.apply_all(&self.entry.app, requests).await;
+        let outcomes = self.inner.aggregator.apply_all(&self.entry.app, requests.clone()).await;
         outcomes.unwrap_or_else(|error| vec![Err(error); count])
     }
 
-    /// A command as said in this session.
-    fn spoken(&self, command: Command) -> Command {
-        let speaker = self.speaker();
-        match command {
-            Command::Report(_, kind, new) => Command::Report(speaker, kind, new),
-            Command::ReportAll(_, statuses) => Command::ReportAll(speaker, statuses),
-            Command::Replace(_, component, set) => Command::Replace(speaker, component, set),
-            Command::Clear { component, key, kind, .. } => {
-                Command::Clear { speaker, component, key, kind }
-            }
-            other => other,
-        }
-    }
-
-    fn speaker(&self) -> Speaker {
+    /// Who speaks in this session: what it says is refused once the unit holds a newer one.
+    pub fn speaker(&self) -> Speaker {
         Speaker {
             unit: self.entry.unit().clone(),
             incarnation: Some(self.entry.incarnation),

@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::output::{duration, status_report, timestamp};
 use super::report::{pull_set, statuses};
 use crate::domain::command::{Command, Newcomer, Speaker};
-use crate::domain::name::{AppName, UnitName};
+use crate::domain::name::AppName;
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Answer;
@@ -50,17 +50,17 @@ pub fn newcomer(
 }
 
 /// Every later message.
-pub fn heard(unit: &UnitName, message: Option<Said>) -> Heard<Problem> {
-    let speaker = Speaker::new(unit.clone(), None);
+pub fn heard(speaker: &Speaker, message: Option<Said>) -> Heard<Problem> {
+    let speaker = || speaker.clone();
     match message {
         Some(Said::Heartbeat(_)) => Heard::Heartbeat,
         Some(Said::Goodbye(goodbye)) => Heard::Goodbye { removed: goodbye.removed },
-        Some(Said::Report(report)) => said(report.seq, None, report_of(speaker, &report)),
+        Some(Said::Report(report)) => said(report.seq, None, report_of(speaker(), &report)),
         Some(Said::Replace(replace)) => {
             let question = u64::from_str_radix(&replace.collect_id, 16).ok();
-            said(replace.seq, question, replace_of(speaker, &replace))
+            said(replace.seq, question, replace_of(speaker(), &replace))
         }
-        Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(speaker, &clear)),
+        Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(speaker(), &clear)),
         Some(Said::Error(error)) => not_served(error.seq, "error"),
         Some(Said::Resolve(resolve)) => not_served(resolve.seq, "resolve"),
         Some(Said::ClaimLeadership(_)) => not_served(0, "claim_leadership"),
