@@ -85,7 +85,7 @@ fn hearing(ops: SocketAddr, metrics: Option<&str>) -> Finding {
     let suspects = suspects.filter_map(|count| count.trim().parse::<u64>().ok()).next();
     let server = ops.to_string();
     let finding = match suspects {
-        Some(0) => Finding::ok("observer", "lost sight of no application"),
+        Some(0) => Finding::ok("observer", "hears its workers"),
         Some(count) => Finding::warning(
             "observer",
             format!("lost sight of most units of {count} applications at once"),

@@ -213,7 +213,7 @@ async fn a_server_that_may_not_hear_says_so() {
     let server = Server::ephemeral();
     let ops = server.ops.to_string();
     let arguments = ["--store", "memory", "--ops", &ops];
-    assert_said(&arguments, 0, &["√ observer ", "lost sight of no application"]);
+    assert_said(&arguments, 0, &["√ observer ", "hears its workers"]);
     // One of one is more than half.
     drop(Peer::connect(&server, hello("web", "web/0")).await);
     eventually("the server suspects itself", async || {
