@@ -1,6 +1,7 @@
 //! Every case of `tests/vectors/` through the pure core. The runner takes whatever the files hold.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bellwether::domain::app::{AppState, Mode};
 use bellwether::domain::apply::apply;
@@ -76,7 +77,7 @@ fn level(word: &str) -> Level {
 }
 
 fn commands(case: &Case) -> Vec<Command> {
-    let mut commands = vec![Command::Configure(ConfigPatch {
+    let mut commands = vec![Command::Configure(Box::new(ConfigPatch {
         policy: Some(match case.policy.as_str() {
             "juju" => Policy::Juju,
             "openstack" => Policy::OpenStack,
@@ -94,7 +95,7 @@ fn commands(case: &Case) -> Vec<Command> {
             None => UnitName::application(),
         })),
         ..ConfigPatch::default()
-    })];
+    }))];
     if let Some(given) = &case.r#override {
         let claim = Claim {
             unit: case
@@ -131,13 +132,13 @@ fn commands(case: &Case) -> Vec<Command> {
             NewStatus {
                 component: PartName::new(&given.component).unwrap(),
                 key: PartName::new(&given.key).unwrap(),
-                report: Report {
+                report: Arc::new(Report {
                     level: level(&given.level),
                     message: given.message.as_str().into(),
                     priority: given.priority,
                     precedence: given.precedence,
                     ..Report::default()
-                },
+                }),
                 observe_time: given.since.map(Timestamp),
             },
         )

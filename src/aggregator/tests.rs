@@ -32,7 +32,7 @@ fn mk_report(unit: &str, level: Level, message: &str, ttl: Option<u64>) -> Reque
     let status = NewStatus {
         component: PartName::default(),
         key: PartName::default(),
-        report,
+        report: Arc::new(report),
         observe_time: None,
     };
     Request { id: None, command: Command::Report(speaker, Kind::Push, status) }

@@ -248,7 +248,7 @@ impl Flow for Reports {
         let application = format!("app-{:02}", stream % APPLICATIONS);
         let unit = format!("{application}/{}", stream / APPLICATIONS);
         let hello = Hello { application, unit, ..Hello::default() };
-        Some(ConnectRequest { message: Some(Said::Hello(hello)) })
+        Some(ConnectRequest { message: Some(Said::Hello(Box::new(hello))) })
     }
 
     fn message(&self, _: usize, first: u64, seq: u64) -> ConnectRequest {

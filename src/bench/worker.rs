@@ -88,7 +88,7 @@ impl Worker {
     pub async fn connect(channel: Channel, index: u64, hello: Hello) -> Result<Worker, Status> {
         let (say, said) = mpsc::channel(SAID_MAX);
         // There is room for the first.
-        let _ = say.try_send(ConnectRequest { message: Some(Said::Hello(hello)) });
+        let _ = say.try_send(ConnectRequest { message: Some(Said::Hello(Box::new(hello))) });
         let welcomed = async {
             let mut client = WorkerServiceClient::new(channel);
             let mut told = client.connect(ReceiverStream::new(said)).await?.into_inner();

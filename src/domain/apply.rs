@@ -73,9 +73,13 @@ impl Draft<'_> {
         new: &NewStatus,
     ) -> Result<Effect, Rejected> {
         self.may_speak(speaker)?;
-        self.has_room(&speaker.unit, [new.key_of(&speaker.unit, kind)], &BTreeSet::new())?;
+        let key = Arc::new(new.key_of(&speaker.unit, kind));
+        let old = self.status(&key).cloned();
+        if old.is_none() {
+            self.has_room(&speaker.unit, [(*key).clone()], &BTreeSet::new())?;
+        }
         let mut changed = self.hear_unit(speaker);
-        changed |= self.set(speaker, kind, new);
+        changed |= self.set(speaker, key, old, new);
         Ok(Effect { changed, ..Effect::default() })
     }
 
@@ -89,7 +93,7 @@ impl Draft<'_> {
         self.has_room(&speaker.unit, keys, &BTreeSet::new())?;
         let mut changed = self.hear_unit(speaker);
         for (kind, new) in statuses {
-            changed |= self.set(speaker, *kind, new);
+            changed |= self.look_and_set(speaker, *kind, new);
         }
         Ok(Effect { changed, ..Effect::default() })
     }
@@ -122,7 +126,7 @@ impl Draft<'_> {
             changed |= self.take_result(key, None);
         }
         for new in set {
-            changed |= self.set(speaker, Kind::Pull, new);
+            changed |= self.look_and_set(speaker, Kind::Pull, new);
         }
         Ok(Effect { changed: changed || 0 < removed, removed, ..Effect::default() })
     }
@@ -245,25 +249,37 @@ impl Draft<'_> {
         true
     }
 
-    /// Sets one status. A repeat only moves the deadline. Says whether anything that is shown
-    /// changed.
-    fn set(&mut self, speaker: &Speaker, kind: Kind, new: &NewStatus) -> bool {
-        let key = new.key_of(&speaker.unit, kind);
-        let mut report = new.report.clone();
-        report.ttl = report.ttl.or(self.head.config.default_ttl);
-        let expire_time = report.ttl.map(|ttl| self.now.after(ttl));
+    fn look_and_set(&mut self, speaker: &Speaker, kind: Kind, new: &NewStatus) -> bool {
+        let key = Arc::new(new.key_of(&speaker.unit, kind));
         let old = self.status(&key).cloned();
+        self.set(speaker, key, old, new)
+    }
+
+    /// Sets one status, given what it is in the draft so far: every report looks for it once only.
+    /// A repeat only moves the deadline. Says whether anything that is shown changed.
+    fn set(
+        &mut self,
+        speaker: &Speaker,
+        key: Arc<StatusKey>,
+        old: Option<Arc<Status>>,
+        new: &NewStatus,
+    ) -> bool {
+        let mut report = new.report.clone();
+        if report.ttl.is_none() && self.head.config.default_ttl.is_some() {
+            Arc::make_mut(&mut report).ttl = self.head.config.default_ttl;
+        }
+        let expire_time = report.ttl.map(|ttl| self.now.after(ttl));
         let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
         let incarnation = speaker.incarnation.unwrap_or(current);
         if old.as_ref().is_some_and(|old| self.may_hold(&key, old)) {
             let said = Said { report, observe_time: new.observe_time, incarnation };
-            return self.take_result(Arc::new(key), Some(said));
+            return self.take_result(key, Some(said));
         }
         let is_repeat =
             |s: &Arc<Status>| s.report == report && !s.stale && s.incarnation == incarnation;
         if let Some(old) = old.as_ref().filter(|old| is_repeat(old)) {
             if let Some(until) = expire_time {
-                self.refresh(&Arc::new(key), old, until);
+                self.refresh(&key, old, until);
             }
             return false;
         }
@@ -283,7 +299,7 @@ impl Draft<'_> {
             held: None,
         };
         self.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
-        self.put_status(Arc::new(key), Some(Arc::new(status)));
+        self.put_status_over(key, old, Some(Arc::new(status)));
         true
     }
 

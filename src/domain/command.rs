@@ -28,8 +28,8 @@ pub struct NewStatus {
     pub component: PartName,
     /// Which of several.
     pub key: PartName,
-    /// What is said.
-    pub report: Report,
+    /// What is said. Shared by all who pass it on.
+    pub report: Arc<Report>,
     /// When it was seen, by the reporter's clock.
     pub observe_time: Option<Timestamp>,
 }
@@ -95,8 +95,8 @@ pub enum Command {
         /// Of which kind.
         kind: Option<Kind>,
     },
-    /// Change the configuration.
-    Configure(ConfigPatch),
+    /// Change the configuration. Boxed, so that a report is not moved as something large.
+    Configure(Box<ConfigPatch>),
     /// Set the status of the application as a whole.
     SetApplicationStatus(Claim, NewApplicationStatus),
     /// Withdraw it.

@@ -2,6 +2,7 @@
 //! is touched until the transition it ends in is committed.
 
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub struct Draft<'a> {
     pub(super) limits: &'a Limits,
     pub(super) now: Timestamp,
     pub(super) head: Head,
-    pub(super) statuses: BTreeMap<Arc<StatusKey>, Option<Arc<Status>>>,
+    pub(super) statuses: BTreeMap<Arc<StatusKey>, Drafted>,
     pub(super) units: BTreeMap<UnitName, Option<Unit>>,
     /// Units after the draft, kept so that a batch of new ones does not count them over and over.
     pub(super) unit_count: usize,
@@ -43,6 +44,14 @@ pub struct Draft<'a> {
     pub(super) changed: bool,
     /// Policy or leader changed: every rank may have.
     pub(super) reranks: bool,
+}
+
+/// A status that the draft writes or removes.
+pub(super) struct Drafted {
+    /// What is known of it.
+    pub(super) before: Option<Arc<Status>>,
+    /// What it will be.
+    pub(super) after: Option<Arc<Status>>,
 }
 
 impl<'a> Draft<'a> {
@@ -89,7 +98,7 @@ impl<'a> Draft<'a> {
 
     pub(super) fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
         match self.statuses.get(key) {
-            Some(status) => status.as_ref(),
+            Some(drafted) => drafted.after.as_ref(),
             None => self.base.statuses.get(key),
         }
     }
@@ -180,7 +189,21 @@ impl<'a> Draft<'a> {
             expire_time_written: Some(until),
             ..(**status).clone()
         };
-        self.statuses.insert(key.clone(), Some(Arc::new(renewed)));
+        let old = self.status(key).cloned();
+        self.overlay(key.clone(), old, Some(Arc::new(renewed)));
+    }
+
+    /// Writes or removes a status; `old` is what it is in the draft so far.
+    pub(super) fn overlay(
+        &mut self,
+        key: Arc<StatusKey>,
+        old: Option<Arc<Status>>,
+        after: Option<Arc<Status>>,
+    ) {
+        match self.statuses.entry(key) {
+            Entry::Vacant(place) => drop(place.insert(Drafted { before: old, after })),
+            Entry::Occupied(mut place) => place.get_mut().after = after,
+        }
     }
 
     pub(super) fn hear(&mut self, unit: &UnitName) {
@@ -356,7 +379,7 @@ impl<'a> Draft<'a> {
         self.head.next_due = self.next_due();
         let forgotten = self.forget_requests();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
-        let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
+        let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s.after));
         // What takes the place of an old answer removes it first: any other is the first one.
         let known = &self.base.requests;
         let requests = self.requests.into_iter().flat_map(|(id, answer)| {
@@ -419,12 +442,13 @@ impl<'a> Draft<'a> {
     /// The earliest deadline after the draft. One that a repeat has moved is looked at once more
     /// than needed.
     fn next_due(&self) -> Option<Timestamp> {
-        let statuses = self.statuses.values().flatten().filter(|s| !s.stale);
+        let after = || self.statuses.values().filter_map(|drafted| drafted.after.as_ref());
         let units = self.units.values().flatten();
         let kept = self.base.due.iter().find(|(_, due)| self.is_still_due(due));
-        statuses
+        after()
+            .filter(|s| !s.stale)
             .filter_map(|s| s.expire_time)
-            .chain(self.statuses.values().flatten().filter_map(|s| Some(s.flapping()?.calm_time)))
+            .chain(after().filter_map(|s| Some(s.flapping()?.calm_time)))
             .chain(units.filter_map(Unit::deadline))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(kept.map(|(at, _)| *at))

@@ -4,6 +4,8 @@
 //! status flaps, the worst since it began. Both keep what was said last beside what is shown. This
 //! file decides; [`hold`](super::hold) writes.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::flapping::{RESULTS, Swings};
@@ -46,7 +48,7 @@ impl Held {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     /// The words.
-    pub report: Report,
+    pub report: Arc<Report>,
     /// When it was seen, by the reporter's clock.
     pub observe_time: Option<Timestamp>,
     /// Incarnation of the unit that said it; 0 if it gave none.
@@ -79,7 +81,7 @@ impl Status {
     /// What was said last; `None`: the last pull set did not have it.
     pub fn latest(&self) -> Option<&Report> {
         match &self.held {
-            Some(held) => held.latest.as_ref().map(|said| &said.report),
+            Some(held) => held.latest.as_ref().map(|said| &*said.report),
             None => Some(&self.report),
         }
     }

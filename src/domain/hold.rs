@@ -74,7 +74,7 @@ impl Draft<'_> {
             return;
         }
         let is_of_interest = |s: &Status| s.held.is_some() || s.swings != Swings::default();
-        let drafted = self.statuses.iter().filter_map(|(k, s)| Some((k, s.as_ref()?)));
+        let drafted = self.statuses.iter().filter_map(|(k, s)| Some((k, s.after.as_ref()?)));
         let known = self.base.statuses.iter().chain(drafted);
         let keys: BTreeSet<Arc<StatusKey>> =
             known.filter(|(_, status)| is_of_interest(status)).map(|(k, _)| k.clone()).collect();
@@ -98,8 +98,9 @@ impl Draft<'_> {
 
     /// Results without a swing: written if the status is anyway, else kept in memory.
     fn note_swings(&mut self, key: &Arc<StatusKey>, swings: Swings) {
-        match self.statuses.get_mut(key) {
-            Some(Some(status)) => Arc::make_mut(status).swings = swings,
+        let drafted = self.statuses.get_mut(key);
+        match drafted.and_then(|drafted| drafted.after.as_mut()) {
+            Some(status) => Arc::make_mut(status).swings = swings,
             _ => {
                 self.swings.insert(key.clone(), swings);
             }

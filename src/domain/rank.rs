@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::status::{Kind, Level, StatusKey};
+use super::status::{Kind, Level, Status, StatusKey};
 use super::time::Timestamp;
 
 /// Where a contribution comes from. The order decides between two that are equal in all else.
@@ -96,11 +96,17 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
     (Ordering::Equal, None)
 }
 
-impl Rank {
-    /// Whether the two are the same in all they say, also in what is not compared.
-    pub fn is_same(&self, other: &Rank) -> bool {
-        let beside = |rank: &Rank| (rank.level, rank.asks, rank.flaps);
-        beside(self) == beside(other) && self == other
+impl Status {
+    /// Whether another status of the same key says all that a rank is made of: as long as policy,
+    /// leader and what is believed of the unit are the same, it stands where this one does.
+    pub(super) fn ranks_as(&self, other: &Status) -> bool {
+        let said = |status: &Status| {
+            let report = &status.report;
+            (report.precedence, report.level, report.priority, report.action.is_empty())
+        };
+        said(self) == said(other)
+            && self.since == other.since
+            && self.flapping().is_some() == other.flapping().is_some()
     }
 }
 

@@ -11,6 +11,16 @@ impl Draft<'_> {
     /// Puts or removes a status and keeps the counts of its unit, which must exist.
     pub(super) fn put_status(&mut self, key: Arc<StatusKey>, status: Option<Arc<Status>>) {
         let old = self.status(&key).cloned();
+        self.put_status_over(key, old, status);
+    }
+
+    /// The same, given what the status is in the draft so far.
+    pub(super) fn put_status_over(
+        &mut self,
+        key: Arc<StatusKey>,
+        old: Option<Arc<Status>>,
+        status: Option<Arc<Status>>,
+    ) {
         self.count_key(&key, old.is_some(), status.is_some());
         let recount = self.recount(&key, old.as_deref(), status.as_deref());
         let base = self.base;
@@ -19,19 +29,20 @@ impl Draft<'_> {
         self.unit_count += usize::from(unit.is_none());
         recount.apply(unit.get_or_insert_default());
         self.changed = true;
-        self.statuses.insert(key, status);
+        self.overlay(key, old, status);
     }
 
     /// Writes of a status what nobody is shown: the revision stays.
     pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
-        let recount = self.recount(&key, self.status(&key).map(|s| &**s), Some(&status));
+        let old = self.status(&key).cloned();
+        let recount = self.recount(&key, old.as_deref(), Some(&status));
         let known = self.unit(&key.unit);
         let mut unit = known.cloned().unwrap_or_default();
         recount.apply(&mut unit);
         if known != Some(&unit) {
             self.put_unit_quietly(key.unit.clone(), unit);
         }
-        self.statuses.insert(key, Some(status));
+        self.overlay(key, old, Some(status));
         self.held = true;
     }
 

@@ -25,6 +25,9 @@ pub struct Records {
     pub requests: Vec<(Arc<str>, Remembered)>,
 }
 
+/// A status that does not stand where it stood: its key, what it was and what it is.
+type Moved<'t> = (&'t Arc<StatusKey>, Option<Arc<Status>>, Option<&'t Arc<Status>>);
+
 impl AppState {
     /// Builds the state from what a store has of it.
     pub fn load(name: AppName, records: Records) -> AppState {
@@ -142,24 +145,16 @@ impl AppState {
             let ranks: Vec<Rank> = self.index.of_unit(unit).cloned().collect();
             ranks.iter().for_each(|rank| self.index.remove(rank));
         }
-        let is_single = |key: &StatusKey| !whole.contains(&key.unit);
-        let keys = transition.writes.iter().filter_map(|write| match write {
-            Write::Status(key, _) if is_single(key) => Some(key),
-            _ => None,
-        });
-        let before: Vec<Option<Rank>> = keys.clone().map(|key| self.rank_of(key)).collect();
         if let Some(rank) = application_rank(&self.head) {
             self.index.remove(&rank);
         }
         self.head = transition.head.clone();
-        self.write(transition);
-        for (key, old) in keys.zip(before) {
-            let new = self.rank_of(key);
-            let same = old.as_ref().zip(new.as_ref()).is_some_and(|(old, new)| old.is_same(new));
-            if same {
-                // What stands where it stood is left there.
-                continue;
-            }
+        let moved = self.write(transition);
+        let singles = moved.into_iter().filter(|(key, ..)| !whole.contains(&key.unit));
+        for (key, old, new) in singles {
+            // Its unit was believed before and is now, so both ranks come about as of now.
+            let rank = |status: &Arc<Status>| self.rank_as(key, status);
+            let (old, new) = (old.as_ref().and_then(rank), new.and_then(rank));
             old.iter().for_each(|rank| self.index.remove(rank));
             new.into_iter().for_each(|rank| self.index.insert(rank));
         }
@@ -183,7 +178,10 @@ impl AppState {
         silent.collect()
     }
 
-    fn write(&mut self, transition: &Transition) {
+    /// Writes the records. Gives back the statuses that do not stand where they stood, as they
+    /// were and are.
+    fn write<'t>(&mut self, transition: &'t Transition) -> Vec<Moved<'t>> {
+        let mut moved = Vec::new();
         for write in &transition.writes {
             match write {
                 Write::Unit(name, Some(unit)) => {
@@ -198,23 +196,27 @@ impl AppState {
                     self.forget_unit(name);
                 }
                 Write::Status(key, Some(status)) => {
-                    self.forget_deadline(key);
                     if let Some(at) = status.expire_time.filter(|_| !status.stale) {
                         self.due.insert((at, Due::Status(key.clone())));
                     }
                     if let Some(flapping) = status.flapping() {
                         self.due.insert((flapping.calm_time, Due::Calm(key.clone())));
                     }
-                    let mut status = status.clone();
-                    if status.expire_time_written != status.expire_time {
+                    let mut kept = status.clone();
+                    if kept.expire_time_written != kept.expire_time {
                         // As others wrote it.
-                        Arc::make_mut(&mut status).expire_time_written = status.expire_time;
+                        Arc::make_mut(&mut kept).expire_time_written = kept.expire_time;
                     }
-                    self.statuses.insert(key.clone(), status);
+                    let old = self.statuses.insert(key.clone(), kept);
+                    self.forget_deadline(key, old.as_deref(), Some(status));
+                    if !old.as_ref().is_some_and(|old| old.ranks_as(status)) {
+                        moved.push((key, old, Some(status)));
+                    }
                 }
                 Write::Status(key, None) => {
-                    self.forget_deadline(key);
-                    self.statuses.remove(key);
+                    let old = self.statuses.remove(key);
+                    self.forget_deadline(key, old.as_deref(), None);
+                    moved.push((key, old, None));
                 }
                 Write::Request(..) => {}
             }
@@ -222,19 +224,28 @@ impl AppState {
         if let Some(at) = self.head.application_status.as_ref().and_then(|s| s.expire_time) {
             self.due.insert((at, Due::ApplicationStatus));
         }
+        moved
     }
 
-    /// Best effort: if a repeat has moved the deadline, the entry stays and is dropped when it
-    /// comes up.
-    fn forget_deadline(&mut self, key: &Arc<StatusKey>) {
-        let Some(status) = self.statuses.get(key) else {
+    /// Forgets the deadlines that a status had and has no longer. Best effort: if a repeat has
+    /// moved one, the entry stays and is dropped when it comes up.
+    fn forget_deadline(
+        &mut self,
+        key: &Arc<StatusKey>,
+        old: Option<&Status>,
+        new: Option<&Arc<Status>>,
+    ) {
+        let Some(old) = old else {
             return;
         };
-        if let Some(at) = status.expire_time {
+        let new_end = new.filter(|new| !new.stale).and_then(|new| new.expire_time);
+        if let Some(at) = old.expire_time.filter(|at| new_end != Some(*at)) {
             self.due.remove(&(at, Due::Status(key.clone())));
         }
-        if let Some(flapping) = status.flapping() {
-            self.due.remove(&(flapping.calm_time, Due::Calm(key.clone())));
+        let calm = |status: &Status| status.flapping().map(|flapping| flapping.calm_time);
+        let new_calm = new.and_then(|new| calm(new));
+        if let Some(at) = calm(old).filter(|at| new_calm != Some(*at)) {
+            self.due.remove(&(at, Due::Calm(key.clone())));
         }
     }
 
@@ -292,7 +303,10 @@ impl AppState {
 
     /// What decides about a status, if it contributes.
     pub(super) fn rank_of(&self, key: &Arc<StatusKey>) -> Option<Rank> {
-        let status = self.statuses.get(key)?;
+        self.rank_as(key, self.statuses.get(key)?)
+    }
+
+    fn rank_as(&self, key: &Arc<StatusKey>, status: &Arc<Status>) -> Option<Rank> {
         status_rank(&self.head, self.units.get(&key.unit), key, status)
     }
 

@@ -1,6 +1,7 @@
 //! What is said of one thing: level, words, and how long to believe them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -141,8 +142,8 @@ pub struct Report {
 /// A status as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// What was said.
-    pub report: Report,
+    /// What was said. Shared, so that a status costs little to copy and change.
+    pub report: Arc<Report>,
     /// When the reporter saw it, by its own clock: of the report that began this level.
     pub observe_time: Option<Timestamp>,
     /// When the level began.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::app::{Unit, application_rank, silent_rank, status_rank};
 use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
-use super::draft::Draft;
+use super::draft::{Draft, Drafted};
 use super::name::{PartName, UnitName};
 use super::rank::{Origin, Rank};
 use super::status::{Freshness, Level, Status, StatusKey};
@@ -126,15 +126,14 @@ impl Draft<'_> {
         let rank =
             |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
         let (mut keys, mut after) = (BTreeSet::new(), BTreeSet::new());
-        for (key, status) in drafted {
-            let new = status.as_ref().and_then(|status| rank(key, status));
-            let stands = |new: &Rank| self.base.rank_of(key).is_some_and(|old| old.is_same(new));
-            if !whole && new.as_ref().is_some_and(stands) {
+        for (key, Drafted { before, after: status }) in drafted {
+            let pair = before.as_ref().zip(status.as_ref());
+            if !whole && pair.is_some_and(|(before, after)| before.ranks_as(after)) {
                 // It is found in the index, where it stood before.
                 continue;
             }
             keys.insert(key.clone());
-            after.extend(new);
+            after.extend(status.as_ref().and_then(|status| rank(key, status)));
         }
         if whole {
             let kept = self.base.statuses_of(&unit, None);

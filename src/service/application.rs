@@ -266,7 +266,7 @@ impl ApplicationService for Applications {
         let patch = convert::config_patch(&mut fields, &config, wire.update_mask.as_ref());
         let id = fields.request_id(&wire.request_id);
         let ((app, patch), id) = fields.finish(app.zip(patch).zip(id))?;
-        let outcome = self.apply(&app, id, Command::Configure(patch)).await?;
+        let outcome = self.apply(&app, id, Command::Configure(Box::new(patch))).await?;
         let config = |state: &AppState| convert::config(&state.head().config);
         let config = self.read(&app, outcome.revision.0, config).await?;
         Ok(Response::new(v1::ConfigureApplicationResponse {
@@ -283,8 +283,8 @@ impl ApplicationService for Applications {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let status = convert::application_status(&mut fields, &wire);
         let id = fields.request_id(&wire.request_id);
+        let status = convert::application_status(&mut fields, wire);
         let (((app, claim), status), id) = fields.finish(app.zip(claim).zip(status).zip(id))?;
         let command = Command::SetApplicationStatus(claim, status);
         let outcome = self.apply(&app, id, command).await?;

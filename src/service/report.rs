@@ -39,10 +39,10 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReportStatusRequest>,
     ) -> Result<Response<v1::ReportStatusResponse>, Status> {
-        let wire = request.into_inner();
+        let mut wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
-        let command = convert::report(&mut fields, &wire);
+        let command = convert::report(&mut fields, &mut wire);
         let id = fields.request_id(&wire.request_id);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let advice = advice_of(&command);
@@ -58,10 +58,10 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReplaceStatusesRequest>,
     ) -> Result<Response<v1::ReplaceStatusesResponse>, Status> {
-        let wire = request.into_inner();
+        let mut wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
-        let command = convert::replace(&mut fields, &wire);
+        let command = convert::replace(&mut fields, &mut wire);
         let id = fields.request_id(&wire.request_id);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let advice = advice_of(&command);
@@ -99,7 +99,7 @@ fn advice_of(command: &Command) -> Vec<String> {
         Command::Replace(_, _, set) => set.iter().map(|new| &new.report).collect(),
         _ => Vec::new(),
     };
-    let mut all: Vec<String> = reports.into_iter().flat_map(advice).collect();
+    let mut all: Vec<String> = reports.into_iter().flat_map(|report| advice(report)).collect();
     all.sort();
     all.dedup();
     all

@@ -54,7 +54,7 @@ fn mk_unit(name: &str) -> UnitName {
 fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
     let report = Report { level, message: message.into(), ..Report::default() };
     let component = PartName::new(component).unwrap();
-    NewStatus { component, key: PartName::default(), report, observe_time: None }
+    NewStatus { component, key: PartName::default(), report: Arc::new(report), observe_time: None }
 }
 
 impl Replica {

@@ -20,6 +20,8 @@ pub(super) const FORMAT: u8 = 1;
 
 const CRC: std::ops::Range<usize> = 1..5;
 const BODY: usize = CRC.end;
+/// Mostly enough for a status, so that a record does not grow while it is written.
+pub(super) const RECORD_BYTES: usize = 160;
 /// MessagePack's marks for an array of two, and for eight bytes of unsigned integer.
 const ARRAY_OF_TWO: u8 = 0x92;
 const UINT_64: u8 = 0xcf;
@@ -59,7 +61,13 @@ impl Meta {
 
 /// A record as bytes.
 pub(super) fn encode<T: Serialize + ?Sized>(record: &T) -> Vec<u8> {
-    let mut bytes = vec![0; BODY];
+    encode_sized(record, RECORD_BYTES)
+}
+
+/// The same, of something about this large.
+pub(super) fn encode_sized<T: Serialize + ?Sized>(record: &T, size: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size);
+    bytes.resize(BODY, 0);
     write_body(&mut bytes, record);
     seal(&mut bytes);
     bytes
@@ -122,6 +130,7 @@ fn checksum(body: &[u8]) -> [u8; 4] {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use proptest::prelude::*;
@@ -158,7 +167,7 @@ mod tests {
                 level, message, short_message, reason, check, action, priority, precedence,
                 labels, ttl,
             };
-            let said = Said { report: report.clone(), observe_time: None, incarnation };
+            let said = Said { report: Arc::new(report.clone()), observe_time: None, incarnation };
             let held = held.map(|(is_said, good_count, calm)| Held {
                 latest: is_said.then_some(said),
                 good_count,
@@ -168,7 +177,7 @@ mod tests {
                 }),
             });
             Status {
-                report,
+                report: Arc::new(report),
                 observe_time: seen.map(Timestamp),
                 since: Timestamp(since),
                 update_time: Timestamp(since.wrapping_add(1)),

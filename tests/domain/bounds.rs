@@ -31,7 +31,7 @@ fn report(name: &str, key: &str, level: Level, ttl: Option<u64>) -> Command {
     let new = NewStatus {
         component: PartName::default(),
         key: PartName::new(key).unwrap(),
-        report: Report { level, ttl: ttl.map(Duration::from_secs), ..Report::default() },
+        report: Arc::new(Report { level, ttl: ttl.map(Duration::from_secs), ..Report::default() }),
         observe_time: None,
     };
     Command::Report(speaker, Kind::Push, new)
@@ -193,7 +193,7 @@ fn a_level_that_comes_to_light_begins_then() {
 #[test]
 fn unknown_is_one_level_whether_said_or_not() {
     let mut state = empty();
-    run(&mut state, 1, &[Command::Configure(ConfigPatch::default())]);
+    run(&mut state, 1, &[Command::Configure(Box::default())]);
     run(&mut state, 5, &[report("web/0", "", Level::Unknown, None)]);
     assert_eq!(state.head().summary.since, Timestamp(1000));
     run(&mut state, 9, &[Command::RemoveUnit(unit("web/0"))]);
@@ -206,8 +206,10 @@ fn a_leader_that_repeats_itself_makes_no_history() {
     let mut state = empty();
     let claim = Claim { unit: unit("web/0"), lease_epoch: 0 };
     let leader = Some(Some(claim.unit.clone()));
-    let configure =
-        Command::Configure(ConfigPatch { external_leader: leader, ..ConfigPatch::default() });
+    let configure = Command::Configure(Box::new(ConfigPatch {
+        external_leader: leader,
+        ..ConfigPatch::default()
+    }));
     let says = Command::SetApplicationStatus(
         claim,
         NewApplicationStatus {

@@ -274,7 +274,7 @@ impl Model {
     }
 
     fn set(&mut self, unit: &str, kind: Kind, incarnation: u64, new: &NewStatus, now: u64) -> bool {
-        let mut report = new.report.clone();
+        let mut report = (*new.report).clone();
         report.ttl = report.ttl.or(self.config.default_ttl);
         let observed = new.observe_time.map(|t| t.0).filter(|t| *t <= now);
         let mut status = Status {

@@ -64,7 +64,10 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
             damping: Some(damping),
             ..ConfigPatch::default()
         };
-        Step::Commit(false, vec![Request { id: None, command: Command::Configure(patch) }])
+        Step::Commit(
+            false,
+            vec![Request { id: None, command: Command::Configure(Box::new(patch)) }],
+        )
     });
     (option::weighted(0.7, first), vec(step, 1..40))
         .prop_map(|(first, steps)| first.into_iter().chain(steps).collect())
@@ -89,7 +92,7 @@ fn command() -> impl Strategy<Value = Command> {
                 key,
                 kind,
             }),
-        2 => patch().prop_map(Command::Configure),
+        2 => patch().prop_map(|patch| Command::Configure(Box::new(patch))),
         2 => (claim(), application_status())
             .prop_map(|(c, s)| Command::SetApplicationStatus(c, s)),
         1 => claim().prop_map(Command::ClearApplicationStatus),
@@ -231,7 +234,7 @@ pub fn new_status() -> impl Strategy<Value = NewStatus> {
         1 => Just(Some(Timestamp(u64::MAX))),
     ];
     (component(), key(), report(), observed).prop_map(|(component, key, report, observe_time)| {
-        NewStatus { component, key, report, observe_time }
+        NewStatus { component, key, report: Arc::new(report), observe_time }
     })
 }
 

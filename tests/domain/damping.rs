@@ -1,6 +1,7 @@
 //! What must hold of one status that is latched, damped, or both, whatever is said of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether::domain::app::AppState;
@@ -31,7 +32,7 @@ fn mk_report(level: Level) -> NewStatus {
     NewStatus {
         component: PartName::new("db").unwrap(),
         key: PartName::default(),
-        report: Report { level, ..Report::default() },
+        report: Arc::new(Report { level, ..Report::default() }),
         observe_time: None,
     }
 }
@@ -39,11 +40,11 @@ fn mk_report(level: Level) -> NewStatus {
 fn configure(latches: Vec<Latch>, damped: bool) -> Command {
     let scopes = if damped { vec![Scope::All] } else { Vec::new() };
     let calm_after = Duration::from_millis(CALM_AFTER);
-    Command::Configure(ConfigPatch {
+    Command::Configure(Box::new(ConfigPatch {
         latches: Some(latches),
         damping: Some(Damping { scopes, calm_after, ..Damping::default() }),
         ..ConfigPatch::default()
-    })
+    }))
 }
 
 fn commit(state: &mut AppState, now: u64, command: Option<Command>) -> Transition {
@@ -159,7 +160,7 @@ fn latches_and_damped_components_are_bounded() {
     };
     let refused = |patch: ConfigPatch| {
         let mut draft = Draft::new(&state, &limits, Timestamp(1));
-        let request = Request { id: None, command: Command::Configure(patch) };
+        let request = Request { id: None, command: Command::Configure(Box::new(patch)) };
         match apply(&mut draft, &request) {
             Err(Rejected::LimitExceeded { limit, max, .. }) => (limit, max),
             other => panic!("{other:?}"),
@@ -194,7 +195,7 @@ fn what_flaps_is_handed_over_with_what_was_said_last() {
     let mut state = AppState::empty(app_name(), Revision(0));
     commit(&mut state, 0, Some(configure(Vec::new(), true)));
     let hand_over = ConfigPatch { hand_over: Some(Some("".into())), ..ConfigPatch::default() };
-    commit(&mut state, 0, Some(Command::Configure(hand_over)));
+    commit(&mut state, 0, Some(Command::Configure(Box::new(hand_over))));
     let name = |name| UnitName::new(name).unwrap();
     let register = |unit, incarnation| {
         let labels = std::collections::BTreeMap::new();

@@ -1,6 +1,7 @@
 //! Old and new incarnations of a unit overlapping, in every order of their messages.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether::domain::app::AppState;
@@ -12,7 +13,7 @@ use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::request::Outcome;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::session::{Presence, ReplicaId, SessionId};
-use bellwether::domain::status::{Freshness, Kind, Report, StatusKey};
+use bellwether::domain::status::{Freshness, Kind, StatusKey};
 use bellwether::domain::time::Timestamp;
 use proptest::collection::vec;
 use proptest::option;
@@ -110,7 +111,10 @@ fn incarnation() -> impl Strategy<Value = Vec<(bool, Says)>> {
 
 /// Without a ttl: time is not what this is about.
 fn lasting() -> impl Strategy<Value = NewStatus> {
-    new_status().prop_map(|new| NewStatus { report: Report { ttl: None, ..new.report }, ..new })
+    new_status().prop_map(|mut new| {
+        Arc::make_mut(&mut new.report).ttl = None;
+        new
+    })
 }
 
 fn replace((component, mut set): (Option<PartName>, Vec<NewStatus>)) -> Says {

@@ -1,6 +1,7 @@
 //! What must hold after every commit, whatever came before.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
@@ -81,7 +82,7 @@ fn report_all(patch: &ConfigPatch, reports: &Reports) -> AppState {
         let speaker = Speaker::new(unit.clone(), None);
         Command::Report(speaker, *kind, new.clone())
     });
-    let configure = Command::Configure(patch.clone());
+    let configure = Command::Configure(Box::new(patch.clone()));
     for command in std::iter::once(configure).chain(commands) {
         let limits = Limits::default();
         let mut draft = Draft::new(&state, &limits, Timestamp(5000));
@@ -218,7 +219,7 @@ fn check_statuses(world: &World) {
     for (key, found) in world.state.statuses_from(&first) {
         let mut expected = world.model.statuses.iter().filter(|s| same_key(key, s));
         let expected = expected.next().unwrap();
-        assert_eq!(found.report, expected.report);
+        assert_eq!(*found.report, expected.report);
         assert_eq!(found.since.0, expected.since);
         assert_eq!(found.expire_time.map(|t| t.0), expected.ends, "{key:?}");
         assert_eq!(found.stale, expected.stale);
@@ -236,7 +237,7 @@ fn held(status: &bellwether::domain::status::Status) -> Option<Held> {
     let held = status.held.as_ref()?;
     Some(Held {
         latest: held.latest.as_ref().map(|said| Said {
-            report: said.report.clone(),
+            report: (*said.report).clone(),
             incarnation: said.incarnation,
             observed: said.observe_time.map(|at| at.0),
         }),
@@ -407,7 +408,7 @@ fn check_repeat(world: &World, pick: usize) {
     let new = NewStatus {
         component: key.component.clone(),
         key: key.key.clone(),
-        report: again.report.clone(),
+        report: Arc::new(again.report.clone()),
         observe_time: Some(Timestamp(world.now)),
     };
     // Without a ttl of its own a status would be given one now that there is a default.

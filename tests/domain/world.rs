@@ -154,14 +154,14 @@ impl World {
         let new = NewStatus {
             component: PartName::new(&status.component).unwrap(),
             key: PartName::new(&status.key).unwrap(),
-            report: status.report.clone(),
+            report: Arc::new(status.report.clone()),
             observe_time: None,
         };
         let kind = status.kind;
         let again = std::iter::repeat_n(status.report.clone(), 1 + pick % 7);
         let reports = again.chain(other);
         let requests = reports.map(|report| {
-            let new = NewStatus { report, ..new.clone() };
+            let new = NewStatus { report: Arc::new(report), ..new.clone() };
             Request { id: None, command: Command::Report(speaker.clone(), kind, new) }
         });
         self.commit(false, &requests.collect::<Vec<_>>());

@@ -44,7 +44,7 @@ impl Peer {
     pub async fn over(channel: Channel, hello: v1::Hello) -> Result<Peer, Status> {
         let mut client = WorkerServiceClient::new(channel);
         let (say, said) = mpsc::channel(16);
-        say.send(request(Said::Hello(hello))).await.unwrap();
+        say.send(request(Said::Hello(Box::new(hello)))).await.unwrap();
         let mut told = client.connect(ReceiverStream::new(said)).await?.into_inner();
         match next(&mut told).await? {
             Some(Told::Welcome(welcome)) => Ok(Peer { say, told, welcome, seq: 0 }),

@@ -122,7 +122,7 @@ async fn ends_with(server: &Server, messages: Vec<Vec<u8>>) -> Status {
 async fn what_has_no_place_in_a_session_ends_it_and_says_why() {
     let server = quick();
     let _others = others(&server).await;
-    let greeting = || encoded(Said::Hello(hello("web", "web/0")));
+    let greeting = || encoded(Said::Hello(Box::new(hello("web", "web/0"))));
     let heartbeat = || encoded(Said::Heartbeat(v1::Heartbeat {}));
     let huge = status(Level::Active, &"x".repeat(5 << 20));
     let huge = encoded(Said::Report(v1::ConnectReport { seq: 1, statuses: vec![huge] }));
@@ -154,7 +154,7 @@ async fn what_has_no_place_in_a_session_ends_it_and_says_why() {
         }
     }
     // What a newer version of the contract adds to a known message does no harm.
-    let mut with_more = encoded(Said::Hello(hello("web", "web/3")));
+    let mut with_more = encoded(Said::Hello(Box::new(hello("web", "web/3"))));
     with_more.extend([0xfa, 0x7f, 0x01, 0x00]);
     let (say, mut told) = connect(&server).await.unwrap();
     say.send(with_more).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_worker_that_never_reads_is_held_back_and_then_gone() {
     let server = quick();
     let _others = others(&server).await;
     let (say, told) = connect(&server).await.unwrap();
-    say.send(encoded(Said::Hello(hello("web", "web/0")))).await.unwrap();
+    say.send(encoded(Said::Hello(Box::new(hello("web", "web/0"))))).await.unwrap();
     let before = server.memory();
     // Refusals are longer than acknowledgements. Each message is 4 kB.
     let filler = v1::StatusReport { message: "x".repeat(4000), ..Default::default() };
@@ -208,7 +208,7 @@ async fn ten_thousand_messages_without_waiting_are_acknowledged_in_order() {
     let server = quick();
     let (say, mut told) = connect(&server).await.unwrap();
     let before = server.memory();
-    say.send(encoded(Said::Hello(hello("web", "web/0")))).await.unwrap();
+    say.send(encoded(Said::Hello(Box::new(hello("web", "web/0"))))).await.unwrap();
     let sender = tokio::spawn(async move {
         for seq in 1..=MESSAGES {
             let level = [Level::Active, Level::Waiting][(seq % 2) as usize];
@@ -246,7 +246,7 @@ async fn while_the_store_stands_still_senders_are_held_back_and_stay_connected()
     for n in 0..8 {
         let (say, mut told) = over(channel.clone()).await.unwrap();
         let who = hello(&format!("app-{n}"), &format!("app-{n}/0"));
-        say.send(encoded(Said::Hello(who))).await.unwrap();
+        say.send(encoded(Said::Hello(Box::new(who)))).await.unwrap();
         assert!(matches!(told.message().await.unwrap().unwrap().message, Some(Told::Welcome(_))));
         floods.push((say, told));
     }
@@ -376,7 +376,7 @@ async fn the_stream_is_open_before_anything_is_said() {
     let server = quick();
     // Some clients wait for the head of the answer before they say anything.
     let (say, mut told) = connect(&server).await.unwrap();
-    say.send(encoded(Said::Hello(hello("web", "web/0")))).await.unwrap();
+    say.send(encoded(Said::Hello(Box::new(hello("web", "web/0"))))).await.unwrap();
     assert!(matches!(told.message().await.unwrap().unwrap().message, Some(Told::Welcome(_))));
     drop(say);
     let refused = v1::Hello { incarnation: Some(0), ..hello("web", "web/0") };

@@ -1,6 +1,7 @@
 //! A line of a script, and the command it stands for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether::domain::app::Mode;
@@ -131,7 +132,7 @@ impl Line {
         NewStatus {
             component: part(self.word(n)),
             key: self.part("key").unwrap_or_default(),
-            report: Report {
+            report: Arc::new(Report {
                 level: level(self.word(n + 1)),
                 message: self.word(n + 2).into(),
                 reason: self.text("reason"),
@@ -140,7 +141,7 @@ impl Line {
                 precedence: self.number("precedence"),
                 ttl: self.duration("ttl"),
                 ..Report::default()
-            },
+            }),
             observe_time: self.duration("observed").map(|d| Timestamp(0).after(d)),
         }
     }
@@ -171,7 +172,7 @@ impl Line {
                 key: self.part("key"),
                 kind: self.kind(),
             },
-            "configure" => Command::Configure(self.patch()),
+            "configure" => Command::Configure(Box::new(self.patch())),
             "set-application" => Command::SetApplicationStatus(
                 self.claim(),
                 NewApplicationStatus {

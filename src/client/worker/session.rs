@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
             Phase::Begun(incarnation) => Some(incarnation),
             Phase::New | Phase::Over(_) => None,
         };
-        let hello = Said::Hello(driver.options.hello(incarnation));
+        let hello = Said::Hello(Box::new(driver.options.hello(incarnation)));
         let _ = said.try_send(ConnectRequest { message: Some(hello) });
         let opening = async {
             let stream = client.workers().connect(ReceiverStream::new(queue)).await;

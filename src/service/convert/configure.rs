@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::damping::{damping, latches};
-use super::fields::{Fields, levels};
+use super::fields::{Fields, Within, levels};
 use crate::domain::limits::{COLLECT_INTERVAL_MIN, LABEL_BYTES_MAX, TTL_MAX, TTL_MIN};
 use crate::domain::policy::{Config, ConfigPatch, LostUnits, Policy};
 use crate::domain::status::{LEVELS, Level};
@@ -57,7 +57,7 @@ pub fn config_patch(
         let parent = path.split('.').next().unwrap_or(path);
         paths.iter().any(|p| *p == "*" || *p == path || *p == parent)
     };
-    let outer = std::mem::replace(&mut fields.within, "config.".to_string());
+    let outer = std::mem::replace(&mut fields.within, Within::Message("config"));
     let patch = config_fields(fields, config, named);
     fields.within = outer;
     patch
@@ -102,7 +102,9 @@ fn config_fields(
     let collect_interval =
         fields.duration("collect_interval", interval, COLLECT_INTERVAL_MIN, TTL_MAX);
     let hand_over = match &config.hand_over {
-        Some(given) => fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX).map(Some),
+        Some(given) => {
+            fields.text("hand_over.label", given.label.clone(), LABEL_BYTES_MAX).map(Some)
+        }
         None => Some(None),
     };
     Some(ConfigPatch {

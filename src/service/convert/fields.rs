@@ -19,8 +19,31 @@ const VIOLATIONS_MAX: usize = 20;
 #[derive(Default)]
 pub struct Fields {
     violations: Vec<Violation>,
-    /// Prefix of the fields that are being checked: `status.`.
-    pub(super) within: String,
+    /// Where the fields are that are being checked.
+    pub(super) within: Within,
+}
+
+/// The message in which a field stands. In words only if something is wrong with it.
+#[derive(Clone, Copy, Default)]
+pub(super) enum Within {
+    /// The request itself.
+    #[default]
+    Request,
+    /// A message of the request.
+    Message(&'static str),
+    /// One of several.
+    Nth(&'static str, usize),
+}
+
+impl Within {
+    /// The path to the message, as a prefix.
+    fn prefix(self) -> String {
+        match self {
+            Within::Request => String::new(),
+            Within::Message(name) => format!("{name}."),
+            Within::Nth(name, n) => format!("{name}[{n}]."),
+        }
+    }
 }
 
 impl Fields {
@@ -36,7 +59,7 @@ impl Fields {
         if VIOLATIONS_MAX <= self.violations.len() {
             return;
         }
-        let field = format!("{}{field}", self.within);
+        let field = format!("{}{field}", self.within.prefix());
         self.violations.push(Violation { field, reason, description: description.into() });
     }
 
@@ -135,7 +158,7 @@ impl Fields {
         }
     }
 
-    pub(super) fn text(&mut self, field: &str, text: &str, bytes_max: usize) -> Option<Box<str>> {
+    pub(super) fn text(&mut self, field: &str, text: String, bytes_max: usize) -> Option<Box<str>> {
         if bytes_max < text.len() {
             let text = format!("is {} bytes long; at most {bytes_max}", text.len());
             self.note(field, Reason::MessageTooLong, text);

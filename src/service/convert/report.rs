@@ -1,8 +1,9 @@
 //! From the wire: what is reported.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::fields::Fields;
+use super::fields::{Fields, Within};
 use crate::domain::app::Mode;
 use crate::domain::command::{Claim, Command, NewApplicationStatus, NewStatus, Speaker};
 use crate::domain::limits::{
@@ -16,14 +17,10 @@ use crate::service::code::Reason;
 /// One status, with its kind if it has one.
 fn new_status(
     fields: &mut Fields,
-    within: &str,
-    status: Option<&v1::StatusReport>,
+    within: Within,
+    given: v1::StatusReport,
 ) -> Option<(Option<Kind>, NewStatus)> {
-    let Some(given) = status else {
-        fields.note(within.trim_end_matches('.'), Reason::MissingField, "is required");
-        return None;
-    };
-    let outer = std::mem::replace(&mut fields.within, within.to_string());
+    let outer = std::mem::replace(&mut fields.within, within);
     let component = fields.part("component", &given.component);
     let key = fields.part("key", &given.key);
     let kind = fields.kind(given.kind);
@@ -33,22 +30,22 @@ fn new_status(
     let status = NewStatus {
         component: component?,
         key: key?,
-        report: report?,
+        report: Arc::new(report?),
         observe_time: observe_time?,
     };
     Some((kind?, status))
 }
 
-fn report_of(fields: &mut Fields, given: &v1::StatusReport) -> Option<Report> {
+fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     let level = fields.level("level", given.level);
-    let message = fields.text("message", &given.message, MESSAGE_BYTES_MAX);
+    let message = fields.text("message", given.message, MESSAGE_BYTES_MAX);
     if SHORT_MESSAGE_CHARS_MAX < given.short_message.chars().count() {
         let text = format!("has more than {SHORT_MESSAGE_CHARS_MAX} characters");
         fields.note("short_message", Reason::MessageTooLong, text);
     }
-    let reason = fields.text("reason", &given.reason, NAME_BYTES_MAX);
-    let check = fields.text("check", &given.check, MESSAGE_BYTES_MAX);
-    let action = fields.text("action", &given.action, MESSAGE_BYTES_MAX);
+    let reason = fields.text("reason", given.reason, NAME_BYTES_MAX);
+    let check = fields.text("check", given.check, MESSAGE_BYTES_MAX);
+    let action = fields.text("action", given.action, MESSAGE_BYTES_MAX);
     let priority = fields.weight("priority", given.priority);
     let precedence = fields.weight("precedence", given.precedence);
     let labels = fields.labels(&given.labels);
@@ -56,7 +53,7 @@ fn report_of(fields: &mut Fields, given: &v1::StatusReport) -> Option<Report> {
     Some(Report {
         level: level?,
         message: message?,
-        short_message: given.short_message.as_str().into(),
+        short_message: given.short_message.into(),
         reason: reason?,
         check: check?,
         action: action?,
@@ -73,17 +70,21 @@ fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<
 }
 
 /// `ReportStatus`.
-pub fn report(fields: &mut Fields, request: &v1::ReportStatusRequest) -> Option<Command> {
+pub fn report(fields: &mut Fields, request: &mut v1::ReportStatusRequest) -> Option<Command> {
     let speaker = speaker(fields, &request.unit, request.incarnation);
-    let status = new_status(fields, "status.", request.status.as_ref());
-    let (kind, status) = status?;
+    let Some(status) = request.status.take() else {
+        fields.note("status", Reason::MissingField, "is required");
+        return None;
+    };
+    let (kind, status) = new_status(fields, Within::Message("status"), status)?;
     Some(Command::Report(speaker?, kind.unwrap_or(Kind::Push), status))
 }
 
 /// `ReplaceStatuses`.
-pub fn replace(fields: &mut Fields, request: &v1::ReplaceStatusesRequest) -> Option<Command> {
+pub fn replace(fields: &mut Fields, request: &mut v1::ReplaceStatusesRequest) -> Option<Command> {
     let speaker = speaker(fields, &request.unit, request.incarnation);
-    let set = pull_set(fields, request.component.as_deref(), &request.statuses);
+    let statuses = std::mem::take(&mut request.statuses);
+    let set = pull_set(fields, request.component.as_deref(), statuses);
     let (component, set) = set?;
     Some(Command::Replace(speaker?, component, set))
 }
@@ -91,10 +92,10 @@ pub fn replace(fields: &mut Fields, request: &v1::ReplaceStatusesRequest) -> Opt
 /// Several statuses in one message, push if they do not say.
 pub(super) fn statuses(
     fields: &mut Fields,
-    given: &[v1::StatusReport],
+    given: Vec<v1::StatusReport>,
 ) -> Option<Vec<(Kind, NewStatus)>> {
-    let read = given.iter().enumerate().map(|(n, status)| {
-        let (kind, status) = new_status(fields, &format!("statuses[{n}]."), Some(status))?;
+    let read = given.into_iter().enumerate().map(|(n, status)| {
+        let (kind, status) = new_status(fields, Within::Nth("statuses", n), status)?;
         Some((kind.unwrap_or(Kind::Push), status))
     });
     // Each is read, so that everything that is wrong is told.
@@ -105,7 +106,7 @@ pub(super) fn statuses(
 pub(super) fn pull_set(
     fields: &mut Fields,
     component: Option<&str>,
-    statuses: &[v1::StatusReport],
+    statuses: Vec<v1::StatusReport>,
 ) -> Option<(Option<PartName>, Vec<NewStatus>)> {
     let component = match component {
         Some(component) => fields.part("component", component).map(Some),
@@ -113,14 +114,14 @@ pub(super) fn pull_set(
     };
     let mut set = Vec::with_capacity(statuses.len());
     let mut places: BTreeMap<(PartName, PartName), usize> = BTreeMap::new();
-    for (n, status) in statuses.iter().enumerate() {
-        let within = format!("statuses[{n}].");
-        let Some((kind, mut status)) = new_status(fields, &within, Some(status)) else {
+    for (n, status) in statuses.into_iter().enumerate() {
+        let within = Within::Nth("statuses", n);
+        let Some((kind, mut status)) = new_status(fields, within, status) else {
             continue;
         };
         if kind == Some(Kind::Push) {
             let text = "is push; a pull set holds pull statuses, report this one by itself";
-            fields.note(&format!("{within}kind"), Reason::InvalidValue, text);
+            fields.note(&format!("statuses[{n}].kind"), Reason::InvalidValue, text);
         }
         if let Some(Some(component)) = &component {
             if status.component == PartName::default() {
@@ -130,7 +131,7 @@ pub(super) fn pull_set(
                     "is {:?}, but the set is that of {component:?}; leave one of them out",
                     status.component
                 );
-                fields.note(&format!("{within}component"), Reason::InvalidValue, text);
+                fields.note(&format!("statuses[{n}].component"), Reason::InvalidValue, text);
             }
         }
         let place = (status.component.clone(), status.key.clone());
@@ -169,12 +170,12 @@ pub fn claim(fields: &mut Fields, unit: &str, lease_epoch: u64) -> Option<Claim>
 /// `SetApplicationStatus`.
 pub fn application_status(
     fields: &mut Fields,
-    request: &v1::SetApplicationStatusRequest,
+    request: v1::SetApplicationStatusRequest,
 ) -> Option<NewApplicationStatus> {
     let level = fields.level("level", request.level);
-    let message = fields.text("message", &request.message, MESSAGE_BYTES_MAX);
-    let reason = fields.text("reason", &request.reason, NAME_BYTES_MAX);
-    let action = fields.text("action", &request.action, MESSAGE_BYTES_MAX);
+    let message = fields.text("message", request.message, MESSAGE_BYTES_MAX);
+    let reason = fields.text("reason", request.reason, NAME_BYTES_MAX);
+    let action = fields.text("action", request.action, MESSAGE_BYTES_MAX);
     let ttl = fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX);
     let observe_time = fields.moment("observe_time", request.observe_time.as_ref());
     let mode = match v1::ApplicationStatusMode::try_from(request.mode) {

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use super::fields::Fields;
+use super::fields::{Fields, Within};
 use super::output::{duration, status_report, timestamp};
 use super::report::{pull_set, statuses};
 use crate::domain::command::{Command, Newcomer, Speaker};
@@ -23,7 +23,7 @@ pub fn hello(message: Option<Said>) -> Result<Hello, Problem> {
         fields.note("hello", Reason::MissingField, "is required as the first message");
         return fields.finish(None);
     };
-    fields.within = "hello.".to_string();
+    fields.within = Within::Message("hello");
     let app = fields.app(&hello.namespace, &hello.application);
     let unit = fields.unit("unit", &hello.unit);
     let labels = fields.labels(&hello.labels);
@@ -55,10 +55,10 @@ pub fn heard(speaker: &Speaker, message: Option<Said>) -> Heard<Problem> {
     match message {
         Some(Said::Heartbeat(_)) => Heard::Heartbeat,
         Some(Said::Goodbye(goodbye)) => Heard::Goodbye { removed: goodbye.removed },
-        Some(Said::Report(report)) => said(report.seq, None, report_of(speaker(), &report)),
+        Some(Said::Report(report)) => said(report.seq, None, report_of(speaker(), report)),
         Some(Said::Replace(replace)) => {
             let question = u64::from_str_radix(&replace.collect_id, 16).ok();
-            said(replace.seq, question, replace_of(speaker(), &replace))
+            said(replace.seq, question, replace_of(speaker(), replace))
         }
         Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(speaker(), &clear)),
         Some(Said::Error(error)) => not_served(error.seq, "error"),
@@ -90,11 +90,11 @@ fn broken(field: &str, text: &str) -> Heard<Problem> {
     }
 }
 
-fn report_of(speaker: Speaker, report: &v1::ConnectReport) -> Result<Command, Problem> {
+fn report_of(speaker: Speaker, report: v1::ConnectReport) -> Result<Command, Problem> {
     let mut fields = Fields::default();
     has_seq(&mut fields, report.seq);
     let statuses = match is_bounded(&mut fields, report.statuses.len()) {
-        true => statuses(&mut fields, &report.statuses),
+        true => statuses(&mut fields, report.statuses),
         false => None,
     };
     fields.finish(statuses).map(|mut statuses| match statuses.len() {
@@ -106,10 +106,10 @@ fn report_of(speaker: Speaker, report: &v1::ConnectReport) -> Result<Command, Pr
     })
 }
 
-fn replace_of(speaker: Speaker, replace: &v1::ConnectReplace) -> Result<Command, Problem> {
+fn replace_of(speaker: Speaker, replace: v1::ConnectReplace) -> Result<Command, Problem> {
     let mut fields = Fields::default();
     has_seq(&mut fields, replace.seq);
-    let set = pull_set(&mut fields, replace.component.as_deref(), &replace.statuses);
+    let set = pull_set(&mut fields, replace.component.as_deref(), replace.statuses);
     fields.finish(set).map(|(component, set)| Command::Replace(speaker, component, set))
 }
 

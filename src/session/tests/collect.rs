@@ -87,7 +87,7 @@ async fn everybody_is_asked_now_and_then_and_not_all_at_once() {
         worker.keep_alive();
         let interval = Some(secs(60));
         let patch = ConfigPatch { collect_interval: interval, ..ConfigPatch::default() };
-        replica.apply(app, Command::Configure(patch)).await;
+        replica.apply(app, Command::Configure(Box::new(patch))).await;
         asked.push(tokio::spawn(times(worker, secs(3600))));
     }
     let mut firsts = std::collections::BTreeSet::new();

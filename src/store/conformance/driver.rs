@@ -147,7 +147,7 @@ pub fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
     NewStatus {
         component: PartName::new(component).unwrap(),
         key: PartName::default(),
-        report: Report { level, message: message.into(), ..Report::default() },
+        report: Arc::new(Report { level, message: message.into(), ..Report::default() }),
         observe_time: None,
     }
 }

@@ -172,7 +172,7 @@ fn mk_writes() -> Vec<Write> {
         kind: Kind::Push,
     };
     let status = Status {
-        report: Report {
+        report: Arc::new(Report {
             level: Level::Waiting,
             message: "wartet auf die Datenbank – 10 s".into(),
             short_message: "wartet".into(),
@@ -183,7 +183,7 @@ fn mk_writes() -> Vec<Write> {
             precedence: 1_000_000,
             labels: BTreeMap::from([("zone".into(), "eu-1".into())]),
             ttl: Some(Duration::from_millis(2500)),
-        },
+        }),
         observe_time: Some(mk_time(0)),
         since: mk_time(1),
         update_time: mk_time(3),

@@ -10,10 +10,10 @@ use crate::store::{CommitError, Store};
 use super::driver::{Driver, Recorder, mk_speaker, mk_status};
 
 fn configure() -> Command {
-    Command::Configure(ConfigPatch {
+    Command::Configure(Box::new(ConfigPatch {
         damping: Some(Damping { scopes: vec![Scope::All], ..Damping::default() }),
         ..ConfigPatch::default()
-    })
+    }))
 }
 
 fn swing(n: usize) -> Command {
@@ -65,10 +65,10 @@ pub(super) async fn what_was_written_quietly_is_not_undone(store: Arc<dyn Store>
     let repeat = other.draft(swing(7));
     assert!(!repeat.is_durable() && repeat.weighs_results);
     assert_eq!(other.commit(repeat).await, Err(CommitError::Conflict { current }));
-    let calm = other.draft(Command::Configure(ConfigPatch {
+    let calm = other.draft(Command::Configure(Box::new(ConfigPatch {
         damping: Some(Damping::default()),
         ..ConfigPatch::default()
-    }));
+    })));
     assert_eq!(other.commit(calm).await, Err(CommitError::Conflict { current }));
     let mut other = Driver::new(&store, "web").await;
     other.run(swing(9)).await;

@@ -85,7 +85,7 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
     let recorder = Recorder::on(&store);
     let mut status = mk_status("workload", Level::Active, "here");
-    status.report.ttl = Some(Duration::from_secs(60));
+    Arc::make_mut(&mut status.report).ttl = Some(Duration::from_secs(60));
     let report = Command::Report(mk_speaker("web/0"), Kind::Push, status);
     let start = store.now();
     let repeat_at = async |web: &mut Driver, id: &str, seconds: u64| {
@@ -195,7 +195,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
     let level = Level::ALL[dice.roll(7) as usize];
     let speaker = mk_speaker(&unit);
     let mut status = mk_status(["", "db", "net"][dice.roll(3) as usize], level, &message);
-    status.report.priority = dice.roll(3) as i32;
+    Arc::make_mut(&mut status.report).priority = dice.roll(3) as i32;
     let command = match dice.roll(11) {
         0..=3 => Command::Report(speaker, Kind::Push, status),
         4 => {
@@ -204,14 +204,14 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
             let set = set[..dice.roll(3) as usize].to_vec();
             Command::Replace(speaker, None, set)
         }
-        5 => Command::Configure(ConfigPatch {
+        5 => Command::Configure(Box::new(ConfigPatch {
             policy: Some([Policy::Juju, Policy::OpenStack][dice.roll(2) as usize].clone()),
             lost_units: Some([LostUnits::Ignore, LostUnits::Blocked][dice.roll(2) as usize]),
             external_leader: Some(Some(UnitName::new(&unit).unwrap())),
             latches: Some(vec![Latch { scope: Scope::All, good_count: 2 + dice.roll(2) as u32 }]),
             hand_over: Some([None, Some("".into())][dice.roll(2) as usize].clone()),
             ..ConfigPatch::default()
-        }),
+        })),
         6 => {
             let leader = state.head().leader()?.clone();
             Command::SetApplicationStatus(

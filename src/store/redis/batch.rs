@@ -21,6 +21,10 @@ use super::script;
 /// Changes that a bucket's log keeps at least: a replica that is away for longer reads the heads.
 pub(super) const LOG_ENTRIES_MAX: u32 = 4096;
 
+/// What a call has beside records and events: names of keys, numbers, the head.
+const ARGUMENTS: usize = 32;
+const HEAD_BYTES: usize = 1024;
+
 /// See the module.
 pub(super) struct Batch {
     pub(super) app: AppName,
@@ -56,7 +60,9 @@ impl Batch {
         batch.clears = transition.is_deletion();
         batch.time = *time;
         if transition.moves_revision() {
-            batch.body = codec::encode(&BodyRef(*base, writes, events, heard, *time));
+            let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
+            let body = BodyRef(*base, writes, events, heard, *time);
+            batch.body = codec::encode_sized(&body, size);
         }
         for write in writes {
             let (record, value) = match write {
@@ -119,6 +125,18 @@ impl Batch {
         }
     }
 
+    /// How many arguments the call has at most, and about how many bytes: a large one is not to
+    /// grow, and be copied, over and over.
+    fn size(&self) -> (usize, usize) {
+        let pairs = self.answers.iter().chain(&self.set);
+        let of_pairs: usize = pairs.map(|(field, value)| field.len() + value.len()).sum();
+        let of_removed: usize = self.removed.iter().map(Vec::len).sum();
+        let of_events: usize = self.events.iter().map(|(_, _, event)| event.len() + 32).sum();
+        let counts = 2 * (self.answers.len() + self.set.len()) + self.removed.len();
+        let bytes = self.body.len() + of_pairs + of_removed + of_events;
+        (counts + 3 * self.events.len() + ARGUMENTS, bytes + HEAD_BYTES)
+    }
+
     /// The call of the script.
     pub(super) fn call(&self, keys: &KeySpace, retention: &Retention, mark: &Mark) -> Cmd {
         let bucket = self.bucket;
@@ -134,7 +152,8 @@ impl Batch {
         let oldest = head.next_event.saturating_sub(retention.events_max);
         let age_max = u64::try_from(retention.event_age_max.as_millis()).unwrap_or(u64::MAX);
         let tombs_max = retention.tombstones_max.div_ceil(usize::from(keys.buckets));
-        let mut call = script::call(&script::COMMIT, &names.map(|key| keys.name(key)));
+        let names = names.map(|key| keys.name(key));
+        let mut call = script::call_sized(&script::COMMIT, &names, self.size());
         call.arg(self.app.to_string()).arg(self.base.0);
         call.arg(&*mark.writer).arg(mark.sequence);
         call.arg(head.revision.0).arg(codec::encode(head));

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, Pipeline, Script, cmd};
+use redis::{Cmd, Pipeline, Script};
 
 /// Commits one transition.
 pub(super) static COMMIT: LazyLock<Script> =
@@ -22,8 +22,13 @@ pub(super) static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(include_
 
 /// Calls a script by its digest; its arguments are still to be added.
 pub(super) fn call(script: &Script, keys: &[String]) -> Cmd {
-    let mut call = cmd("EVALSHA");
-    call.arg(script.get_hash()).arg(keys.len()).arg(keys);
+    call_sized(script, keys, (0, 0))
+}
+
+/// The same, with room for so many arguments and bytes.
+pub(super) fn call_sized(script: &Script, keys: &[String], (count, bytes): (usize, usize)) -> Cmd {
+    let mut call = Cmd::with_capacity(count, bytes);
+    call.arg("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys);
     call
 }
 

@@ -95,7 +95,7 @@ impl Stage {
     pub(super) async fn call(&mut self) -> (Call, Hello) {
         let mut call = soon(self.calls.recv()).await.expect("the server lives");
         match call.next().await {
-            Some(Said::Hello(hello)) => (call, hello),
+            Some(Said::Hello(hello)) => (call, *hello),
             other => panic!("not hello: {other:?}"),
         }
     }
