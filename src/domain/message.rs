@@ -25,35 +25,27 @@ fn first_difference(a: &str, b: &str) -> usize {
 }
 
 /// Text cut into what is compared: numbers and ids become one mark.
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
+fn words(text: &str) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text.as_bytes();
     std::iter::from_fn(move || {
-        let first = rest.chars().next()?;
-        let belongs: fn(char) -> bool = if first.is_ascii_alphanumeric() {
-            |c| c.is_ascii_alphanumeric()
-        } else {
-            |c| !c.is_ascii_alphanumeric()
-        };
-        let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let end = match is_id(&rest[..end]) || digits == 0 {
-            true => end,
-            false => digits,
-        };
-        let (word, tail) = rest.split_at(end);
+        let is_word = rest.first()?.is_ascii_alphanumeric();
+        // What is not ASCII belongs to what stands between words.
+        let belongs = |byte: &u8| byte.is_ascii_alphanumeric() == is_word;
+        let end = rest.iter().position(|byte| !belongs(byte)).unwrap_or(rest.len());
+        let digits = rest[..end].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let is_id = is_id(&rest[..end]);
+        let (word, tail) = rest.split_at(if is_id || digits == 0 { end } else { digits });
         rest = tail;
-        Some(if is_id(word) { "#" } else { word })
+        Some(if is_id || digits != 0 { b"#" } else { word })
     })
 }
 
 /// A number, or hex digits with a digit among them: eight and more (a commit, a container), or four
 /// (the middle of a UUID).
-fn is_id(word: &str) -> bool {
-    let digits = word.bytes().filter(u8::is_ascii_digit).count();
-    0 < digits
-        && (digits == word.len()
-            || 8 <= word.len() && word.bytes().all(|b| b.is_ascii_hexdigit())
-            || word.len() == 4 && word.bytes().all(|b| b.is_ascii_hexdigit()))
+fn is_id(word: &[u8]) -> bool {
+    let digits = word.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let is_hex = || word.iter().all(u8::is_ascii_hexdigit);
+    0 < digits && (digits == word.len() || (8 <= word.len() || word.len() == 4) && is_hex())
 }
 
 /// At most `chars` characters, with `…` for what was cut. Cut by characters, never by bytes.
