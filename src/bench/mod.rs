@@ -13,6 +13,7 @@
 //! long: it says what a call is ([`load::Work`], [`relay::Relay`]), names the sides and their
 //! targets, and gets its rounds, statistics and printing from the rest.
 
+pub mod changes;
 pub mod collect;
 pub mod commits;
 pub mod delay;
@@ -21,6 +22,7 @@ pub mod etcd;
 pub mod figure;
 pub mod flow;
 pub mod ground;
+pub mod growth;
 pub mod heartbeats;
 pub mod ingest;
 pub mod lease;
@@ -39,6 +41,7 @@ pub mod server;
 pub mod silence;
 pub mod streams;
 pub mod table;
+pub mod watchers;
 pub mod wire;
 pub mod worker;
 
@@ -65,6 +68,10 @@ pub enum BenchCommand {
     Streams(streams::Streams),
     /// Delay from a report on one replica to a watcher of another over one Redis, beside etcd
     Replicas(replicas::Replicas),
+    /// Delay from a report to the watcher of its application, with many of both, beside etcd
+    Watchers(watchers::Watchers),
+    /// What a report costs in an application of many statuses, beside one of few
+    Growth(growth::Growth),
     /// Time until the workers of an application have answered, with some that never do
     Collect(collect::Collect),
     /// Time until units that fall silent together are judged, beside leases in etcd
@@ -135,6 +142,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Ingest(ingest) => ingest::run(ingest).await,
             BenchCommand::Streams(streams) => streams::run(streams).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
+            BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
+            BenchCommand::Growth(growth) => growth::run(growth).await,
             BenchCommand::Collect(collect) => collect::run(collect).await,
             BenchCommand::Silence(silence) => silence::run(silence).await,
             BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
