@@ -13,6 +13,7 @@
 //! long: it says what a call is ([`load::Work`], [`relay::Relay`]), names the sides and their
 //! targets, and gets its rounds, statistics and printing from the rest.
 
+pub mod all;
 pub mod changes;
 pub mod collect;
 pub mod commits;
@@ -22,13 +23,16 @@ pub mod etcd;
 pub mod figure;
 pub mod flow;
 pub mod ground;
+pub mod grown;
 pub mod growth;
 pub mod heartbeats;
 pub mod ingest;
+pub mod instructions;
 pub mod lease;
 pub mod load;
 pub mod loss;
 pub mod machine;
+pub mod page;
 pub mod pending;
 pub mod process;
 pub mod redis;
@@ -40,6 +44,7 @@ pub mod runtime;
 pub mod server;
 pub mod silence;
 pub mod streams;
+pub mod summary;
 pub mod table;
 pub mod watchers;
 pub mod wire;
@@ -80,9 +85,16 @@ pub enum BenchCommand {
     Heartbeats(heartbeats::Heartbeats),
     /// Time until workers are back after one of two replicas over one Redis is killed
     Loss(loss::Loss),
+    /// What a report costs the core in instructions, counted by valgrind
+    Instructions(instructions::Instructions),
+    /// All of this that has a target, one after another, with one table at the end
+    All(all::All),
     /// The plain tonic echo that other commands start as a peer
     #[command(hide = true)]
     EchoServer,
+    /// What `instructions` counts
+    #[command(hide = true)]
+    CountedReports(instructions::Counted),
 }
 
 /// How much is sent, for how long and where data lies: the same for every side.
@@ -148,7 +160,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Silence(silence) => silence::run(silence).await,
             BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
             BenchCommand::Loss(loss) => loss::run(loss).await,
+            BenchCommand::Instructions(args) => instructions::run(args).await,
+            BenchCommand::All(all) => all::run(all).await,
             BenchCommand::EchoServer => echo::serve().await,
+            BenchCommand::CountedReports(args) => instructions::run_counted(&args),
         }
     };
     tokio::select! {
