@@ -1,6 +1,6 @@
 //! The core by itself: what deciding, explaining and expiring cost as an application grows.
 //!
-//! `cargo bench --bench core`; a name narrows it, as in `cargo bench --bench core -- derive`.
+//! `make bench-core`; a name narrows it: `make bench-core ARGS=derive`.
 
 use bellwether::bench::grown::Grown;
 use bellwether::domain::command::Request;

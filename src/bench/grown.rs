@@ -112,7 +112,7 @@ mod tests {
             let transition = grown.decide(&batch).unwrap();
             let is_status = |write: &&Write| matches!(write, Write::Status(..));
             assert_eq!(transition.writes.iter().filter(is_status).count(), 1000, "from {first}");
-            assert_eq!(transition.events.len(), 1000, "each level changes, from {first}");
+            assert!(1000 <= transition.events.len(), "each level changes, from {first}");
             grown.commit(&batch).unwrap();
         }
         assert_eq!(grown.state().status_count(), 1000);

@@ -16,6 +16,7 @@ use crate::bench::relay::Plan;
 use crate::bench::replicas::{Peer, WAYS, contender};
 use crate::bench::report::Report;
 use crate::bench::rounds;
+use crate::bench::table::thousands;
 
 /// Flags of `bench watchers`.
 #[derive(Debug, clap::Args)]
@@ -106,15 +107,16 @@ impl Watchers {
         names: &[&str],
         measured: &[Vec<Delays>],
     ) -> anyhow::Result<DelayRow> {
-        let rate = self.rate;
         let beside = names.get(1).map_or("", |_| ", beside etcd");
         let sight = match self.sees {
             Sight::Own => "each of its own",
             Sight::All => "each of all",
         };
         let work = format!(
-            "{rate} changes a second, {} watchers, {sight}, {place}{beside}: {}",
-            self.watchers, way.name,
+            "{} changes a second, {} watchers, {sight}, {place}{beside}: {}",
+            thousands(f64::from(self.rate)),
+            self.watchers,
+            way.name,
         );
         let sides = names.iter().zip(measured);
         let mut sides = sides.map(|(name, rounds)| DelaySide::of(name, rounds, way));
