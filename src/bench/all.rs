@@ -93,7 +93,7 @@ pub struct Ran {
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Its rows, also those without a target.
-    Report(Report<Value, AnyRow>),
+    Report(Box<Report<Value, AnyRow>>),
     /// Why there are none.
     Failed(String),
 }
@@ -142,7 +142,7 @@ impl Run {
             }
         };
         let outcome = match report {
-            Ok(report) => Outcome::Report(report),
+            Ok(report) => Outcome::Report(Box::new(report)),
             Err(error) => Outcome::Failed(format!("{error:#}")),
         };
         let seconds = began.elapsed().as_secs_f64();

@@ -88,7 +88,7 @@ fn request(status: u64, turn: u64) -> anyhow::Result<Request> {
     let speaker =
         Speaker::new(UnitName::new(&format!("web/{}", status / STATUSES_PER_UNIT))?, None);
     let report = Report {
-        level: if turn % 2 == 0 { Level::Active } else { Level::Waiting },
+        level: if turn.is_multiple_of(2) { Level::Active } else { Level::Waiting },
         message: format!("serving, turn {turn:06} of {status:07}").into(),
         ttl: Some(TTL),
         ..Report::default()

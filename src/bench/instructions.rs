@@ -20,12 +20,12 @@ use crate::domain::command::Request;
 /// Flags of `bench instructions`.
 #[derive(Debug, clap::Args)]
 pub struct Instructions {
-    /// Statuses of the applications that are compared: the great one, then the small one
-    #[arg(long, num_args = 2, default_values_t = [100_000, 100], value_name = "COUNT")]
+    /// Statuses of the application, and of a smaller one that it is compared with
+    #[arg(long, num_args = 1..=2, default_values_t = [100_000, 100], value_name = "COUNT")]
     #[arg(value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub statuses: Vec<u64>,
     /// Reports that are counted
-    #[arg(long, default_value_t = 6400)]
+    #[arg(long, default_value_t = 1280)]
     #[arg(value_parser = clap::value_parser!(u64).range(64..=1_000_000))]
     pub reports: u64,
     /// Also write the rows into this Markdown file, between its two markers

@@ -11,7 +11,8 @@
 //!
 //! A further row is a file like `ingest`, if it says how much, or like `replicas`, if it says how
 //! long: it says what a call is ([`load::Work`], [`relay::Relay`]), names the sides and their
-//! targets, and gets its rounds, statistics and printing from the rest.
+//! targets, and gets its rounds, statistics and printing from the rest. A line in `all` puts it
+//! into the table of `docs/performance.md`.
 
 pub mod all;
 pub mod changes;
