@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, bail};
+use futures_util::future::try_join_all;
 use serde::Serialize;
 use tokio::process::Command;
 
@@ -86,23 +87,28 @@ pub async fn run(args: Instructions) -> anyhow::Result<()> {
     }
     let machine = Machine::look(&std::env::temp_dir());
     let progress = Progress::new();
+    progress.say("counting, which takes a minute or two");
+    let kinds = BATCHES.iter().flat_map(|&batch| args.statuses.iter().map(move |&s| (batch, s)));
+    // All at once: what else runs does not change a count.
+    let counts = kinds.map(|(batch, statuses)| {
+        let reports = args.reports.next_multiple_of(batch);
+        let (valgrind, counted) = (&valgrind, Counted { statuses, reports, batch });
+        async move {
+            let each = count(valgrind, &counted).await? as f64 / reports as f64;
+            let name = format!("{} statuses", thousands(statuses as f64));
+            anyhow::Ok(FigureSide::mean(&name, vec![each]))
+        }
+    });
+    let mut sides = try_join_all(counts).await?.into_iter();
     let mut rows = Vec::new();
     for batch in BATCHES {
-        let mut sides = Vec::new();
-        for &statuses in &args.statuses {
-            let name = format!("{} statuses", thousands(statuses as f64));
-            progress.say(&format!("{name}, {batch} in a commit"));
-            let reports = args.reports.next_multiple_of(batch);
-            let count = count(&valgrind, &Counted { statuses, reports, batch }).await?;
-            sides.push(FigureSide::mean(&name, vec![count as f64 / reports as f64]));
-        }
         let work = match batch {
             1 => "A report that changes a level, alone in its commit".to_string(),
             _ => format!("A report that changes a level, {batch} in a commit"),
         };
-        let mut sides = sides.into_iter();
-        let great = sides.next().context("nothing was counted")?;
-        rows.push(FigureRow::compare(work, "instructions", great, sides.next(), None));
+        let mut of = sides.by_ref().take(args.statuses.len());
+        let great = of.next().context("nothing was counted")?;
+        rows.push(FigureRow::compare(work, "instructions", great, of.next(), None));
     }
     drop(progress);
     let sent = How { reports: args.reports, valgrind: version(&valgrind).await? };
