@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check fix bench tools fmt-check clippy doc proto chart
+.PHONY: help run test check fix bench bench-core instructions tools fmt-check clippy doc proto chart
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -24,17 +24,14 @@ fix: ## Format, apply what clippy knows how to fix, and list the values of the c
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --all-targets --fix --allow-dirty --allow-staged
 
-bench: tools ## Measure reports, delays, silence and heartbeats beside etcd, collects and the loss of a replica; about 9 minutes (ARGS="..." adds flags)
-	$(CARGO) run --locked --release -- bench ingest $(ARGS)
-	$(CARGO) run --locked --release -- bench ingest --store redis --fsync everysec $(ARGS)
-	$(CARGO) run --locked --release -- bench ingest --store redis --fsync always $(ARGS)
-	$(CARGO) run --locked --release -- bench streams $(ARGS)
-	$(CARGO) run --locked --release -- bench streams --store embedded $(ARGS)
-	$(CARGO) run --locked --release -- bench replicas $(ARGS)
-	$(CARGO) run --locked --release -- bench collect $(ARGS)
-	$(CARGO) run --locked --release -- bench silence $(ARGS)
-	$(CARGO) run --locked --release -- bench heartbeats $(ARGS)
-	$(CARGO) run --locked --release -- bench loss $(ARGS)
+bench: tools ## Measure every row of docs/performance.md beside its peer and put the table there; about 15 minutes (ARGS="..." adds flags)
+	$(CARGO) run --locked --release -- bench all --page docs/performance.md $(ARGS)
+
+instructions: tools ## Count the instructions of a report, which no noise changes, and put them there too
+	$(CARGO) run --locked --release -- bench instructions --page docs/performance.md $(ARGS)
+
+bench-core: ## Time the core by itself, as an application grows (ARGS="..." narrows)
+	$(CARGO) bench --locked --bench core -- $(ARGS)
 
 tools: ## Install what the tests need into .tools/, and two Debian packages
 	@tools/install

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bench::pending::Delays;
 use crate::bench::report::{Ratio, Verdict};
@@ -28,7 +28,7 @@ pub struct DelaySent {
 }
 
 /// One comparison.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DelayRow {
     /// From when until when.
     pub work: String,
@@ -42,12 +42,15 @@ pub struct DelayRow {
     pub ratio_p99: Option<Ratio>,
     /// The most that our 99th percentile may be; absent for a row that is only reported.
     pub target_seconds: Option<f64>,
+    /// Our 99th percentile may also be no more than the peer's.
+    #[serde(default)]
+    pub never_worse: bool,
     /// What became of the target.
     pub verdict: Verdict,
 }
 
 /// What one side took.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DelaySide {
     /// Name and version.
     pub name: String,
@@ -70,7 +73,7 @@ pub struct DelaySide {
 }
 
 /// How a watcher was told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watcher {
     /// Of how many it knew before they were acknowledged.
     pub seen_first: u64,
@@ -108,7 +111,19 @@ impl DelayRow {
         let ratio_p50 = ratio(|side| side.p50_seconds, |side| &side.p50_seconds_by_round);
         let ratio_p99 = ratio(|side| side.p99_seconds, |side| &side.p99_seconds_by_round);
         let work = work.to_string();
-        DelayRow { work, ours, peer, ratio_p50, ratio_p99, target_seconds, verdict }
+        let never_worse = false;
+        DelayRow { work, ours, peer, ratio_p50, ratio_p99, target_seconds, never_worse, verdict }
+    }
+
+    /// The same, if our 99th percentile may also be no more than the peer's.
+    #[must_use]
+    pub fn never_worse(self) -> DelayRow {
+        let verdict = match (self.verdict, self.ratio_p99) {
+            (Verdict::Met, None) => Verdict::NotCompared,
+            (Verdict::Met, Some(ratio)) if 1.0 < ratio.value => Verdict::NotMet,
+            (verdict, _) => verdict,
+        };
+        DelayRow { never_worse: true, verdict, ..self }
     }
 }
 
@@ -199,5 +214,17 @@ mod tests {
         assert_eq!(met.ratio_p99, Some(Ratio { value: 1.0, min: 0.5, max: 1.0 }));
         assert_eq!(row(&[201], Some(0.0002)).verdict, Verdict::NotMet);
         assert_eq!(row(&[201], None).verdict, Verdict::Reported);
+    }
+
+    #[test]
+    fn a_peer_can_be_a_target_too() {
+        let row = |ours: &[u64], peer: Option<&[u64]>| {
+            let peer = peer.map(|peer| side(&[peer]));
+            DelayRow::compare("x", side(&[ours]), peer, Some(0.0002)).never_worse().verdict
+        };
+        assert_eq!(row(&[200], Some(&[200])), Verdict::Met);
+        assert_eq!(row(&[200], Some(&[199])), Verdict::NotMet);
+        assert_eq!(row(&[201], Some(&[300])), Verdict::NotMet);
+        assert_eq!(row(&[200], None), Verdict::NotCompared);
     }
 }

@@ -101,6 +101,9 @@ async fn version(endpoint: &Endpoint) -> anyhow::Result<String> {
 /// Puts of requests that are `request_bytes` long, over `keys` keys.
 pub struct Puts {
     keys: u64,
+    /// Those that watch, and whether each of them sees all keys.
+    watchers: u64,
+    sees_all: bool,
     value: Vec<u8>,
 }
 
@@ -109,7 +112,31 @@ impl Puts {
     pub fn of(request_bytes: usize, keys: u64) -> Puts {
         let of = |len| PutRequest { key: key(0), value: vec![b'.'; len], lease: 0 };
         let len = wire::filling(request_bytes, |len| of(len).encoded_len());
-        Puts { keys, value: of(len).value }
+        Puts { keys, watchers: 1, sees_all: true, value: of(len).value }
+    }
+
+    /// The same with this many watchers, by which `keys` can be divided. Each of them sees all keys
+    /// or, as a range, those that are its own.
+    #[must_use]
+    pub fn watched_by(self, watchers: u64, sees_all: bool) -> Puts {
+        Puts { watchers, sees_all, ..self }
+    }
+
+    /// The key of a number, so that those of one watcher are neighbours.
+    fn key(&self, number: u64) -> Vec<u8> {
+        let number = number % self.keys;
+        key(number % self.watchers * (self.keys / self.watchers) + number / self.watchers)
+    }
+
+    fn range(&self, watcher: u64) -> WatchCreateRequest {
+        let own = self.keys / self.watchers;
+        match self.sees_all {
+            true => WatchCreateRequest { key: KEYS.into(), range_end: KEYS_END.into() },
+            false => {
+                let (key, range_end) = (key(watcher * own), key((watcher + 1) * own));
+                WatchCreateRequest { key, range_end }
+            }
+        }
     }
 
     /// The request number `sequence`: its value differs from the last one of its key.
@@ -119,7 +146,7 @@ impl Puts {
         for (byte, count) in value.iter_mut().zip(counter) {
             *byte = count;
         }
-        PutRequest { key: key(sequence % self.keys), value, lease: 0 }
+        PutRequest { key: self.key(sequence), value, lease: 0 }
     }
 }
 
@@ -143,9 +170,8 @@ impl Work for Puts {
 }
 
 impl Relay for Puts {
-    async fn watch(&self, channel: Channel) -> Result<Seen, Status> {
-        let create_request =
-            Some(WatchCreateRequest { key: KEYS.into(), range_end: KEYS_END.into() });
+    async fn watch(&self, channel: Channel, watcher: u64) -> Result<Seen, Status> {
+        let create_request = Some(self.range(watcher));
         // Open for as long as the answers are read.
         let requests = stream::iter([WatchRequest { create_request }]).chain(stream::pending());
         let mut answers = wire::streaming(channel, wire::WATCH, requests).await?;
@@ -190,5 +216,20 @@ mod tests {
         assert_eq!((keys.len(), values.len()), (10, 100));
         let sequences: Vec<u64> = requests.iter().filter_map(|put| sequence(&put.value)).collect();
         assert!(sequences.into_iter().eq(0..100));
+    }
+
+    #[test]
+    fn a_watcher_sees_its_own_keys_and_no_others() {
+        let puts = Puts::of(80, 30).watched_by(3, false);
+        for number in 0..30 {
+            let key = puts.request(number).key;
+            for watcher in 0..3 {
+                let range = puts.range(watcher);
+                let is_seen = range.key <= key && key < range.range_end;
+                assert_eq!(is_seen, number % 3 == watcher, "{number} by {watcher}");
+            }
+        }
+        let keys: HashSet<_> = (0..30).map(|number| puts.request(number).key).collect();
+        assert_eq!(keys.len(), 30);
     }
 }

@@ -1,20 +1,21 @@
 //! A row that is neither a rate nor a delay: one number of each round, with what it has to be.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bench::delay::DelayRow;
-use crate::bench::report::{Ratio, Verdict};
+use crate::bench::report::{Ratio, Row, Verdict};
 use crate::bench::table::thousands;
 
 /// One comparison.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureRow {
     /// What was counted.
     pub work: String,
     /// In which unit.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Ours.
     pub ours: FigureSide,
     /// What a user would pick instead; absent if we were measured alone.
@@ -28,7 +29,7 @@ pub struct FigureRow {
 }
 
 /// The number of one side.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureSide {
     /// Name and version.
     pub name: String,
@@ -39,7 +40,7 @@ pub struct FigureSide {
 }
 
 /// What a number has to be.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
     /// Ours is no more.
@@ -48,14 +49,18 @@ pub enum Target {
     AtLeast(f64),
     /// Ours is so many times the peer's.
     RatioAtLeast(f64),
+    /// Ours is no more than so many times the peer's.
+    RatioAtMost(f64),
 }
 
-/// A row of a measurement with rows of both kinds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A row of a measurement with rows of several kinds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum AnyRow {
     /// How long.
     Delay(DelayRow),
+    /// How often.
+    Rate(Row),
     /// How much.
     Figure(FigureRow),
 }
@@ -78,7 +83,7 @@ impl FigureRow {
     /// Compares two sides; both have as many rounds.
     pub fn compare(
         work: impl Into<String>,
-        unit: &'static str,
+        unit: impl Into<Cow<'static, str>>,
         ours: FigureSide,
         peer: Option<FigureSide>,
         target: Option<Target>,
@@ -91,6 +96,7 @@ impl FigureRow {
             Some(Target::AtMost(most)) => Some(ours.value <= most),
             Some(Target::AtLeast(least)) => Some(least <= ours.value),
             Some(Target::RatioAtLeast(least)) => ratio.map(|ratio| least <= ratio.value),
+            Some(Target::RatioAtMost(most)) => ratio.map(|ratio| ratio.value <= most),
         };
         let verdict = match (target, is_met) {
             (None, _) => Verdict::Reported,
@@ -98,7 +104,8 @@ impl FigureRow {
             (Some(_), Some(true)) => Verdict::Met,
             (Some(_), Some(false)) => Verdict::NotMet,
         };
-        FigureRow { work: work.into(), unit, ours, peer, ratio, target, verdict }
+        let (work, unit) = (work.into(), unit.into());
+        FigureRow { work, unit, ours, peer, ratio, target, verdict }
     }
 }
 
@@ -118,13 +125,19 @@ impl Display for FigureRow {
             let name = "ratio";
             writeln!(f, "  {name:width$}  {value:>column$.2}  {min:.2} to {max:.2} by round")?;
         }
-        let target = match self.target {
-            None => "none".to_string(),
-            Some(Target::AtMost(most)) => format!("<= {}", number(most)),
-            Some(Target::AtLeast(least)) => format!(">= {}", number(least)),
-            Some(Target::RatioAtLeast(least)) => format!(">= {least:.2} x"),
-        };
+        let target = self.target.map_or("none".to_string(), |target| target.to_string());
         writeln!(f, "  {:width$}  {target:>column$}  {}", "target", self.verdict.words())
+    }
+}
+
+impl Display for Target {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::AtMost(most) => write!(f, "<= {}", number(*most)),
+            Target::AtLeast(least) => write!(f, ">= {}", number(*least)),
+            Target::RatioAtLeast(least) => write!(f, ">= {least:.2} x"),
+            Target::RatioAtMost(most) => write!(f, "<= {most:.2} x"),
+        }
     }
 }
 
@@ -132,6 +145,7 @@ impl Display for AnyRow {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             AnyRow::Delay(row) => row.fmt(f),
+            AnyRow::Rate(row) => row.fmt(f),
             AnyRow::Figure(row) => row.fmt(f),
         }
     }
@@ -162,7 +176,7 @@ impl Display for Done {
 }
 
 /// A whole number from 100 on, else three digits that count.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value {
         v if v == v.trunc() || 100.0 <= v.abs() => thousands(v),
         v if 10.0 <= v.abs() => format!("{v:.1}"),
@@ -193,6 +207,9 @@ mod tests {
             (None, Some(Target::RatioAtLeast(2.0)), Verdict::NotCompared),
             (Some(&[2.0, 2.0][..]), Some(Target::RatioAtLeast(2.0)), Verdict::Met),
             (Some(&[2.0, 3.0]), Some(Target::RatioAtLeast(2.0)), Verdict::NotMet),
+            (Some(&[2.0, 3.0]), Some(Target::RatioAtMost(1.6)), Verdict::Met),
+            (Some(&[2.0, 3.0]), Some(Target::RatioAtMost(1.5)), Verdict::NotMet),
+            (None, Some(Target::RatioAtMost(1.5)), Verdict::NotCompared),
         ];
         for (peer, target, expected) in cases {
             assert_eq!(row(&[3.0, 5.0], peer, target).verdict, expected, "{target:?}");

@@ -2,6 +2,7 @@
 //! puts of as many bytes.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -25,9 +26,9 @@ use crate::proto::v1::{Level, ReportStatusRequest, StatusKind, StatusReport};
 /// Flags of `bench ingest`.
 #[derive(Debug, clap::Args)]
 pub struct Ingest {
-    /// Where our server remembers
-    #[arg(long, value_enum, default_value_t = Store::Embedded)]
-    pub store: Store,
+    /// Where our server remembers; of several, each is measured
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Store::Embedded])]
+    pub store: Vec<Store>,
     /// When Redis tells its disk to keep what it has written [default: everysec]
     #[arg(long, value_enum, value_name = "WHEN")]
     pub fsync: Option<Fsync>,
@@ -56,7 +57,7 @@ pub enum Store {
 /// What to measure beside ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Peer {
-    /// One etcd; with --store memory also a plain tonic echo
+    /// One etcd; for --store memory also a plain tonic echo
     Etcd,
     /// Only the plain tonic echo
     Echo,
@@ -70,6 +71,8 @@ const APPLICATIONS: u64 = 64;
 /// again when its last report is acknowledged, as a worker does.
 const UNITS: u64 = 16;
 
+/// Times etcd's puts, over a Redis that syncs every second.
+const REDIS_TARGET: f64 = 2.0;
 /// In memory, what is left besides the call itself must be small.
 const ECHO_TARGET: f64 = 0.8;
 
@@ -79,76 +82,108 @@ pub async fn run(args: Ingest) -> anyhow::Result<()> {
     let machine = Machine::look(&parent);
     let started = Started::start(&args, &parent).await?;
     let request_bytes = report(0).encoded_len();
-    let plan = args.plan();
-    let mut contenders = vec![started.ours(plan.clone())];
-    let mut comparisons = Vec::new();
-    if let Some(etcd) = &started.etcd {
-        let puts = Puts::of(request_bytes, APPLICATIONS * UNITS);
-        let name = format!("etcd {}", etcd.version);
-        contenders.push(contender(name, etcd.address, puts, plan.clone()));
-        comparisons.push(("etcd puts with fsync", None));
-    }
-    if let Some(echo) = &started.echo {
-        let echoes = Echoes::of(request_bytes);
-        contenders.push(contender("plain tonic echo".into(), echo.grpc, echoes, plan));
-        let target = (args.store == Store::Memory).then_some(ECHO_TARGET);
-        comparisons.push(("plain tonic unary echo", target));
-    }
+    let contenders = started.contenders(&args.plan(), request_bytes);
     let measured = rounds::alternate(&contenders, args.load.rounds).await?;
     let names = contenders.iter().map(|contender| contender.name.as_str());
     let sides = names.zip(&measured);
     let sides = sides.map(|(name, rounds)| Side::of(name, rounds.iter().map(|round| &round.calls)));
-    let sides: Vec<Side> = sides.collect::<anyhow::Result<_>>()?;
-    let mut rows = compare(&started.work("Unary ReportStatus"), &sides, &comparisons);
-    rows.push(commits_beside(&started, &sides, &measured[0]));
+    let mut sides: Vec<Side> = sides.collect::<anyhow::Result<_>>()?;
+    let mut peers = sides.split_off(started.ours.len()).into_iter();
+    let etcd = started.etcd.as_ref().and_then(|_| peers.next());
+    let echo = started.echo.as_ref().and_then(|_| peers.next());
+    let mut rows = Vec::new();
+    for ((ours, side), rounds) in started.ours.iter().zip(sides).zip(&measured) {
+        let commits = rounds.iter().filter_map(|round| round.commits_per_second).collect();
+        let commits = Side::counted(&side.name, commits);
+        rows.extend(ours.compare(side, etcd.as_ref(), echo.as_ref()));
+        rows.push(ours.commits_beside(commits, etcd.as_ref()));
+    }
     Report { machine, sent: args.sent(request_bytes), rows }.print(args.load.json)
 }
 
-/// What runs for a measurement. Fields are dropped in their order: our server before its Redis.
+/// What runs for a measurement.
 struct Started {
-    server: Server,
-    redis: Option<(Redis, Fsync)>,
-    store: Store,
+    ours: Vec<Ours>,
     etcd: Option<Etcd>,
     echo: Option<Server>,
 }
 
+/// A server of ours. Fields are dropped in their order: the server before its Redis.
+struct Ours {
+    server: Server,
+    redis: Option<(Redis, Fsync)>,
+    store: Store,
+}
+
 impl Started {
-    async fn start(args: &Ingest, parent: &std::path::Path) -> anyhow::Result<Started> {
-        if args.fsync.is_some() && args.store != Store::Redis {
+    async fn start(args: &Ingest, parent: &Path) -> anyhow::Result<Started> {
+        let wants = |store| args.store.contains(&store);
+        if args.fsync.is_some() && !wants(Store::Redis) {
             bail!("--fsync is for --store redis; the embedded store always waits for the disk");
         }
         // Before anything is started: not having them is the likeliest failure.
         let etcd_binary = (args.peer == Peer::Etcd).then(etcd::find).transpose()?;
-        let redis_binary = (args.store == Store::Redis).then(redis::find).transpose()?;
+        let redis_binary = wants(Store::Redis).then(redis::find).transpose()?;
         let wants_echo = match args.peer {
-            Peer::Etcd => args.store == Store::Memory,
+            Peer::Etcd => wants(Store::Memory),
             Peer::Echo => true,
             Peer::None => false,
         };
         let progress = Progress::new();
         progress.say("starting servers");
         let fsync = args.fsync.unwrap_or(Fsync::Everysec);
-        let redis = match &redis_binary {
-            Some(binary) => Some((Redis::start(binary, fsync, parent).await?, fsync)),
-            None => None,
-        };
-        let place = match (args.store, &redis) {
-            (Store::Memory, _) => Place::Memory,
-            (_, Some((redis, _))) => Place::Redis(redis.url()),
-            (_, None) => Place::Embedded,
-        };
-        let server = Server::start(&place, parent).await?;
+        let mut ours = Vec::new();
+        for &store in &args.store {
+            let redis_binary = redis_binary.as_ref().filter(|_| store == Store::Redis);
+            ours.push(Ours::start(store, redis_binary, fsync, parent).await?);
+        }
         let etcd = match &etcd_binary {
             Some(binary) => Some(Etcd::start(binary, parent).await?),
             None => None,
         };
         let echo = if wants_echo { Some(Server::start_echo(parent).await?) } else { None };
-        Ok(Started { server, redis, store: args.store, etcd, echo })
+        Ok(Started { ours, etcd, echo })
     }
 
-    /// Our side, whose commits are counted meanwhile.
-    fn ours(&self, plan: Plan) -> Contender<Round> {
+    /// Ours in their order, then etcd, then the echo.
+    fn contenders(&self, plan: &Plan, request_bytes: usize) -> Vec<Contender<Round>> {
+        let mut contenders: Vec<_> =
+            self.ours.iter().map(|ours| ours.contender(plan.clone())).collect();
+        if let Some(etcd) = &self.etcd {
+            let puts = Puts::of(request_bytes, APPLICATIONS * UNITS);
+            let name = format!("etcd {}", etcd.version);
+            contenders.push(contender(name, etcd.address, puts, plan.clone()));
+        }
+        if let Some(echo) = &self.echo {
+            let echoes = Echoes::of(request_bytes);
+            let name = "plain tonic echo".to_string();
+            contenders.push(contender(name, echo.grpc, echoes, plan.clone()));
+        }
+        contenders
+    }
+}
+
+impl Ours {
+    async fn start(
+        store: Store,
+        redis_binary: Option<&PathBuf>,
+        fsync: Fsync,
+        parent: &Path,
+    ) -> anyhow::Result<Ours> {
+        let redis = match redis_binary {
+            Some(binary) => Some((Redis::start(binary, fsync, parent).await?, fsync)),
+            None => None,
+        };
+        let place = match (store, &redis) {
+            (Store::Memory, _) => Place::Memory,
+            (_, Some((redis, _))) => Place::Redis(redis.url()),
+            (_, None) => Place::Embedded,
+        };
+        Ok(Ours { server: Server::start(&place, parent).await?, redis, store })
+    }
+
+    /// Its commits are counted meanwhile.
+    fn contender(&self, plan: Plan) -> Contender<Round> {
         let name = format!("bellwether {}", env!("CARGO_PKG_VERSION"));
         let (grpc, ops, work) = (self.server.grpc, self.server.ops, Arc::new(Reports));
         Contender::new(name, move |first| {
@@ -162,6 +197,38 @@ impl Started {
                 Ok(Round { calls, commits_per_second: Some(commits) })
             })
         })
+    }
+
+    /// A row for each peer that this store is compared with.
+    fn compare(&self, side: Side, etcd: Option<&Side>, echo: Option<&Side>) -> Vec<Row> {
+        let work = self.work("Unary ReportStatus");
+        // Beside a store that keeps what it is told, an echo says nothing.
+        let echo = echo.filter(|_| self.store == Store::Memory || etcd.is_none());
+        let is_everysec = matches!(self.redis, Some((_, Fsync::Everysec)));
+        let row = |beside, peer: &Side, target| {
+            let work = format!("{work}, beside {beside}");
+            Row::compare(&work, side.clone(), Some(peer.clone()), target)
+        };
+        let rows = [
+            etcd.map(|e| row("etcd puts with fsync", e, is_everysec.then_some(REDIS_TARGET))),
+            echo.map(|e| {
+                let target = (self.store == Store::Memory).then_some(ECHO_TARGET);
+                row("plain tonic unary echo", e, target)
+            }),
+        ];
+        match rows.into_iter().flatten().collect::<Vec<Row>>() {
+            none if none.is_empty() => vec![Row::compare(&work, side, None, None)],
+            rows => rows,
+        }
+    }
+
+    /// The commits that those reports became, beside etcd, where each put is one.
+    fn commits_beside(&self, commits: Side, etcd: Option<&Side>) -> Row {
+        let mut work = self.work("Commits of these reports");
+        if etcd.is_some() {
+            work.push_str(", beside etcd puts with fsync");
+        }
+        Row::compare(&work, commits, etcd.cloned(), None)
     }
 
     /// What is done, and where it is kept.
@@ -193,33 +260,6 @@ fn contender<W: Work>(name: String, address: SocketAddr, work: W, plan: Plan) ->
             Ok(Round { calls, commits_per_second: None })
         })
     })
-}
-
-/// A row for each peer; the first side is ours.
-fn compare(work: &str, sides: &[Side], comparisons: &[(&str, Option<f64>)]) -> Vec<Row> {
-    let Some((ours, peers)) = sides.split_first() else {
-        return Vec::new();
-    };
-    if peers.is_empty() {
-        return vec![Row::compare(work, ours.clone(), None, None)];
-    }
-    let rows = peers.iter().zip(comparisons).map(|(peer, (beside, target))| {
-        let work = format!("{work}, beside {beside}");
-        Row::compare(&work, ours.clone(), Some(peer.clone()), *target)
-    });
-    rows.collect()
-}
-
-/// The commits that those reports became, beside etcd, where each put is one.
-fn commits_beside(started: &Started, sides: &[Side], ours: &[Round]) -> Row {
-    let by_round = ours.iter().filter_map(|round| round.commits_per_second).collect();
-    let commits = Side::counted(&sides[0].name, by_round);
-    let etcd = started.etcd.as_ref().and(sides.get(1)).cloned();
-    let mut work = started.work("Commits of these reports");
-    if etcd.is_some() {
-        work.push_str(", beside etcd puts with fsync");
-    }
-    Row::compare(&work, commits, etcd, None)
 }
 
 impl Ingest {
@@ -292,23 +332,5 @@ mod tests {
         let messages: HashSet<_> =
             reports.iter().filter_map(|r| r.status.as_ref()).map(|s| &s.message).collect();
         assert_eq!(messages.len(), reports.len());
-    }
-
-    #[test]
-    fn each_peer_gets_a_row_and_none_gets_one_alone() {
-        let side = |name: &str| Side {
-            name: name.to_string(),
-            per_second: 1.0,
-            per_second_by_round: vec![1.0],
-            p50_seconds: Some(0.1),
-            p99_seconds: Some(0.1),
-        };
-        let peers = [("etcd puts with fsync", None), ("plain tonic unary echo", Some(0.8))];
-        let rows = compare("work", &[side("ours"), side("etcd"), side("echo")], &peers);
-        let targets: Vec<Option<f64>> = rows.iter().map(|row| row.target).collect();
-        assert_eq!(targets, [None, Some(0.8)]);
-        assert!(rows[1].work.ends_with("beside plain tonic unary echo"), "{}", rows[1].work);
-        let rows = compare("work", &[side("ours")], &[]);
-        assert_eq!((rows.len(), &rows[0].peer), (1, &None));
     }
 }

@@ -3,16 +3,21 @@
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::bench::table::thousands;
 
 /// The machine, as far as it matters to figures. What cannot be found out is empty.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Cores, shared by the servers and the load.
     pub cores: usize,
     /// What the processor calls itself.
     pub processor: String,
+    /// Memory, shared likewise; 0 if it cannot be found out.
+    pub memory_bytes: u64,
     /// Kernel.
     pub kernel: String,
     /// Running processes over the last minute, before we began: a busy machine blurs figures.
@@ -23,6 +28,9 @@ pub struct Machine {
     pub filesystem: String,
     /// Built without optimisation, so that our figures mean nothing.
     pub debug_build: bool,
+    /// Commit of the checkout that this program was built in, with `-dirty` if it has changes;
+    /// empty elsewhere.
+    pub commit: String,
 }
 
 impl Machine {
@@ -33,6 +41,7 @@ impl Machine {
         Machine {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             processor: processor(&read("/proc/cpuinfo")),
+            memory_bytes: memory_bytes(&read("/proc/meminfo")).unwrap_or(0),
             kernel: first_word(read("/proc/sys/kernel/osrelease")),
             load: first_word(read("/proc/loadavg")),
             filesystem: directory
@@ -41,6 +50,7 @@ impl Machine {
                 .unwrap_or_default(),
             directory: directory.to_path_buf(),
             debug_build: cfg!(debug_assertions),
+            commit: commit().unwrap_or_default(),
         }
     }
 }
@@ -49,8 +59,13 @@ impl Display for Machine {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (processor, kernel) = (&self.processor, &self.kernel);
         let (directory, filesystem) = (self.directory.display(), &self.filesystem);
-        write!(f, "{} cores for servers and load, {processor}, Linux {kernel}", self.cores)?;
+        let mebibytes = thousands(self.memory_bytes as f64 / f64::from(1 << 20));
+        write!(f, "{} cores for servers and load, {processor}, {mebibytes} MiB, ", self.cores)?;
+        write!(f, "Linux {kernel}")?;
         write!(f, "\n         load {} before, data in {directory} on {filesystem}", self.load)?;
+        if !self.commit.is_empty() {
+            write!(f, "\n         commit {}", self.commit)?;
+        }
         if self.filesystem == "tmpfs" {
             write!(
                 f,
@@ -71,6 +86,24 @@ fn processor(cpuinfo: &str) -> String {
     let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
     let model = model.and_then(|line| line.split_once(':')).map(|(_, model)| model.trim());
     model.unwrap_or(std::env::consts::ARCH).to_string()
+}
+
+fn memory_bytes(meminfo: &str) -> Option<u64> {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    total.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
+}
+
+/// What the checkout around this program's file is at, if there is one and it is ours.
+fn commit() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let mut above = program.ancestors();
+    let checkout = above.find(|folder| folder.join("proto/bellwether").is_dir())?;
+    let mut command = Command::new("git");
+    command.arg("-C").arg(checkout).args(["describe", "--always", "--dirty", "--abbrev=12"]);
+    // Tags would hide the commit.
+    command.args(["--exclude", "*"]);
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_string())
 }
 
 /// The type of the file system that holds `directory`: that of the longest mount point above it,
@@ -104,6 +137,12 @@ tmpfs /tmp tmpfs rw 0 0
         {
             assert_eq!(filesystem(mounts, Path::new(directory)), expected, "{directory}");
         }
+    }
+
+    #[test]
+    fn memory_is_told_in_kibibytes() {
+        assert_eq!(memory_bytes("MemTotal:        8000 kB\nMemFree: 1 kB\n"), Some(8_192_000));
+        assert_eq!(memory_bytes("MemFree: 1 kB\n"), None);
     }
 
     #[test]

@@ -11,8 +11,11 @@
 //!
 //! A further row is a file like `ingest`, if it says how much, or like `replicas`, if it says how
 //! long: it says what a call is ([`load::Work`], [`relay::Relay`]), names the sides and their
-//! targets, and gets its rounds, statistics and printing from the rest.
+//! targets, and gets its rounds, statistics and printing from the rest. A line in `all` puts it
+//! into the table of `docs/performance.md`.
 
+pub mod all;
+pub mod changes;
 pub mod collect;
 pub mod commits;
 pub mod delay;
@@ -21,12 +24,16 @@ pub mod etcd;
 pub mod figure;
 pub mod flow;
 pub mod ground;
+pub mod grown;
+pub mod growth;
 pub mod heartbeats;
 pub mod ingest;
+pub mod instructions;
 pub mod lease;
 pub mod load;
 pub mod loss;
 pub mod machine;
+pub mod page;
 pub mod pending;
 pub mod process;
 pub mod redis;
@@ -38,7 +45,9 @@ pub mod runtime;
 pub mod server;
 pub mod silence;
 pub mod streams;
+pub mod summary;
 pub mod table;
+pub mod watchers;
 pub mod wire;
 pub mod worker;
 
@@ -65,6 +74,10 @@ pub enum BenchCommand {
     Streams(streams::Streams),
     /// Delay from a report on one replica to a watcher of another over one Redis, beside etcd
     Replicas(replicas::Replicas),
+    /// Delay from a report to the watcher of its application, with many of both, beside etcd
+    Watchers(watchers::Watchers),
+    /// What a report costs in an application of many statuses, beside one of few
+    Growth(growth::Growth),
     /// Time until the workers of an application have answered, with some that never do
     Collect(collect::Collect),
     /// Time until units that fall silent together are judged, beside leases in etcd
@@ -73,9 +86,16 @@ pub enum BenchCommand {
     Heartbeats(heartbeats::Heartbeats),
     /// Time until workers are back after one of two replicas over one Redis is killed
     Loss(loss::Loss),
+    /// What a report costs the core in instructions, counted by valgrind
+    Instructions(instructions::Instructions),
+    /// All of this that has a target, one after another, with one table at the end
+    All(all::All),
     /// The plain tonic echo that other commands start as a peer
     #[command(hide = true)]
     EchoServer,
+    /// What `instructions` counts
+    #[command(hide = true)]
+    CountedReports(instructions::Counted),
 }
 
 /// How much is sent, for how long and where data lies: the same for every side.
@@ -135,11 +155,16 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Ingest(ingest) => ingest::run(ingest).await,
             BenchCommand::Streams(streams) => streams::run(streams).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
+            BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
+            BenchCommand::Growth(growth) => growth::run(growth).await,
             BenchCommand::Collect(collect) => collect::run(collect).await,
             BenchCommand::Silence(silence) => silence::run(silence).await,
             BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
             BenchCommand::Loss(loss) => loss::run(loss).await,
+            BenchCommand::Instructions(args) => instructions::run(args).await,
+            BenchCommand::All(all) => all::run(all).await,
             BenchCommand::EchoServer => echo::serve().await,
+            BenchCommand::CountedReports(args) => instructions::run_counted(&args),
         }
     };
     tokio::select! {

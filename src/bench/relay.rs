@@ -1,4 +1,4 @@
-//! Open-loop load with a watcher: writes go out at a fixed rate, whatever became of those before,
+//! Open-loop load with watchers: writes go out at a fixed rate, whatever became of those before,
 //! and each one's delay counts from when it was due. So a side that stalls cannot hide it by being
 //! asked less.
 
@@ -22,10 +22,15 @@ use crate::bench::runtime;
 /// Numbers of writes, as a watcher is told of them.
 pub type Seen = Pin<Box<dyn Stream<Item = Result<u64, Status>> + Send>>;
 
-/// Work that a watcher elsewhere is told of.
+/// Work that watchers elsewhere are told of.
 pub trait Relay: Work {
-    /// Watches. When it resolves, the watcher will be told of every write from then on.
-    fn watch(&self, channel: Channel) -> impl Future<Output = Result<Seen, Status>> + Send;
+    /// Watches as watcher number `watcher`. When it resolves, the watcher will be told of every
+    /// write to its own keys from then on; it may be told of others.
+    fn watch(
+        &self,
+        channel: Channel,
+        watcher: u64,
+    ) -> impl Future<Output = Result<Seen, Status>> + Send;
 }
 
 /// How much is written, and where.
@@ -33,9 +38,11 @@ pub trait Relay: Work {
 pub struct Plan {
     /// Where writes go.
     pub writes: SocketAddr,
-    /// Where the watcher is.
+    /// Where the watchers are.
     pub watcher: SocketAddr,
-    /// Connections that writes are spread over; the watcher has one of its own.
+    /// Watchers. Key n is watcher number n modulo `watchers`'s own: there its writes are timed.
+    pub watchers: u64,
+    /// Connections that writes are spread over, and at most as many others for the watchers.
     pub connections: usize,
     /// Writes per second.
     pub rate: u32,
@@ -45,6 +52,14 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Time in which writes that are due count.
     pub window: Duration,
+}
+
+impl Plan {
+    /// Whether the write of a number is to one of this watcher's own keys.
+    fn own(&self, watcher: u64) -> impl Fn(u64) -> bool + use<> {
+        let (keys, watchers) = (self.keys, self.watchers);
+        move |sequence| sequence % keys % watchers == watcher
+    }
 }
 
 /// After the last write, for all that is on its way. More is a side that hangs.
@@ -72,11 +87,16 @@ pub async fn run<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Resu
 async fn round<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Result<Delays> {
     let writes = connect(plan.writes, plan.connections).await?;
     prepare(&*work, &plan, &writes, first).await?;
-    let watcher = connect(plan.watcher, 1).await?.remove(0);
-    let seen = work.watch(watcher).await.context("watch")?;
     let (tell, mut news) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
-    tasks.spawn(look(seen, tell.clone()));
+    let watches = plan.connections.min(usize::try_from(plan.watchers)?);
+    let watches = connect(plan.watcher, watches).await?;
+    for watcher in 0..plan.watchers {
+        let channel = watches[watcher as usize % watches.len()].clone();
+        let seen = work.watch(channel, watcher).await.context("watch")?;
+        let is_own = plan.own(watcher);
+        tasks.spawn(look(seen, is_own, tell.clone()));
+    }
     let start = Instant::now();
     pace(&plan, start, first + plan.keys, tell.clone())?;
     let (opens, closes) = (start + plan.warm_up, start + plan.warm_up + plan.window);
@@ -96,7 +116,7 @@ async fn round<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Result
             Some(News::Seen { sequence, at }) => pending.see(sequence, at),
             Some(News::Blind { reason }) => bail!("the watch has ended: {reason}"),
             None => bail!(
-                "{} writes were not acknowledged, or not seen by the watcher, within {} s",
+                "{} writes were not acknowledged, or not seen by their watcher, within {} s",
                 pending.len(),
                 ANSWER_DEADLINE.as_secs()
             ),
@@ -173,9 +193,10 @@ async fn write<W: Relay>(
     });
 }
 
-async fn look(mut seen: Seen, tell: mpsc::UnboundedSender<News>) {
+async fn look(mut seen: Seen, is_own: impl Fn(u64) -> bool, tell: mpsc::UnboundedSender<News>) {
     let reason = loop {
         match seen.next().await {
+            Some(Ok(sequence)) if !is_own(sequence) => {}
             Some(Ok(sequence)) => {
                 let _ = tell.send(News::Seen { sequence, at: Instant::now() });
             }

@@ -1,32 +1,23 @@
 //! `bench replicas`: how long from a report on one replica until a watcher of another knows, over
 //! one Redis. Beside it etcd, put through some connections and watched through another.
 
-use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use futures_util::StreamExt;
 use prost::Message;
-use tonic::Status;
-use tonic::transport::Channel;
 
 use crate::bench::Load;
+use crate::bench::changes::Reports;
 use crate::bench::delay::{DelayRow, DelaySent, DelaySide, Way};
 use crate::bench::etcd::{self, Etcd, Puts};
-use crate::bench::load::Work;
 use crate::bench::machine::Machine;
 use crate::bench::pending::Delays;
 use crate::bench::redis::{self, Fsync, Redis};
-use crate::bench::relay::{self, Plan, Relay, Seen};
+use crate::bench::relay::{self, Plan, Relay};
 use crate::bench::report::Report;
 use crate::bench::rounds::{self, Contender, Progress};
 use crate::bench::server::{Place, Server};
-use crate::proto::v1::application_service_client::ApplicationServiceClient;
-use crate::proto::v1::report_service_client::ReportServiceClient;
-use crate::proto::v1::watch_applications_response::Event;
-use crate::proto::v1::{Application, Level, ReportStatusRequest, StatusKind, StatusReport};
-use crate::proto::v1::{WatchApplicationsRequest, WatchApplicationsResponse};
 
 /// Flags of `bench replicas`.
 #[derive(Debug, clap::Args)]
@@ -58,11 +49,8 @@ pub enum Peer {
 /// more than one report.
 const APPLICATIONS: u64 = 256;
 
-/// What comes before the number of a report in its message.
-const MESSAGE: &str = "serving, request ";
-
 /// What is measured of each side.
-const WAYS: [Way; 4] = [
+pub const WAYS: [Way; 4] = [
     Way {
         name: "from sending to the watcher's event",
         delay: |delays| &delays.due_to_seen,
@@ -90,10 +78,11 @@ pub async fn run(args: Replicas) -> anyhow::Result<()> {
     let parent = args.load.data_directory();
     let machine = Machine::look(&parent);
     let started = Started::start(&args, &parent).await?;
-    let request_bytes = report(0).encoded_len();
+    let reports = Reports { applications: APPLICATIONS, watchers: 1, sees_all: true };
+    let request_bytes = reports.report(0).encoded_len();
     let ours = format!("bellwether {}", env!("CARGO_PKG_VERSION"));
     let plan = args.plan(&started.first, &started.second);
-    let mut contenders = vec![contender(ours, Reports, plan.clone())];
+    let mut contenders = vec![contender(ours, reports, plan.clone())];
     if let Some(etcd) = &started.etcd {
         let plan = Plan { writes: etcd.address, watcher: etcd.address, ..plan };
         let puts = Puts::of(request_bytes, APPLICATIONS);
@@ -157,6 +146,7 @@ impl Replicas {
         Plan {
             writes: first.grpc,
             watcher: second.grpc,
+            watchers: 1,
             connections: self.load.connections as usize,
             rate: self.rate,
             keys: APPLICATIONS,
@@ -178,7 +168,8 @@ impl Replicas {
     }
 }
 
-fn contender<W: Relay>(name: String, work: W, plan: Plan) -> Contender<Delays> {
+/// A side that is written to and watched by this plan.
+pub fn contender<W: Relay>(name: String, work: W, plan: Plan) -> Contender<Delays> {
     let work = Arc::new(work);
     Contender::new(name, move |first| {
         let round = relay::run(work.clone(), plan.clone(), first);
@@ -188,83 +179,4 @@ fn contender<W: Relay>(name: String, work: W, plan: Plan) -> Contender<Delays> {
             Ok(delays)
         })
     })
-}
-
-/// Reports of which each changes its application.
-struct Reports;
-
-impl Work for Reports {
-    async fn call(&self, channel: Channel, sequence: u64) -> Result<(), Status> {
-        let mut client = ReportServiceClient::new(channel);
-        let answer = client.report_status(report(sequence)).await?.into_inner();
-        match answer.changed {
-            true => Ok(()),
-            false => Err(Status::data_loss("a report that changes its status changed nothing")),
-        }
-    }
-}
-
-impl Relay for Reports {
-    async fn watch(&self, channel: Channel) -> Result<Seen, Status> {
-        let mut client = ApplicationServiceClient::new(channel);
-        let request = WatchApplicationsRequest::default();
-        let mut answers = client.watch_applications(request).await?.into_inner();
-        loop {
-            let answer = answers.message().await?;
-            let answer = answer.ok_or_else(|| Status::aborted("closed within the snapshot"))?;
-            if let Some(Event::SnapshotComplete(_)) = answer.event {
-                break;
-            }
-        }
-        Ok(answers.filter_map(|answer| ready(seen(answer).transpose())).boxed())
-    }
-}
-
-/// The number of the report that an event tells of, if it tells of one.
-fn seen(answer: Result<WatchApplicationsResponse, Status>) -> Result<Option<u64>, Status> {
-    match answer?.event {
-        Some(Event::Upserted(application)) => match sequence(&application) {
-            Some(sequence) => Ok(Some(sequence)),
-            None => Err(Status::data_loss(format!("not what was reported: {application:?}"))),
-        },
-        _ => Ok(None),
-    }
-}
-
-fn sequence(application: &Application) -> Option<u64> {
-    let message = &application.status.as_ref()?.message;
-    u64::from_str_radix(message.strip_prefix(MESSAGE)?, 16).ok()
-}
-
-/// The report number `sequence`, always as long: of the only unit of its application.
-fn report(sequence: u64) -> ReportStatusRequest {
-    let application = format!("app-{:03}", sequence % APPLICATIONS);
-    ReportStatusRequest {
-        unit: format!("{application}/0"),
-        application,
-        status: Some(StatusReport {
-            kind: StatusKind::Push.into(),
-            level: Level::Active.into(),
-            message: format!("{MESSAGE}{sequence:016x}"),
-            ..StatusReport::default()
-        }),
-        ..ReportStatusRequest::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proto::v1::AggregatedStatus;
-
-    #[test]
-    fn a_report_is_known_by_the_message_of_its_application() {
-        for number in [0, 255, 256, u64::MAX] {
-            let message = report(number).status.unwrap().message;
-            let status = Some(AggregatedStatus { message, ..Default::default() });
-            let application = Application { status, ..Default::default() };
-            assert_eq!(sequence(&application), Some(number));
-        }
-        assert_eq!(sequence(&Application::default()), None);
-    }
 }

@@ -4,13 +4,13 @@ use std::fmt::Display;
 use std::io::Write;
 
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bench::load::Measured;
 use crate::bench::machine::Machine;
 
 /// All that a command measured, and on what.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report<S, R> {
     /// Where it was measured. Only ratios mean anything beyond this machine.
     pub machine: Machine,
@@ -42,7 +42,7 @@ pub struct Sent {
 }
 
 /// One comparison.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What was done.
     pub work: String,
@@ -59,7 +59,7 @@ pub struct Row {
 }
 
 /// What one side did.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Name and version.
     pub name: String,
@@ -75,7 +75,7 @@ pub struct Side {
 }
 
 /// Ours to the peer's.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Over all rounds.
     pub value: f64,
@@ -86,7 +86,7 @@ pub struct Ratio {
 }
 
 /// What became of a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The ratio is at least the target.

@@ -62,6 +62,11 @@ impl Progress {
             let _ = write!(std::io::stderr(), "\r\x1b[K{what}");
         }
     }
+
+    /// Replaces the line by one that stays.
+    pub fn keep(&self, what: &str) {
+        self.say(&format!("{what}\n"));
+    }
 }
 
 impl Default for Progress {

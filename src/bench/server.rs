@@ -73,7 +73,7 @@ impl Server {
 }
 
 /// This binary, without what the environment says about a server: it is meant for the user's own.
-fn own_binary() -> anyhow::Result<Command> {
+pub fn own_binary() -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("find this program's file")?);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("BELLWETHER_") {

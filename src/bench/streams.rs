@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::bail;
+use futures_util::Stream;
 use prost::Message;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
@@ -79,8 +80,8 @@ pub async fn run(args: Streams) -> anyhow::Result<()> {
     progress.say("starting servers");
     let started = Started::start(&args, &parent).await?;
     drop(progress);
-    let reports =
-        Reports { streams: u64::from(args.streams * args.load.connections), keys: args.keys };
+    let streams = u64::from(args.streams * args.load.connections);
+    let reports = Reports { streams, keys: args.keys, name: "app", applications: APPLICATIONS };
     let request_bytes = reports.message(0, 0, 1).encoded_len();
     let (contenders, comparisons) = started.contenders(&args, reports, request_bytes);
     let measured = rounds::alternate(&contenders, args.load.rounds).await?;
@@ -223,10 +224,35 @@ impl Streams {
     }
 }
 
-/// Reports of which each changes its status.
-struct Reports {
-    streams: u64,
-    keys: u64,
+/// Reports of which each changes its status. Each stream is of a unit of its own, with its share of
+/// the keys.
+#[derive(Debug, Clone, Copy)]
+pub struct Reports {
+    /// Streams, over all connections.
+    pub streams: u64,
+    /// Different statuses, over all streams.
+    pub keys: u64,
+    /// What the names of the applications begin with.
+    pub name: &'static str,
+    /// Applications that units belong to.
+    pub applications: u64,
+}
+
+impl Reports {
+    /// Opens a worker's stream.
+    pub async fn connect(
+        channel: Channel,
+        messages: impl Stream<Item = ConnectRequest> + Send + 'static,
+    ) -> Result<Streaming<ConnectResponse>, Status> {
+        let mut client = WorkerServiceClient::new(channel);
+        Ok(client.connect(messages).await?.into_inner())
+    }
+
+    /// How many statuses a stream has; at least one.
+    pub fn keys_of(&self, stream: usize) -> u64 {
+        let rest = u64::from((stream as u64) < self.keys % self.streams);
+        (self.keys / self.streams + rest).max(1)
+    }
 }
 
 impl Flow for Reports {
@@ -239,20 +265,19 @@ impl Flow for Reports {
         _: usize,
         messages: Messages<Reports>,
     ) -> Result<Streaming<ConnectResponse>, Status> {
-        let mut client = WorkerServiceClient::new(channel);
-        Ok(client.connect(messages).await?.into_inner())
+        Reports::connect(channel, messages).await
     }
 
     fn hello(&self, stream: usize) -> Option<ConnectRequest> {
         let stream = stream as u64;
-        let application = format!("app-{:02}", stream % APPLICATIONS);
-        let unit = format!("{application}/{}", stream / APPLICATIONS);
+        let application = format!("{}-{:02}", self.name, stream % self.applications);
+        let unit = format!("{application}/{}", stream / self.applications);
         let hello = Hello { application, unit, ..Hello::default() };
         Some(ConnectRequest { message: Some(Said::Hello(Box::new(hello))) })
     }
 
-    fn message(&self, _: usize, first: u64, seq: u64) -> ConnectRequest {
-        let key = seq % (self.keys / self.streams).max(1);
+    fn message(&self, stream: usize, first: u64, seq: u64) -> ConnectRequest {
+        let key = seq % self.keys_of(stream);
         let status = StatusReport {
             component: format!("c{}", key / KEYS_PER_COMPONENT),
             key: format!("key-{:06}", key % KEYS_PER_COMPONENT),
@@ -297,5 +322,19 @@ impl Flow for Echoes {
 
     fn acknowledged(&self, _: wire::Echo, before: u64) -> Result<u64, Status> {
         Ok(before + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_share_out_all_keys() {
+        for (streams, keys) in [(32, 100), (32, 100_000), (3, 64)] {
+            let reports = Reports { streams, keys, name: "app", applications: 1 };
+            let shares: Vec<u64> = (0..streams as usize).map(|s| reports.keys_of(s)).collect();
+            assert_eq!(shares.iter().sum::<u64>(), keys, "{shares:?}");
+        }
     }
 }

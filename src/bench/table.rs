@@ -78,8 +78,9 @@ impl Display for DelayRow {
             }
         }
         let target = self.target_seconds.map_or("none".to_string(), duration);
+        let also = if self.never_worse { ", no more than the peer:" } else { "" };
         let verdict = self.verdict.words();
-        writeln!(f, "  {:width$}  {target:>8}  {verdict}", "target")
+        writeln!(f, "  {:width$}  {target:>8}{also}  {verdict}", "target")
     }
 }
 
@@ -136,7 +137,7 @@ pub fn thousands(number: f64) -> String {
 }
 
 /// Three digits and a unit.
-fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     let millis = seconds * 1e3;
     match millis {
         ..10.0 => format!("{millis:.2} ms"),

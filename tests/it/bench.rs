@@ -59,7 +59,8 @@ fn check_ingest(report: &Value, store: &str) {
         for key in ["value", "min", "max"] {
             assert!(positive(&row["ratio"][key]), "{row}");
         }
-        assert_eq!((&row["target"], &row["verdict"]), (&Value::Null, &"reported".into()));
+        let has_target = what == "Unary ReportStatus" && store == "AOF everysec";
+        assert_eq!(row["target"].is_number(), has_target, "{row}");
     }
     let (reports, commits) = (&rows[0]["ours"], &rows[1]["ours"]);
     assert!(positive(&reports["p50_seconds"]) && positive(&reports["p99_seconds"]), "{reports}");
@@ -92,6 +93,33 @@ fn ingest_in_memory_beside_the_echo() {
     assert!(positive(&rows[0]["target"]) && positive(&rows[0]["peer"]["per_second"]), "{rows:?}");
     assert!(positive(&rows[1]["ours"]["per_second"]), "commits are counted: {rows:?}");
     assert_eq!(rows[1]["peer"], Value::Null, "an echo commits nothing");
+}
+
+#[test]
+fn ingest_on_two_stores_in_one_run() {
+    if !available(&["redis-server", "etcd"]) {
+        return;
+    }
+    let report = measure(&["ingest", "--store", "redis,memory", "--in-flight", "8"]);
+    let targets = [
+        ("AOF everysec, beside etcd puts with fsync", true),
+        ("memory store, beside etcd puts with fsync", false),
+        ("memory store, beside plain tonic unary echo", true),
+    ];
+    for (beside, has_target) in targets {
+        let row = row(&report, &format!("Unary ReportStatus, {}", on_redis(&report, beside)));
+        assert_eq!(row["target"].is_number(), has_target, "{row}");
+        assert!(positive(&row["ours"]["per_second"]) && positive(&row["ratio"]["value"]), "{row}");
+    }
+    assert_eq!(report["rows"].as_array().unwrap().len(), 5, "and the commits of each store");
+}
+
+/// With the version of Redis, which is the machine's own.
+fn on_redis(report: &Value, work: &str) -> String {
+    let works = report["rows"].as_array().unwrap().iter().map(|row| row["work"].as_str().unwrap());
+    let redis = works.filter_map(|work| work.split_once("Redis ")).next().unwrap().1;
+    let version = redis.split(' ').next().unwrap();
+    work.replace("AOF everysec", &format!("Redis {version} with AOF everysec"))
 }
 
 #[test]
@@ -156,6 +184,38 @@ fn delays_for_people() {
             assert!(text.contains(expected), "{expected} is not in:\n{text}");
         }
     }
+}
+
+#[test]
+fn delays_to_many_watchers() {
+    if !available(&["etcd"]) {
+        return;
+    }
+    for (sees, of) in [("own", "its own"), ("all", "all")] {
+        let line = ["watchers", "--rate", "100", "--watchers", "4", "--sees", sees];
+        let report = measure(&line);
+        let seen = row(&report, "from sending to the watcher's event");
+        let work = seen["work"].as_str().unwrap();
+        assert!(work.contains(&format!("4 watchers, each of {of}, ")), "{work}");
+        for side in ["ours", "peer"] {
+            assert_eq!(seen[side]["count"], 100, "each change is timed once: {seen}");
+        }
+        assert!(positive(&seen["target_seconds"]) && seen["never_worse"] == true, "{seen}");
+        assert_eq!(report["rows"].as_array().unwrap().len(), 4);
+    }
+}
+
+#[test]
+fn growth_of_an_application() {
+    let report = measure(&["growth", "--statuses", "1000", "--units", "200"]);
+    let cost = row(&report, "Processor time for a report");
+    assert!(positive(&cost["ratio"]["value"]) && positive(&cost["target"]["ratio_at_most"]));
+    assert!(cost["ours"]["name"].as_str().unwrap().ends_with("1,000 statuses"), "{cost}");
+    assert!(cost["peer"]["name"].as_str().unwrap().ends_with(" 100 statuses"), "{cost}");
+    let rate = row(&report, "Reports of one application");
+    assert!(positive(&rate["ours"]["per_second"]) && positive(&rate["peer"]["per_second"]));
+    let explained = row(&report, "ExplainApplication");
+    assert!(positive(&explained["ours"]["p99_seconds"]) && positive(&explained["target_seconds"]));
 }
 
 /// The only row whose work contains this.
@@ -243,6 +303,21 @@ fn sessions_for_people() {
 }
 
 #[test]
+fn instructions_of_a_report() {
+    if !available(&["valgrind"]) {
+        return;
+    }
+    let line = ["bench", "instructions", "--statuses", "100", "--reports", "64", "--json"];
+    let output = Command::new(BINARY).args(line).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for work in ["alone in its commit", "64 in a commit"] {
+        let row = row(&report, work);
+        assert!(positive(&row["ours"]["value"]) && row["peer"].is_null(), "{row}");
+    }
+}
+
+#[test]
 fn a_flag_that_means_nothing_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let output = bench(&["ingest", "--fsync", "always"], directory.path());
@@ -257,6 +332,8 @@ fn what_is_missing_is_said_with_what_to_do() {
         (&["ingest"][..], "etcd"),
         (&["replicas", "--peer", "none"], "redis-server"),
         (&["silence"], "etcd"),
+        (&["watchers"], "etcd"),
+        (&["instructions"], "valgrind"),
         (&["heartbeats"], "etcd"),
         (&["loss"], "redis-server"),
         (&["collect", "--store", "redis"], "redis-server"),

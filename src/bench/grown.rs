@@ -1,0 +1,127 @@
+//! An application of so many statuses, in memory and without a server: what the core is measured
+//! on. Only the public functions of the domain are called.
+
+use std::time::Duration;
+
+use crate::domain::app::AppState;
+use crate::domain::apply::apply;
+use crate::domain::command::{Command, NewStatus, Request, Speaker};
+use crate::domain::draft::Draft;
+use crate::domain::expire::expire;
+use crate::domain::limits::Limits;
+use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::revision::Revision;
+use crate::domain::status::{Kind, Level, Report};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Transition;
+
+/// Statuses of each unit.
+const STATUSES_PER_UNIT: u64 = 100;
+/// From one number to the status of the next: neighbours would be found in the processor's cache.
+/// It has no factor in common with a power of ten, so that all have their turn.
+const STRIDE: u64 = 7919;
+/// How long each status is believed.
+const TTL: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub struct Grown {
+    statuses: u64,
+    state: AppState,
+    limits: Limits,
+    now: Timestamp,
+}
+
+impl Grown {
+    /// An application of this many statuses, a power of ten from 100 on, of which each has a ttl.
+    pub fn of(statuses: u64) -> anyhow::Result<Grown> {
+        let state = AppState::empty(AppName::new("", "web").map_err(|(_, e)| e)?, Revision(0));
+        let limits = Limits::default();
+        let mut grown = Grown { statuses, state, limits, now: Timestamp(1_000_000) };
+        for unit in 0..statuses.div_ceil(STATUSES_PER_UNIT) {
+            let keys = unit * STATUSES_PER_UNIT..((unit + 1) * STATUSES_PER_UNIT).min(statuses);
+            let batch: anyhow::Result<Vec<Request>> = keys.map(|key| request(key, 0)).collect();
+            grown.commit(&batch?)?;
+        }
+        Ok(grown)
+    }
+
+    /// What is known of it.
+    pub fn state(&self) -> &AppState {
+        &self.state
+    }
+
+    /// Requests from number `first` on, of which each changes the level and the message of another
+    /// status, as long as there are no more than statuses.
+    pub fn requests(&self, first: u64, count: u64) -> anyhow::Result<Vec<Request>> {
+        let numbers = first..first + count;
+        // Numbers that name the same status differ in their turn, and so in the level.
+        let requests =
+            numbers.map(|n| request(n.wrapping_mul(STRIDE) % self.statuses, 1 + n / self.statuses));
+        requests.collect()
+    }
+
+    /// What a batch of requests is decided to be; nothing is changed yet.
+    pub fn decide(&self, batch: &[Request]) -> anyhow::Result<Transition> {
+        let mut draft = Draft::new(&self.state, &self.limits, self.now);
+        for request in batch {
+            apply(&mut draft, request)?;
+        }
+        Ok(draft.finish())
+    }
+
+    /// Decides, and takes it into what is known: all that a report costs the core.
+    pub fn commit(&mut self, batch: &[Request]) -> anyhow::Result<()> {
+        let transition = self.decide(batch)?;
+        self.state.replay(&transition);
+        Ok(())
+    }
+
+    /// What time alone changes once every ttl has passed, as much of it as goes into one commit.
+    pub fn decide_expired(&self) -> Transition {
+        let mut draft = Draft::new(&self.state, &self.limits, self.now.after(2 * TTL));
+        expire(&mut draft);
+        draft.finish()
+    }
+}
+
+fn request(status: u64, turn: u64) -> anyhow::Result<Request> {
+    let speaker =
+        Speaker::new(UnitName::new(&format!("web/{}", status / STATUSES_PER_UNIT))?, None);
+    let report = Report {
+        level: if turn.is_multiple_of(2) { Level::Active } else { Level::Waiting },
+        message: format!("serving, turn {turn:06} of {status:07}").into(),
+        ttl: Some(TTL),
+        ..Report::default()
+    };
+    let key = PartName::new(&format!("key-{:02}", status % STATUSES_PER_UNIT))?;
+    let new = NewStatus { component: PartName::default(), key, report, observe_time: None };
+    Ok(Request { id: None, command: Command::Report(speaker, Kind::Push, new) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::transition::Write;
+
+    #[test]
+    fn each_request_changes_another_status() {
+        let mut grown = Grown::of(1000).unwrap();
+        assert_eq!(grown.state().status_count(), 1000);
+        for first in [0, 1000, 2000] {
+            let batch = grown.requests(first, 1000).unwrap();
+            let transition = grown.decide(&batch).unwrap();
+            let is_status = |write: &&Write| matches!(write, Write::Status(..));
+            assert_eq!(transition.writes.iter().filter(is_status).count(), 1000, "from {first}");
+            assert!(1000 <= transition.events.len(), "each level changes, from {first}");
+            grown.commit(&batch).unwrap();
+        }
+        assert_eq!(grown.state().status_count(), 1000);
+    }
+
+    #[test]
+    fn all_of_it_expires() {
+        let grown = Grown::of(100).unwrap();
+        let transition = grown.decide_expired();
+        assert!(100 <= transition.writes.len(), "{}", transition.writes.len());
+    }
+}

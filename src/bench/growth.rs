@@ -1,0 +1,326 @@
+//! `bench growth`: what a report costs in an application of many statuses, beside one of few, and
+//! how long it takes to explain one of many units.
+//!
+//! Through the real server, for a copy or a scan may hide in any layer; the processor time of its
+//! process, for the load shares the machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+use crate::bench::Load;
+use crate::bench::delay::{DelayRow, DelaySide};
+use crate::bench::figure::{AnyRow, Done, FigureRow, FigureSide, Target};
+use crate::bench::flow::{self, Flow, Messages};
+use crate::bench::ground::Ground;
+use crate::bench::ingest::Store;
+use crate::bench::load::{self, Measured, Plan, Work};
+use crate::bench::machine::Machine;
+use crate::bench::replicas::Peer;
+use crate::bench::report::{Report, Row, Side};
+use crate::bench::rounds::{self, Contender, Progress};
+use crate::bench::streams::Reports;
+use crate::bench::table::thousands;
+use crate::bench::{process, relay};
+use crate::proto::v1::application_service_client::ApplicationServiceClient;
+use crate::proto::v1::connect_request::Message as Said;
+use crate::proto::v1::report_service_client::ReportServiceClient;
+use crate::proto::v1::{ConnectRequest, ConnectResponse, ExplainApplicationRequest};
+use crate::proto::v1::{ExplainApplicationResponse, Level, ReportStatusRequest};
+use crate::proto::v1::{StatusKind, StatusReport};
+
+/// Flags of `bench growth`.
+#[derive(Debug, clap::Args)]
+pub struct Growth {
+    /// Statuses of the great application
+    #[arg(long, default_value_t = 100_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1000..=100_000))]
+    pub statuses: u64,
+    /// Units of the application that is explained
+    #[arg(long, default_value_t = 10_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(200..=100_000))]
+    pub units: u64,
+    /// Where our server remembers
+    #[arg(long, value_enum, default_value_t = Store::Memory)]
+    pub store: Store,
+    /// How much is sent.
+    #[command(flatten)]
+    pub load: Load,
+}
+
+/// Statuses, or units, of the small application.
+const FEW: u64 = 100;
+/// On each connection, each of a unit of its own.
+const STREAMS: usize = 4;
+/// How much more a report may cost.
+const RATIO_TARGET: f64 = 1.3;
+/// Within which all but one in a hundred are explained.
+const EXPLAIN_TARGET_SECONDS: f64 = 0.001;
+/// Calls open at once while units report for the first time.
+const FILLING_MAX: usize = 64;
+/// How often it is tried to report every status once, each time for twice as long.
+const FILLS_MAX: u32 = 7;
+/// Contributions on a page if a call does not say.
+const PAGE: usize = 100;
+
+/// Runs the command.
+pub async fn run(args: Growth) -> anyhow::Result<()> {
+    let parent = args.load.data_directory();
+    let machine = Machine::look(&parent);
+    let ground = Ground::start(args.store, Peer::None, "", &parent).await?;
+    let (great, small) = (args.reports("great", args.statuses), args.reports("small", FEW));
+    let progress = Progress::new();
+    progress.say("reporting every status once");
+    for reports in [great, small] {
+        fill(&ground, &args, reports).await?;
+    }
+    for units in [args.units, FEW] {
+        Explained(units).report(&ground, &args.load).await?;
+    }
+    drop(progress);
+    let named = |count, of| format!("{}, {} {of}", Ground::name(), thousands(count as f64));
+    let reporting = [
+        reporting(named(args.statuses, "statuses"), &ground, &args, great),
+        reporting(named(FEW, "statuses"), &ground, &args, small),
+    ];
+    let measured = rounds::alternate(&reporting, args.load.rounds).await?;
+    let costs = reporting.iter().zip(&measured);
+    let [great, small] = pair(costs.map(|(c, rounds)| (&*c.name, &rounds[..])))?;
+    let mut rows = report_rows(&ground.place(args.store), great, small)?;
+    let explaining = [
+        explaining(named(args.units, "units"), &ground, &args, args.units),
+        explaining(named(FEW, "units"), &ground, &args, FEW),
+    ];
+    let measured = rounds::alternate(&explaining, args.load.rounds).await?;
+    let calls = explaining.iter().zip(&measured);
+    let [many, few] = pair(calls.map(|(c, rounds)| (&*c.name, &rounds[..])))?;
+    rows.push(explain_row(many, few)?);
+    Report { machine, sent: args.done(), rows }.print(args.load.json)
+}
+
+/// What one side's rounds gave, and its name.
+type Rounds<'a, M> = (&'a str, &'a [M]);
+
+fn pair<'a, M>(sides: impl Iterator<Item = Rounds<'a, M>>) -> anyhow::Result<[Rounds<'a, M>; 2]> {
+    let sides: Vec<_> = sides.collect();
+    sides.try_into().ok().context("not both sides were measured")
+}
+
+/// The processor's part, then how many there were.
+fn report_rows(
+    place: &str,
+    great: Rounds<'_, Cost>,
+    small: Rounds<'_, Cost>,
+) -> anyhow::Result<Vec<AnyRow>> {
+    let processor = |(name, rounds): Rounds<'_, Cost>| {
+        FigureSide::mean(name, rounds.iter().map(Cost::micros_per_report).collect())
+    };
+    let rate = |(name, rounds): Rounds<'_, Cost>| {
+        Side::of(name, rounds.iter().map(|round| &round.reports))
+    };
+    let cost = FigureRow::compare(
+        format!("Processor time for a report that changes a level, {place}"),
+        "microseconds",
+        processor(great),
+        Some(processor(small)),
+        Some(Target::RatioAtMost(RATIO_TARGET)),
+    );
+    let work = format!("Reports of one application that change a level, {place}");
+    let rates = Row::compare(&work, rate(great)?, Some(rate(small)?), None);
+    Ok(vec![AnyRow::Figure(cost), AnyRow::Rate(rates)])
+}
+
+fn explain_row(many: Rounds<'_, Measured>, few: Rounds<'_, Measured>) -> anyhow::Result<AnyRow> {
+    let side = |(name, rounds): Rounds<'_, Measured>| {
+        DelaySide::spanning(name, &rounds.iter().map(|r| &r.latencies).collect::<Vec<_>>())
+    };
+    let work = "ExplainApplication, the first page, one call after another";
+    let target = Some(EXPLAIN_TARGET_SECONDS);
+    Ok(AnyRow::Delay(DelayRow::compare(work, side(many)?, Some(side(few)?), target)))
+}
+
+impl Growth {
+    fn reports(&self, name: &'static str, keys: u64) -> Reports {
+        let streams = STREAMS as u64 * u64::from(self.load.connections);
+        Reports { streams, keys, name, applications: 1 }
+    }
+
+    fn plan(&self, window: Duration) -> Plan {
+        let connections = self.load.connections as usize;
+        // No more under way than the small application has statuses: a commit that says one of them
+        // twice costs less, which has nothing to do with size.
+        let in_flight = (FEW as usize / (connections * STREAMS)).max(1);
+        Plan { connections, in_flight, warm_up: self.load.warm_up(), window }
+    }
+
+    fn done(&self) -> Done {
+        let in_flight = self.plan(self.load.window()).in_flight;
+        Done {
+            workers: STREAMS as u64 * u64::from(self.load.connections),
+            peer_workers: STREAMS as u64 * u64::from(self.load.connections),
+            connections: self.load.connections,
+            rounds: self.load.rounds,
+            how: format!(
+                "a stream each with {in_flight} reports under way, spread over all statuses of \
+                 one application;\n         {} s each after {} s of warm-up",
+                self.load.seconds, self.load.warm_up,
+            ),
+        }
+    }
+}
+
+/// What one round of reports gave.
+struct Cost {
+    reports: Measured,
+    /// Seconds of processor that the server used meanwhile.
+    cpu_seconds: f64,
+}
+
+impl Cost {
+    fn micros_per_report(&self) -> f64 {
+        self.cpu_seconds * 1e6 / self.reports.acknowledged.max(1) as f64
+    }
+}
+
+fn reporting(name: String, ground: &Ground, args: &Growth, reports: Reports) -> Contender<Cost> {
+    let (address, id) = (ground.server.grpc, ground.server.id());
+    let (plan, flow) = (args.plan(args.load.window()), Arc::new(Changes(reports)));
+    Contender::new(name, move |first| {
+        let url = format!("http://{address}");
+        let plan = plan.clone();
+        let reports = flow::run(flow.clone(), url, plan.clone(), STREAMS, first);
+        Box::pin(async move {
+            let (reports, cpu_seconds) = tokio::try_join!(reports, used(id, plan))?;
+            reports.check()?;
+            Ok(Cost { reports, cpu_seconds })
+        })
+    })
+}
+
+/// Seconds of processor within the window of a load that begins now.
+async fn used(id: u32, plan: Plan) -> anyhow::Result<f64> {
+    tokio::time::sleep(plan.warm_up).await;
+    let before = process::cpu_seconds(id)?;
+    tokio::time::sleep(plan.window).await;
+    Ok(process::cpu_seconds(id)? - before)
+}
+
+/// Reports until every status is there.
+async fn fill(ground: &Ground, args: &Growth, reports: Reports) -> anyhow::Result<()> {
+    let url = format!("http://{}", ground.server.grpc);
+    let channel = relay::connect(ground.server.grpc, 1).await?.remove(0);
+    for attempt in 0..FILLS_MAX {
+        let plan = Plan { warm_up: Duration::ZERO, ..args.plan(Duration::from_secs(1 << attempt)) };
+        let flow = Arc::new(Changes(reports));
+        flow::run(flow, url.clone(), plan, STREAMS, u64::from(attempt) << 32).await?.check()?;
+        let answer = explain(channel.clone(), format!("{}-00", reports.name)).await?;
+        if answer.beaten_count as u64 + 1 == reports.keys {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("{} statuses take too long to report; give fewer --statuses", reports.keys)
+}
+
+/// As on workers' streams, but each report changes the level: it moves in the order of what counts.
+struct Changes(Reports);
+
+impl Flow for Changes {
+    type Sent = ConnectRequest;
+    type Told = ConnectResponse;
+
+    async fn open(
+        &self,
+        channel: Channel,
+        _: usize,
+        messages: Messages<Changes>,
+    ) -> Result<Streaming<ConnectResponse>, Status> {
+        Reports::connect(channel, messages).await
+    }
+
+    fn hello(&self, stream: usize) -> Option<ConnectRequest> {
+        self.0.hello(stream)
+    }
+
+    fn message(&self, stream: usize, first: u64, seq: u64) -> ConnectRequest {
+        let mut request = self.0.message(stream, first, seq);
+        let is_odd = (seq / self.0.keys_of(stream)) % 2 == 1;
+        if let Some(Said::Report(report)) = &mut request.message {
+            let level = if is_odd { Level::Waiting } else { Level::Active };
+            report.statuses.iter_mut().for_each(|status| status.level = level.into());
+        }
+        request
+    }
+
+    fn acknowledged(&self, told: ConnectResponse, before: u64) -> Result<u64, Status> {
+        self.0.acknowledged(told, before)
+    }
+}
+
+/// An application of so many units, each with one status, that is explained over and over.
+#[derive(Debug, Clone, Copy)]
+struct Explained(u64);
+
+impl Explained {
+    fn application(self) -> String {
+        format!("explained-{}", self.0)
+    }
+
+    async fn report(self, ground: &Ground, load: &Load) -> anyhow::Result<()> {
+        let channels = relay::connect(ground.server.grpc, load.connections as usize).await?;
+        let calls = stream::iter(0..self.0).map(|number| {
+            let channel = channels[number as usize % channels.len()].clone();
+            let application = self.application();
+            let request = ReportStatusRequest {
+                unit: format!("{application}/{number}"),
+                application,
+                status: Some(StatusReport {
+                    kind: StatusKind::Push.into(),
+                    level: Level::Blocked.into(),
+                    message: format!("waits for relation {number:06}"),
+                    ..StatusReport::default()
+                }),
+                ..ReportStatusRequest::default()
+            };
+            async move { ReportServiceClient::new(channel).report_status(request).await.map(drop) }
+        });
+        let made: Result<(), Status> = calls.buffer_unordered(FILLING_MAX).try_collect().await;
+        made.context("report each unit once")
+    }
+}
+
+impl Work for Explained {
+    async fn call(&self, channel: Channel, _: u64) -> Result<(), Status> {
+        let answer = explain(channel, self.application()).await?;
+        match answer.beaten.len() == PAGE.min(self.0 as usize - 1) {
+            true => Ok(()),
+            false => Err(Status::data_loss("an explanation of something else")),
+        }
+    }
+}
+
+async fn explain(
+    channel: Channel,
+    application: String,
+) -> Result<ExplainApplicationResponse, Status> {
+    let request = ExplainApplicationRequest { application, ..Default::default() };
+    let mut client = ApplicationServiceClient::new(channel);
+    Ok(client.explain_application(request).await?.into_inner())
+}
+
+fn explaining(name: String, ground: &Ground, args: &Growth, units: u64) -> Contender<Measured> {
+    let (url, work) = (format!("http://{}", ground.server.grpc), Arc::new(Explained(units)));
+    let plan = Plan { connections: 1, in_flight: 1, ..args.plan(args.load.window()) };
+    Contender::new(name, move |first| {
+        let calls = load::run(work.clone(), url.clone(), plan.clone(), first);
+        Box::pin(async move {
+            let calls = calls.await?;
+            calls.check()?;
+            ensure!(0 < calls.acknowledged, "no call was answered in time");
+            Ok(calls)
+        })
+    })
+}
