@@ -1,6 +1,7 @@
 //! An application of so many statuses, in memory and without a server: what the core is measured
 //! on. Only the public functions of the domain are called.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::app::AppState;
@@ -94,7 +95,7 @@ fn request(status: u64, turn: u64) -> anyhow::Result<Request> {
         ..Report::default()
     };
     let key = PartName::new(&format!("key-{:02}", status % STATUSES_PER_UNIT))?;
-    let new = NewStatus { component: PartName::default(), key, report, observe_time: None };
+    let new = NewStatus { component: PartName::default(), key, report: Arc::new(report), observe_time: None };
     Ok(Request { id: None, command: Command::Report(speaker, Kind::Push, new) })
 }
 
