@@ -242,6 +242,11 @@ pub(super) fn words(
             reason: s.reason.clone(),
             action: s.action.clone(),
         }),
+        Origin::Operation => head.operation.as_ref().map_or_else(nothing, |s| Words {
+            message: s.message.clone(),
+            reason: s.reason.clone(),
+            action: s.action.clone(),
+        }),
         Origin::Reported(_) => status.map_or_else(nothing, |s| Words {
             message: s.report.message.clone(),
             reason: s.report.reason.clone(),
@@ -315,7 +320,7 @@ pub fn strongest_of(state: &AppState, unit: &UnitName) -> Option<Contribution> {
 fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contribution {
     let status = match rank.origin {
         Origin::Reported(_) => state.status(&rank.key).map(|s| &**s),
-        Origin::Leader | Origin::Lost | Origin::Uncertain => None,
+        _ => None,
     };
     let has_outlived = |status: &Status| {
         let unit = state.unit(&rank.key.unit);
@@ -347,6 +352,7 @@ impl AppState {
         let silent = lost + totals.uncertain_units;
         let contributes = |s: &ApplicationStatus| s.mode == Mode::Contribute;
         let leader = self.head.application_status.as_ref().is_some_and(contributes);
-        (count - silent - u32::from(leader)) as usize
+        let operation = self.head.operation.is_some();
+        (count - silent - u32::from(leader) - u32::from(operation)) as usize
     }
 }

@@ -16,6 +16,7 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
         return;
     }
     draft.head.losses = losses;
+    draft.doubt_operations();
     let units: Vec<UnitName> = draft.base.units.keys().cloned().collect();
     if !units.is_empty() {
         // Also if all of them are uncertain already: once they speak this must not come again.

@@ -10,7 +10,9 @@ use super::derive::Summary;
 use super::flapping::Swings;
 use super::limits::Limits;
 use super::message::same_text;
-use super::name::{PartName, UnitName};
+use super::name::{OperationId, PartName, UnitName};
+use super::operation::record::Operations;
+use super::operation::{Bytes, Operation};
 use super::request::{self, Outcome, Remembered};
 use super::revision::Revision;
 use super::status::{Freshness, Status, StatusKey};
@@ -32,6 +34,10 @@ pub struct Draft<'a> {
     pub(super) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
     requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
+    /// The operations after the draft, and of these what is to be written.
+    pub(super) operations: Operations,
+    pub(super) operation_writes: BTreeMap<OperationId, Option<Arc<Operation>>>,
+    pub(super) payload_writes: BTreeMap<OperationId, Option<Bytes>>,
     heard: Heard,
     /// Results without a swing, of statuses that are not written.
     pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
@@ -59,6 +65,9 @@ impl<'a> Draft<'a> {
             key_counts: RefCell::default(),
             requests: BTreeMap::new(),
             events: Vec::new(),
+            operations: base.operations.clone(),
+            operation_writes: BTreeMap::new(),
+            payload_writes: BTreeMap::new(),
             heard: Heard::default(),
             swings: BTreeMap::new(),
             held: false,
@@ -355,6 +364,7 @@ impl<'a> Draft<'a> {
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
         let forgotten = self.forget_requests();
+        let operations = self.take_operation_writes();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
         // What takes the place of an old answer removes it first: any other is the first one.
@@ -370,7 +380,12 @@ impl<'a> Draft<'a> {
             base_quiet: self.base.head.quiet_commits,
             weighs_results: self.weighs_results,
             head: self.head,
-            writes: units.chain(statuses).chain(requests).chain(forgotten).collect(),
+            writes: units
+                .chain(statuses)
+                .chain(requests)
+                .chain(forgotten)
+                .chain(operations)
+                .collect(),
             events: self.events,
             heard: self.heard,
             time: self.now,
@@ -427,6 +442,7 @@ impl<'a> Draft<'a> {
             .chain(self.statuses.values().flatten().filter_map(|s| Some(s.flapping()?.calm_time)))
             .chain(units.filter_map(Unit::deadline))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
+            .chain(self.operations.due().map(|(at, _)| at))
             .chain(kept.map(|(at, _)| *at))
             .min()
     }
@@ -436,7 +452,7 @@ impl<'a> Draft<'a> {
         match due {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains_key(key),
             Due::Unit(name) => !self.units.contains_key(name),
-            Due::ApplicationStatus => false,
+            Due::ApplicationStatus | Due::Operation(_) => false,
         }
     }
 }

@@ -68,12 +68,7 @@ pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
 
 async fn an_unknown_application_is_empty(store: Arc<dyn Store>) {
     let records = store.load(&mk_app("nobody")).await.unwrap();
-    let empty = Records {
-        head: Head::empty(Revision(0)),
-        units: Vec::new(),
-        statuses: Vec::new(),
-        requests: Vec::new(),
-    };
+    let empty = Records::of_head(Head::empty(Revision(0)));
     assert_eq!(records, empty);
     let events = store.events(&mk_app("nobody"), None, 10).await.unwrap();
     assert!(events.is_empty());
