@@ -361,6 +361,7 @@ fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static s
         Err(Rejected::SessionOver { .. }) => Err("session over"),
         Err(Rejected::LimitExceeded { .. }) => Err("limit"),
         Err(Rejected::NotLeader { .. }) => Err("does not lead"),
+        Err(Rejected::Operation(_)) => Err("operation"),
     }
 }
 

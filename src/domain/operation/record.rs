@@ -264,13 +264,15 @@ impl Draft<'_> {
         self.put_operation(&id, operation);
     }
 
-    /// The store may have lost what was written last.
-    pub(in crate::domain) fn doubt_operations(&mut self) {
-        if let Some((id, open)) = self.operations.open() {
-            let (id, mut operation) = (id.clone(), (**open).clone());
-            operation.doubt(&id, self.now);
-            self.put_operation(&id, operation);
-        }
+    /// The store may have lost what was written last. Says whether there is any to doubt.
+    pub(in crate::domain) fn doubt_operations(&mut self) -> bool {
+        let Some((id, open)) = self.operations.open() else {
+            return false;
+        };
+        let (id, mut operation) = (id.clone(), (**open).clone());
+        operation.doubt(&id, self.now);
+        self.put_operation(&id, operation);
+        true
     }
 
     /// Writes a record if it is another than before, and tells of it what can be seen.
