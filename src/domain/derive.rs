@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::{AppState, ApplicationStatus, Head, Mode, Unit};
 use super::name::{PartName, UnitName};
+use super::operation::words::SUCCESS_PRECEDENCE;
 use super::policy::Policy;
 use super::rank::{Criterion, Origin, Rank, compare};
 use super::status::{Freshness, LEVELS, Level, Status};
@@ -154,6 +155,9 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
         text => text.to_string(),
     };
     match by {
+        Criterion::Precedence if other.precedence == SUCCESS_PRECEDENCE => {
+            "the success of an operation counts only where nothing else does".to_string()
+        }
         Criterion::Precedence => format!(
             "highest precedence: {} over {}, whatever the level",
             winner.precedence, other.precedence
@@ -193,6 +197,7 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
 /// Why `other` lost against `winner`, in words.
 pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
     match compare(winner, other).1 {
+        Some(Criterion::Precedence) if other.precedence == SUCCESS_PRECEDENCE => "done",
         Some(Criterion::Precedence) => "lower precedence",
         Some(Criterion::Level) => "lower level",
         Some(Criterion::Priority) => "lower priority",

@@ -39,6 +39,8 @@ pub enum Reason {
     InvalidPageToken,
     /// A text over its limit.
     MessageTooLong,
+    /// Bytes over their limit.
+    ValueTooLarge,
     /// No such application.
     ApplicationNotFound,
     /// No such unit.
@@ -93,6 +95,7 @@ impl Reason {
             Reason::InvalidValue => (InvalidArgument, "INVALID_VALUE"),
             Reason::InvalidPageToken => (InvalidArgument, "INVALID_PAGE_TOKEN"),
             Reason::MessageTooLong => (InvalidArgument, "MESSAGE_TOO_LONG"),
+            Reason::ValueTooLarge => (InvalidArgument, "VALUE_TOO_LARGE"),
             Reason::ApplicationNotFound => (NotFound, "APPLICATION_NOT_FOUND"),
             Reason::UnitNotFound => (NotFound, "UNIT_NOT_FOUND"),
             Reason::LimitExceeded => (ResourceExhausted, "LIMIT_EXCEEDED"),

@@ -178,6 +178,7 @@ impl Stage {
                     deadline: timed.then_some(self.now.after(DEADLINE)),
                     lease_duration: LEASE,
                     supersede: *supersede,
+                    note: "".into(),
                 }))
             }
             Asked::Acquire { verify, payload } => What::Acquire {
@@ -217,7 +218,8 @@ impl Stage {
         let mut draft = Draft::new(&before, &limits, self.now);
         doubt(&mut draft, self.losses);
         expire(&mut draft);
-        let request = order.map(|order| Request { id: None, command: Command::Operate(order.clone()) });
+        let request =
+            order.map(|order| Request { id: None, command: Command::Operate(order.clone()) });
         let answer = request.map(|request| apply(&mut draft, &request).map(drop));
         let transition = draft.finish();
         self.stored.write(&transition);
@@ -229,10 +231,8 @@ impl Stage {
         let open: Vec<_> = self.state.operations().iter().filter(|(_, o)| o.is_open()).collect();
         assert!(open.len() <= 1, "{open:?}");
         for (id, operation) in self.state.operations().iter() {
-            let works = matches!(
-                operation.state,
-                State::Running | State::Verifying | State::Cancelling
-            );
+            let works =
+                matches!(operation.state, State::Running | State::Verifying | State::Cancelling);
             assert_eq!(operation.lease.is_some(), works, "{id}: {operation:?}");
             assert!(operation.history.len() <= 64);
         }

@@ -23,6 +23,8 @@ mod health;
 mod interop;
 mod many;
 mod network;
+mod operations;
+mod operations_vectors;
 mod ops;
 mod replicas;
 mod report;

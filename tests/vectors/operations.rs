@@ -54,7 +54,6 @@ struct Step {
     kind: Option<String>,
     #[serde(default)]
     supersede: bool,
-    #[allow(dead_code)]
     reason: Option<String>,
     #[serde(default)]
     verify: bool,
@@ -124,6 +123,7 @@ fn order(config: &Config, step: &Step) -> Option<Order> {
             deadline: config.deadline_ms.map(|ms| Timestamp(now(step).0 + ms)),
             lease_duration: Duration::from_millis(config.lease_ms),
             supersede: step.supersede,
+            note: text(step.reason.as_ref()).into(),
         })),
         "acquire" => What::Acquire {
             verify: step.verify,
@@ -215,7 +215,9 @@ fn refusal(refused: &Refused) -> (&'static str, &'static str, Option<OperationId
         Refused::NotFound { .. } => ("NOT_FOUND", "OPERATION_NOT_FOUND", None),
         Refused::StaleFence { .. } => ("ABORTED", "STALE_FENCE", None),
         Refused::Held { id, .. } => ("ABORTED", "OPERATION_HELD", Some(id.clone())),
-        Refused::ResumeFirst { id, .. } => ("FAILED_PRECONDITION", "RESUME_FIRST", Some(id.clone())),
+        Refused::ResumeFirst { id, .. } => {
+            ("FAILED_PRECONDITION", "RESUME_FIRST", Some(id.clone()))
+        }
         Refused::NotReversible { id, .. } => {
             ("FAILED_PRECONDITION", "OPERATION_STATE", Some(id.clone()))
         }

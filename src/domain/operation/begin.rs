@@ -28,11 +28,8 @@ pub fn may_begin(before: Option<(Call<'_>, &Operation)>, new: &NewOperation) -> 
     let is_rollback = new.kind == Kind::Rollback;
     let target = || before.target_version.clone();
     let not_reversible = || Refused::NotReversible { id: call.id.clone(), target: target() };
-    let resume_first = || Refused::ResumeFirst {
-        id: call.id.clone(),
-        target: target(),
-        state: before.state,
-    };
+    let resume_first =
+        || Refused::ResumeFirst { id: call.id.clone(), target: target(), state: before.state };
     match before.state {
         State::Failed | State::Succeeded if is_rollback && !before.reversible => {
             Begin::Refused(not_reversible())
@@ -79,6 +76,7 @@ impl Operation {
             waits: 0,
             last_error: None,
             next_target: "".into(),
+            note: "".into(),
             unclaimed_since: (!is_held).then_some(call.now),
             neglected: false,
             turn,

@@ -40,10 +40,7 @@ pub mod refused;
 pub mod transition;
 pub mod words;
 
-#[cfg(test)]
-mod tests;
-
-pub use bytes::Bytes;
+pub use self::bytes::Bytes;
 
 /// Where an operation stands, in the order of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -316,6 +313,8 @@ pub struct Operation {
     pub last_error: Option<Failure>,
     /// The target asked for meanwhile; the newest of several.
     pub next_target: Box<str>,
+    /// Why another one took its place, in the words of whoever began that.
+    pub note: Box<str>,
     /// Since when somebody could take it up.
     pub unclaimed_since: Option<Timestamp>,
     /// Nobody has for too long.

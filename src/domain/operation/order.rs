@@ -124,4 +124,6 @@ pub struct NewOperation {
     pub lease_duration: Duration,
     /// It takes the place of one that has failed, or is blocked.
     pub supersede: bool,
+    /// Why it does, in words.
+    pub note: Box<str>,
 }

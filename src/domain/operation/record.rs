@@ -59,6 +59,35 @@ impl Operations {
         self.last().filter(|(_, operation)| operation.is_open())
     }
 
+    /// The operations, the one that was last to be done first.
+    pub fn latest_first(&self) -> Vec<(&OperationId, &Arc<Operation>)> {
+        let mut all: Vec<_> = self.records.iter().collect();
+        all.sort_by_key(|(_, operation)| std::cmp::Reverse(operation.turn));
+        all
+    }
+
+    /// What a unit that begins is told of: with its payload, unless another unit is at it.
+    pub fn pending(&self, unit: &UnitName) -> Option<Pending> {
+        let (id, operation) = self.open()?;
+        let is_theirs = operation.holder().is_none_or(|holder| holder == unit);
+        let payload = self.payload(id).filter(|_| is_theirs).cloned();
+        Some(Pending { id: id.clone(), operation: operation.clone(), payload })
+    }
+
+    /// What a person should know who began this one in place of another.
+    pub fn advice(&self, begun: &Operation) -> Vec<String> {
+        let before = self.records.iter().filter(|(_, o)| o.turn < begun.turn);
+        let touched = before.max_by_key(|(_, o)| o.turn).filter(|(_, o)| o.touched);
+        let say = |(id, operation): (&OperationId, &Arc<Operation>)| {
+            format!(
+                "operation {id}, {}, had changed something when it failed: make sure that this \
+                 one starts from there",
+                operation.title()
+            )
+        };
+        touched.map(say).into_iter().collect()
+    }
+
     /// Writes or removes a record.
     pub(in crate::domain) fn put(&mut self, id: &OperationId, record: Option<&Arc<Operation>>) {
         match record {
@@ -111,6 +140,17 @@ impl Operations {
     }
 }
 
+/// Work that was begun and not finished, as a unit that begins is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// Which.
+    pub id: OperationId,
+    /// The operation.
+    pub operation: Arc<Operation>,
+    /// Its payload, if that is kept here and the unit may take it up.
+    pub payload: Option<Bytes>,
+}
+
 impl AppState {
     /// Work in flight, and what became of the last of it.
     pub fn operations(&self) -> &Operations {
@@ -133,20 +173,14 @@ impl Draft<'_> {
             !(matches!(order.what, What::Begin(_)) && o.reason == Reason::Orphaned)
         });
         match (&order.what, known) {
-            (What::Begin(_), Some(known)) => {
-                Ok(Effect { fence: known.fence, ..Effect::default() })
-            }
+            (What::Begin(_), Some(known)) => Ok(Effect { fence: known.fence, ..Effect::default() }),
             (What::Begin(new), None) => self.begin_operation(call, new),
             (_, None) => Err(Refused::NotFound { id: order.id.clone() }.into()),
             (what, Some(known)) => self.change_operation(call, what, &known),
         }
     }
 
-    fn begin_operation(
-        &mut self,
-        call: Call<'_>,
-        new: &NewOperation,
-    ) -> Result<Effect, Rejected> {
+    fn begin_operation(&mut self, call: Call<'_>, new: &NewOperation) -> Result<Effect, Rejected> {
         let now = self.now;
         if let Some(deadline) = new.deadline.filter(|deadline| *deadline <= now) {
             return Err(Refused::DeadlinePassed { deadline, now }.into());
@@ -158,7 +192,7 @@ impl Draft<'_> {
             Begin::Supersedes => {
                 if let Some((id, before)) = &before {
                     let mut superseded = (**before).clone();
-                    superseded.supersede(Call { id, ..call });
+                    superseded.supersede(Call { id, ..call }, &new.note);
                     self.put_operation(id, superseded);
                 }
             }
@@ -199,6 +233,10 @@ impl Draft<'_> {
                 return Err(Refused::ResumeFirst { id, target, state }.into());
             }
         }
+        // Whoever knows the fence speaks for the holder.
+        let is_fenced = !matches!(what, What::Acquire { .. } | What::Cancel | What::Retry);
+        let holder = known.holder().filter(|_| is_fenced && call.by.is_application()).cloned();
+        let call = Call { by: holder.as_ref().unwrap_or(call.by), ..call };
         let mut operation = (**known).clone();
         let answer = match what {
             What::Begin(_) => Ok(()),
@@ -281,10 +319,8 @@ impl Draft<'_> {
         if old.as_deref() == Some(&new) {
             return;
         }
-        let has_payload = !matches!(
-            new.state,
-            State::Succeeded | State::Superseded | State::Abandoned
-        );
+        let has_payload =
+            !matches!(new.state, State::Succeeded | State::Superseded | State::Abandoned);
         if !has_payload && self.operations.payload(id).is_some() {
             self.put_payload(id, None);
         }
@@ -325,16 +361,11 @@ impl Draft<'_> {
         if old.is_some_and(|old| old.state == new.state) {
             return;
         }
-        let status = new.status(id, self.now);
-        let message = status.as_ref().map_or_else(
-            || format!("{} is {}", new.title(), new.state.word()).into(),
-            |status| status.message.clone(),
-        );
         self.log(StatusEvent {
             subject: Some(Subject::operation(id)),
             from: old.and_then(Operation::level),
             to: new.level(),
-            message,
+            message: new.message().into(),
             reason: new.reason.word().into(),
             ..self.event(Cause::Operation)
         });

@@ -92,7 +92,7 @@ pub enum Refused {
         hint: &'static str,
     },
     /// It would have to be done before it is begun.
-    #[error("deadline is not in the future: it is now {} ms past it", now.since(*deadline).as_millis())]
+    #[error("deadline passed {} ms ago; it must be in the future", now.since(*deadline).as_millis())]
     DeadlinePassed {
         /// The deadline given.
         deadline: Timestamp,
@@ -120,8 +120,10 @@ fn resume_first(id: &OperationId, target: &str, state: State) -> String {
 
 fn payload(reason: Reason) -> &'static str {
     match reason {
-        Reason::PayloadChanged => "its payload is not the one that was recorded; restore it, \
-                                   then retry, or supersede the operation",
+        Reason::PayloadChanged => {
+            "its payload is not the one that was recorded; restore it, \
+                                   then retry, or supersede the operation"
+        }
         _ => "its payload is missing or cannot be read; begin another operation",
     }
 }

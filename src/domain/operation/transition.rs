@@ -103,7 +103,11 @@ impl Operation {
     ) -> Result<(), Refused> {
         self.has_fence(call, fence)?;
         if self.lease.is_none() {
-            return Err(self.refuses(call, "its lease is over: stop working, then acquire it"));
+            let hint = match self.is_open() {
+                true => "its lease is over: stop working, then acquire it",
+                false => "stop working on it",
+            };
+            return Err(self.refuses(call, hint));
         }
         self.hold(call);
         self.checkpoint = checkpoint.cloned().unwrap_or_else(|| self.checkpoint.clone());
@@ -265,7 +269,8 @@ impl Operation {
     }
 
     /// T24: another one takes its place.
-    pub(super) fn supersede(&mut self, call: Call<'_>) {
+    pub(super) fn supersede(&mut self, call: Call<'_>, note: &str) {
+        self.note = note.into();
         self.enter(call, State::Superseded, Reason::Superseded);
     }
 

@@ -104,7 +104,7 @@ impl Operation {
     }
 
     /// One line for people.
-    fn message(&self) -> String {
+    pub(super) fn message(&self) -> String {
         let (title, at) = (self.title(), self.came_to(" at "));
         let late = if self.deadline_exceeded { ", past its deadline" } else { "" };
         let claimed = match self.neglected {
@@ -118,12 +118,19 @@ impl Operation {
             State::Verifying => format!("{title}: looking how far it came{late}"),
             State::Interrupted => format!("{title} interrupted{at}, {claimed}{late}"),
             State::RetryWait if self.neglected => format!("{title}: {claimed}{late}"),
-            State::RetryWait => format!("{title} is tried again: {}{late}", self.failed_with()),
+            State::RetryWait if self.attempts_failed == 0 => {
+                format!("{title} is tried again: {}{late}", self.failed_with())
+            }
+            State::RetryWait => {
+                let failures = times(self.attempts_failed, "failure");
+                let (max, error) = (self.attempts_max, self.failed_with());
+                format!("{title} is tried again after {failures} of {max}: {error}{late}")
+            }
             State::Blocked => format!("{title} is blocked: {}", self.failed_with()),
             State::Cancelling => format!("{title} is cancelled, its holder has to stop{late}"),
             State::Succeeded => self.doing(true),
             State::Failed => format!("{title} failed{at}: {}", self.failed_with()),
-            State::Superseded => format!("{title} is superseded"),
+            State::Superseded => format!("{title} is superseded: {}", self.note),
             State::Abandoned => format!("{title} is given up: {}", self.failed_with()),
         }
     }
@@ -143,8 +150,8 @@ impl Operation {
         let error = error.map_or("", |e| if e.message.is_empty() { &e.code } else { &e.message });
         let why = match self.reason {
             Reason::Failed(_) => "",
-            Reason::RetriesExhausted => &format!("{} failures", self.attempts_failed),
-            Reason::InterruptionsExhausted => &format!("{} interruptions", self.interruptions),
+            Reason::RetriesExhausted => &times(self.attempts_failed, "failure"),
+            Reason::InterruptionsExhausted => &times(self.interruptions, "interruption"),
             Reason::DeadlineExceeded => "not done before its deadline",
             Reason::UnknownOutcome => return "nobody can tell whether it was applied".to_string(),
             Reason::UndoFailed => "it was cancelled, and could not be undone",
@@ -222,4 +229,9 @@ impl Operation {
         };
         (words.to_string(), until)
     }
+}
+
+/// `1 failure`, `2 failures`.
+fn times(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -164,7 +164,8 @@ fn mk_writes() -> Vec<Write> {
         lost_since: Some(mk_time(3)),
         ..Unit::default()
     };
-    let outcome = Outcome { revision: Revision(7), changed: true, removed: 2, ..Outcome::default() };
+    let outcome =
+        Outcome { revision: Revision(7), changed: true, removed: 2, ..Outcome::default() };
     let answer = Remembered { time: mk_time(3), outcome };
     let key = StatusKey {
         unit: mk_unit_name(),
