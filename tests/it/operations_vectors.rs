@@ -86,16 +86,7 @@ async fn work(
     let (unit, fence) = (text(step, "by"), number(step, "fence"));
     Ok(match text(step, "do").as_str() {
         "acquire" => {
-            let mut request = v1::AcquireOperationRequest {
-                application,
-                unit,
-                operation_id,
-                ..Default::default()
-            };
-            let state = format!("PAYLOAD_STATE_{}", text(step, "payload_state").to_uppercase());
-            request.payload_state =
-                v1::PayloadState::from_str_name(&state).unwrap_or_default() as i32;
-            request.verify = step["verify"].as_bool().unwrap_or_default();
+            let request = acquire(application, unit, operation_id, step);
             client.acquire_operation(request).await?.into_inner().operation
         }
         "heartbeat" => {
@@ -149,6 +140,23 @@ async fn work(
         }
         other => panic!("nothing is done as {other}"),
     })
+}
+
+fn acquire(
+    application: String,
+    unit: String,
+    operation_id: String,
+    step: &Value,
+) -> v1::AcquireOperationRequest {
+    let state = format!("PAYLOAD_STATE_{}", text(step, "payload_state").to_uppercase());
+    v1::AcquireOperationRequest {
+        application,
+        unit,
+        operation_id,
+        verify: step["verify"].as_bool().unwrap_or_default(),
+        payload_state: v1::PayloadState::from_str_name(&state).unwrap_or_default() as i32,
+        ..Default::default()
+    }
 }
 
 fn error(step: &Value) -> v1::ErrorReport {

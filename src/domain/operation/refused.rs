@@ -92,13 +92,17 @@ pub enum Refused {
         hint: &'static str,
     },
     /// It would have to be done before it is begun.
-    #[error("deadline passed {} ms ago; it must be in the future", now.since(*deadline).as_millis())]
+    #[error("deadline is {} ms in the past; give one that is still to come", late(*deadline, *now))]
     DeadlinePassed {
         /// The deadline given.
         deadline: Timestamp,
         /// The store's clock.
         now: Timestamp,
     },
+}
+
+fn late(deadline: Timestamp, now: Timestamp) -> u128 {
+    now.since(deadline).as_millis()
 }
 
 fn who(holder: &UnitName) -> String {
