@@ -24,6 +24,7 @@ mod interop;
 mod many;
 mod network;
 mod operations;
+mod operations_client;
 mod operations_helm;
 mod operations_vectors;
 mod ops;

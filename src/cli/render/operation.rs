@@ -106,7 +106,7 @@ pub fn show(operation: &Operation, now: Timestamp, screen: Screen) -> String {
     field("progress", &operation.progress);
     field("holder", &holder);
     field("failed", &failed);
-    field("stopped", &interrupted);
+    field("cut off", &interrupted);
     field("error", &error.message);
     field("touched", if operation.touched { "a failed attempt has changed something" } else { "" });
     field("payload", &payload(operation));
@@ -194,7 +194,7 @@ up-v2 of web to v2 is retry wait
   reason     TRANSIENT
   progress   step 3/7
   failed     1 of 5
-  stopped    0 of 10
+  cut off    0 of 10
   next       a worker may acquire it for attempt 2 of 5 (12:42:02Z)
 
 Time                  State       Unit   Fence  Why

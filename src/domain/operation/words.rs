@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Kind, Operation, Reason, State};
 use crate::domain::error_class::ErrorClass;
-use crate::domain::name::OperationId;
+use crate::domain::name::{OperationId, UnitName};
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
 
@@ -195,22 +195,31 @@ impl Operation {
         let deadline = self.deadline.filter(|_| !self.deadline_exceeded);
         let lease = self.lease.as_ref().map(|lease| lease.expire_time);
         let attempt = self.attempts_failed + 1;
+        let holder = self.holder().filter(|holder| !holder.is_application());
+        let holder = holder.map_or("its holder", UnitName::as_str);
         let words = match self.state {
             State::Ready | State::Interrupted if !self.deterministic && self.cut_off => {
                 "a worker that acquires it looks how far it came, then goes on"
             }
             State::Ready => "begins when a worker acquires it",
             State::Interrupted => "goes on from its checkpoint when a worker acquires it",
-            State::Running => "its holder goes on; is interrupted if that is silent until then",
+            State::Running => {
+                let words = format!("{holder} goes on; interrupted if that is silent until then");
+                return (words, lease);
+            }
             State::Verifying => {
-                "its holder says what it found; is interrupted if that is silent until then"
+                let looks = format!("{holder} says what it found");
+                return (format!("{looks}; interrupted if that is silent until then"), lease);
             }
             State::RetryWait => {
                 let max = self.attempts_max;
                 let words = format!("a worker may acquire it for attempt {attempt} of {max}");
                 return (words, self.retry_time);
             }
-            State::Cancelling => "its holder stops; is given up if that is silent until then",
+            State::Cancelling => {
+                let words = format!("{holder} stops; given up if that is silent until then");
+                return (words, lease);
+            }
             State::Blocked => "nothing, until somebody retries, cancels or supersedes it",
             State::Failed if self.reason == Reason::UndoFailed => {
                 "nothing, until another operation supersedes it"
@@ -222,12 +231,8 @@ impl Operation {
             }
             State::Succeeded | State::Superseded | State::Abandoned => return Default::default(),
         };
-        let until = match self.state {
-            State::Ready | State::Interrupted => deadline,
-            State::Blocked | State::Failed => None,
-            _ => lease,
-        };
-        (words.to_string(), until)
+        let is_waiting = matches!(self.state, State::Ready | State::Interrupted);
+        (words.to_string(), deadline.filter(|_| is_waiting))
     }
 }
 
