@@ -376,6 +376,44 @@ fn check_passing(before: &AppState, after: &AppState) {
     }
 }
 
+/// Whoever comes back after an outage of ours finds its lease, however long that was.
+#[test]
+fn an_outage_of_the_server_is_nobodys_failure() {
+    let mut stage = Stage {
+        now: Timestamp(1_700_000_000_000),
+        losses: 0,
+        state: AppState::empty(app_name(), Revision(0)),
+        stored: Stored::default(),
+    };
+    let begin = Asked::Begin {
+        deterministic: true,
+        reversible: false,
+        rollback: false,
+        supersede: false,
+        timed: false,
+    };
+    let begin = stage.order(0, 1, &begin, 0);
+    stage.commit(Some(&begin)).unwrap().unwrap();
+    let heartbeat = stage.order(0, 1, &Asked::Heartbeat, 0);
+    let restart = |stage: &mut Stage| {
+        stage.now = stage.now.after(Duration::from_secs(3600));
+        stage.state = stage.stored.load();
+        stage.state.grant_grace(stage.now);
+    };
+    restart(&mut stage);
+    stage.commit(Some(&heartbeat)).unwrap().unwrap();
+    let open = |stage: &Stage| stage.state.operations().open().unwrap().1.clone();
+    assert_eq!((open(&stage).state, open(&stage).interruptions), (State::Running, 0));
+    let release = stage.order(0, 1, &Asked::Release, 0);
+    stage.commit(Some(&release)).unwrap().unwrap();
+    restart(&mut stage);
+    stage.commit(None);
+    assert!(!open(&stage).neglected);
+    stage.now = stage.now.after(Duration::from_secs(3600));
+    stage.commit(None);
+    assert!(open(&stage).neglected);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 

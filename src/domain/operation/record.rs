@@ -12,7 +12,7 @@ use super::{Bytes, Operation, Reason, State};
 use crate::domain::app::{AppState, Due};
 use crate::domain::apply::Effect;
 use crate::domain::callback::Topic;
-use crate::domain::command::Rejected;
+use crate::domain::command::{Rejected, Speaker};
 use crate::domain::draft::Draft;
 use crate::domain::limits::{OPERATION_KEPT, OPERATIONS_FINISHED_MAX};
 use crate::domain::name::{OperationId, PartName, UnitName};
@@ -104,14 +104,16 @@ impl Operations {
         }
     }
 
-    /// Gives every holder one lease from `from` on: it could not be heard before.
+    /// Gives every holder one lease from `from` on, and who could take up what is open the usual
+    /// time: they could not be heard before.
     pub(in crate::domain) fn grant_grace(&mut self, from: Timestamp) {
-        for operation in self.records.values_mut().filter(|o| o.lease.is_some()) {
+        for operation in self.records.values_mut().filter(|o| o.next_due().is_some()) {
             let operation = Arc::make_mut(operation);
             let earliest = from.after(operation.lease_duration);
             if let Some(lease) = &mut operation.lease {
                 lease.expire_time = lease.expire_time.max(earliest);
             }
+            operation.unclaimed_since = operation.unclaimed_since.map(|since| since.max(from));
         }
     }
 
@@ -172,12 +174,17 @@ impl Draft<'_> {
             // Of what was removed with its application a new life may begin.
             !(matches!(order.what, What::Begin(_)) && o.reason == Reason::Orphaned)
         });
-        match (&order.what, known) {
-            (What::Begin(_), Some(known)) => Ok(Effect { fence: known.fence, ..Effect::default() }),
-            (What::Begin(new), None) => self.begin_operation(call, new),
-            (_, None) => Err(Refused::NotFound { id: order.id.clone() }.into()),
-            (what, Some(known)) => self.change_operation(call, what, &known),
+        let effect = match (&order.what, known) {
+            (What::Begin(_), Some(known)) => Effect { fence: known.fence, ..Effect::default() },
+            (What::Begin(new), None) => self.begin_operation(call, new)?,
+            (_, None) => return Err(Refused::NotFound { id: order.id.clone() }.into()),
+            (what, Some(known)) => self.change_operation(call, what, &known)?,
+        };
+        if self.unit(&order.by).is_some_and(|unit| !unit.departed) {
+            // Any call that names a unit is a word of it.
+            self.hear_unit(&Speaker::new(order.by.clone(), None));
         }
+        Ok(effect)
     }
 
     fn begin_operation(&mut self, call: Call<'_>, new: &NewOperation) -> Result<Effect, Rejected> {
