@@ -12,6 +12,15 @@
 //! connect web/0 session=1.7        disconnect web/0 silent session=1.7 ttl=30s        orphan 1
 //! register web/0 ttl=30s stateless=blue        depart web/0 session=1.7 ttl=30s
 //! remove-unit web/0        delete        expire        show        why        log
+//! begin up-v2 by=web/0 v1 -> v2 payload=bundle deterministic lease=10s deadline=60s attempts=3
+//! begin up-v3 by=web/0 v1 -> v3 supersede="v2 is broken"
+//! begin back by=web/0 v2 -> v1 rollback
+//! acquire up-v2 by=web/1 verify payload=changed
+//! heartbeat up-v2 fence=1 checkpoint=3 progress="step 3/7"
+//! release up-v2 fence=1        complete up-v2 fence=1        verify up-v2 fence=2 applied
+//! fail up-v2 fence=1 TRANSIENT touched "no route" retry_after=30s
+//! cancel up-v2        retry up-v2
+//! op up-v2        (where it stands, and what is next)
 //! ```
 //!
 //! `t=` moves the clock, `id=` gives a request id, `incarnation=` names the worker, `session=` says
@@ -31,7 +40,7 @@ use bellwether::domain::derive::{Contribution, derive};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
-use bellwether::domain::name::AppName;
+use bellwether::domain::name::{AppName, PartName};
 use bellwether::domain::rank::Origin;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::session::SessionId;
@@ -41,6 +50,8 @@ use bellwether::domain::transition::{StatusEvent, Transition};
 
 #[path = "scripts/line.rs"]
 mod line;
+#[path = "scripts/operation.rs"]
+mod operation;
 use line::Line;
 
 #[test]
@@ -128,6 +139,7 @@ impl Stage {
             "why" => self.why(),
             "log" => self.log(),
             "expire" => self.expire(),
+            "op" => operation::show(&self.state, batch[0].word(1)),
             "delete" => self.delete(batch[0].option("id")),
             _ => self.commit(batch),
         }
@@ -138,8 +150,12 @@ impl Stage {
         let limits = Limits::default();
         let before = self.state.clone();
         let mut draft = Draft::new(&before, &limits, self.now);
+        if batch.iter().any(operation::is_order) {
+            // As the server does before each command: what time has changed shows first.
+            expire(&mut draft);
+        }
         for line in batch {
-            let command = line.command();
+            let command = operation::command(line, self.now).or_else(|| line.command());
             let command = command.unwrap_or_else(|| panic!("no command {:?}", line.words));
             let advice = match &command {
                 Command::Report(_, _, new) => advice(&new.report),
@@ -153,6 +169,9 @@ impl Stage {
                     write!(out, "{changed}revision {revision}").unwrap();
                     if outcome.removed != 0 {
                         write!(out, ", {} removed", outcome.removed).unwrap();
+                    }
+                    if outcome.fence != 0 {
+                        write!(out, ", fence {}", outcome.fence).unwrap();
                     }
                     if outcome.incarnation != 0 {
                         write!(out, ", incarnation {}", outcome.incarnation).unwrap();
@@ -280,6 +299,7 @@ fn contribution(one: &Contribution) -> String {
     let key = &one.rank.key;
     let mut out = match (one.rank.origin, key.unit.as_str()) {
         (Origin::Leader, _) => "the leader".to_string(),
+        (Origin::Operation, _) => "the".to_string(),
         (_, unit) => unit.to_string(),
     };
     for name in [&key.component, &key.key] {
@@ -304,6 +324,9 @@ fn event(event: &StatusEvent) -> String {
     let mut out = format!("{} #{} ", time(event.time), event.revision);
     match &event.subject {
         None => out.push_str("web"),
+        Some(subject) if subject.component == PartName::operation() => {
+            write!(out, "operation {}", subject.key.as_str()).unwrap();
+        }
         Some(subject) if subject.unit.is_application() => out.push_str("the leader"),
         Some(subject) => {
             write!(out, "{}", subject.unit).unwrap();

@@ -17,6 +17,9 @@ use bellwether::domain::status::{Kind, Level, Report};
 use bellwether::domain::time::Timestamp;
 use serde::Deserialize;
 
+#[path = "vectors/operations.rs"]
+mod operations;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -192,12 +195,18 @@ fn check(case: &Case, state: &AppState) {
     }
 }
 
+/// All cases of a file.
+fn read<T: serde::de::DeserializeOwned>(file: &str) -> Vec<T> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let cases: Vec<T> = serde_yaml_ng::from_str(&text).unwrap();
+    assert!(!cases.is_empty());
+    cases
+}
+
 #[test]
 fn aggregation() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/aggregation.yaml");
-    let text = std::fs::read_to_string(path).unwrap();
-    let cases: Vec<Case> = serde_yaml_ng::from_str(&text).unwrap();
-    assert!(!cases.is_empty());
+    let cases: Vec<Case> = read("aggregation.yaml");
     for case in &cases {
         check(case, &run(case, true));
         check(case, &run(case, false));

@@ -95,7 +95,12 @@ fn request(status: u64, turn: u64) -> anyhow::Result<Request> {
         ..Report::default()
     };
     let key = PartName::new(&format!("key-{:02}", status % STATUSES_PER_UNIT))?;
-    let new = NewStatus { component: PartName::default(), key, report: Arc::new(report), observe_time: None };
+    let new = NewStatus {
+        component: PartName::default(),
+        key,
+        report: Arc::new(report),
+        observe_time: None,
+    };
     Ok(Request { id: None, command: Command::Report(speaker, Kind::Push, new) })
 }
 

@@ -15,6 +15,7 @@ mod juju;
 mod level;
 mod log;
 mod natural;
+mod ops;
 mod outage;
 mod remove;
 mod render;
@@ -97,6 +98,7 @@ enum ClientCommand {
     Remove(remove::Args),
     Delete(delete::Args),
     Configure(configure::Args),
+    Ops(ops::Args),
     Import(juju::Import),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -159,6 +161,7 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Remove(args) => remove::run(args, context).await,
         ClientCommand::Delete(args) => delete::run(args, context).await,
         ClientCommand::Configure(args) => configure::run(args, context).await,
+        ClientCommand::Ops(args) => ops::run(args, context).await,
         ClientCommand::Import(import) => juju::run(import, context).await,
         ClientCommand::Doctor(args) => doctor::run(args, context).await,
         ClientCommand::Bench(args) => bench::run(args).await.map(|()| Exit::Ok),
@@ -203,6 +206,11 @@ mod tests {
             "bellwether import juju - --color never",
             "bellwether -n prod import juju --every 30s -- juju status --format json",
             "bellwether doctor --store redis://h --durability replicated:1 --timeout 2s -o json",
+            "bellwether ops list web",
+            "bellwether -n prod ops show web up-v2 -o json",
+            "bellwether ops retry web up-v2",
+            "bellwether ops cancel web up-v2",
+            "bellwether ops supersede web up-v2 --with up-v3 --to v3 --reason bad --payload f",
             "bellwether completion bash",
         ] {
             if let Err(error) = parse(line) {
@@ -219,6 +227,7 @@ mod tests {
             "bellwether wait web --any --all",
             "bellwether report web/0",
             "bellwether report web/0 --level busy",
+            "bellwether ops supersede web up-v2 --with up-v3 --to v3",
             "bellwether import juju --every 30s",
             "bellwether import juju file -- juju status",
             "bellwether status --watch --exit-status",

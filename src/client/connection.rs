@@ -7,6 +7,7 @@ use tonic::transport::Endpoint;
 
 use crate::client::error::Error;
 use crate::proto::v1::application_service_client::ApplicationServiceClient;
+use crate::proto::v1::operation_service_client::OperationServiceClient;
 use crate::proto::v1::report_service_client::ReportServiceClient;
 use crate::proto::v1::worker_service_client::WorkerServiceClient;
 
@@ -80,6 +81,11 @@ impl Client {
     /// For the sessions of workers.
     pub(crate) fn workers(&self) -> WorkerServiceClient<Channel> {
         WorkerServiceClient::new(self.channel.clone())
+    }
+
+    /// For work in flight.
+    pub fn operations(&self) -> OperationServiceClient<Channel> {
+        OperationServiceClient::new(self.channel.clone())
     }
 
     /// For calls of workers.

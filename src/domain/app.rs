@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::callback::Callbacks;
 use super::derive::Summary;
 use super::index::Index;
-use super::name::{AppName, PartName, UnitName};
+use super::name::{AppName, OperationId, PartName, UnitName};
+use super::operation::record::Operations;
+use super::operation::words::{OperationStatus, SUCCESS_PRECEDENCE};
 use super::policy::Config;
 use super::rank::{Origin, Rank};
 use super::request::RequestLog;
@@ -50,6 +52,9 @@ pub struct Head {
     /// on the revision, so that another replica that was told of none of them does not undo them.
     #[serde(default)]
     pub quiet_commits: u64,
+    /// What the operation says of it that was last to be done.
+    #[serde(default)]
+    pub operation: Option<Box<OperationStatus>>,
 }
 
 impl Head {
@@ -69,6 +74,7 @@ impl Head {
             losses: 0,
             sessions: BTreeMap::new(),
             quiet_commits: 0,
+            operation: None,
         }
     }
 
@@ -208,6 +214,8 @@ pub enum Due {
     ApplicationStatus,
     /// A flapping status may be calm.
     Calm(Arc<StatusKey>),
+    /// A lease may lapse, or a deadline pass.
+    Operation(OperationId),
 }
 
 /// All that is known of one application, with the index that makes it cheap to change.
@@ -219,6 +227,7 @@ pub struct AppState {
     pub(super) units: BTreeMap<UnitName, Unit>,
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
     pub(super) requests: RequestLog,
+    pub(super) operations: Operations,
     pub(super) index: Index,
     /// May name what is no longer due: a repeat moves the status, not its entry here.
     pub(super) due: BTreeSet<(Timestamp, Due)>,
@@ -233,6 +242,7 @@ impl AppState {
             units: BTreeMap::new(),
             statuses: BTreeMap::new(),
             requests: RequestLog::default(),
+            operations: Operations::default(),
             index: Index::default(),
             due: BTreeSet::new(),
         }
@@ -362,7 +372,7 @@ pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<R
 }
 
 /// What the leader's status contributes with mode contribute.
-pub(super) fn application_rank(head: &Head) -> Option<Rank> {
+fn application_rank(head: &Head) -> Option<Rank> {
     let status = head.application_status.as_ref()?;
     if status.mode == Mode::Override {
         return None;
@@ -384,4 +394,32 @@ pub(super) fn application_rank(head: &Head) -> Option<Rank> {
         asks: !status.action.is_empty(),
         flaps: false,
     })
+}
+
+/// What the operation contributes that was last to be done.
+pub(super) fn operation_rank(head: &Head) -> Option<Rank> {
+    let status = head.operation.as_ref()?;
+    let succeeded = status.level == Level::Active;
+    Some(Rank {
+        precedence: if succeeded { SUCCESS_PRECEDENCE } else { 0 },
+        severity: head.config.policy.severity(status.level),
+        priority: 0,
+        leads: false,
+        key: Arc::new(StatusKey {
+            unit: UnitName::application(),
+            component: PartName::operation(),
+            key: status.id.as_key(),
+            kind: Kind::Push,
+        }),
+        since: status.since,
+        origin: Origin::Operation,
+        level: status.level,
+        asks: !status.action.is_empty(),
+        flaps: false,
+    })
+}
+
+/// What the application as a whole contributes beside its units.
+pub(super) fn own_ranks(head: &Head) -> impl Iterator<Item = Rank> {
+    application_rank(head).into_iter().chain(operation_rank(head))
 }

@@ -48,9 +48,10 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         }
         Command::CallOff { unit, topic } => Ok(draft.call_off(unit, topic)),
         Command::Orphan { replica, ttl } => Ok(draft.orphan(*replica, *ttl)),
+        Command::Operate(order) => draft.operate(order),
     }?;
-    let Effect { changed, removed, incarnation } = effect;
-    let outcome = Outcome { revision: draft.revision(), changed, removed, incarnation };
+    let Effect { changed, removed, incarnation, fence } = effect;
+    let outcome = Outcome { revision: draft.revision(), changed, removed, incarnation, fence };
     if let Some(id) = &request.id {
         draft.remember(id.clone(), outcome);
     }
@@ -63,6 +64,7 @@ pub(super) struct Effect {
     pub(super) changed: bool,
     pub(super) removed: u32,
     pub(super) incarnation: u64,
+    pub(super) fence: u64,
 }
 
 impl Draft<'_> {

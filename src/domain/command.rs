@@ -7,6 +7,8 @@ use std::time::Duration;
 use super::app::Mode;
 use super::callback::Topic;
 use super::name::{PartName, UnitName};
+use super::operation::order::Order;
+use super::operation::refused::Refused;
 use super::policy::ConfigPatch;
 use super::session::{ReplicaId, SessionId};
 use super::status::{Kind, Level, Report};
@@ -152,6 +154,8 @@ pub enum Command {
         /// How long its units may take to connect elsewhere.
         ttl: Duration,
     },
+    /// Something asked of an operation.
+    Operate(Order),
 }
 
 /// What the leader says of the application as a whole.
@@ -173,7 +177,8 @@ pub struct NewApplicationStatus {
     pub observe_time: Option<Timestamp>,
 }
 
-/// Why a command was refused. Nothing of it was applied.
+/// Why a command was refused. Nothing of it was applied, but for what an operation then says of
+/// itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
     /// Nothing of that name was reported.
@@ -225,6 +230,9 @@ pub enum Rejected {
         /// The bound.
         max: usize,
     },
+    /// An operation refuses it.
+    #[error(transparent)]
+    Operation(#[from] Refused),
     /// The speaker does not lead.
     #[error("{}", not_leader(unit, leader.as_ref(), *lease_epoch))]
     NotLeader {

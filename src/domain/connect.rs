@@ -106,7 +106,7 @@ impl Draft<'_> {
             self.hand_over(&leaving, name);
             removed = self.remove_unit(&leaving)?.removed;
         }
-        Ok(Effect { changed: true, removed, incarnation })
+        Ok(Effect { changed: true, removed, incarnation, ..Effect::default() })
     }
 
     /// The incarnation under which it may speak.

@@ -28,7 +28,7 @@ pub fn delete(
     let old = state.head();
     let revision = old.revision.next();
     let removed = state.status_count() as u32;
-    let outcome = Outcome { revision, changed: true, removed, incarnation: 0 };
+    let outcome = Outcome { revision, changed: true, removed, ..Outcome::default() };
     let event = StatusEvent {
         time: now,
         revision,
@@ -51,13 +51,14 @@ pub fn delete(
     let mut answers = remembered(state, now);
     answers.extend(id.map(|id| (id.clone(), Remembered { time: now, outcome })));
     let answers = answers.into_iter().map(|(id, answer)| Write::Request(id, Some(answer)));
+    let orphans = state.operations.orphans(now);
     let transition = Transition {
         app: state.name.clone(),
         base: old.revision,
         base_quiet: old.quiet_commits,
         weighs_results: false,
         head,
-        writes: answers.collect(),
+        writes: answers.chain(orphans).collect(),
         events: vec![event],
         heard: Heard::default(),
         time: now,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::{AppState, ApplicationStatus, Head, Mode, Unit};
 use super::name::{PartName, UnitName};
+use super::operation::words::SUCCESS_PRECEDENCE;
 use super::policy::Policy;
 use super::rank::{Criterion, Origin, Rank, compare};
 use super::status::{Freshness, LEVELS, Level, Status};
@@ -154,6 +155,9 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
         text => text.to_string(),
     };
     match by {
+        Criterion::Precedence if other.precedence == SUCCESS_PRECEDENCE => {
+            "the success of an operation counts only where nothing else does".to_string()
+        }
         Criterion::Precedence => format!(
             "highest precedence: {} over {}, whatever the level",
             winner.precedence, other.precedence
@@ -193,6 +197,7 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
 /// Why `other` lost against `winner`, in words.
 pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
     match compare(winner, other).1 {
+        Some(Criterion::Precedence) if other.precedence == SUCCESS_PRECEDENCE => "done",
         Some(Criterion::Precedence) => "lower precedence",
         Some(Criterion::Level) => "lower level",
         Some(Criterion::Priority) => "lower priority",
@@ -238,6 +243,11 @@ pub(super) fn words(
             Words { message: message.into(), reason: "Uncertain".into(), action: "".into() }
         }
         Origin::Leader => head.application_status.as_ref().map_or_else(nothing, |s| Words {
+            message: s.message.clone(),
+            reason: s.reason.clone(),
+            action: s.action.clone(),
+        }),
+        Origin::Operation => head.operation.as_ref().map_or_else(nothing, |s| Words {
             message: s.message.clone(),
             reason: s.reason.clone(),
             action: s.action.clone(),
@@ -315,7 +325,7 @@ pub fn strongest_of(state: &AppState, unit: &UnitName) -> Option<Contribution> {
 fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contribution {
     let status = match rank.origin {
         Origin::Reported(_) => state.status(&rank.key).map(|s| &**s),
-        Origin::Leader | Origin::Lost | Origin::Uncertain => None,
+        _ => None,
     };
     let has_outlived = |status: &Status| {
         let unit = state.unit(&rank.key.unit);
@@ -347,6 +357,7 @@ impl AppState {
         let silent = lost + totals.uncertain_units;
         let contributes = |s: &ApplicationStatus| s.mode == Mode::Contribute;
         let leader = self.head.application_status.as_ref().is_some_and(contributes);
-        (count - silent - u32::from(leader)) as usize
+        let operation = self.head.operation.is_some();
+        (count - silent - u32::from(leader) - u32::from(operation)) as usize
     }
 }

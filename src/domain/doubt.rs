@@ -16,8 +16,9 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
         return;
     }
     draft.head.losses = losses;
+    let doubts_operation = draft.doubt_operations();
     let units: Vec<UnitName> = draft.base.units.keys().cloned().collect();
-    if !units.is_empty() {
+    if doubts_operation || !units.is_empty() {
         // Also if all of them are uncertain already: once they speak this must not come again.
         draft.head_changed(false);
     }

@@ -11,7 +11,9 @@ use super::derive::Summary;
 use super::flapping::Swings;
 use super::limits::Limits;
 use super::message::same_text;
-use super::name::{PartName, UnitName};
+use super::name::{OperationId, PartName, UnitName};
+use super::operation::record::Operations;
+use super::operation::{Bytes, Operation};
 use super::request::{self, Outcome, Remembered};
 use super::revision::Revision;
 use super::status::{Freshness, Status, StatusKey};
@@ -33,6 +35,10 @@ pub struct Draft<'a> {
     pub(super) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
     requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
+    /// The operations after the draft, and of these what is to be written.
+    pub(super) operations: Operations,
+    pub(super) operation_writes: BTreeMap<OperationId, Option<Arc<Operation>>>,
+    pub(super) payload_writes: BTreeMap<OperationId, Option<Bytes>>,
     heard: Heard,
     /// Results without a swing, of statuses that are not written.
     pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
@@ -68,6 +74,9 @@ impl<'a> Draft<'a> {
             key_counts: RefCell::default(),
             requests: BTreeMap::new(),
             events: Vec::new(),
+            operations: base.operations.clone(),
+            operation_writes: BTreeMap::new(),
+            payload_writes: BTreeMap::new(),
             heard: Heard::default(),
             swings: BTreeMap::new(),
             held: false,
@@ -378,6 +387,7 @@ impl<'a> Draft<'a> {
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
         let forgotten = self.forget_requests();
+        let operations = self.take_operation_writes();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s.after));
         // What takes the place of an old answer removes it first: any other is the first one.
@@ -393,7 +403,12 @@ impl<'a> Draft<'a> {
             base_quiet: self.base.head.quiet_commits,
             weighs_results: self.weighs_results,
             head: self.head,
-            writes: units.chain(statuses).chain(requests).chain(forgotten).collect(),
+            writes: units
+                .chain(statuses)
+                .chain(requests)
+                .chain(forgotten)
+                .chain(operations)
+                .collect(),
             events: self.events,
             heard: self.heard,
             time: self.now,
@@ -451,6 +466,7 @@ impl<'a> Draft<'a> {
             .chain(after().filter_map(|s| Some(s.flapping()?.calm_time)))
             .chain(units.filter_map(Unit::deadline))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
+            .chain(self.operations.due().map(|(at, _)| at))
             .chain(kept.map(|(at, _)| *at))
             .min()
     }
@@ -460,7 +476,7 @@ impl<'a> Draft<'a> {
         match due {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains_key(key),
             Due::Unit(name) => !self.units.contains_key(name),
-            Due::ApplicationStatus => false,
+            Due::ApplicationStatus | Due::Operation(_) => false,
         }
     }
 }

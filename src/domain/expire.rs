@@ -1,5 +1,5 @@
 //! What time alone changes: a ttl passes, a silent unit is lost, what flapped is calm, the leader's
-//! status ends.
+//! status ends, a lease lapses.
 
 use std::sync::Arc;
 
@@ -45,6 +45,7 @@ pub fn expire(draft: &mut Draft<'_>) {
             }
             Due::Calm(key) => draft.calm(&key),
             Due::ApplicationStatus => draft.expire_application_status(),
+            Due::Operation(_) => draft.lapse_operations(),
         }
     }
 }

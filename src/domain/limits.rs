@@ -51,6 +51,39 @@ pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;
 /// Units that are fenced when their application is deleted: as many records as any other commit
 /// may have.
 pub const FENCES_PER_DELETION_MAX: usize = EXPIRED_PER_COMMIT_MAX;
+/// Bytes of a payload kept here: a manifest fits, an image belongs behind a URI.
+pub const PAYLOAD_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a checkpoint: where to go on, not what was done. It is written at each heartbeat.
+pub const CHECKPOINT_BYTES_MAX: usize = 64 << 10;
+/// Bytes of what an operation says of its progress, and of a version: both stand in one line.
+pub const PROGRESS_BYTES_MAX: usize = 256;
+/// Bytes of a URI: what proxies and browsers take.
+pub const URI_BYTES_MAX: usize = 2048;
+/// Transitions that an operation remembers; the oldest go first.
+pub const OPERATION_EVENTS_MAX: usize = 64;
+/// Finished operations that an application remembers; the oldest go first, and those that are too
+/// old.
+pub const OPERATIONS_FINISHED_MAX: usize = 32;
+/// Age at which a finished operation is forgotten, once another one is begun: a month of upgrades.
+pub const OPERATION_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Lease of an operation, unless it says: a crash shows within half a minute, and a worker that
+/// renews at a third of it may miss two.
+pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
+/// Bounds of a lease.
+pub const LEASE_MIN: Duration = Duration::from_secs(1);
+/// See [`LEASE_MIN`].
+pub const LEASE_MAX: Duration = Duration::from_secs(3600);
+/// Failures of an operation that fail it, unless it says: as Argo CD retries.
+pub const ATTEMPTS_DEFAULT: u32 = 5;
+/// Interruptions that an operation takes, unless it says: nodes are drained more often than
+/// upgrades fail.
+pub const INTERRUPTIONS_DEFAULT: u32 = 10;
+/// Most failures and interruptions that can be allowed: more is no bound.
+pub const ATTEMPTS_MAX: u32 = 1000;
+/// How long an operation may wait for a worker before the application shows that it waits.
+pub const OPERATION_UNCLAIMED_MAX: Duration = Duration::from_secs(15 * 60);
+/// Longest wait that a peer can ask for between two attempts.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Entries of a page, and of one if the caller does not say.
 pub const PAGE_SIZE_MAX: usize = 1000;
 /// See [`PAGE_SIZE_MAX`].

@@ -22,6 +22,8 @@ pub mod policy;
 pub mod status;
 
 pub mod command;
+pub mod error_class;
+pub mod operation;
 pub mod request;
 pub mod session;
 pub mod transition;

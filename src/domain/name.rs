@@ -147,6 +147,11 @@ impl PartName {
         }
     }
 
+    /// The component of the application itself under which its operations are shown.
+    pub fn operation() -> PartName {
+        PartName(Arc::from("operation"))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -160,6 +165,39 @@ impl Borrow<str> for PartName {
 }
 
 impl fmt::Debug for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
+
+/// An operation of an application, named by who began it; in order of bytes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OperationId(Arc<str>);
+
+impl OperationId {
+    /// Checks a name that must not be empty.
+    pub fn new(text: &str) -> Result<OperationId, NameError> {
+        check(text, Slash::Allowed).map(OperationId)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Where it stands among the keys of a component.
+    pub fn as_key(&self) -> PartName {
+        PartName(self.0.clone())
+    }
+}
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for OperationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", &*self.0)
     }

@@ -23,6 +23,8 @@ pub enum Origin {
     Uncertain,
     /// Reported by the unit.
     Reported(Kind),
+    /// Work in flight on the whole application.
+    Operation,
 }
 
 /// Which comparison decided.

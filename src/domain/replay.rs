@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::app::{AppState, Due, Head, Unit, application_rank, silent_rank, status_rank};
-use super::name::{AppName, UnitName};
+use super::app::{AppState, Due, Head, Unit, own_ranks, silent_rank, status_rank};
+use super::name::{AppName, OperationId, UnitName};
+use super::operation::{Bytes, Operation};
 use super::rank::{Origin, Rank};
 use super::request::Remembered;
 use super::session::Presence;
@@ -23,6 +24,24 @@ pub struct Records {
     pub statuses: Vec<(StatusKey, Status)>,
     /// The answers remembered.
     pub requests: Vec<(Arc<str>, Remembered)>,
+    /// The operations.
+    pub operations: Vec<(OperationId, Arc<Operation>)>,
+    /// Their payloads, as far as they are kept here.
+    pub payloads: Vec<(OperationId, Bytes)>,
+}
+
+impl Records {
+    /// A head, and nothing else yet.
+    pub fn of_head(head: Head) -> Records {
+        Records {
+            head,
+            units: Vec::new(),
+            statuses: Vec::new(),
+            requests: Vec::new(),
+            operations: Vec::new(),
+            payloads: Vec::new(),
+        }
+    }
 }
 
 /// A status that does not stand where it stood: its key, what it was and what it is.
@@ -41,6 +60,12 @@ impl AppState {
         }
         for (id, remembered) in records.requests {
             state.requests.insert(id, remembered);
+        }
+        for (id, operation) in records.operations {
+            state.operations.put(&id, Some(&operation));
+        }
+        for (id, payload) in records.payloads {
+            state.operations.put_payload(&id, Some(&payload));
         }
         state.rebuild();
         state
@@ -73,6 +98,7 @@ impl AppState {
                 unit.not_before = unit.not_before.max(from.after(ttl));
             }
         }
+        self.operations.grant_grace(from);
         self.due.clear();
         self.collect_due();
     }
@@ -102,6 +128,7 @@ impl AppState {
             *self = AppState::empty(self.name.clone(), transition.head.revision);
             self.head = transition.head.clone();
             self.write_requests(transition);
+            self.write_operations(transition);
             return;
         }
         let reranks = self.head.config.policy != transition.head.config.policy
@@ -145,9 +172,7 @@ impl AppState {
             let ranks: Vec<Rank> = self.index.of_unit(unit).cloned().collect();
             ranks.iter().for_each(|rank| self.index.remove(rank));
         }
-        if let Some(rank) = application_rank(&self.head) {
-            self.index.remove(&rank);
-        }
+        own_ranks(&self.head).for_each(|rank| self.index.remove(&rank));
         self.head = transition.head.clone();
         let moved = self.write(transition);
         let singles = moved.into_iter().filter(|(key, ..)| !whole.contains(&key.unit));
@@ -161,9 +186,7 @@ impl AppState {
         for unit in &whole {
             self.index_unit(unit);
         }
-        if let Some(rank) = application_rank(&self.head) {
-            self.index.insert(rank);
-        }
+        own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
     }
 
     fn silent_before_or_after(&self, transition: &Transition) -> BTreeSet<UnitName> {
@@ -218,9 +241,10 @@ impl AppState {
                     self.forget_deadline(key, old.as_deref(), None);
                     moved.push((key, old, None));
                 }
-                Write::Request(..) => {}
+                Write::Request(..) | Write::Operation(..) | Write::Payload(..) => {}
             }
         }
+        self.write_operations(transition);
         if let Some(at) = self.head.application_status.as_ref().and_then(|s| s.expire_time) {
             self.due.insert((at, Due::ApplicationStatus));
         }
@@ -269,6 +293,21 @@ impl AppState {
         }
     }
 
+    fn write_operations(&mut self, transition: &Transition) {
+        for write in &transition.writes {
+            match write {
+                Write::Operation(id, operation) => {
+                    // Its deadlines as they were are dropped when they come up.
+                    self.operations.put(id, operation.as_ref());
+                    let at = operation.as_ref().and_then(|operation| operation.next_due());
+                    self.due.extend(at.map(|at| (at, Due::Operation(id.clone()))));
+                }
+                Write::Payload(id, payload) => self.operations.put_payload(id, payload.as_ref()),
+                _ => {}
+            }
+        }
+    }
+
     /// Looks at every deadline that has come up: drops what no longer stands, moves what a repeat
     /// has moved.
     fn settle_due(&mut self, now: Timestamp) {
@@ -298,6 +337,7 @@ impl AppState {
             Due::Calm(key) => Some(self.statuses.get(key)?.flapping()?.calm_time),
             Due::Unit(name) => self.units.get(name)?.deadline(),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
+            Due::Operation(id) => self.operations.get(id)?.next_due(),
         }
     }
 
@@ -328,9 +368,7 @@ impl AppState {
         self.index = super::index::Index::default();
         let units: Vec<UnitName> = self.units.keys().cloned().collect();
         units.iter().for_each(|unit| self.index_unit(unit));
-        if let Some(rank) = application_rank(&self.head) {
-            self.index.insert(rank);
-        }
+        own_ranks(&self.head).for_each(|rank| self.index.insert(rank));
         self.due.clear();
         self.collect_due();
     }
@@ -349,6 +387,7 @@ impl AppState {
             .chain(calm)
             .chain(units)
             .chain(application.map(|at| (at, Due::ApplicationStatus)))
+            .chain(self.operations.due())
             .collect();
     }
 

@@ -22,6 +22,9 @@ pub struct Outcome {
     /// Incarnation of the unit that began or went on with one; else 0.
     #[serde(default)]
     pub incarnation: u64,
+    /// Fence of the operation that was asked something; else 0.
+    #[serde(default)]
+    pub fence: u64,
 }
 
 /// An answer and when it was given.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::app::{Unit, application_rank, silent_rank, status_rank};
+use super::app::{Unit, own_ranks, silent_rank, status_rank};
 use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
 use super::draft::{Draft, Drafted};
 use super::name::{PartName, UnitName};
@@ -97,6 +97,10 @@ impl Draft<'_> {
                 before.is_some_and(|u| u.uncertain_since.is_some())
             }
             Origin::Leader => self.leader_said(winner.level),
+            Origin::Operation => {
+                let before = self.base.head.operation.as_ref();
+                before.is_some_and(|s| s.level == winner.level)
+            }
         }
     }
 
@@ -144,7 +148,7 @@ impl Draft<'_> {
         }
         after.extend(now.and_then(|u| silent_rank(&self.head, &unit, u)));
         if unit.is_application() {
-            after.extend(application_rank(&self.head));
+            after.extend(own_ranks(&self.head));
         }
         Reranked { unit, keys, whole, after }
     }
@@ -162,7 +166,7 @@ impl Draft<'_> {
         let ranks = self.base.index.of_unit(&unit.unit);
         ranks.filter(|rank| match rank.origin {
             Origin::Reported(_) => !unit.keys.contains(&rank.key),
-            Origin::Lost | Origin::Uncertain | Origin::Leader => !unit.whole,
+            _ => !unit.whole,
         })
     }
 
@@ -170,7 +174,7 @@ impl Draft<'_> {
         let before = self.base.index.of_unit(&unit.unit);
         let gone = before.filter(|rank| match rank.origin {
             Origin::Reported(_) => unit.keys.contains(&rank.key),
-            Origin::Lost | Origin::Uncertain | Origin::Leader => unit.whole,
+            _ => unit.whole,
         });
         // Without the whole unit touched, only the drafted keys are looked up, not every rank of
         // the unit.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
 use super::flapping::Swings;
-use super::name::{AppName, PartName, UnitName};
+use super::name::{AppName, OperationId, PartName, UnitName};
+use super::operation::{Bytes, Operation};
 use super::request::Remembered;
 use super::revision::Revision;
 use super::status::{Freshness, Kind, Level, Status, StatusKey};
@@ -71,6 +72,10 @@ pub enum Write {
     Status(Arc<StatusKey>, Option<Arc<Status>>),
     /// A remembered answer.
     Request(Arc<str>, Option<Remembered>),
+    /// An operation.
+    Operation(OperationId, Option<Arc<Operation>>),
+    /// The payload of an operation.
+    Payload(OperationId, Option<Bytes>),
 }
 
 /// What a report changes without a trace in the store.
@@ -125,6 +130,8 @@ pub enum Cause {
     FlappingBegan,
     /// It is shown again as it was said last.
     FlappingEnded,
+    /// An operation moved.
+    Operation,
 }
 
 /// What an event is about.
@@ -136,7 +143,7 @@ pub struct Subject {
     pub component: PartName,
     /// The key.
     pub key: PartName,
-    /// The kind; `None` for the unit as a whole and for what the leader set.
+    /// The kind; `None` for the unit as a whole, for what the leader set and for an operation.
     pub kind: Option<Kind>,
 }
 
@@ -147,6 +154,16 @@ impl Subject {
             unit: unit.clone(),
             component: PartName::default(),
             key: PartName::default(),
+            kind: None,
+        }
+    }
+
+    /// An operation.
+    pub fn operation(id: &OperationId) -> Subject {
+        Subject {
+            unit: UnitName::application(),
+            component: PartName::operation(),
+            key: id.as_key(),
             kind: None,
         }
     }

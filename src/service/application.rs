@@ -355,6 +355,12 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
         beaten_count: derived.others_count as i32,
         silent_count: derived.silent_count as i32,
         observer_suspect: false,
+        operations: state
+            .operations()
+            .last()
+            .map(|(id, operation)| convert::operation_line(&state.name, id, operation))
+            .into_iter()
+            .collect(),
     }
 }
 

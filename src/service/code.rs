@@ -13,6 +13,8 @@ use crate::session;
 use crate::store::ReadError;
 use crate::watch::WatchError;
 
+mod operation;
+
 /// Domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "bellwether";
 
@@ -37,6 +39,8 @@ pub enum Reason {
     InvalidPageToken,
     /// A text over its limit.
     MessageTooLong,
+    /// Bytes over their limit.
+    ValueTooLarge,
     /// No such application.
     ApplicationNotFound,
     /// No such unit.
@@ -49,6 +53,16 @@ pub enum Reason {
     TooManyStreams,
     /// The speaker does not lead.
     NotLeader,
+    /// No such operation.
+    OperationNotFound,
+    /// Somebody else has taken the operation up.
+    StaleFence,
+    /// Somebody works on an operation.
+    OperationHeld,
+    /// Another operation comes first.
+    ResumeFirst,
+    /// The operation cannot be asked that where it stands.
+    OperationState,
     /// A newer incarnation has spoken.
     StaleIncarnation,
     /// The token is too old, or of another store.
@@ -81,12 +95,18 @@ impl Reason {
             Reason::InvalidValue => (InvalidArgument, "INVALID_VALUE"),
             Reason::InvalidPageToken => (InvalidArgument, "INVALID_PAGE_TOKEN"),
             Reason::MessageTooLong => (InvalidArgument, "MESSAGE_TOO_LONG"),
+            Reason::ValueTooLarge => (InvalidArgument, "VALUE_TOO_LARGE"),
             Reason::ApplicationNotFound => (NotFound, "APPLICATION_NOT_FOUND"),
             Reason::UnitNotFound => (NotFound, "UNIT_NOT_FOUND"),
             Reason::LimitExceeded => (ResourceExhausted, "LIMIT_EXCEEDED"),
             Reason::RateLimited => (ResourceExhausted, "RATE_LIMITED"),
             Reason::TooManyStreams => (ResourceExhausted, "TOO_MANY_STREAMS"),
             Reason::NotLeader => (FailedPrecondition, "NOT_LEADER"),
+            Reason::OperationNotFound => (NotFound, "OPERATION_NOT_FOUND"),
+            Reason::StaleFence => (Aborted, "STALE_FENCE"),
+            Reason::OperationHeld => (Aborted, "OPERATION_HELD"),
+            Reason::ResumeFirst => (FailedPrecondition, "RESUME_FIRST"),
+            Reason::OperationState => (FailedPrecondition, "OPERATION_STATE"),
             Reason::StaleIncarnation => (Aborted, "STALE_INCARNATION"),
             Reason::ResumeTokenExpired => (OutOfRange, "RESUME_TOKEN_EXPIRED"),
             Reason::StoreUnavailable => (Unavailable, "STORE_UNAVAILABLE"),
@@ -214,6 +234,7 @@ impl Problem {
                 .about(app)
                 .with("limit", limit)
                 .with("max", max),
+            Rejected::Operation(refused) => operation::problem(refused).about(app),
             Rejected::NotLeader { unit, leader, lease_epoch } => {
                 let leader = leader.as_ref().map_or("", |l| l.as_str());
                 Problem::new(Reason::NotLeader, text)
@@ -340,6 +361,9 @@ impl From<Problem> for tonic::Status {
             }
             Reason::NotLeader => {
                 details.add_precondition_failure_violation(reason, "leadership", &problem.message);
+            }
+            Reason::ResumeFirst | Reason::OperationState => {
+                details.add_precondition_failure_violation(reason, "operation", &problem.message);
             }
             _ => {}
         }

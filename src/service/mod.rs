@@ -14,6 +14,7 @@ use crate::aggregator::Aggregator;
 use crate::proto;
 use crate::proto::health::health_server::HealthServer;
 use crate::proto::v1::application_service_server::ApplicationServiceServer;
+use crate::proto::v1::operation_service_server::OperationServiceServer;
 use crate::proto::v1::report_service_server::ReportServiceServer;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
 use crate::session::Sessions;
@@ -24,6 +25,7 @@ use crate::watch::Hub;
 mod application;
 mod collect;
 mod health;
+mod operation;
 mod report;
 mod watch;
 mod worker;
@@ -113,6 +115,8 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         .max_decoding_message_size(bytes_max);
     let workers = worker::Workers::new(sessions.clone(), aggregator.clone());
     let workers = WorkerServiceServer::new(workers).max_decoding_message_size(bytes_max);
+    let operations = operation::Operations::new(aggregator.clone(), hub.clone());
+    let operations = OperationServiceServer::new(operations).max_decoding_message_size(bytes_max);
     let applications =
         application::Applications::new(aggregator, hub.clone(), sessions, store, watches.clone());
     let applications =
@@ -143,6 +147,7 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         .add_service(reports)
         .add_service(workers)
         .add_service(applications)
+        .add_service(operations)
         .add_service(health)
         .add_optional_service(v1)
         .add_optional_service(v1alpha)

@@ -80,17 +80,21 @@ impl WorkerService for Workers {
         let unit = who.unit.clone();
         let registered = self.sessions.register(&app, who, ttl, id).await;
         let (incarnation, revision) = registered.map_err(|e| Problem::of(&app, e))?;
-        let retained = |state: &AppState| {
+        let left = |state: &AppState| {
             let of_unit = state.statuses_of(&unit, None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
-            pushed.map(|(key, status)| convert::status_report(key, status)).collect()
+            let retained = pushed.map(|(key, status)| convert::status_report(key, status));
+            let pending = state.operations().pending(&unit);
+            let operations = pending.map(|p| convert::pending(&app, &p));
+            (retained.collect(), operations.into_iter().collect())
         };
-        let retained = self.aggregator.read(&app, revision, retained).await;
+        let left = self.aggregator.read(&app, revision, left).await;
+        let (retained, operations) = left.map_err(|e| Problem::of(&app, e))?;
         let interval = ttl.map_or(self.sessions.heartbeat_interval(), |ttl| ttl / 3);
         Ok(Response::new(v1::RegisterUnitResponse {
             incarnation,
-            retained: retained.map_err(|e| Problem::of(&app, e))?,
-            operations: Vec::new(),
+            retained,
+            operations,
             heartbeat_interval: Some(convert::duration(interval)),
             revision: revision.0,
         }))

@@ -7,6 +7,7 @@ use crate::aggregator;
 use crate::domain::callback::Topic;
 use crate::domain::command::{Command, Newcomer};
 use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::operation::record::Pending;
 use crate::domain::revision::Revision;
 use crate::domain::session::SessionId;
 use crate::domain::status::{Status, StatusKey};
@@ -32,6 +33,8 @@ pub struct Welcome {
     pub heartbeat_interval: Duration,
     /// Its push statuses.
     pub retained: Vec<(Arc<StatusKey>, Arc<Status>)>,
+    /// Work that was begun and not finished.
+    pub pending: Option<Pending>,
     /// Who leads.
     pub leader: Option<UnitName>,
     /// Epoch of that lease.

@@ -59,6 +59,7 @@ impl Sessions {
                 incarnation,
                 heartbeat_interval,
                 retained: pushed.map(|(key, status)| (key.clone(), status.clone())).collect(),
+                pending: state.operations().pending(entry.unit()),
                 leader: state.head().leader().cloned(),
                 lease_epoch: state.head().lease_epoch,
                 server_time: inner.store.now(),

@@ -17,6 +17,7 @@ use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 pub mod driver;
 pub mod full;
 mod history;
+mod operations;
 mod order;
 mod quiet;
 mod replay;
@@ -63,17 +64,15 @@ pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
     replay::what_is_loaded_is_what_was_replayed(usual()).await;
     quiet::swings_are_kept_and_told_to_nobody(usual()).await;
     quiet::what_was_written_quietly_is_not_undone(usual()).await;
+    operations::every_field_of_an_operation_comes_back(usual()).await;
+    operations::a_renewed_lease_is_kept_and_not_overlooked(usual()).await;
+    operations::a_deletion_leaves_what_was_open_without_its_payload(usual()).await;
     a_closed_store_takes_nothing(usual()).await;
 }
 
 async fn an_unknown_application_is_empty(store: Arc<dyn Store>) {
     let records = store.load(&mk_app("nobody")).await.unwrap();
-    let empty = Records {
-        head: Head::empty(Revision(0)),
-        units: Vec::new(),
-        statuses: Vec::new(),
-        requests: Vec::new(),
-    };
+    let empty = Records::of_head(Head::empty(Revision(0)));
     assert_eq!(records, empty);
     let events = store.events(&mk_app("nobody"), None, 10).await.unwrap();
     assert!(events.is_empty());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use redb::TableDefinition;
 
-use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
 
 /// Names of the tables and bytes of the keys are on disk, so they stay as they are.
@@ -35,6 +35,8 @@ pub(super) const META_STORE: &[u8] = b"store";
 const UNIT: u8 = b'u';
 const STATUS: u8 = b's';
 const REQUEST: u8 = b'r';
+const OPERATION: u8 = b'o';
+const PAYLOAD: u8 = b'p';
 
 /// Names one record of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,11 @@ pub(super) enum Key {
     /// One per request id, until there are too many; written by a deletion too, and then forgotten
     /// with the tombstone. `records`: prefix `r` id.
     Request(AppName, Arc<str>),
+    /// One per operation, until there are too many, or it is too old; what a deletion leaves of one
+    /// is forgotten with the tombstone. `records`: prefix `o` id.
+    Operation(AppName, OperationId),
+    /// One per operation whose payload is kept here, until that is done. `records`: prefix `p` id.
+    Payload(AppName, OperationId),
     /// One per line of history, never rewritten, until it is too old or there are too many;
     /// outlives the application for as long as its tombstone. `events`: prefix number, BE u64.
     Event(AppName, u64),
@@ -60,12 +67,7 @@ impl Key {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         match self {
             Key::Head(app) => prefix(app, 0),
-            Key::Unit(app, unit) => {
-                let mut bytes = prefix(app, 1 + unit.as_str().len());
-                bytes.push(UNIT);
-                bytes.extend_from_slice(unit.as_str().as_bytes());
-                bytes
-            }
+            Key::Unit(app, unit) => tagged(app, UNIT, unit.as_str()),
             Key::Status(app, key) => {
                 let parts = [key.unit.as_str(), key.component.as_str(), key.key.as_str()];
                 let mut bytes = prefix(app, 2 + parts.iter().map(|p| p.len() + 1).sum::<usize>());
@@ -80,12 +82,9 @@ impl Key {
                 });
                 bytes
             }
-            Key::Request(app, id) => {
-                let mut bytes = prefix(app, 1 + id.len());
-                bytes.push(REQUEST);
-                bytes.extend_from_slice(id.as_bytes());
-                bytes
-            }
+            Key::Request(app, id) => tagged(app, REQUEST, id),
+            Key::Operation(app, id) => tagged(app, OPERATION, id.as_str()),
+            Key::Payload(app, id) => tagged(app, PAYLOAD, id.as_str()),
             Key::Event(app, number) => {
                 let mut bytes = prefix(app, 8);
                 bytes.extend_from_slice(&number.to_be_bytes());
@@ -108,6 +107,8 @@ impl Key {
         | Key::Unit(app, _)
         | Key::Status(app, _)
         | Key::Request(app, _)
+        | Key::Operation(app, _)
+        | Key::Payload(app, _)
         | Key::Event(app, _)) = self;
         self.to_bytes().split_off(prefix(app, 0).len())
     }
@@ -141,6 +142,8 @@ impl Key {
                 Some(Key::Status(app, Arc::new(key)))
             }
             REQUEST => Some(Key::Request(app, Arc::from(text(rest)?))),
+            OPERATION => Some(Key::Operation(app, OperationId::new(text(rest)?).ok()?)),
+            PAYLOAD => Some(Key::Payload(app, OperationId::new(text(rest)?).ok()?)),
             _ => None,
         }
     }
@@ -162,6 +165,13 @@ pub(super) fn range_of(app: &AppName) -> Range<Vec<u8>> {
         *last = 1;
     }
     start..end
+}
+
+fn tagged(app: &AppName, tag: u8, name: &str) -> Vec<u8> {
+    let mut bytes = prefix(app, 1 + name.len());
+    bytes.push(tag);
+    bytes.extend_from_slice(name.as_bytes());
+    bytes
 }
 
 fn prefix(app: &AppName, more: usize) -> Vec<u8> {
@@ -209,6 +219,8 @@ impl fmt::Display for Key {
                 write!(f, "{kind:?} status ({unit}, {component}, {key}) of {app}")
             }
             Key::Request(app, id) => write!(f, "request {id:?} of {app}"),
+            Key::Operation(app, id) => write!(f, "operation {id} of {app}"),
+            Key::Payload(app, id) => write!(f, "payload of operation {id} of {app}"),
             Key::Event(app, number) => write!(f, "event {number} of {app}"),
         }
     }
@@ -244,8 +256,11 @@ mod tests {
             prop_assert_eq!(Key::head_from_bytes(&head.to_bytes()), Some(head));
             let event = Key::Event(app.clone(), n);
             prop_assert_eq!(Key::event_from_bytes(&event.to_bytes()), Some(event));
+            let operation = OperationId::new("up-v2").unwrap();
             let id = Arc::from(id);
             for record in [
+                Key::Operation(app.clone(), operation.clone()),
+                Key::Payload(app.clone(), operation),
                 Key::Unit(app.clone(), key.unit.clone()),
                 Key::Status(app.clone(), Arc::new(key)),
                 Key::Request(app.clone(), id),
@@ -293,6 +308,8 @@ mod tests {
             (Key::Unit(app.clone(), key.unit.clone()), "default\0web\0uweb/0"),
             (Key::Status(app.clone(), Arc::new(key)), "default\0web\0sweb/0\0db\0\x001"),
             (Key::Request(app.clone(), Arc::from("a b")), "default\0web\0ra b"),
+            (Key::Operation(app.clone(), OperationId::new("v2").unwrap()), "default\0web\0ov2"),
+            (Key::Payload(app.clone(), OperationId::new("v2").unwrap()), "default\0web\0pv2"),
             (Key::Event(app, 258), "default\0web\0\0\0\0\0\0\0\x01\x02"),
         ] {
             assert_eq!(key.to_bytes(), bytes.as_bytes(), "{key}");

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::domain::name::{AppName, UnitName};
+use crate::domain::name::{AppName, OperationId, UnitName};
+use crate::domain::operation::{Bytes, Operation};
 use crate::domain::replay::Records;
 use crate::domain::request::Remembered;
 use crate::domain::session::ReplicaId;
@@ -42,6 +43,8 @@ struct AppRecords {
     units: BTreeMap<UnitName, crate::domain::app::Unit>,
     statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
     requests: BTreeMap<Arc<str>, Remembered>,
+    operations: BTreeMap<OperationId, Arc<Operation>>,
+    payloads: BTreeMap<OperationId, Bytes>,
     events: VecDeque<NumberedEvent>,
 }
 
@@ -90,12 +93,7 @@ impl Store for MemoryStore {
         let kept = self.kept();
         let head = (*kept.heads.head(app)).clone();
         let Some(records) = kept.apps.get(app) else {
-            return Ok(Records {
-                head,
-                units: Vec::new(),
-                statuses: Vec::new(),
-                requests: Vec::new(),
-            });
+            return Ok(Records::of_head(head));
         };
         let statuses = records.statuses.iter();
         Ok(Records {
@@ -103,6 +101,8 @@ impl Store for MemoryStore {
             units: records.units.clone().into_iter().collect(),
             statuses: statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect(),
             requests: records.requests.clone().into_iter().collect(),
+            operations: records.operations.clone().into_iter().collect(),
+            payloads: records.payloads.clone().into_iter().collect(),
         })
     }
 
@@ -199,7 +199,7 @@ impl AppRecords {
                 removed.insert(id);
                 false
             }
-            Write::Unit(..) | Write::Status(..) => false,
+            _ => false,
         });
         !transition.is_deletion() && again.next().is_some()
     }
@@ -209,12 +209,18 @@ impl AppRecords {
             self.units.clear();
             self.statuses.clear();
             self.requests.clear();
+            self.operations.clear();
+            self.payloads.clear();
         }
         for write in &transition.writes {
             match write {
                 Write::Unit(name, unit) => put(&mut self.units, name, unit.as_ref()),
                 Write::Status(key, status) => put(&mut self.statuses, key, status.as_ref()),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer.as_ref()),
+                Write::Operation(id, operation) => {
+                    put(&mut self.operations, id, operation.as_ref());
+                }
+                Write::Payload(id, payload) => put(&mut self.payloads, id, payload.as_ref()),
             }
         }
         let numbered = transition.events.iter().cloned();

@@ -59,6 +59,8 @@ impl Stored {
                 }
                 Write::Status(key, status) => put(&mut self.statuses, key, status),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer),
+                // They are properties of their own.
+                Write::Operation(..) | Write::Payload(..) => {}
             }
         }
     }
@@ -70,10 +72,10 @@ impl Stored {
         };
         let statuses = self.statuses.iter();
         let records = Records {
-            head,
             units: self.units.clone().into_iter().collect(),
             statuses: statuses.map(|(k, s)| ((**k).clone(), (**s).clone())).collect(),
             requests: self.requests.clone().into_iter().collect(),
+            ..Records::of_head(head)
         };
         AppState::load(name, records)
     }
@@ -359,6 +361,7 @@ fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static s
         Err(Rejected::SessionOver { .. }) => Err("session over"),
         Err(Rejected::LimitExceeded { .. }) => Err("limit"),
         Err(Rejected::NotLeader { .. }) => Err("does not lead"),
+        Err(Rejected::Operation(_)) => Err("operation"),
     }
 }
 

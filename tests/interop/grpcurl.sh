@@ -60,7 +60,7 @@ refuse() {
 grpc "$address" list >"$scratch/services"
 for service in grpc.health.v1.Health grpc.reflection.v1.ServerReflection \
   grpc.reflection.v1alpha.ServerReflection bellwether.v1.ReportService bellwether.v1.ApplicationService \
-  bellwether.v1.WorkerService; do
+  bellwether.v1.WorkerService bellwether.v1.OperationService; do
   grep -qx "$service" "$scratch/services" || fail "not listed: $service"
 done
 grep '^bellwether\.v1\.' "$scratch/services" >"$scratch/ours"
@@ -130,7 +130,37 @@ call WorkerService/Connect "{\"hello\": {$app, \"unit\": \"web/3\"}}
   {\"goodbye\": {\"removed\": true}}" '"welcome"' '"ack"' '"unacknowledgedMax"'
 call ApplicationService/CollectApplication "{$app, \"deadline\": \"1s\"}" '"answers"' '"name": "web/2"'
 
-# 8. Take it away, and look back.
+# 8. Work in flight: begun, interrupted, taken up, failed, retried, done; one that is given up.
+op="$app, \"unit\": \"web/2\", \"operation_id\": \"up-v2\""
+next="$app, \"operation_id\": \"up-v3\", \"target_version\": \"v3\""
+payload=$(printf 'bundle of v2' | base64)
+digest=sha256:$(printf 'bundle of v2' | sha256sum | cut -d' ' -f1)
+call OperationService/BeginOperation "{$op, \"target_version\": \"v2\", \"payload\": \"$payload\"}" \
+  '"begun": true' '"fence": "1"' OPERATION_STATE_RUNNING '"holder": "web/2"' "$digest"
+call OperationService/HeartbeatOperation "{$op, \"fence\": 1, \"progress\": \"step 3/7\", \"checkpoint\": \"Mw==\"}" \
+  '"progress": "step 3/7"'
+call ApplicationService/ExplainApplication "{$app}" 'upgrading to v2 (step 3/7)' '"nextStep"'
+refuse OperationService/BeginOperation "{$next}" Aborted OPERATION_HELD
+call OperationService/ReleaseOperation "{$op, \"fence\": 1}" OPERATION_STATE_INTERRUPTED '"nextTargetVersion": "v3"'
+refuse OperationService/BeginOperation "{$next}" FailedPrecondition RESUME_FIRST
+call WorkerService/RegisterUnit "{$app, \"unit\": \"web/3\"}" '"operations"' '"checkpoint": "Mw=="' "$payload"
+call OperationService/AcquireOperation "{$op, \"verify\": true}" OPERATION_STATE_VERIFYING '"fence": "2"' "$payload"
+refuse OperationService/CompleteOperation "{$op, \"fence\": 1}" Aborted STALE_FENCE
+refuse OperationService/CompleteOperation "{$op, \"fence\": 2}" FailedPrecondition OPERATION_STATE
+call OperationService/VerifyOperation "{$op, \"fence\": 2, \"observed\": \"OBSERVED_NOT_APPLIED\"}" \
+  OPERATION_STATE_RUNNING
+call OperationService/FailOperation "{$op, \"fence\": 2, \"error\": {\"class\": \"ERROR_CLASS_BLOCKED\",
+  \"message\": \"forbidden: cannot patch deployments\"}}" OPERATION_STATE_BLOCKED
+call OperationService/RetryOperation "{$app, \"operation_id\": \"up-v2\"}" OPERATION_STATE_READY
+call OperationService/AcquireOperation "{$op}" '"fence": "3"'
+call OperationService/CompleteOperation "{$op, \"fence\": 3}" OPERATION_STATE_SUCCEEDED '"nextTargetVersion": "v3"'
+call OperationService/BeginOperation "{$next}" OPERATION_STATE_READY
+call OperationService/CancelOperation "{$app, \"operation_id\": \"up-v3\"}" OPERATION_STATE_ABANDONED
+call OperationService/GetOperation "{$app, \"operation_id\": \"up-v2\"}" '"history"' RELEASED COMPLETED
+call OperationService/ListOperations "{$app}" '"up-v3"' '"up-v2"'
+refuse OperationService/GetOperation "{$app, \"operation_id\": \"nowhere\"}" NotFound OPERATION_NOT_FOUND
+
+# 9. Take it away, and look back.
 call ApplicationService/RemoveUnit "{$app, \"unit\": \"web/1\"}" '"removedCount": 1'
 call ApplicationService/DeleteApplication "{$app}" '"revision"'
 refuse ApplicationService/GetApplication "{$app}" NotFound APPLICATION_NOT_FOUND

@@ -6,18 +6,18 @@ use std::process::Command;
 
 use crate::server::Server;
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The tools of this repository come before those of the machine.
-fn path() -> String {
+pub fn path() -> String {
     let bin = root().join(".tools/bin");
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
 }
 
 /// Whether a tool is there. If not, that is said loudly, and in CI it is a failure.
-fn have(tool: &str) -> bool {
+pub fn have(tool: &str) -> bool {
     let found = std::env::split_paths(&path()).any(|dir| dir.join(tool).is_file())
         || Path::new(tool).is_file();
     let ci = std::env::var_os("CI").is_some();

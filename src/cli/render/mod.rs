@@ -2,6 +2,7 @@
 
 pub mod doctor;
 pub mod log;
+pub mod operation;
 pub mod paint;
 pub mod status;
 pub mod table;

@@ -48,6 +48,10 @@ pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) 
                     judgement is held";
         text.push_str(&labelled("suspect", held, screen));
     }
+    for operation in why.operations.iter().filter(|o| !o.next_step.is_empty()) {
+        let next = super::operation::next(operation, now);
+        text.push_str(&labelled("next", &format!("{}: {next}", operation.operation_id), screen));
+    }
     if let Some(winner) = &why.winner {
         for (label, fact) in [("check", &winner.check), ("action", &winner.action)] {
             if !fact.is_empty() {
@@ -200,6 +204,7 @@ mod tests {
             beaten_count: 5,
             silent_count: 1,
             observer_suspect: false,
+            operations: vec![],
         }
     }
 

@@ -11,6 +11,7 @@ use crate::client::worker::error::Error;
 use crate::proto::v1::Hold;
 use crate::proto::v1::HoldReleased;
 use crate::proto::v1::Leadership;
+use crate::proto::v1::Operation;
 use crate::proto::v1::RetryDue;
 use crate::proto::v1::StatusReport;
 use crate::proto::v1::Verdict;
@@ -35,6 +36,8 @@ pub enum Event {
         incarnation: u64,
         /// Push statuses of the unit that the server has.
         retained: Vec<StatusReport>,
+        /// Work that was begun and not finished.
+        operations: Vec<Operation>,
     },
     /// The session is lost, or there was none to be had.
     Disconnected {

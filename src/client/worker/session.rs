@@ -183,6 +183,7 @@ impl<'a> Session<'a> {
             session_id: welcome.session_id,
             incarnation: welcome.incarnation,
             retained: welcome.retained,
+            operations: welcome.operations,
         });
         session
     }

@@ -102,9 +102,7 @@ fn config_fields(
     let collect_interval =
         fields.duration("collect_interval", interval, COLLECT_INTERVAL_MIN, TTL_MAX);
     let hand_over = match &config.hand_over {
-        Some(given) => {
-            fields.text("hand_over.label", given.label.clone(), LABEL_BYTES_MAX).map(Some)
-        }
+        Some(given) => fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX).map(Some),
         None => Some(None),
     };
     Some(ConfigPatch {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::limits::{LABEL_BYTES_MAX, LABELS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX};
-use crate::domain::name::{AppName, NameError, PartName, UnitName, namespace_name};
+use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, namespace_name};
+use crate::domain::operation::Bytes;
 use crate::domain::status::{Kind, Level};
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
@@ -107,6 +108,21 @@ impl Fields {
         }
     }
 
+    /// A required operation.
+    pub fn operation_id(&mut self, text: &str) -> Option<OperationId> {
+        self.name("operation_id", OperationId::new(text))
+    }
+
+    /// Bytes of a worker's own.
+    pub(super) fn bytes(&mut self, field: &str, bytes: &[u8], max: usize) -> Option<Bytes> {
+        if max < bytes.len() {
+            let text = format!("has {} bytes; at most {max}", bytes.len());
+            self.note(field, Reason::ValueTooLarge, text);
+            return None;
+        }
+        Some(Bytes::from(bytes.to_vec()))
+    }
+
     /// A component or a key.
     pub fn part(&mut self, field: &str, text: &str) -> Option<PartName> {
         self.name(field, PartName::new(text))
@@ -158,7 +174,17 @@ impl Fields {
         }
     }
 
-    pub(super) fn text(&mut self, field: &str, text: String, bytes_max: usize) -> Option<Box<str>> {
+    pub(super) fn text(&mut self, field: &str, text: &str, bytes_max: usize) -> Option<Box<str>> {
+        self.owned_text(field, text.to_string(), bytes_max)
+    }
+
+    /// The same of a text that nobody else needs, without a copy.
+    pub(super) fn owned_text(
+        &mut self,
+        field: &str,
+        text: String,
+        bytes_max: usize,
+    ) -> Option<Box<str>> {
         if bytes_max < text.len() {
             let text = format!("is {} bytes long; at most {bytes_max}", text.len());
             self.note(field, Reason::MessageTooLong, text);

@@ -5,6 +5,7 @@ mod configure;
 mod damping;
 mod fields;
 mod filter;
+mod operation;
 mod output;
 mod page;
 mod report;
@@ -13,6 +14,10 @@ mod session;
 pub use configure::config_patch;
 pub use fields::{Fields, levels};
 pub use filter::filter;
+pub use operation::{
+    acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,
+    retry, states, verify,
+};
 pub use output::{
     application, config, contribution, duration, event, override_contribution, record, rule,
     status_report, timestamp, unit,

@@ -34,7 +34,7 @@ fn kind(kind: Kind) -> v1::StatusKind {
 fn origin_kind(origin: Origin) -> v1::StatusKind {
     match origin {
         Origin::Reported(reported) => kind(reported),
-        Origin::Leader | Origin::Lost | Origin::Uncertain => v1::StatusKind::Unspecified,
+        _ => v1::StatusKind::Unspecified,
     }
 }
 
@@ -306,5 +306,6 @@ fn cause(cause: Cause) -> &'static str {
         Cause::HandedOver => "HandedOver",
         Cause::FlappingBegan => "FlappingBegan",
         Cause::FlappingEnded => "FlappingEnded",
+        Cause::Operation => "Operation",
     }
 }

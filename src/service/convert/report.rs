@@ -38,14 +38,14 @@ fn new_status(
 
 fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     let level = fields.level("level", given.level);
-    let message = fields.text("message", given.message, MESSAGE_BYTES_MAX);
+    let message = fields.owned_text("message", given.message, MESSAGE_BYTES_MAX);
     if SHORT_MESSAGE_CHARS_MAX < given.short_message.chars().count() {
         let text = format!("has more than {SHORT_MESSAGE_CHARS_MAX} characters");
         fields.note("short_message", Reason::MessageTooLong, text);
     }
-    let reason = fields.text("reason", given.reason, NAME_BYTES_MAX);
-    let check = fields.text("check", given.check, MESSAGE_BYTES_MAX);
-    let action = fields.text("action", given.action, MESSAGE_BYTES_MAX);
+    let reason = fields.owned_text("reason", given.reason, NAME_BYTES_MAX);
+    let check = fields.owned_text("check", given.check, MESSAGE_BYTES_MAX);
+    let action = fields.owned_text("action", given.action, MESSAGE_BYTES_MAX);
     let priority = fields.weight("priority", given.priority);
     let precedence = fields.weight("precedence", given.precedence);
     let labels = fields.labels(&given.labels);
@@ -173,9 +173,9 @@ pub fn application_status(
     request: v1::SetApplicationStatusRequest,
 ) -> Option<NewApplicationStatus> {
     let level = fields.level("level", request.level);
-    let message = fields.text("message", request.message, MESSAGE_BYTES_MAX);
-    let reason = fields.text("reason", request.reason, NAME_BYTES_MAX);
-    let action = fields.text("action", request.action, MESSAGE_BYTES_MAX);
+    let message = fields.owned_text("message", request.message, MESSAGE_BYTES_MAX);
+    let reason = fields.owned_text("reason", request.reason, NAME_BYTES_MAX);
+    let action = fields.owned_text("action", request.action, MESSAGE_BYTES_MAX);
     let ttl = fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX);
     let observe_time = fields.moment("observe_time", request.observe_time.as_ref());
     let mode = match v1::ApplicationStatusMode::try_from(request.mode) {

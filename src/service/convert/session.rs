@@ -3,6 +3,7 @@
 use prost::Message;
 
 use super::fields::{Fields, Within};
+use super::operation::pending;
 use super::output::{duration, status_report, timestamp};
 use super::report::{pull_set, statuses};
 use crate::domain::command::{Command, Newcomer, Speaker};
@@ -145,7 +146,7 @@ fn is_bounded(fields: &mut Fields, count: usize) -> bool {
 /// What the worker is told.
 pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
     let message = match told {
-        Told::Welcome(welcome) => Answer::Welcome(welcome_of(*welcome)),
+        Told::Welcome(welcome) => Answer::Welcome(welcome_of(*welcome, app)),
         Told::Ack { seq, revision } => Answer::Ack(v1::Ack { seq, revision: revision.0 }),
         Told::Refused { seq, refusal } => reject(seq, refusal),
         Told::Rejected { seq, error } => reject(seq, Problem::of(app, error)),
@@ -175,7 +176,7 @@ fn reject(seq: u64, problem: Problem) -> Answer {
     Answer::Reject(v1::Reject { seq, status })
 }
 
-fn welcome_of(welcome: Welcome) -> v1::Welcome {
+fn welcome_of(welcome: Welcome, app: &AppName) -> v1::Welcome {
     let Welcome { session, .. } = welcome;
     let retained = welcome.retained.iter();
     v1::Welcome {
@@ -183,7 +184,7 @@ fn welcome_of(welcome: Welcome) -> v1::Welcome {
         incarnation: welcome.incarnation,
         heartbeat_interval: Some(duration(welcome.heartbeat_interval)),
         retained: retained.map(|(key, status)| status_report(key, status)).collect(),
-        operations: Vec::new(),
+        operations: welcome.pending.iter().map(|p| pending(app, p)).collect(),
         leader: welcome.leader.map_or_else(String::new, |leader| leader.to_string()),
         lease_epoch: welcome.lease_epoch,
         holds: Vec::new(),

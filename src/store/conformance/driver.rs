@@ -129,6 +129,8 @@ fn as_stored(state: &AppState) -> Records {
         units: units.collect(),
         statuses: statuses.collect(),
         requests: Vec::new(),
+        operations: state.operations().iter().map(|(id, o)| (id.clone(), o.clone())).collect(),
+        payloads: state.operations().payloads().map(|(id, p)| (id.clone(), p.clone())).collect(),
     }
 }
 

@@ -106,6 +106,7 @@ fn mk_head() -> Head {
         losses: 0,
         quiet_commits: 0,
         sessions: BTreeMap::new(),
+        operation: None,
     }
 }
 
@@ -163,7 +164,8 @@ fn mk_writes() -> Vec<Write> {
         lost_since: Some(mk_time(3)),
         ..Unit::default()
     };
-    let outcome = Outcome { revision: Revision(7), changed: true, removed: 2, incarnation: 0 };
+    let outcome =
+        Outcome { revision: Revision(7), changed: true, removed: 2, ..Outcome::default() };
     let answer = Remembered { time: mk_time(3), outcome };
     let key = StatusKey {
         unit: mk_unit_name(),
@@ -221,12 +223,7 @@ fn mk_events() -> Vec<StatusEvent> {
 
 /// What a store has after a transition on nothing.
 fn records_of(transition: &Transition) -> Records {
-    let mut records = Records {
-        head: transition.head.clone(),
-        units: Vec::new(),
-        statuses: Vec::new(),
-        requests: Vec::new(),
-    };
+    let mut records = Records::of_head(transition.head.clone());
     for write in transition.writes.clone() {
         match write {
             Write::Unit(name, unit) => records.units.extend(unit.map(|u| (name, u))),
@@ -235,6 +232,10 @@ fn records_of(transition: &Transition) -> Records {
                 records.statuses.extend(status);
             }
             Write::Request(id, answer) => records.requests.extend(answer.map(|a| (id, a))),
+            Write::Operation(id, operation) => {
+                records.operations.extend(operation.map(|o| (id, o)));
+            }
+            Write::Payload(id, payload) => records.payloads.extend(payload.map(|p| (id, p))),
         }
     }
     records

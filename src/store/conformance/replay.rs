@@ -196,7 +196,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
     let speaker = mk_speaker(&unit);
     let mut status = mk_status(["", "db", "net"][dice.roll(3) as usize], level, &message);
     Arc::make_mut(&mut status.report).priority = dice.roll(3) as i32;
-    let command = match dice.roll(11) {
+    let command = match dice.roll(14) {
         0..=3 => Command::Report(speaker, Kind::Push, status),
         4 => {
             let second = mk_status("second", Level::Waiting, &message);
@@ -227,6 +227,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
                 },
             )
         }
+        11..=13 => super::operations::mk_order(dice.roll(1 << 20)),
         7..=9 => coming_or_going(dice, speaker, status),
         _ => {
             let speaker = Speaker {

@@ -42,6 +42,14 @@ impl Batch {
                 Key::Request(app.clone(), id.clone()).to_bytes(),
                 answer.as_ref().map(codec::encode),
             ),
+            Write::Operation(id, operation) => (
+                Key::Operation(app.clone(), id.clone()).to_bytes(),
+                operation.as_deref().map(codec::encode),
+            ),
+            Write::Payload(id, payload) => (
+                Key::Payload(app.clone(), id.clone()).to_bytes(),
+                payload.as_ref().map(codec::encode),
+            ),
         };
         let events = (transition.first_event()..).zip(&transition.events);
         Batch {

@@ -75,8 +75,7 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
         }
         None => Head::empty(read_meta(&txn)?.marks().revision_floor),
     };
-    let mut records =
-        Records { head, units: Vec::new(), statuses: Vec::new(), requests: Vec::new() };
+    let mut records = Records::of_head(head);
     let whole = range_of(app);
     let table = txn.open_table(RECORDS)?;
     for entry in table.range(&*whole.start..&*whole.end)? {
@@ -96,6 +95,14 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
             Key::Request(_, id) => {
                 let answer = codec::decode(bytes).map_err(bad)?;
                 records.requests.push((id.clone(), answer));
+            }
+            Key::Operation(_, id) => {
+                let operation = codec::decode(bytes).map_err(bad)?;
+                records.operations.push((id.clone(), operation));
+            }
+            Key::Payload(_, id) => {
+                let payload = codec::decode(bytes).map_err(bad)?;
+                records.payloads.push((id.clone(), payload));
             }
             Key::Head(_) | Key::Event(..) => {}
         }

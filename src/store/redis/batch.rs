@@ -78,6 +78,14 @@ impl Batch {
                     let key = Record::Request(app.clone(), id.clone());
                     (key, answer.as_ref().map(codec::encode))
                 }
+                Write::Operation(id, operation) => {
+                    let key = Record::Operation(app.clone(), id.clone());
+                    (key, operation.as_deref().map(codec::encode))
+                }
+                Write::Payload(id, payload) => {
+                    let key = Record::Payload(app.clone(), id.clone());
+                    (key, payload.as_ref().map(codec::encode))
+                }
             };
             let field = record.to_field();
             match (write, value) {

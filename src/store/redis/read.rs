@@ -41,15 +41,10 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
     let [head, floor, fields] = results else {
         return Err(away("unexpected answer to EXEC".to_string()));
     };
-    let mut records = Records {
-        head: match reply::bytes(head) {
-            Some(bytes) => read_head(app, bytes)?.1,
-            None => Head::empty(Revision(reply::number(floor).unwrap_or_default())),
-        },
-        units: Vec::new(),
-        statuses: Vec::new(),
-        requests: Vec::new(),
-    };
+    let mut records = Records::of_head(match reply::bytes(head) {
+        Some(bytes) => read_head(app, bytes)?.1,
+        None => Head::empty(Revision(reply::number(floor).unwrap_or_default())),
+    });
     for (field, value) in reply::pairs(fields) {
         let field = reply::bytes(field).unwrap_or_default();
         if field == MARKS || field == QUIET {
@@ -72,12 +67,20 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
             Record::Request(_, id) => {
                 records.requests.push((id.clone(), codec::decode(bytes).map_err(bad)?));
             }
+            Record::Operation(_, id) => {
+                records.operations.push((id.clone(), codec::decode(bytes).map_err(bad)?));
+            }
+            Record::Payload(_, id) => {
+                records.payloads.push((id.clone(), codec::decode(bytes).map_err(bad)?));
+            }
             Record::Head(_) | Record::Event(..) => {}
         }
     }
     // As they stand in every other store.
     records.units.sort_by(|a, b| a.0.cmp(&b.0));
     records.statuses.sort_by(|a, b| a.0.cmp(&b.0));
+    records.operations.sort_by(|a, b| a.0.cmp(&b.0));
+    records.payloads.sort_by(|a, b| a.0.cmp(&b.0));
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(records)
 }

@@ -1,0 +1,63 @@
+//! `bellwether ops retry` and `cancel`: an operator moves an operation.
+
+use crate::cli::context::Context;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::json;
+use crate::cli::render;
+use crate::cli::target::Target;
+use crate::proto::v1::CancelOperationRequest;
+use crate::proto::v1::Operation;
+use crate::proto::v1::RetryOperationRequest;
+
+/// Which operation.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application
+    #[arg(value_name = "APP")]
+    application: String,
+    /// The operation
+    #[arg(value_name = "OPERATION")]
+    operation: String,
+}
+
+/// Lets it go on.
+pub async fn retry(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    let request = client.request(RetryOperationRequest {
+        namespace: context.namespace(),
+        application: Target::parse(&args.application)?.application,
+        operation_id: args.operation,
+        ..RetryOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().retry_operation(request).await)?;
+    done(&answer.operation.unwrap_or_default(), context)
+}
+
+/// Gives it up.
+pub async fn cancel(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    let request = client.request(CancelOperationRequest {
+        namespace: context.namespace(),
+        application: Target::parse(&args.application)?.application,
+        operation_id: args.operation,
+        ..CancelOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().cancel_operation(request).await)?;
+    done(&answer.operation.unwrap_or_default(), context)
+}
+
+/// Says where it stands now, and what is next.
+pub fn done(operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
+    if context.is_structured() {
+        print_value(&json::from_message(operation, "Operation")?, context.output)?;
+    }
+    let (id, state) = (&operation.operation_id, render::operation::state_word(operation.state));
+    let next = match operation.next_step.as_str() {
+        "" => String::new(),
+        next => format!("; next: {next}"),
+    };
+    say(&format!("operation {id} to {} is {state}{next}", operation.target_version));
+    Ok(Exit::Ok)
+}

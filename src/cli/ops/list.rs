@@ -1,0 +1,43 @@
+//! `bellwether ops list APP`: the operations of an application, the latest first.
+
+use jiff::Timestamp;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::json;
+use crate::cli::render;
+use crate::cli::target::Target;
+use crate::proto::v1::ListOperationsRequest;
+use crate::proto::v1::ListOperationsResponse;
+
+/// List the operations of an application, the latest first
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application
+    #[arg(value_name = "APP")]
+    application: String,
+}
+
+/// Asks and prints. An application remembers fewer than a page.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    let request = client.request(ListOperationsRequest {
+        namespace: context.namespace(),
+        application: Target::parse(&args.application)?.application,
+        ..ListOperationsRequest::default()
+    });
+    let answer = client.operations().list_operations(request).await;
+    let answer: ListOperationsResponse = client.answer(answer)?;
+    if context.is_structured() {
+        print_value(&json::from_message(&answer, "ListOperationsResponse")?, context.output)?;
+    } else if answer.operations.is_empty() {
+        say(&format!("{} has no operations", args.application));
+    } else {
+        print(&render::operation::list(&answer.operations, Timestamp::now(), screen()))?;
+    }
+    Ok(Exit::Ok)
+}

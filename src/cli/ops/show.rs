@@ -1,0 +1,56 @@
+//! `bellwether ops show APP OPERATION`: one operation, what it went through, and what is next.
+
+use jiff::Timestamp;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::json;
+use crate::cli::render;
+use crate::cli::target::Target;
+use crate::client::Client;
+use crate::proto::v1::GetOperationRequest;
+use crate::proto::v1::Operation;
+
+/// Show an operation: where it stands, what happens next, and what it went through
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application
+    #[arg(value_name = "APP")]
+    application: String,
+    /// The operation
+    #[arg(value_name = "OPERATION")]
+    operation: String,
+}
+
+/// Asks and prints.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    let application = Target::parse(&args.application)?.application;
+    let operation = get(&client, context, &application, &args.operation).await?;
+    if context.is_structured() {
+        print_value(&json::from_message(&operation, "Operation")?, context.output)?;
+    } else {
+        print(&render::operation::show(&operation, Timestamp::now(), screen()))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// One operation.
+pub async fn get(
+    client: &Client,
+    context: &Context,
+    application: &str,
+    id: &str,
+) -> anyhow::Result<Operation> {
+    let request = client.request(GetOperationRequest {
+        namespace: context.namespace(),
+        application: application.to_string(),
+        operation_id: id.to_string(),
+        ..GetOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().get_operation(request).await)?;
+    Ok(answer.operation.unwrap_or_default())
+}

@@ -1,0 +1,85 @@
+//! `bellwether ops supersede APP OPERATION`: another target in place of one that cannot be reached.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use crate::cli::context::Context;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::cli::ops::act;
+use crate::cli::ops::show;
+use crate::cli::target::Target;
+use crate::proto::v1::BeginOperationRequest;
+use crate::proto::v1::OperationKind;
+use crate::proto::v1::OperationState;
+
+/// Put another operation in the place of one that has failed, or is blocked; a worker takes it up
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application
+    #[arg(value_name = "APP")]
+    application: String,
+    /// The operation that has failed, or is blocked
+    #[arg(value_name = "OPERATION")]
+    operation: String,
+    /// Name of the one that takes its place
+    #[arg(long, value_name = "OPERATION")]
+    with: String,
+    /// Version it leads to
+    #[arg(long, value_name = "VERSION")]
+    to: String,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// What is needed to do it, at most 256 KiB
+    #[arg(long, value_name = "FILE")]
+    payload: Option<PathBuf>,
+    /// Doing it again gives the same: who resumes it need not look first
+    #[arg(long)]
+    deterministic: bool,
+    /// It can be undone
+    #[arg(long)]
+    reversible: bool,
+}
+
+/// Looks at the one, and records the other.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let payload = match &args.payload {
+        Some(file) => std::fs::read(file).with_context(|| format!("{}", file.display()))?,
+        None => Vec::new(),
+    };
+    let client = context.connect().await?;
+    let application = Target::parse(&args.application)?.application;
+    let before = show::get(&client, context, &application, &args.operation).await?;
+    let may = [OperationState::Failed, OperationState::Blocked];
+    if !may.contains(&before.state()) {
+        let text = format!(
+            "operation {} is {}: only what has failed or is blocked is superseded; `{}` says more",
+            args.operation,
+            crate::cli::render::operation::state_word(before.state),
+            context.hint(&format!("ops show {application} {}", args.operation)),
+        );
+        return Err(UsageError(text).into());
+    }
+    let request = client.request(BeginOperationRequest {
+        namespace: context.namespace(),
+        application,
+        operation_id: args.with,
+        kind: OperationKind::Upgrade.into(),
+        from_version: before.from_version,
+        target_version: args.to,
+        payload: payload.into(),
+        deterministic: args.deterministic,
+        reversible: args.reversible,
+        supersede: true,
+        reason: args.reason,
+        ..BeginOperationRequest::default()
+    });
+    let answer = client.answer(client.operations().begin_operation(request).await)?;
+    for advice in &answer.advice {
+        say(&format!("advice: {advice}"));
+    }
+    act::done(&answer.operation.unwrap_or_default(), context)
+}

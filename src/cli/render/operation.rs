@@ -1,0 +1,205 @@
+//! Operations: a list, and one with what it went through.
+
+use jiff::Timestamp;
+
+use crate::cli::render::Screen;
+use crate::cli::render::paint::Paint;
+use crate::cli::render::table::Cell;
+use crate::cli::render::table::Table;
+use crate::cli::render::table::fit;
+use crate::cli::render::time;
+use crate::cli::span;
+use crate::proto::v1::Level;
+use crate::proto::v1::Operation;
+use crate::proto::v1::OperationState;
+
+/// Columns before the value of a field.
+const LABEL: usize = 13;
+
+/// `retry wait` for OPERATION_STATE_RETRY_WAIT.
+pub fn state_word(state: i32) -> String {
+    let name = OperationState::try_from(state).unwrap_or_default().as_str_name();
+    name.trim_start_matches("OPERATION_STATE_").to_lowercase().replace('_', " ")
+}
+
+fn painted(state: i32, screen_level: Option<Level>) -> Cell {
+    match screen_level {
+        Some(level) => Cell::painted(state_word(state), Paint::of_level(level.into())),
+        None => state_word(state).into(),
+    }
+}
+
+/// As the application shows it.
+fn level_of(operation: &Operation) -> Option<Level> {
+    Some(match operation.state() {
+        OperationState::Unspecified | OperationState::Superseded | OperationState::Abandoned => {
+            return None;
+        }
+        OperationState::Succeeded => Level::Active,
+        OperationState::Blocked => Level::Blocked,
+        OperationState::Failed => Level::Error,
+        OperationState::Cancelling => Level::Waiting,
+        _ => Level::Maintenance,
+    })
+}
+
+/// One operation a line.
+pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String {
+    let header = ["Operation", "Target", "State", "Holder", "Failed", "Interrupted", "Age", "Next"];
+    let mut table = Table::new(&header).right("Failed").right("Interrupted").right("Age");
+    for operation in operations {
+        let updated = time::from_wire(operation.update_time.as_ref());
+        table.row(vec![
+            operation.operation_id.as_str().into(),
+            operation.target_version.as_str().into(),
+            painted(operation.state, level_of(operation)),
+            if operation.holder.is_empty() { "-".into() } else { operation.holder.as_str().into() },
+            format!("{}/{}", operation.attempts_failed, operation.max_attempts).into(),
+            format!("{}/{}", operation.interruptions, operation.max_interruptions).into(),
+            updated.map_or("-".to_string(), |at| span::short(time::age(at, now))).into(),
+            next(operation, now).into(),
+        ]);
+    }
+    table.render(screen)
+}
+
+/// What happens next, and when.
+pub(super) fn next(operation: &Operation, now: Timestamp) -> String {
+    let at = time::from_wire(operation.next_time.as_ref());
+    match (operation.next_step.as_str(), at) {
+        ("", _) => String::new(),
+        (step, None) => step.to_string(),
+        (step, Some(at)) => format!("{step} ({})", time::clock(at, now)),
+    }
+}
+
+/// One operation, field by field, then its history.
+pub fn show(operation: &Operation, now: Timestamp, screen: Screen) -> String {
+    let mut text = format!(
+        "{} of {} to {} is {}\n",
+        operation.operation_id,
+        operation.application,
+        operation.target_version,
+        state_word(operation.state),
+    );
+    let mut field = |label: &str, value: &str| {
+        if !value.is_empty() {
+            let value = fit(value, screen.width, LABEL);
+            text.push_str(&format!("  {label:<9}  {value}\n"));
+        }
+    };
+    let failed = format!("{} of {}", operation.attempts_failed, operation.max_attempts);
+    let interrupted = format!("{} of {}", operation.interruptions, operation.max_interruptions);
+    let clock = |at: Option<&prost_types::Timestamp>| {
+        time::from_wire(at).map_or_else(String::new, |at| time::clock(at, now))
+    };
+    let holder = match operation.holder.as_str() {
+        "" => String::new(),
+        holder => {
+            let until = clock(operation.lease_expire_time.as_ref());
+            format!("{holder}, fence {}, lease until {until}", operation.fence)
+        }
+    };
+    let error = operation.last_error.clone().unwrap_or_default();
+    field("from", &operation.from_version);
+    field("reason", &operation.reason);
+    field("progress", &operation.progress);
+    field("holder", &holder);
+    field("failed", &failed);
+    field("cut off", &interrupted);
+    field("error", &error.message);
+    field("touched", if operation.touched { "a failed attempt has changed something" } else { "" });
+    field("payload", &payload(operation));
+    field("deadline", &clock(operation.deadline.as_ref()));
+    field("then", &operation.next_target_version);
+    field("note", &operation.note);
+    field("next", &next(operation, now));
+    let mut table = Table::new(&["Time", "State", "Unit", "Fence", "Why"]).right("Fence");
+    for event in &operation.history {
+        let moment = time::from_wire(event.time.as_ref());
+        table.row(vec![
+            moment.map_or("-".to_string(), time::full).into(),
+            state_word(event.state).into(),
+            if event.unit.is_empty() { "-".into() } else { event.unit.as_str().into() },
+            event.fence.to_string().into(),
+            event.reason.to_lowercase().replace('_', " ").into(),
+        ]);
+    }
+    format!("{text}\n{}", table.render(screen))
+}
+
+fn payload(operation: &Operation) -> String {
+    match (operation.payload_uri.as_str(), operation.payload.len()) {
+        ("", 0) => operation.payload_digest.clone(),
+        ("", bytes) => format!("{bytes} bytes, {}", operation.payload_digest),
+        (uri, _) => format!("{uri}, {}", operation.payload_digest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::OperationEvent;
+
+    fn mk_time(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    fn mk_operation() -> Operation {
+        let wire = |text| Some(time::to_wire(mk_time(text)));
+        Operation {
+            application: "web".into(),
+            operation_id: "up-v2".into(),
+            from_version: "v1".into(),
+            target_version: "v2".into(),
+            state: OperationState::RetryWait.into(),
+            reason: "TRANSIENT".into(),
+            fence: 2,
+            attempts_failed: 1,
+            max_attempts: 5,
+            max_interruptions: 10,
+            progress: "step 3/7".into(),
+            update_time: wire("2026-02-24T12:41:02Z"),
+            next_time: wire("2026-02-24T12:42:02Z"),
+            next_step: "a worker may acquire it for attempt 2 of 5".into(),
+            history: vec![OperationEvent {
+                time: wire("2026-02-24T12:41:02Z"),
+                state: OperationState::RetryWait.into(),
+                unit: "web/0".into(),
+                reason: "TRANSIENT".into(),
+                fence: 2,
+                ..OperationEvent::default()
+            }],
+            ..Operation::default()
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_is_next() {
+        let now = mk_time("2026-02-24T12:41:09Z");
+        let expected = "\
+Operation  Target  State       Holder  Failed  Interrupted  Age  Next
+up-v2      v2      retry wait  -          1/5         0/10   7s  \
+a worker may acquire it for attempt 2 of 5 (12:42:02Z)
+";
+        assert_eq!(list(&[mk_operation()], now, Screen::PLAIN), expected);
+    }
+
+    #[test]
+    fn one_is_told_in_full() {
+        let now = mk_time("2026-02-24T12:41:09Z");
+        let expected = "\
+up-v2 of web to v2 is retry wait
+  from       v1
+  reason     TRANSIENT
+  progress   step 3/7
+  failed     1 of 5
+  cut off    0 of 10
+  next       a worker may acquire it for attempt 2 of 5 (12:42:02Z)
+
+Time                  State       Unit   Fence  Why
+2026-02-24 12:41:02Z  retry wait  web/0      2  transient
+";
+        assert_eq!(show(&mk_operation(), now, Screen::PLAIN), expected);
+    }
+}

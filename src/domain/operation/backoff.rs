@@ -1,0 +1,59 @@
+//! How long to wait before the next attempt.
+
+use std::time::Duration;
+
+use crate::domain::error_class::ErrorClass;
+use crate::domain::name::OperationId;
+
+/// First wait, doubled at each failure in a row. What is asked to slow down starts later, and what
+/// waits for somebody else does too.
+const FIRST: Duration = Duration::from_secs(1);
+const FIRST_SLOW: Duration = Duration::from_secs(5);
+/// Longest wait without pushback.
+const LONGEST: Duration = Duration::from_secs(180);
+/// By how much a wait is longer or shorter, so that a thousand applications that failed at once
+/// are not tried at once: a fifth.
+const JITTER_PARTS: u64 = 5;
+
+/// How long an operation waits after this many failures in a row. The same for the same operation
+/// and attempt, on every replica.
+pub(super) fn wait(id: &OperationId, class: ErrorClass, waits: u32, fence: u64) -> Duration {
+    let first = match class {
+        ErrorClass::Throttled | ErrorClass::Dependency => FIRST_SLOW,
+        _ => FIRST,
+    };
+    let doubled = first.saturating_mul(1_u32.checked_shl(waits).unwrap_or(u32::MAX));
+    let millis = u64::try_from(doubled.min(LONGEST).as_millis()).unwrap_or(u64::MAX);
+    let jitter = millis / JITTER_PARTS;
+    let spread = hash(id.as_str(), fence) % (2 * jitter + 1);
+    Duration::from_millis(millis - jitter + spread)
+}
+
+/// FNV-1a: not for secrets, only to differ.
+fn hash(id: &str, fence: u64) -> u64 {
+    let bytes = id.bytes().chain(fence.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_bound_and_differ() {
+        let (one, other) = (OperationId::new("a").unwrap(), OperationId::new("b").unwrap());
+        let at = |id: &OperationId, waits| wait(id, ErrorClass::Transient, waits, 1).as_millis();
+        for (waits, low, high) in
+            [(0, 800, 1200), (3, 6400, 9600), (8, 144_000, 216_000), (99, 144_000, 216_000)]
+        {
+            for id in [&one, &other] {
+                assert!((low..=high).contains(&at(id, waits)), "{waits}: {}", at(id, waits));
+            }
+        }
+        assert_ne!(at(&one, 5), at(&other, 5));
+        let slow = wait(&one, ErrorClass::Throttled, 0, 1);
+        assert!(Duration::from_secs(4) <= slow, "{slow:?}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What time alone does to an operation, in the order in which it happens.
+
+use super::transition::Call;
+use super::{Operation, Reason, State};
+use crate::domain::limits::OPERATION_UNCLAIMED_MAX;
+use crate::domain::name::{OperationId, UnitName};
+use crate::domain::time::Timestamp;
+
+impl Operation {
+    /// Does what is due by now: a lease lapses (T8, T22, T27), the deadline passes (T23), nobody
+    /// takes it up for too long.
+    pub fn lapse(&mut self, id: &OperationId, now: Timestamp) {
+        let nobody = UnitName::application();
+        let lapsed = self.lease.as_ref().map(|lease| lease.expire_time).filter(|at| *at <= now);
+        if self.passes_deadline_by(lapsed.unwrap_or(now)) {
+            self.deadline_exceeded = true;
+        }
+        if let Some(at) = lapsed {
+            self.lease_lapsed(Call { id, by: &nobody, now: at });
+        }
+        if self.passes_deadline_by(now) {
+            self.deadline_exceeded = true;
+        }
+        if self.deadline_exceeded && self.is_open() && self.state != State::Blocked {
+            let at = self.deadline.map_or(now, |at| at.max(self.update_time));
+            let call = Call { id, by: &nobody, now: at };
+            if self.lease.is_none() {
+                self.enter(call, State::Failed, Reason::DeadlineExceeded);
+            }
+        }
+        let unclaimed = self.unclaimed_since.map(|at| at.after(OPERATION_UNCLAIMED_MAX));
+        if unclaimed.is_some_and(|at| at <= now) {
+            self.neglected = true;
+        }
+    }
+
+    /// A crashed holder cannot say that it was interrupted.
+    fn lease_lapsed(&mut self, call: Call<'_>) {
+        if self.state == State::Cancelling {
+            self.enter(call, State::Abandoned, Reason::Cancelled);
+            return;
+        }
+        self.interruptions += 1;
+        let too_often = self.interruptions_max < self.interruptions;
+        if too_often && !self.deadline_exceeded {
+            self.cut_off = true;
+            self.enter(call, State::Failed, Reason::InterruptionsExhausted);
+        } else {
+            self.enter(call, State::Interrupted, Reason::LeaseLapsed);
+        }
+    }
+
+    fn passes_deadline_by(&self, now: Timestamp) -> bool {
+        let is_bound = self.is_open() && self.state != State::Blocked;
+        is_bound && self.deadline.is_some_and(|deadline| deadline < now)
+    }
+
+    /// When time alone changes it next.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        let lease = self.lease.as_ref().map(|lease| lease.expire_time);
+        let is_bound = self.is_open() && self.state != State::Blocked && !self.deadline_exceeded;
+        let deadline = self.deadline.filter(|_| is_bound).map(|at| Timestamp(at.0 + 1));
+        let unclaimed = self.unclaimed_since.filter(|_| !self.neglected);
+        let unclaimed = unclaimed.map(|at| at.after(OPERATION_UNCLAIMED_MAX));
+        lease.into_iter().chain(deadline).chain(unclaimed).min()
+    }
+
+    /// What the store may have lost of it: fences that were given are never given again, and
+    /// whoever held it has to take it up anew. Nobody is to blame, so nothing is counted.
+    pub(super) fn doubt(&mut self, id: &OperationId, now: Timestamp) {
+        /// More than could be acquired within what a store loses.
+        const FENCES_LOST_MAX: u64 = 1 << 20;
+        if !self.is_open() {
+            return;
+        }
+        self.fence += FENCES_LOST_MAX;
+        let nobody = UnitName::application();
+        let call = Call { id, by: &nobody, now };
+        match self.state {
+            State::Running | State::Verifying => {
+                self.enter(call, State::Interrupted, Reason::Doubted);
+            }
+            State::Cancelling => self.enter(call, State::Abandoned, Reason::Cancelled),
+            _ => self.cut_off = true,
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The table: what each call does in each state. Each comes after [`lapse`](super::lapse), so a
+//! state in which somebody works has a lease that is live.
+//!
+//! | | From | Call | To | |
+//! |---|---|---|---|---|
+//! | T1 | none | begin | RUNNING | fence 1, lease; by an operator READY without |
+//! | T2 | any | begin, same operation | as it is | |
+//! | T3 | held | begin, another | as it is | refused: held; the target is the next |
+//! | T4 | open, not held | begin, another | as it is | refused: resume first; likewise |
+//! | T5 | held | heartbeat | as it is | the lease is renewed |
+//! | T6 | any | a write with another fence | as it is | refused: stale |
+//! | T7 | RUNNING VERIFYING | release | INTERRUPTED | nothing is counted |
+//! | T8 | RUNNING VERIFYING | the lease lapses | INTERRUPTED | interruptions + 1 |
+//! | T9 | READY INTERRUPTED | acquire | RUNNING | fence + 1 |
+//! | T10 | the same | acquire, to look first | VERIFYING | fence + 1 |
+//! | T11 | VERIFYING | it is applied | SUCCEEDED | |
+//! | T12 | VERIFYING | it is not | RUNNING | |
+//! | T13 | VERIFYING | nobody can tell | BLOCKED | RUNNING if deterministic |
+//! | T14 | RUNNING | complete | SUCCEEDED | counters 0; also if only time took it away |
+//! | T15 | RUNNING VERIFYING | fail, not its fault | RETRY_WAIT | |
+//! | T16 | the same | fail | RETRY_WAIT | attempts_failed + 1 |
+//! | T17 | the same | fail, once too often | FAILED | |
+//! | T18 | the same, RETRY_WAIT | fail BLOCKED | BLOCKED | |
+//! | T19 | BLOCKED | retry | READY | attempts_failed 0 |
+//! | T20 | RUNNING VERIFYING | fail GONE, FATAL | FAILED | |
+//! | T21 | RETRY_WAIT | acquire, when due | RUNNING | fence + 1 |
+//! | T22 | RUNNING VERIFYING | the lease lapses too often | FAILED | |
+//! | T23 | open, not BLOCKED | its deadline passes | FAILED | once nobody works on it |
+//! | T24 | FAILED BLOCKED | begin, superseding | SUPERSEDED | |
+//! | T25 | FAILED | begin a rollback | as it is | refused unless reversible |
+//! | T26 | FAILED | retry | READY | both counters 0; not after a cancel |
+//! | T27 | open | cancel | ABANDONED | held: CANCELLING until the holder stops or lapses |
+//! | T28 | open | the application goes | ABANDONED | |
+//! | T29 | READY INTERRUPTED RETRY_WAIT | acquire, payload lost | BLOCKED ABANDONED | refused |
+//! | T30 | any | the store fails | as it is | nothing is kept: see the aggregator |
+//! | T31 | CANCELLING | fail FATAL | FAILED | any other failure is a stop |
+//! | T32 | any | the leader changes | as it is | nobody asks |
+
+use std::time::Duration;
+
+use super::order::{Observed, PayloadState};
+use super::refused::Refused;
+use super::{Bytes, Event, Failure, Lease, Operation, Reason, State, backoff};
+use crate::domain::error_class::ErrorClass;
+use crate::domain::limits::OPERATION_EVENTS_MAX;
+use crate::domain::name::{OperationId, UnitName};
+use crate::domain::time::Timestamp;
+
+/// One call: of which operation, by whom, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The operation.
+    pub id: &'a OperationId,
+    /// The unit that calls; `""` for an operator.
+    pub by: &'a UnitName,
+    /// The store's clock.
+    pub now: Timestamp,
+}
+
+impl Operation {
+    /// T9, T10, T21, T29: somebody takes it up.
+    pub fn acquire(
+        &mut self,
+        call: Call<'_>,
+        verify: bool,
+        payload: PayloadState,
+    ) -> Result<(), Refused> {
+        self.is_free(call)?;
+        match self.state {
+            State::Ready | State::Interrupted => {}
+            State::RetryWait => self.is_due(call)?,
+            _ => return Err(self.refuses(call, "nothing is left to be taken up")),
+        }
+        let lost = match payload {
+            PayloadState::Intact => None,
+            PayloadState::Changed => Some((State::Blocked, Reason::PayloadChanged)),
+            PayloadState::Missing | PayloadState::Undecodable => {
+                Some((State::Abandoned, Reason::Unrecoverable))
+            }
+        };
+        if let Some((state, reason)) = lost {
+            self.enter(call, state, reason);
+            return Err(Refused::PayloadLost { id: call.id.clone(), state, reason });
+        }
+        let looks_first = verify || self.cut_off && !self.deterministic;
+        self.fence += 1;
+        self.hold(call);
+        self.enter(
+            call,
+            if looks_first { State::Verifying } else { State::Running },
+            Reason::Acquired,
+        );
+        Ok(())
+    }
+
+    /// T5: the holder is still at it.
+    pub fn heartbeat(
+        &mut self,
+        call: Call<'_>,
+        fence: u64,
+        checkpoint: Option<&Bytes>,
+        progress: Option<&str>,
+    ) -> Result<(), Refused> {
+        self.has_fence(call, fence)?;
+        if self.lease.is_none() {
+            let hint = match self.is_open() {
+                true => "its lease is over: stop working, then acquire it",
+                false => "stop working on it",
+            };
+            return Err(self.refuses(call, hint));
+        }
+        self.hold(call);
+        self.checkpoint = checkpoint.cloned().unwrap_or_else(|| self.checkpoint.clone());
+        if let Some(progress) = progress {
+            self.progress = progress.into();
+        }
+        Ok(())
+    }
+
+    /// T7, T27: the holder has stopped. Said again it is no error.
+    pub fn release(&mut self, call: Call<'_>, fence: u64) -> Result<(), Refused> {
+        self.has_fence(call, fence)?;
+        match self.state {
+            State::Running | State::Verifying => {
+                self.enter(call, State::Interrupted, Reason::Released);
+            }
+            State::Cancelling => self.enter(call, State::Abandoned, Reason::Cancelled),
+            State::Interrupted => {}
+            State::Abandoned if self.reason == Reason::Cancelled => {}
+            _ => return Err(self.refuses(call, "there is nothing to release")),
+        }
+        Ok(())
+    }
+
+    /// T14, T23: the work is done. A holder whose time ran out, and whose place nobody took, is
+    /// believed; so is one that had finished when it was asked to stop. Said again it is no error.
+    pub fn complete(&mut self, call: Call<'_>, fence: u64) -> Result<(), Refused> {
+        self.has_fence(call, fence)?;
+        let out_of_time =
+            matches!(self.reason, Reason::DeadlineExceeded | Reason::InterruptionsExhausted);
+        match self.state {
+            State::Running | State::Interrupted | State::Cancelling => {}
+            State::Failed if out_of_time => {}
+            State::Succeeded => return Ok(()),
+            State::Verifying => {
+                return Err(self.refuses(call, "say what was found with VerifyOperation"));
+            }
+            _ => return Err(self.refuses(call, "there is nothing to complete")),
+        }
+        self.enter(call, State::Succeeded, Reason::Completed);
+        Ok(())
+    }
+
+    /// T15 to T18, T20, T31: an attempt failed.
+    pub fn fail(
+        &mut self,
+        call: Call<'_>,
+        fence: u64,
+        failure: &Failure,
+        touched: bool,
+        retry_after: Option<Duration>,
+    ) -> Result<(), Refused> {
+        self.has_fence(call, fence)?;
+        let class = failure.class;
+        match (self.state, class) {
+            (State::Running | State::Verifying, ErrorClass::Interrupted) => {
+                self.touched |= touched;
+                return self.release(call, fence);
+            }
+            (State::Running | State::Verifying | State::Cancelling, _)
+            | (State::RetryWait, ErrorClass::Blocked) => {}
+            _ => return Err(self.refuses(call, "there is no attempt that could fail")),
+        }
+        self.last_error = Some(failure.clone());
+        self.touched |= touched;
+        let is_counted = match class {
+            ErrorClass::Unclassified => true,
+            ErrorClass::Transient => touched,
+            _ => false,
+        };
+        match (self.state, class) {
+            (State::Cancelling, ErrorClass::Fatal) => {
+                self.enter(call, State::Failed, Reason::UndoFailed);
+            }
+            (State::Cancelling, _) => self.enter(call, State::Abandoned, Reason::Cancelled),
+            (_, ErrorClass::Blocked) => self.enter(call, State::Blocked, Reason::Failed(class)),
+            (_, ErrorClass::Gone | ErrorClass::Fatal) => {
+                self.enter(call, State::Failed, Reason::Failed(class));
+            }
+            _ => {
+                self.attempts_failed += u32::from(is_counted);
+                if is_counted && self.attempts_max <= self.attempts_failed {
+                    self.enter(call, State::Failed, Reason::RetriesExhausted);
+                } else {
+                    self.wait(call, class, retry_after);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// T15, T16: the next attempt comes later. What the peer asks for comes before our own idea.
+    fn wait(&mut self, call: Call<'_>, class: ErrorClass, retry_after: Option<Duration>) {
+        let own = || backoff::wait(call.id, class, self.waits, self.fence);
+        let at = call.now.after(retry_after.unwrap_or_else(own));
+        self.waits = self.waits.saturating_add(1);
+        self.enter(call, State::RetryWait, Reason::Failed(class));
+        self.retry_time = Some(at);
+        self.unclaimed_since = Some(at);
+    }
+
+    /// T11 to T13: the holder has looked how far the last one came.
+    pub fn verify(
+        &mut self,
+        call: Call<'_>,
+        fence: u64,
+        observed: Observed,
+    ) -> Result<(), Refused> {
+        self.has_fence(call, fence)?;
+        if self.state != State::Verifying {
+            return Err(self.refuses(call, "only VERIFYING asks what was found"));
+        }
+        match observed {
+            Observed::Applied => self.enter(call, State::Succeeded, Reason::ObservedApplied),
+            Observed::Undetermined if !self.deterministic => {
+                // From here on a person decides: who retries it has looked.
+                self.cut_off = false;
+                self.enter(call, State::Blocked, Reason::UnknownOutcome);
+            }
+            Observed::NotApplied | Observed::Undetermined => {
+                self.enter(call, State::Running, Reason::ObservedNotApplied);
+            }
+        }
+        Ok(())
+    }
+
+    /// T27: an operator wants it to stop. Said again it is no error.
+    pub fn cancel(&mut self, call: Call<'_>) -> Result<(), Refused> {
+        match self.state {
+            State::Running | State::Verifying => {
+                self.enter(call, State::Cancelling, Reason::Cancelled);
+            }
+            State::Ready | State::Interrupted | State::RetryWait | State::Blocked => {
+                self.enter(call, State::Abandoned, Reason::Cancelled);
+            }
+            State::Cancelling => {}
+            State::Abandoned if self.reason == Reason::Cancelled => {}
+            _ => return Err(self.refuses(call, "there is nothing to cancel")),
+        }
+        Ok(())
+    }
+
+    /// T19, T26: an operator wants it to go on. Its deadline is given anew if it has passed.
+    pub fn retry(&mut self, call: Call<'_>) -> Result<(), Refused> {
+        match self.state {
+            State::Blocked => {}
+            State::Failed if self.reason != Reason::UndoFailed => self.interruptions = 0,
+            State::Ready => return Ok(()),
+            _ => return Err(self.refuses(call, "only what is BLOCKED or FAILED is retried")),
+        }
+        self.attempts_failed = 0;
+        self.waits = 0;
+        if self.deadline.is_some_and(|deadline| deadline < call.now) {
+            self.deadline = self.time_allowed.map(|allowed| call.now.after(allowed));
+        }
+        self.deadline_exceeded = false;
+        self.enter(call, State::Ready, Reason::Retried);
+        Ok(())
+    }
+
+    /// T24: another one takes its place.
+    pub(super) fn supersede(&mut self, call: Call<'_>, note: &str) {
+        self.note = note.into();
+        self.enter(call, State::Superseded, Reason::Superseded);
+    }
+
+    /// T28: its application is removed. Nothing is kept but what refuses late words.
+    pub(super) fn orphan(&mut self, call: Call<'_>) {
+        self.checkpoint = Bytes::default();
+        self.enter(call, State::Abandoned, Reason::Orphaned);
+    }
+
+    // === what the rows share ===
+
+    /// Moves to another state, and remembers how.
+    pub(super) fn enter(&mut self, call: Call<'_>, state: State, reason: Reason) {
+        self.remember(call, Some(self.state), state, reason);
+        let was_held = self.lease.is_some();
+        (self.state, self.reason, self.update_time) = (state, reason, call.now);
+        match state {
+            State::Running | State::Verifying | State::Cancelling => {
+                self.unclaimed_since = None;
+            }
+            _ => self.lease = None,
+        }
+        match state {
+            State::Running => self.cut_off = false,
+            State::Interrupted if was_held => self.cut_off = true,
+            State::Succeeded => (self.attempts_failed, self.interruptions) = (0, 0),
+            _ => {}
+        }
+        if matches!(state, State::Ready | State::Interrupted) {
+            self.unclaimed_since = Some(call.now);
+        }
+        if state.is_terminal() || state == State::Blocked {
+            self.unclaimed_since = None;
+        }
+        self.retry_time = None;
+        self.neglected = false;
+    }
+
+    /// Adds a line to its history.
+    pub(super) fn remember(
+        &mut self,
+        call: Call<'_>,
+        from: Option<State>,
+        to: State,
+        reason: Reason,
+    ) {
+        if OPERATION_EVENTS_MAX <= self.history.len() {
+            self.history.remove(0);
+        }
+        let (time, by, fence) = (call.now, call.by.clone(), self.fence);
+        self.history.push(Event { time, from, to, by, reason, fence });
+    }
+
+    /// The caller holds it from now on, as long as it is heard.
+    pub(super) fn hold(&mut self, call: Call<'_>) {
+        let holder = match &self.lease {
+            // Whoever knows the fence speaks for the holder.
+            Some(lease) => lease.holder.clone(),
+            None => call.by.clone(),
+        };
+        let expire_time = call.now.after(self.lease_duration);
+        self.lease = Some(Lease { holder, expire_time });
+    }
+
+    /// T6.
+    fn has_fence(&self, call: Call<'_>, given: u64) -> Result<(), Refused> {
+        match given == self.fence {
+            true => Ok(()),
+            false => Err(Refused::StaleFence { id: call.id.clone(), given, current: self.fence }),
+        }
+    }
+
+    /// T3, and whoever wants what is held.
+    pub(super) fn is_free(&self, call: Call<'_>) -> Result<(), Refused> {
+        match &self.lease {
+            None => Ok(()),
+            Some(lease) => Err(Refused::Held {
+                id: call.id.clone(),
+                target: self.target_version.clone(),
+                holder: lease.holder.clone(),
+                expire_time: lease.expire_time,
+                now: call.now,
+            }),
+        }
+    }
+
+    fn is_due(&self, call: Call<'_>) -> Result<(), Refused> {
+        match self.retry_time.filter(|at| call.now < *at) {
+            None => Ok(()),
+            Some(retry_time) => {
+                Err(Refused::NotDue { id: call.id.clone(), retry_time, now: call.now })
+            }
+        }
+    }
+
+    pub(super) fn refuses(&self, call: Call<'_>, hint: &'static str) -> Refused {
+        Refused::State { id: call.id.clone(), state: self.state, reason: self.reason, hint }
+    }
+}

@@ -1,0 +1,242 @@
+//! What an operation says of its application, and what comes next.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Kind, Operation, Reason, State};
+use crate::domain::error_class::ErrorClass;
+use crate::domain::name::{OperationId, UnitName};
+use crate::domain::status::Level;
+use crate::domain::time::Timestamp;
+
+/// What the operation that was last to be done says of its application. Part of the head.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperationStatus {
+    /// The operation.
+    pub id: OperationId,
+    /// How well the application is.
+    pub level: Level,
+    /// One line for a person.
+    pub message: Box<str>,
+    /// Machine-readable cause.
+    pub reason: Box<str>,
+    /// What a person must do.
+    pub action: Box<str>,
+    /// When the level began.
+    pub since: Timestamp,
+}
+
+/// A success is no news for ever: it counts only where nothing else is known.
+pub(in crate::domain) const SUCCESS_PRECEDENCE: i32 = i32::MIN;
+
+impl Operation {
+    /// How well it makes the application; `None` if it says nothing of it.
+    pub fn level(&self) -> Option<Level> {
+        let failed_for = |class| self.reason == Reason::Failed(class);
+        Some(match self.state {
+            State::Blocked => Level::Blocked,
+            State::Failed => Level::Error,
+            State::Abandoned if self.reason == Reason::Unrecoverable => Level::Error,
+            State::Succeeded => Level::Active,
+            State::Superseded | State::Abandoned => return None,
+            _ if self.deadline_exceeded => Level::Error,
+            State::Cancelling => Level::Waiting,
+            _ if self.neglected => Level::Waiting,
+            State::RetryWait if failed_for(ErrorClass::Dependency) => Level::Waiting,
+            _ => Level::Maintenance,
+        })
+    }
+
+    /// What it says of its application.
+    pub fn status(&self, id: &OperationId, now: Timestamp) -> Option<OperationStatus> {
+        let reason = match self.deadline_exceeded && self.is_open() {
+            true => "OperationDeadlineExceeded",
+            false => self.status_reason(),
+        };
+        Some(OperationStatus {
+            id: id.clone(),
+            level: self.level()?,
+            message: self.message().into(),
+            reason: reason.into(),
+            action: self.action(id).into(),
+            since: now,
+        })
+    }
+
+    fn status_reason(&self) -> &'static str {
+        match self.state {
+            State::Ready => "OperationReady",
+            State::Running => "OperationRunning",
+            State::Interrupted => "OperationInterrupted",
+            State::RetryWait => "OperationRetryWait",
+            State::Verifying => "OperationVerifying",
+            State::Blocked => "OperationBlocked",
+            State::Cancelling => "OperationCancelling",
+            State::Succeeded => "OperationSucceeded",
+            State::Failed => "OperationFailed",
+            State::Superseded => "OperationSuperseded",
+            State::Abandoned => "OperationAbandoned",
+        }
+    }
+
+    /// `upgrade to v2`.
+    pub fn title(&self) -> String {
+        let target = &self.target_version;
+        match self.kind {
+            Kind::Upgrade => format!("upgrade to {target}"),
+            Kind::Rollback => format!("rollback to {target}"),
+            Kind::Install => format!("installation of {target}"),
+            Kind::Configure => format!("configuration {target}"),
+            Kind::Other => format!("work towards {target}"),
+        }
+    }
+
+    /// `upgrading to v2`, or when it is done `upgraded to v2`.
+    fn doing(&self, done: bool) -> String {
+        let target = &self.target_version;
+        let (doing, has_done) = match self.kind {
+            Kind::Upgrade => ("upgrading to", "upgraded to"),
+            Kind::Rollback => ("rolling back to", "rolled back to"),
+            Kind::Install => ("installing", "installed"),
+            Kind::Configure => ("configuring", "configured"),
+            Kind::Other => ("working towards", "done:"),
+        };
+        format!("{} {target}", if done { has_done } else { doing })
+    }
+
+    /// One line for people.
+    pub(super) fn message(&self) -> String {
+        let (title, at) = (self.title(), self.came_to(" at "));
+        let late = if self.deadline_exceeded { ", past its deadline" } else { "" };
+        let claimed = match self.neglected {
+            true => "no worker has taken it up",
+            false if self.state == State::Ready => "begins when a worker takes it up",
+            false => "resumes when a worker returns",
+        };
+        match self.state {
+            State::Ready => format!("{title} is recorded, {claimed}{late}"),
+            State::Running => format!("{}{}{late}", self.doing(false), self.came_to(" (")),
+            State::Verifying => format!("{title}: looking how far it came{late}"),
+            State::Interrupted => format!("{title} interrupted{at}, {claimed}{late}"),
+            State::RetryWait if self.neglected => format!("{title}: {claimed}{late}"),
+            State::RetryWait if self.attempts_failed == 0 => {
+                format!("{title} is tried again: {}{late}", self.failed_with())
+            }
+            State::RetryWait => {
+                let failures = times(self.attempts_failed, "failure");
+                let (max, error) = (self.attempts_max, self.failed_with());
+                format!("{title} is tried again after {failures} of {max}: {error}{late}")
+            }
+            State::Blocked => format!("{title} is blocked: {}", self.failed_with()),
+            State::Cancelling => format!("{title} is cancelled, its holder has to stop{late}"),
+            State::Succeeded => self.doing(true),
+            State::Failed => format!("{title} failed{at}: {}", self.failed_with()),
+            State::Superseded => format!("{title} is superseded: {}", self.note),
+            State::Abandoned => format!("{title} is given up: {}", self.failed_with()),
+        }
+    }
+
+    /// How far it came, after a word; nothing if it never said.
+    fn came_to(&self, before: &str) -> String {
+        match (&*self.progress, before.ends_with('(')) {
+            ("", _) => String::new(),
+            (progress, true) => format!("{before}{progress})"),
+            (progress, false) => format!("{before}{progress}"),
+        }
+    }
+
+    /// Why it does not go on, with the words of the last error where that is the cause.
+    fn failed_with(&self) -> String {
+        let error = self.last_error.as_ref();
+        let error = error.map_or("", |e| if e.message.is_empty() { &e.code } else { &e.message });
+        let why = match self.reason {
+            Reason::Failed(_) => "",
+            Reason::RetriesExhausted => &times(self.attempts_failed, "failure"),
+            Reason::InterruptionsExhausted => &times(self.interruptions, "interruption"),
+            Reason::DeadlineExceeded => "not done before its deadline",
+            Reason::UnknownOutcome => return "nobody can tell whether it was applied".to_string(),
+            Reason::UndoFailed => "it was cancelled, and could not be undone",
+            Reason::PayloadChanged => {
+                return "its payload is not the one that was recorded".to_string();
+            }
+            Reason::Unrecoverable => {
+                return "its payload is missing or cannot be read".to_string();
+            }
+            other => return other.word().to_lowercase().replace('_', " "),
+        };
+        match (why, error) {
+            ("", "") => self.reason.word().to_string(),
+            ("", error) => error.to_string(),
+            (why, "") => why.to_string(),
+            (why, error) => format!("{why}, the last: {error}"),
+        }
+    }
+
+    /// What a person must do.
+    fn action(&self, id: &OperationId) -> String {
+        let or = "or begin another operation with supersede and a reason";
+        match (self.state, self.reason) {
+            (State::Blocked, Reason::UnknownOutcome) => {
+                format!("look whether it was applied; then retry operation {id}, {or}")
+            }
+            (State::Blocked, _) => {
+                format!("mend what stands in its way; then retry operation {id}, {or}")
+            }
+            (State::Failed, Reason::UndoFailed) => {
+                format!("undo operation {id} by hand, then begin another with supersede")
+            }
+            (State::Failed, _) => format!("retry operation {id}, {or}"),
+            (State::Abandoned, Reason::Unrecoverable) => "begin another operation".to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// What happens next, in words, and when if that is known.
+    pub fn next_step(&self) -> (String, Option<Timestamp>) {
+        let deadline = self.deadline.filter(|_| !self.deadline_exceeded);
+        let lease = self.lease.as_ref().map(|lease| lease.expire_time);
+        let attempt = self.attempts_failed + 1;
+        let holder = self.holder().filter(|holder| !holder.is_application());
+        let holder = holder.map_or("its holder", UnitName::as_str);
+        let words = match self.state {
+            State::Ready | State::Interrupted if !self.deterministic && self.cut_off => {
+                "a worker that acquires it looks how far it came, then goes on"
+            }
+            State::Ready => "begins when a worker acquires it",
+            State::Interrupted => "goes on from its checkpoint when a worker acquires it",
+            State::Running => {
+                let words = format!("{holder} goes on; interrupted if that is silent until then");
+                return (words, lease);
+            }
+            State::Verifying => {
+                let looks = format!("{holder} says what it found");
+                return (format!("{looks}; interrupted if that is silent until then"), lease);
+            }
+            State::RetryWait => {
+                let max = self.attempts_max;
+                let words = format!("a worker may acquire it for attempt {attempt} of {max}");
+                return (words, self.retry_time);
+            }
+            State::Cancelling => {
+                let words = format!("{holder} stops; given up if that is silent until then");
+                return (words, lease);
+            }
+            State::Blocked => "nothing, until somebody retries, cancels or supersedes it",
+            State::Failed if self.reason == Reason::UndoFailed => {
+                "nothing, until another operation supersedes it"
+            }
+            State::Failed => "nothing, until somebody retries or supersedes it",
+            State::Succeeded if !self.next_target.is_empty() => {
+                let next = &self.next_target;
+                return (format!("{next} was asked for meanwhile: a worker may begin it"), None);
+            }
+            State::Succeeded | State::Superseded | State::Abandoned => return Default::default(),
+        };
+        let is_waiting = matches!(self.state, State::Ready | State::Interrupted);
+        (words.to_string(), deadline.filter(|_| is_waiting))
+    }
+}
+
+/// `1 failure`, `2 failures`.
+fn times(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

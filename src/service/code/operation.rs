@@ -1,0 +1,57 @@
+//! The rows of the table that are about operations.
+
+use super::{Problem, Reason, Violation};
+use crate::domain::operation::refused::Refused;
+use crate::domain::time::Timestamp;
+
+/// What goes over the wire where an operation refuses.
+pub(super) fn problem(refused: &Refused) -> Problem {
+    let text = refused.to_string();
+    match refused {
+        Refused::NotFound { id } => {
+            Problem::new(Reason::OperationNotFound, text).with("operation_id", id)
+        }
+        Refused::StaleFence { id, given, current } => Problem::new(Reason::StaleFence, text)
+            .with("operation_id", id)
+            .with("given", given)
+            .with("current", current),
+        Refused::Held { id, target, holder, expire_time, now } => {
+            Problem::new(Reason::OperationHeld, text)
+                .with("operation_id", id)
+                .with("target_version", target)
+                .with("holder", holder)
+                .with("expires", moment(*expire_time))
+                .retry_after(expire_time.since(*now))
+        }
+        Refused::ResumeFirst { id, target, state } => Problem::new(Reason::ResumeFirst, text)
+            .with("operation_id", id)
+            .with("target_version", target)
+            .with("state", state.word()),
+        Refused::NotReversible { id, target } => Problem::new(Reason::OperationState, text)
+            .with("operation_id", id)
+            .with("target_version", target),
+        Refused::NotDue { id, retry_time, now } => Problem::new(Reason::OperationState, text)
+            .with("operation_id", id)
+            .with("state", "RETRY_WAIT")
+            .with("retry_time", moment(*retry_time))
+            .retry_after(retry_time.since(*now)),
+        Refused::PayloadLost { id, state, reason } | Refused::State { id, state, reason, .. } => {
+            Problem::new(Reason::OperationState, text)
+                .with("operation_id", id)
+                .with("state", state.word())
+                .with("operation_reason", reason.word())
+        }
+        Refused::DeadlinePassed { .. } => Problem::of_fields(vec![Violation {
+            field: "deadline".to_string(),
+            reason: Reason::InvalidValue,
+            description: text.trim_start_matches("deadline ").to_string(),
+        }]),
+    }
+}
+
+/// As google.protobuf.Timestamp reads in JSON.
+fn moment(time: Timestamp) -> String {
+    let seconds = i64::try_from(time.0 / 1000).unwrap_or(i64::MAX);
+    let nanos = (time.0 % 1000) as i32 * 1_000_000;
+    prost_types::Timestamp { seconds, nanos }.to_string()
+}

@@ -1,0 +1,448 @@
+//! Both ways: operations.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+
+use super::fields::{Fields, Within};
+use super::output::{count, duration, timestamp};
+use crate::domain::error_class::ErrorClass;
+use crate::domain::limits::{
+    ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CHECKPOINT_BYTES_MAX, INTERRUPTIONS_DEFAULT, LEASE_DEFAULT,
+    LEASE_MAX, LEASE_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PROGRESS_BYTES_MAX,
+    RETRY_AFTER_MAX, URI_BYTES_MAX,
+};
+use crate::domain::name::{AppName, OperationId, UnitName};
+use crate::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
+use crate::domain::operation::record::Pending;
+use crate::domain::operation::{Bytes, Failure, Kind, Operation, Payload, State};
+use crate::proto::v1;
+use crate::service::code::Reason;
+
+const DIGEST: &str = "sha256:";
+
+// === from the wire ===
+
+/// `BeginOperation`.
+pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Order> {
+    let by = fields.unit_or_application("unit", &wire.unit);
+    let id = fields.operation_id(&wire.operation_id);
+    let kind = kind(fields, wire.kind);
+    let from_version = fields.text("from_version", &wire.from_version, PROGRESS_BYTES_MAX);
+    let target_version = fields.text("target_version", &wire.target_version, PROGRESS_BYTES_MAX);
+    if wire.target_version.is_empty() {
+        fields.note("target_version", Reason::MissingField, "is required: where it leads");
+    }
+    let payload = payload(fields, wire);
+    let attempts_max = times(fields, "max_attempts", wire.max_attempts, 0);
+    let interruptions = wire.max_interruptions.unwrap_or(INTERRUPTIONS_DEFAULT as i32);
+    let interruptions_max = times(fields, "max_interruptions", interruptions, 0);
+    let deadline = fields.moment("deadline", wire.deadline.as_ref());
+    let lease =
+        fields.duration("lease_duration", wire.lease_duration.as_ref(), LEASE_MIN, LEASE_MAX);
+    let note = fields.text("reason", &wire.reason, MESSAGE_BYTES_MAX);
+    if wire.supersede && wire.reason.is_empty() {
+        fields.note("reason", Reason::MissingField, "is required to supersede: say why");
+    }
+    let (payload, bytes) = payload?;
+    let new = NewOperation {
+        kind: kind?,
+        from_version: from_version?,
+        target_version: target_version?,
+        payload,
+        bytes,
+        deterministic: wire.deterministic,
+        reversible: wire.reversible,
+        attempts_max: match attempts_max? {
+            0 => ATTEMPTS_DEFAULT,
+            given => given,
+        },
+        interruptions_max: interruptions_max?,
+        deadline: deadline?,
+        lease_duration: lease?.unwrap_or(LEASE_DEFAULT),
+        supersede: wire.supersede,
+        note: note?,
+    };
+    Some(Order { id: id?, by: by?, what: What::Begin(Box::new(new)) })
+}
+
+/// The payload with its digest, and its bytes if they are to be kept here.
+fn payload(
+    fields: &mut Fields,
+    wire: &v1::BeginOperationRequest,
+) -> Option<(Payload, Option<Bytes>)> {
+    let uri = fields.text("payload_uri", &wire.payload_uri, URI_BYTES_MAX)?;
+    let given = &wire.payload_digest;
+    let hex = given.strip_prefix(DIGEST).unwrap_or_default();
+    let is_digest = hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit());
+    if !given.is_empty() && !is_digest {
+        let text = "is no digest; give sha256: and 64 hex digits";
+        fields.note("payload_digest", Reason::InvalidValue, text);
+        return None;
+    }
+    let given = given.to_ascii_lowercase();
+    if !uri.is_empty() {
+        if !wire.payload.is_empty() {
+            let text = "is given beside payload; give one of them";
+            fields.note("payload_uri", Reason::InvalidValue, text);
+            return None;
+        }
+        if given.is_empty() {
+            let text = "is required with payload_uri: whoever resumes must be able to check it";
+            fields.note("payload_digest", Reason::MissingField, text);
+            return None;
+        }
+        return Some((Payload { uri, digest: given.into() }, None));
+    }
+    let bytes = fields.bytes("payload", &wire.payload, PAYLOAD_BYTES_MAX)?;
+    let digest = match bytes.as_slice() {
+        [] if given.is_empty() => return Some((Payload::default(), None)),
+        bytes => digest_of(bytes),
+    };
+    if !given.is_empty() && given != digest {
+        let text = format!("is {given}, but the payload has {digest}: it was cut or changed");
+        fields.note("payload_digest", Reason::InvalidValue, text);
+        return None;
+    }
+    Some((Payload { uri, digest: digest.into() }, Some(bytes)))
+}
+
+fn digest_of(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let digest = digest::digest(&digest::SHA256, bytes);
+    digest.as_ref().iter().fold(DIGEST.to_string(), |mut hex, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// `AcquireOperation`.
+pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Option<Order> {
+    let by = fields.unit("unit", &wire.unit);
+    let id = fields.operation_id(&wire.operation_id);
+    let payload = match v1::PayloadState::try_from(wire.payload_state) {
+        Ok(v1::PayloadState::Unspecified | v1::PayloadState::Intact) => PayloadState::Intact,
+        Ok(v1::PayloadState::Changed) => PayloadState::Changed,
+        Ok(v1::PayloadState::Missing) => PayloadState::Missing,
+        Ok(v1::PayloadState::Undecodable) => PayloadState::Undecodable,
+        Err(_) => {
+            let text = format!("is {}, which the enum PayloadState has not", wire.payload_state);
+            fields.note("payload_state", Reason::InvalidValue, text);
+            return None;
+        }
+    };
+    Some(Order { id: id?, by: by?, what: What::Acquire { verify: wire.verify, payload } })
+}
+
+/// `HeartbeatOperation`.
+pub fn heartbeat(fields: &mut Fields, wire: &v1::HeartbeatOperationRequest) -> Option<Order> {
+    let checkpoint = match &wire.checkpoint {
+        Some(bytes) => fields.bytes("checkpoint", bytes, CHECKPOINT_BYTES_MAX).map(Some),
+        None => Some(None),
+    };
+    let progress = match &wire.progress {
+        Some(text) => fields.text("progress", text, PROGRESS_BYTES_MAX).map(Some),
+        None => Some(None),
+    };
+    let fence = fence(fields, wire.fence);
+    let said = checkpoint.zip(progress).zip(fence);
+    let what =
+        said.map(|((checkpoint, progress), fence)| What::Heartbeat { fence, checkpoint, progress });
+    order(fields, &wire.unit, &wire.operation_id, what)
+}
+
+/// `ReleaseOperation`.
+pub fn release(fields: &mut Fields, wire: &v1::ReleaseOperationRequest) -> Option<Order> {
+    let what = fence(fields, wire.fence).map(|fence| What::Release { fence });
+    order(fields, &wire.unit, &wire.operation_id, what)
+}
+
+/// `CompleteOperation`.
+pub fn complete(fields: &mut Fields, wire: &v1::CompleteOperationRequest) -> Option<Order> {
+    let what = fence(fields, wire.fence).map(|fence| What::Complete { fence });
+    order(fields, &wire.unit, &wire.operation_id, what)
+}
+
+/// `FailOperation`.
+pub fn fail(fields: &mut Fields, wire: &v1::FailOperationRequest) -> Option<Order> {
+    let fence = fence(fields, wire.fence);
+    let Some(report) = &wire.error else {
+        fields.note("error", Reason::MissingField, "is required: what went wrong");
+        return None;
+    };
+    fields.within = Within::Message("error");
+    let failure = failure(fields, report);
+    let pushback = report.retry_after.as_ref();
+    let retry_after = fields.duration("retry_after", pushback, Duration::ZERO, RETRY_AFTER_MAX);
+    fields.within = Within::Request;
+    let said = fence.zip(failure).zip(retry_after);
+    let what = said.map(|((fence, failure), retry_after)| What::Fail {
+        fence,
+        failure,
+        touched: wire.touched,
+        retry_after,
+    });
+    order(fields, &wire.unit, &wire.operation_id, what)
+}
+
+fn failure(fields: &mut Fields, report: &v1::ErrorReport) -> Option<Failure> {
+    let class = class_of(fields, report);
+    let mut name = |field, text: &str| fields.text(field, text, NAME_BYTES_MAX);
+    let component = name("component", &report.component);
+    let target = name("target", &report.target);
+    let system = name("system", &report.system);
+    let code = name("code", &report.code);
+    let domain = name("domain", &report.domain);
+    let reason = name("reason", &report.reason);
+    Some(Failure {
+        class: class?,
+        component: component?,
+        target: target?,
+        system: system?,
+        code: code?,
+        domain: domain?,
+        reason: reason?,
+        message: fields.text("message", &report.message, MESSAGE_BYTES_MAX)?,
+    })
+}
+
+/// What an error means: as its reporter says.
+fn class_of(fields: &mut Fields, report: &v1::ErrorReport) -> Option<ErrorClass> {
+    Some(match v1::ErrorClass::try_from(report.class) {
+        Ok(v1::ErrorClass::Unspecified | v1::ErrorClass::Unclassified) => ErrorClass::Unclassified,
+        Ok(v1::ErrorClass::Transient) => ErrorClass::Transient,
+        Ok(v1::ErrorClass::Throttled) => ErrorClass::Throttled,
+        Ok(v1::ErrorClass::Conflict) => ErrorClass::Conflict,
+        Ok(v1::ErrorClass::Interrupted) => ErrorClass::Interrupted,
+        Ok(v1::ErrorClass::Dependency) => ErrorClass::Dependency,
+        Ok(v1::ErrorClass::Blocked) => ErrorClass::Blocked,
+        Ok(v1::ErrorClass::Gone) => ErrorClass::Gone,
+        Ok(v1::ErrorClass::Fatal) => ErrorClass::Fatal,
+        Err(_) => {
+            let text = format!("is {}, which the enum ErrorClass has not", report.class);
+            fields.note("class", Reason::InvalidValue, text);
+            return None;
+        }
+    })
+}
+
+/// `VerifyOperation`.
+pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<Order> {
+    let fence = fence(fields, wire.fence);
+    let observed = match v1::Observed::try_from(wire.observed) {
+        Ok(v1::Observed::Applied) => Some(Observed::Applied),
+        Ok(v1::Observed::NotApplied) => Some(Observed::NotApplied),
+        Ok(v1::Observed::Undetermined) => Some(Observed::Undetermined),
+        Ok(v1::Observed::Unspecified) | Err(_) => None,
+    };
+    if observed.is_none() {
+        let text = "is required: applied, not applied, or undetermined";
+        fields.note("observed", Reason::MissingField, text);
+    }
+    let what = fence.zip(observed).map(|(fence, observed)| What::Verify { fence, observed });
+    order(fields, &wire.unit, &wire.operation_id, what)
+}
+
+/// `CancelOperation`.
+pub fn cancel(fields: &mut Fields, wire: &v1::CancelOperationRequest) -> Option<Order> {
+    order(fields, &wire.unit, &wire.operation_id, Some(What::Cancel))
+}
+
+/// `RetryOperation`.
+pub fn retry(fields: &mut Fields, wire: &v1::RetryOperationRequest) -> Option<Order> {
+    order(fields, &wire.unit, &wire.operation_id, Some(What::Retry))
+}
+
+fn order(fields: &mut Fields, unit: &str, id: &str, what: Option<What>) -> Option<Order> {
+    let by: Option<UnitName> = fields.unit_or_application("unit", unit);
+    let id = fields.operation_id(id);
+    Some(Order { id: id?, by: by?, what: what? })
+}
+
+fn fence(fields: &mut Fields, fence: u64) -> Option<u64> {
+    if fence == 0 {
+        let text = "is required: as BeginOperation or AcquireOperation answered it";
+        fields.note("fence", Reason::MissingField, text);
+        return None;
+    }
+    Some(fence)
+}
+
+fn times(fields: &mut Fields, field: &str, given: i32, min: u32) -> Option<u32> {
+    let read = u32::try_from(given).ok().filter(|n| min <= *n && *n <= ATTEMPTS_MAX);
+    if read.is_none() {
+        let text = format!("is {given}; give {min} to {ATTEMPTS_MAX}, or nothing");
+        fields.note(field, Reason::InvalidValue, text);
+    }
+    read
+}
+
+fn kind(fields: &mut Fields, kind: i32) -> Option<Kind> {
+    Some(match v1::OperationKind::try_from(kind) {
+        Ok(v1::OperationKind::Unspecified | v1::OperationKind::Upgrade) => Kind::Upgrade,
+        Ok(v1::OperationKind::Rollback) => Kind::Rollback,
+        Ok(v1::OperationKind::Install) => Kind::Install,
+        Ok(v1::OperationKind::Configure) => Kind::Configure,
+        Ok(v1::OperationKind::Other) => Kind::Other,
+        Err(_) => {
+            let text = format!("is {kind}, which the enum OperationKind has not");
+            fields.note("kind", Reason::InvalidValue, text);
+            return None;
+        }
+    })
+}
+
+/// States of a filter.
+pub fn states(fields: &mut Fields, states: &[i32]) -> Option<BTreeSet<State>> {
+    let read = states.iter().map(|given| {
+        let read = State::ALL.into_iter().find(|known| state(*known) as i32 == *given);
+        if read.is_none() {
+            let text = format!("has {given}, which the enum OperationState has not");
+            fields.note("states", Reason::InvalidValue, text);
+        }
+        read
+    });
+    read.collect::<Vec<_>>().into_iter().collect()
+}
+
+// === to the wire ===
+
+fn state(state: State) -> v1::OperationState {
+    match state {
+        State::Ready => v1::OperationState::Ready,
+        State::Running => v1::OperationState::Running,
+        State::Interrupted => v1::OperationState::Interrupted,
+        State::RetryWait => v1::OperationState::RetryWait,
+        State::Verifying => v1::OperationState::Verifying,
+        State::Blocked => v1::OperationState::Blocked,
+        State::Cancelling => v1::OperationState::Cancelling,
+        State::Succeeded => v1::OperationState::Succeeded,
+        State::Failed => v1::OperationState::Failed,
+        State::Superseded => v1::OperationState::Superseded,
+        State::Abandoned => v1::OperationState::Abandoned,
+    }
+}
+
+fn from_kind(kind: Kind) -> v1::OperationKind {
+    match kind {
+        Kind::Upgrade => v1::OperationKind::Upgrade,
+        Kind::Rollback => v1::OperationKind::Rollback,
+        Kind::Install => v1::OperationKind::Install,
+        Kind::Configure => v1::OperationKind::Configure,
+        Kind::Other => v1::OperationKind::Other,
+    }
+}
+
+fn from_class(class: ErrorClass) -> v1::ErrorClass {
+    match class {
+        ErrorClass::Unclassified => v1::ErrorClass::Unclassified,
+        ErrorClass::Transient => v1::ErrorClass::Transient,
+        ErrorClass::Throttled => v1::ErrorClass::Throttled,
+        ErrorClass::Conflict => v1::ErrorClass::Conflict,
+        ErrorClass::Interrupted => v1::ErrorClass::Interrupted,
+        ErrorClass::Dependency => v1::ErrorClass::Dependency,
+        ErrorClass::Blocked => v1::ErrorClass::Blocked,
+        ErrorClass::Gone => v1::ErrorClass::Gone,
+        ErrorClass::Fatal => v1::ErrorClass::Fatal,
+    }
+}
+
+/// An operation, with its payload if that is given.
+pub fn operation(
+    app: &AppName,
+    id: &OperationId,
+    operation: &Operation,
+    payload: Option<&Bytes>,
+) -> v1::Operation {
+    v1::Operation {
+        checkpoint: bytes::Bytes::copy_from_slice(operation.checkpoint.as_slice()),
+        payload: payload.map_or_else(bytes::Bytes::new, |payload| {
+            bytes::Bytes::copy_from_slice(payload.as_slice())
+        }),
+        ..operation_line(app, id, operation)
+    }
+}
+
+/// An operation as a worker of its application is told of it.
+pub fn pending(app: &AppName, pending: &Pending) -> v1::Operation {
+    operation(app, &pending.id, &pending.operation, pending.payload.as_ref())
+}
+
+/// An operation without its payload and its checkpoint.
+pub fn operation_line(app: &AppName, id: &OperationId, operation: &Operation) -> v1::Operation {
+    let (next_step, next_time) = operation.next_step();
+    v1::Operation {
+        namespace: app.namespace().to_string(),
+        application: app.application().to_string(),
+        operation_id: id.to_string(),
+        kind: from_kind(operation.kind) as i32,
+        from_version: operation.from_version.to_string(),
+        target_version: operation.target_version.to_string(),
+        state: state(operation.state) as i32,
+        fence: operation.fence,
+        holder: operation.holder().map_or_else(String::new, ToString::to_string),
+        lease_expire_time: operation.lease.as_ref().map(|lease| timestamp(lease.expire_time)),
+        lease_duration: Some(duration(operation.lease_duration)),
+        attempts_failed: count(operation.attempts_failed),
+        max_attempts: count(operation.attempts_max),
+        interruptions: count(operation.interruptions),
+        max_interruptions: count(operation.interruptions_max),
+        checkpoint: bytes::Bytes::new(),
+        payload: bytes::Bytes::new(),
+        payload_uri: operation.payload.uri.to_string(),
+        payload_digest: operation.payload.digest.to_string(),
+        next_target_version: operation.next_target.to_string(),
+        last_error: operation.last_error.as_ref().map(error),
+        reason: operation.reason.word().to_string(),
+        deterministic: operation.deterministic,
+        reversible: operation.reversible,
+        create_time: Some(timestamp(operation.create_time)),
+        update_time: Some(timestamp(operation.update_time)),
+        deadline: operation.deadline.map(timestamp),
+        retry_time: operation.retry_time.map(timestamp),
+        history: operation.history.iter().map(event).collect(),
+        progress: operation.progress.to_string(),
+        touched: operation.touched,
+        next_step,
+        next_time: next_time.map(timestamp),
+        note: operation.note.to_string(),
+    }
+}
+
+fn event(event: &crate::domain::operation::Event) -> v1::OperationEvent {
+    v1::OperationEvent {
+        time: Some(timestamp(event.time)),
+        from_state: event.from.map_or(v1::OperationState::Unspecified, state) as i32,
+        state: state(event.to) as i32,
+        unit: event.by.to_string(),
+        reason: event.reason.word().to_string(),
+        fence: event.fence,
+    }
+}
+
+fn error(failure: &Failure) -> v1::ErrorReport {
+    v1::ErrorReport {
+        component: failure.component.to_string(),
+        target: failure.target.to_string(),
+        system: failure.system.to_string(),
+        code: failure.code.to_string(),
+        domain: failure.domain.to_string(),
+        reason: failure.reason.to_string(),
+        message: failure.message.to_string(),
+        class: from_class(failure.class) as i32,
+        ..v1::ErrorReport::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_those_of_sha256sum() {
+        let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(digest_of(b""), empty);
+    }
+}

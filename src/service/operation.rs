@@ -1,0 +1,269 @@
+//! `OperationService`: work in flight, on record.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use crate::aggregator::Aggregator;
+use crate::domain::app::AppState;
+use crate::domain::command::{self, Command};
+use crate::domain::name::{AppName, OperationId};
+use crate::domain::operation::order::{Order, What};
+use crate::domain::operation::refused::Refused;
+use crate::domain::request::Outcome;
+use crate::domain::revision::Revision;
+use crate::proto::v1;
+use crate::proto::v1::operation_service_server::OperationService;
+use crate::service::code::Problem;
+use crate::service::convert::{self, Fields, Page, PageToken};
+use crate::watch::Hub;
+
+/// Serves operations.
+pub struct Operations {
+    aggregator: Aggregator,
+    hub: Arc<Hub>,
+}
+
+/// What an order was answered: the operation after it, and the revision.
+struct Done {
+    outcome: Outcome,
+    operation: v1::Operation,
+    advice: Vec<String>,
+}
+
+impl Operations {
+    /// Serves what the aggregator decides.
+    pub fn new(aggregator: Aggregator, hub: Arc<Hub>) -> Operations {
+        Operations { aggregator, hub }
+    }
+
+    /// Asks something of an operation. With its payload, if that is wanted.
+    async fn ask(
+        &self,
+        app: &AppName,
+        order: Order,
+        request_id: Option<Arc<str>>,
+        with_payload: bool,
+    ) -> Result<Done, Problem> {
+        let (id, what) = (order.id.clone(), order.what.clone());
+        let request = command::Request { id: request_id, command: Command::Operate(order) };
+        let applied = self.aggregator.apply(app, request).await;
+        let outcome = applied.map_err(|e| Problem::of(app, e))?;
+        let read = |state: &AppState| done(state, &id, &what, outcome, with_payload);
+        let done = self.aggregator.read(app, outcome.revision, read).await;
+        let done = done.map_err(|e| Problem::of(app, e))?;
+        done.map_err(|refused| refused_by(app, refused))
+    }
+
+    /// Reads an application that there is, at `min_revision` or later.
+    async fn read<T>(
+        &self,
+        app: &AppName,
+        min_revision: u64,
+        read: impl FnOnce(&AppState) -> T,
+    ) -> Result<T, Problem> {
+        let revision = Revision(min_revision);
+        if 0 < min_revision {
+            self.hub.wait_for(app, revision).await;
+        }
+        // A task is not started for what is not there.
+        if self.hub.get(app).is_none() {
+            return Err(Problem::application_not_found(app));
+        }
+        self.aggregator.read(app, revision, read).await.map_err(|e| Problem::of(app, e))
+    }
+}
+
+fn refused_by(app: &AppName, refused: Refused) -> Problem {
+    let rejected = command::Rejected::Operation(refused);
+    Problem::of(app, crate::aggregator::Error::Rejected(rejected))
+}
+
+/// The operation as it is after an order. Whoever would hold it by this answer is told only while
+/// that is still so.
+fn done(
+    state: &AppState,
+    id: &OperationId,
+    what: &What,
+    outcome: Outcome,
+    with_payload: bool,
+) -> Result<Done, Refused> {
+    let operations = state.operations();
+    let operation = operations.get(id).ok_or_else(|| Refused::NotFound { id: id.clone() })?;
+    let holds = match what {
+        What::Begin(_) => outcome.changed,
+        What::Acquire { .. } => true,
+        _ => false,
+    };
+    if holds && operation.fence != outcome.fence {
+        let (given, current) = (outcome.fence, operation.fence);
+        return Err(Refused::StaleFence { id: id.clone(), given, current });
+    }
+    let payload = operations.payload(id).filter(|_| with_payload);
+    Ok(Done {
+        outcome,
+        operation: convert::operation(&state.name, id, operation, payload),
+        advice: match what {
+            What::Begin(new) if new.supersede && outcome.changed => operations.advice(operation),
+            _ => Vec::new(),
+        },
+    })
+}
+
+/// The calls that differ in what they ask, and in nothing else.
+macro_rules! ask {
+    ($self:ident, $request:ident, $read:path, $with_payload:expr) => {{
+        let wire = $request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let order = $read(&mut fields, &wire);
+        let id = fields.request_id(&wire.request_id);
+        let ((app, order), id) = fields.finish(app.zip(order).zip(id))?;
+        $self.ask(&app, order, id, $with_payload).await?
+    }};
+}
+
+#[tonic::async_trait]
+impl OperationService for Operations {
+    async fn begin_operation(
+        &self,
+        request: Request<v1::BeginOperationRequest>,
+    ) -> Result<Response<v1::BeginOperationResponse>, Status> {
+        let Done { outcome, operation, advice } = ask!(self, request, convert::begin, true);
+        Ok(Response::new(v1::BeginOperationResponse {
+            operation: Some(operation),
+            revision: outcome.revision.0,
+            begun: outcome.changed,
+            advice,
+        }))
+    }
+
+    async fn acquire_operation(
+        &self,
+        request: Request<v1::AcquireOperationRequest>,
+    ) -> Result<Response<v1::AcquireOperationResponse>, Status> {
+        let Done { outcome, operation, .. } = ask!(self, request, convert::acquire, true);
+        let (operation, revision) = (Some(operation), outcome.revision.0);
+        Ok(Response::new(v1::AcquireOperationResponse { operation, revision }))
+    }
+
+    async fn heartbeat_operation(
+        &self,
+        request: Request<v1::HeartbeatOperationRequest>,
+    ) -> Result<Response<v1::HeartbeatOperationResponse>, Status> {
+        let Done { outcome, operation, .. } = ask!(self, request, convert::heartbeat, false);
+        let (operation, revision) = (Some(operation), outcome.revision.0);
+        Ok(Response::new(v1::HeartbeatOperationResponse { operation, revision }))
+    }
+
+    async fn release_operation(
+        &self,
+        request: Request<v1::ReleaseOperationRequest>,
+    ) -> Result<Response<v1::ReleaseOperationResponse>, Status> {
+        let Done { outcome, operation, .. } = ask!(self, request, convert::release, false);
+        let (operation, revision) = (Some(operation), outcome.revision.0);
+        Ok(Response::new(v1::ReleaseOperationResponse { operation, revision }))
+    }
+
+    async fn complete_operation(
+        &self,
+        request: Request<v1::CompleteOperationRequest>,
+    ) -> Result<Response<v1::CompleteOperationResponse>, Status> {
+        let Done { outcome, operation, .. } = ask!(self, request, convert::complete, false);
+        let (operation, revision) = (Some(operation), outcome.revision.0);
+        Ok(Response::new(v1::CompleteOperationResponse { operation, revision }))
+    }
+
+    async fn fail_operation(
+        &self,
+        request: Request<v1::FailOperationRequest>,
+    ) -> Result<Response<v1::FailOperationResponse>, Status> {
+        let Done { outcome, operation, .. } = ask!(self, request, convert::fail, false);
+        let (operation, revision) = (Some(operation), outcome.revision.0);
+        Ok(Response::new(v1::FailOperationResponse { operation, revision }))
+    }
+
+    async fn verify_operation(
+        &self,
+        request: Request<v1::VerifyOperationRequest>,
+    ) -> Result<Response<v1::VerifyOperationResponse>, Status> {
+        let Done { outcome, operation, .. } = ask!(self, request, convert::verify, false);
+        let (operation, revision) = (Some(operation), outcome.revision.0);
+        Ok(Response::new(v1::VerifyOperationResponse { operation, revision }))
+    }
+
+    async fn cancel_operation(
+        &self,
+        request: Request<v1::CancelOperationRequest>,
+    ) -> Result<Response<v1::CancelOperationResponse>, Status> {
+        let Done { outcome, operation, .. } = ask!(self, request, convert::cancel, false);
+        let (operation, revision) = (Some(operation), outcome.revision.0);
+        Ok(Response::new(v1::CancelOperationResponse { operation, revision }))
+    }
+
+    async fn retry_operation(
+        &self,
+        request: Request<v1::RetryOperationRequest>,
+    ) -> Result<Response<v1::RetryOperationResponse>, Status> {
+        let Done { outcome, operation, .. } = ask!(self, request, convert::retry, false);
+        let (operation, revision) = (Some(operation), outcome.revision.0);
+        Ok(Response::new(v1::RetryOperationResponse { operation, revision }))
+    }
+
+    async fn get_operation(
+        &self,
+        request: Request<v1::GetOperationRequest>,
+    ) -> Result<Response<v1::GetOperationResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let id = fields.operation_id(&wire.operation_id);
+        let (app, id) = fields.finish(app.zip(id))?;
+        let get = |state: &AppState| {
+            let operations = state.operations();
+            let operation = operations.get(&id)?;
+            Some(convert::operation(&app, &id, operation, operations.payload(&id)))
+        };
+        let operation = match self.read(&app, wire.min_revision, get).await? {
+            Some(operation) => operation,
+            None => return Err(refused_by(&app, Refused::NotFound { id }).into()),
+        };
+        Ok(Response::new(v1::GetOperationResponse { operation: Some(operation) }))
+    }
+
+    async fn list_operations(
+        &self,
+        request: Request<v1::ListOperationsRequest>,
+    ) -> Result<Response<v1::ListOperationsResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let states = convert::states(&mut fields, &wire.states);
+        let (app, states) = fields.finish(app.zip(states))?;
+        let page = Page::from_wire(wire.page_size)?;
+        let asked = [&app.to_string(), &*format!("{states:?}")];
+        let token = PageToken::of("ListOperations", &asked);
+        let before: Option<u64> = token.read(&wire.page_token)?;
+        let list = |state: &AppState| {
+            let wanted = state.operations().latest_first().into_iter().filter(|(_, operation)| {
+                before.is_none_or(|before| operation.turn < before)
+                    && (states.is_empty() || states.contains(&operation.state))
+            });
+            let mut wanted = wanted.peekable();
+            let mut page_of = Vec::new();
+            let mut last = None;
+            while page_of.len() < page.0
+                && let Some((id, operation)) = wanted.next()
+            {
+                page_of.push(convert::operation_line(&app, id, operation));
+                last = Some(operation.turn);
+            }
+            (page_of, last.filter(|_| wanted.peek().is_some()))
+        };
+        let (operations, next) = self.read(&app, wire.min_revision, list).await?;
+        Ok(Response::new(v1::ListOperationsResponse {
+            operations,
+            next_page_token: token.write(next.as_ref()),
+        }))
+    }
+}

@@ -1,0 +1,458 @@
+//! Properties of operations: whatever is asked, in whatever order, by whomever, and wherever a
+//! holder or the server crashes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether::domain::app::{AppState, Head};
+use bellwether::domain::apply::apply;
+use bellwether::domain::command::{Command, Rejected, Request};
+use bellwether::domain::delete::delete;
+use bellwether::domain::doubt::doubt;
+use bellwether::domain::draft::Draft;
+use bellwether::domain::error_class::ErrorClass;
+use bellwether::domain::expire::expire;
+use bellwether::domain::limits::Limits;
+use bellwether::domain::name::{OperationId, UnitName};
+use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
+use bellwether::domain::operation::refused::Refused;
+use bellwether::domain::operation::{Bytes, Failure, Kind, Operation, Payload, State};
+use bellwether::domain::rank::Rank;
+use bellwether::domain::replay::Records;
+use bellwether::domain::revision::Revision;
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::{Transition, Write};
+use proptest::prelude::*;
+
+use crate::world::app_name;
+
+const LEASE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// A step of a walk.
+#[derive(Debug, Clone)]
+enum Step {
+    /// So long nothing is asked; then time alone does what is due, if somebody looks.
+    Pass(u64, bool),
+    /// Something is asked. `behind` is by how much the fence is not the newest.
+    Ask { operation: u8, by: u8, what: Asked, behind: i8 },
+    /// The same, and the store takes it, but the server dies before it answers: it starts again
+    /// from what is stored.
+    Restart,
+    /// The store may have lost something.
+    Loss,
+    /// The application is removed.
+    Remove,
+}
+
+#[derive(Debug, Clone)]
+enum Asked {
+    Begin { deterministic: bool, reversible: bool, rollback: bool, supersede: bool, timed: bool },
+    Acquire { verify: bool, payload: u8 },
+    Heartbeat,
+    Release,
+    Complete,
+    Fail { class: u8, touched: bool, pushback: bool },
+    Verify(u8),
+    Cancel,
+    Retry,
+}
+
+fn mk_asked() -> impl Strategy<Value = Asked> {
+    let begin = any::<(bool, bool, bool, bool, bool)>();
+    prop_oneof![
+        4 => begin.prop_map(|(deterministic, reversible, rollback, supersede, timed)| {
+            Asked::Begin { deterministic, reversible, rollback, supersede, timed }
+        }),
+        6 => (any::<bool>(), 0..12_u8)
+            .prop_map(|(verify, payload)| Asked::Acquire { verify, payload }),
+        3 => Just(Asked::Heartbeat),
+        2 => Just(Asked::Release),
+        2 => Just(Asked::Complete),
+        4 => (0..9_u8, any::<bool>(), any::<bool>())
+            .prop_map(|(class, touched, pushback)| Asked::Fail { class, touched, pushback }),
+        2 => (0..3_u8).prop_map(Asked::Verify),
+        1 => Just(Asked::Cancel),
+        2 => Just(Asked::Retry),
+    ]
+}
+
+fn mk_step() -> impl Strategy<Value = Step> {
+    let pass = prop_oneof![1..9_000_u64, 9_000..12_000_u64, 12_000..1_500_000_u64];
+    let behind = prop_oneof![6 => Just(0_i8), 1 => Just(1_i8), 1 => Just(-1_i8)];
+    prop_oneof![
+        6 => (pass, any::<bool>()).prop_map(|(millis, looks)| Step::Pass(millis, looks)),
+        18 => (0..3_u8, 0..4_u8, mk_asked(), behind)
+            .prop_map(|(operation, by, what, behind)| Step::Ask { operation, by, what, behind }),
+        2 => Just(Step::Restart),
+        1 => Just(Step::Loss),
+        1 => Just(Step::Remove),
+    ]
+}
+
+fn id(n: u8) -> OperationId {
+    OperationId::new(&format!("up-{n}")).unwrap()
+}
+
+fn failure(class: u8) -> Failure {
+    let text = || "".into();
+    Failure {
+        class: ErrorClass::ALL[usize::from(class)],
+        component: text(),
+        target: text(),
+        system: text(),
+        code: text(),
+        domain: text(),
+        reason: text(),
+        message: "no".into(),
+    }
+}
+
+/// The application, and what a store has of it.
+struct Stage {
+    now: Timestamp,
+    losses: u32,
+    state: AppState,
+    stored: Stored,
+}
+
+#[derive(Default)]
+struct Stored {
+    head: Option<Head>,
+    operations: std::collections::BTreeMap<OperationId, Arc<Operation>>,
+    payloads: std::collections::BTreeMap<OperationId, Bytes>,
+}
+
+impl Stored {
+    fn write(&mut self, transition: &Transition) {
+        if transition.is_deletion() {
+            *self = Stored::default();
+        }
+        self.head = Some(transition.head.clone());
+        for write in &transition.writes {
+            match write {
+                Write::Operation(id, Some(record)) => {
+                    self.operations.insert(id.clone(), record.clone());
+                }
+                Write::Operation(id, None) => drop(self.operations.remove(id)),
+                Write::Payload(id, Some(payload)) => {
+                    self.payloads.insert(id.clone(), payload.clone());
+                }
+                Write::Payload(id, None) => drop(self.payloads.remove(id)),
+                _ => {}
+            }
+        }
+    }
+
+    fn load(&self) -> AppState {
+        let Some(head) = self.head.clone() else {
+            return AppState::empty(app_name(), Revision(0));
+        };
+        let records = Records {
+            operations: self.operations.clone().into_iter().collect(),
+            payloads: self.payloads.clone().into_iter().collect(),
+            ..Records::of_head(head)
+        };
+        AppState::load(app_name(), records)
+    }
+}
+
+impl Stage {
+    fn order(&self, operation: u8, by: u8, what: &Asked, behind: i8) -> Order {
+        let id = id(operation);
+        let newest = self.state.operations().get(&id).map_or(1, |o| o.fence);
+        let fence = newest.saturating_add_signed(i64::from(behind));
+        let what = match what {
+            Asked::Begin { deterministic, reversible, rollback, supersede, timed } => {
+                What::Begin(Box::new(NewOperation {
+                    kind: if *rollback { Kind::Rollback } else { Kind::Upgrade },
+                    from_version: "v1".into(),
+                    target_version: format!("v{operation}").into(),
+                    payload: Payload::default(),
+                    bytes: Some(Bytes::from(vec![operation])),
+                    deterministic: *deterministic,
+                    reversible: *reversible,
+                    attempts_max: 3,
+                    interruptions_max: 2,
+                    deadline: timed.then_some(self.now.after(DEADLINE)),
+                    lease_duration: LEASE,
+                    supersede: *supersede,
+                    note: "".into(),
+                }))
+            }
+            Asked::Acquire { verify, payload } => What::Acquire {
+                verify: *verify,
+                payload: match payload {
+                    0 => PayloadState::Changed,
+                    1 => PayloadState::Missing,
+                    _ => PayloadState::Intact,
+                },
+            },
+            Asked::Heartbeat => What::Heartbeat { fence, checkpoint: None, progress: None },
+            Asked::Release => What::Release { fence },
+            Asked::Complete => What::Complete { fence },
+            Asked::Fail { class, touched, pushback } => What::Fail {
+                fence,
+                failure: failure(*class),
+                touched: *touched,
+                retry_after: pushback.then_some(Duration::from_secs(7)),
+            },
+            Asked::Verify(0) => What::Verify { fence, observed: Observed::Applied },
+            Asked::Verify(1) => What::Verify { fence, observed: Observed::NotApplied },
+            Asked::Verify(_) => What::Verify { fence, observed: Observed::Undetermined },
+            Asked::Cancel => What::Cancel,
+            Asked::Retry => What::Retry,
+        };
+        let by = match by {
+            0 => UnitName::application(),
+            n => UnitName::new(&format!("web/{n}")).unwrap(),
+        };
+        Order { id, by, what }
+    }
+
+    /// Drafts, commits and replays.
+    fn commit(&mut self, order: Option<&Order>) -> Option<Result<(), Rejected>> {
+        let before = self.state.clone();
+        let limits = Limits::default();
+        let mut draft = Draft::new(&before, &limits, self.now);
+        doubt(&mut draft, self.losses);
+        expire(&mut draft);
+        let request =
+            order.map(|order| Request { id: None, command: Command::Operate(order.clone()) });
+        let answer = request.map(|request| apply(&mut draft, &request).map(drop));
+        let transition = draft.finish();
+        self.stored.write(&transition);
+        self.state.replay(&transition);
+        answer
+    }
+
+    fn check(&self) {
+        let open: Vec<_> = self.state.operations().iter().filter(|(_, o)| o.is_open()).collect();
+        assert!(open.len() <= 1, "{open:?}");
+        for (id, operation) in self.state.operations().iter() {
+            let works =
+                matches!(operation.state, State::Running | State::Verifying | State::Cancelling);
+            assert_eq!(operation.lease.is_some(), works, "{id}: {operation:?}");
+            assert!(operation.history.len() <= 64);
+        }
+        let ranks: BTreeSet<Rank> = self.state.ranked().cloned().collect();
+        assert_eq!(ranks, self.state.contributions_from_scratch());
+        let level = ranks.first().map_or_else(Default::default, |rank| rank.level);
+        assert_eq!(self.state.head().summary.level, level);
+        let loaded = self.stored.load();
+        assert_eq!(loaded.operations(), self.state.operations(), "what is stored is what is known");
+        let looks = |state: &AppState| state.next_due().map_or(u64::MAX, |at| at.0);
+        assert!(looks(&self.state) <= looks(&loaded));
+        self.check_way_out();
+    }
+
+    /// Whatever is open can be ended, and whatever can go on can be done: from a copy, as after a
+    /// crash of the server.
+    fn check_way_out(&self) {
+        let Some((id, _)) = self.state.operations().open() else {
+            return;
+        };
+        let copy = || Stage {
+            now: self.now,
+            losses: self.losses,
+            state: self.stored.load(),
+            stored: Stored { head: self.stored.head.clone(), ..Stored::default() },
+        };
+        let ask = |stage: &mut Stage, what: What| {
+            let by = UnitName::new("web/9").unwrap();
+            stage.commit(Some(&Order { id: id.clone(), by, what })).unwrap()
+        };
+        let mut cancelled = copy();
+        cancelled.commit(None);
+        if cancelled.state.operations().open().is_none() {
+            // Its time was up, only nobody had looked.
+            return;
+        }
+        ask(&mut cancelled, What::Cancel).unwrap();
+        cancelled.now = cancelled.now.after(LEASE);
+        cancelled.commit(None);
+        assert!(!cancelled.state.operations().get(id).unwrap().is_open());
+
+        let mut resumed = copy();
+        // Longer than any lease and any wait.
+        resumed.now = resumed.now.after(Duration::from_secs(240));
+        resumed.commit(None);
+        let state = |stage: &Stage| stage.state.operations().get(id).unwrap().state;
+        if matches!(state(&resumed), State::Blocked | State::Failed) {
+            ask(&mut resumed, What::Retry).unwrap();
+        }
+        if state(&resumed).is_terminal() {
+            // It was cancelled, and its holder is gone.
+            return;
+        }
+        ask(&mut resumed, What::Acquire { verify: false, payload: PayloadState::Intact }).unwrap();
+        let fence = resumed.state.operations().get(id).unwrap().fence;
+        if state(&resumed) == State::Verifying {
+            ask(&mut resumed, What::Verify { fence, observed: Observed::NotApplied }).unwrap();
+        }
+        ask(&mut resumed, What::Complete { fence }).unwrap();
+        assert_eq!(state(&resumed), State::Succeeded);
+    }
+
+    fn ask(&mut self, order: &Order, behind: i8) {
+        // What time alone has done first.
+        self.commit(None);
+        let before = self.state.operations().get(&order.id).cloned();
+        let answer = self.commit(Some(order)).unwrap();
+        let after = self.state.operations().get(&order.id).cloned();
+        let writes = !matches!(
+            order.what,
+            What::Begin(_) | What::Acquire { .. } | What::Cancel | What::Retry
+        );
+        if let Some(before) = before.as_ref().filter(|_| writes && behind != 0) {
+            assert!(answer.is_err(), "{order:?} on {before:?}");
+            assert_eq!(Some(before), after.as_ref(), "a stale fence changes nothing");
+        }
+        if let (Some(before), Some(after)) = (before, after) {
+            check_fence(&before, &after, order, answer.is_ok());
+            check_counters(&before, &after, order);
+            let refused = matches!(answer, Err(Rejected::Operation(Refused::NotFound { .. })));
+            assert!(!refused);
+        }
+    }
+}
+
+/// A fence grows by one at an acquire, and at nothing else but a new life after a removal.
+fn check_fence(before: &Operation, after: &Operation, order: &Order, ok: bool) {
+    let grew = after.fence - before.fence;
+    let acquired = matches!(order.what, What::Acquire { .. }) && ok;
+    let reborn = matches!(order.what, What::Begin(_)) && before.reason.word() == "ORPHANED" && ok;
+    assert_eq!(grew, u64::from(acquired || reborn), "{order:?} on {before:?}");
+    if acquired {
+        assert_eq!(after.holder(), Some(&order.by));
+        assert!(before.lease.is_none());
+    }
+}
+
+/// Nothing that is asked moves a counter but for its own reason. Interruptions are never counted by
+/// what is asked, except that its time runs out in the same moment.
+fn check_counters(before: &Operation, after: &Operation, order: &Order) {
+    let cleared = after.attempts_failed == 0 && after.interruptions == 0;
+    match &order.what {
+        What::Fail { failure, touched, .. } => {
+            let counts = match failure.class {
+                ErrorClass::Unclassified => true,
+                ErrorClass::Transient => *touched,
+                _ => false,
+            };
+            let failed = after.attempts_failed - before.attempts_failed;
+            assert!(failed <= u32::from(counts), "{order:?} on {before:?}");
+            assert_eq!(after.interruptions, before.interruptions);
+        }
+        What::Retry | What::Complete { .. } | What::Verify { .. } | What::Begin(_)
+            if before.state != after.state =>
+        {
+            let blocked = before.state == State::Blocked && after.attempts_failed == 0;
+            let same = after.attempts_failed == before.attempts_failed;
+            assert!(cleared || blocked || same, "{order:?} on {before:?}");
+        }
+        _ => {
+            assert_eq!(after.attempts_failed, before.attempts_failed, "{order:?} on {before:?}");
+            assert_eq!(after.interruptions, before.interruptions, "{order:?} on {before:?}");
+        }
+    }
+}
+
+/// What time alone does counts at most one interruption, and only of somebody who held it.
+fn check_passing(before: &AppState, after: &AppState) {
+    for (id, old) in before.operations().iter() {
+        let Some(new) = after.operations().get(id) else {
+            continue;
+        };
+        assert_eq!(new.fence, old.fence);
+        assert_eq!(new.attempts_failed, old.attempts_failed);
+        let lapsed = new.interruptions - old.interruptions;
+        let held = matches!(old.state, State::Running | State::Verifying);
+        assert!(lapsed <= u32::from(held), "{old:?}");
+        if new.state != old.state {
+            assert!(old.lease.is_some() || old.deadline.is_some(), "{old:?}");
+        }
+    }
+}
+
+/// Whoever comes back after an outage of ours finds its lease, however long that was.
+#[test]
+fn an_outage_of_the_server_is_nobodys_failure() {
+    let mut stage = Stage {
+        now: Timestamp(1_700_000_000_000),
+        losses: 0,
+        state: AppState::empty(app_name(), Revision(0)),
+        stored: Stored::default(),
+    };
+    let begin = Asked::Begin {
+        deterministic: true,
+        reversible: false,
+        rollback: false,
+        supersede: false,
+        timed: false,
+    };
+    let begin = stage.order(0, 1, &begin, 0);
+    stage.commit(Some(&begin)).unwrap().unwrap();
+    let heartbeat = stage.order(0, 1, &Asked::Heartbeat, 0);
+    let restart = |stage: &mut Stage| {
+        stage.now = stage.now.after(Duration::from_secs(3600));
+        stage.state = stage.stored.load();
+        stage.state.grant_grace(stage.now);
+    };
+    restart(&mut stage);
+    stage.commit(Some(&heartbeat)).unwrap().unwrap();
+    let open = |stage: &Stage| stage.state.operations().open().unwrap().1.clone();
+    assert_eq!((open(&stage).state, open(&stage).interruptions), (State::Running, 0));
+    let release = stage.order(0, 1, &Asked::Release, 0);
+    stage.commit(Some(&release)).unwrap().unwrap();
+    restart(&mut stage);
+    stage.commit(None);
+    assert!(!open(&stage).neglected);
+    stage.now = stage.now.after(Duration::from_secs(3600));
+    stage.commit(None);
+    assert!(open(&stage).neglected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_asked(steps in proptest::collection::vec(mk_step(), 1..60)) {
+        let mut stage = Stage {
+            now: Timestamp(1_700_000_000_000),
+            losses: 0,
+            state: AppState::empty(app_name(), Revision(0)),
+            stored: Stored::default(),
+        };
+        for step in &steps {
+            match step {
+                Step::Pass(millis, looks) => {
+                    stage.now = Timestamp(stage.now.0 + millis);
+                    let before = stage.state.clone();
+                    if *looks {
+                        stage.commit(None);
+                        check_passing(&before, &stage.state);
+                    }
+                }
+                Step::Ask { operation, by, what, behind } => {
+                    let order = stage.order(*operation, *by, what, *behind);
+                    stage.ask(&order, *behind);
+                }
+                Step::Restart => stage.state = stage.stored.load(),
+                Step::Loss => {
+                    stage.losses += 1;
+                    stage.commit(None);
+                }
+                Step::Remove => {
+                    if let Ok((Some(transition), _)) = delete(&stage.state, None, stage.now) {
+                        stage.stored.write(&transition);
+                        stage.state.replay(&transition);
+                        prop_assert!(stage.state.operations().open().is_none());
+                    }
+                }
+            }
+            stage.check();
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Lines of a script that are about operations.
+
+use std::fmt::Write as _;
+
+use bellwether::domain::app::AppState;
+use bellwether::domain::command::Command;
+use bellwether::domain::error_class::ErrorClass;
+use bellwether::domain::limits::{ATTEMPTS_DEFAULT, INTERRUPTIONS_DEFAULT};
+use bellwether::domain::name::{OperationId, UnitName};
+use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
+use bellwether::domain::operation::{Bytes, Failure, Kind, Payload};
+use bellwether::domain::time::Timestamp;
+use std::time::Duration;
+
+use crate::line::Line;
+
+/// Whether a line asks something of an operation.
+pub fn is_order(line: &Line) -> bool {
+    let words = [
+        "begin",
+        "acquire",
+        "heartbeat",
+        "release",
+        "complete",
+        "fail",
+        "verify",
+        "cancel",
+        "retry",
+    ];
+    words.contains(&line.word(0))
+}
+
+/// What a line asks of an operation; `None` if it is about something else.
+pub fn command(line: &Line, now: Timestamp) -> Option<Command> {
+    if !is_order(line) {
+        return None;
+    }
+    let fence = || line.option("fence").unwrap().parse().unwrap();
+    let has = |word: &str| line.words.iter().any(|w| w == word);
+    let what = match line.word(0) {
+        "begin" => What::Begin(Box::new(begin(line, now))),
+        "acquire" => What::Acquire {
+            verify: has("verify"),
+            payload: match line.option("payload") {
+                None => PayloadState::Intact,
+                Some("changed") => PayloadState::Changed,
+                Some("missing") => PayloadState::Missing,
+                Some("undecodable") => PayloadState::Undecodable,
+                Some(other) => panic!("no payload state {other}"),
+            },
+        },
+        "heartbeat" => What::Heartbeat {
+            fence: fence(),
+            checkpoint: line.option("checkpoint").map(bytes),
+            progress: line.option("progress").map(Into::into),
+        },
+        "release" => What::Release { fence: fence() },
+        "complete" => What::Complete { fence: fence() },
+        "fail" => What::Fail {
+            fence: fence(),
+            failure: failure(line.word(2), line.words.last().unwrap()),
+            touched: has("touched"),
+            retry_after: line.duration("retry_after"),
+        },
+        "verify" => What::Verify {
+            fence: fence(),
+            observed: match line.word(2) {
+                "applied" => Observed::Applied,
+                "not-applied" => Observed::NotApplied,
+                "undetermined" => Observed::Undetermined,
+                other => panic!("nothing is observed as {other}"),
+            },
+        },
+        "cancel" => What::Cancel,
+        _ => What::Retry,
+    };
+    let by = line.option("by").map_or_else(UnitName::application, |by| UnitName::new(by).unwrap());
+    Some(Command::Operate(Order { id: id(line.word(1)), by, what }))
+}
+
+fn id(text: &str) -> OperationId {
+    OperationId::new(text).unwrap()
+}
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::from(text.as_bytes().to_vec())
+}
+
+/// `begin up-v2 v1 -> v2`.
+fn begin(line: &Line, now: Timestamp) -> NewOperation {
+    assert_eq!(line.word(3), "->", "begin up-v2 v1 -> v2");
+    let has = |word: &str| line.words.iter().any(|w| w == word);
+    let times = |name: &str, otherwise: u32| {
+        line.option(name).map_or(otherwise, |times| times.parse().unwrap())
+    };
+    NewOperation {
+        kind: if has("rollback") { Kind::Rollback } else { Kind::Upgrade },
+        from_version: line.word(2).into(),
+        target_version: line.word(4).into(),
+        payload: Payload::default(),
+        bytes: line.option("payload").map(bytes),
+        deterministic: has("deterministic"),
+        reversible: has("reversible"),
+        attempts_max: times("attempts", ATTEMPTS_DEFAULT),
+        interruptions_max: times("interruptions", INTERRUPTIONS_DEFAULT),
+        deadline: line.duration("deadline").map(|allowed| now.after(allowed)),
+        lease_duration: line.duration("lease").unwrap_or(Duration::from_secs(10)),
+        supersede: line.option("supersede").is_some(),
+        note: line.option("supersede").unwrap_or("").into(),
+    }
+}
+
+fn failure(class: &str, message: &str) -> Failure {
+    let class = ErrorClass::ALL.into_iter().find(|known| known.word() == class);
+    let nothing = || "".into();
+    Failure {
+        class: class.unwrap(),
+        component: nothing(),
+        target: nothing(),
+        system: nothing(),
+        code: nothing(),
+        domain: nothing(),
+        reason: nothing(),
+        message: message.into(),
+    }
+}
+
+/// Where an operation stands, and what is next.
+pub fn show(state: &AppState, name: &str) -> String {
+    let id = id(name);
+    let Some(operation) = state.operations().get(&id) else {
+        return format!("{name} is not known");
+    };
+    let mut out = format!(
+        "{name} is {} ({}), fence {}",
+        operation.state.word(),
+        operation.reason.word(),
+        operation.fence
+    );
+    if let Some(lease) = &operation.lease {
+        write!(out, ", {} until t={}s", lease.holder, lease.expire_time.0 / 1000).unwrap();
+    }
+    let (failed, interrupted) = (operation.attempts_failed, operation.interruptions);
+    write!(out, "\n  | failed {failed}, interrupted {interrupted}").unwrap();
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes.as_slice()).into_owned();
+    if let Some(payload) = state.operations().payload(&id) {
+        write!(out, ", payload {}", text(payload)).unwrap();
+    }
+    if !operation.checkpoint.as_slice().is_empty() {
+        write!(out, ", checkpoint {}", text(&operation.checkpoint)).unwrap();
+    }
+    if !operation.next_target.is_empty() {
+        write!(out, ", then {}", operation.next_target).unwrap();
+    }
+    let (next, at) = operation.next_step();
+    if !next.is_empty() {
+        let at = at.map_or_else(String::new, |at| format!(" (t={}s)", at.0 / 1000));
+        write!(out, "\n  | next: {next}{at}").unwrap();
+    }
+    out
+}
