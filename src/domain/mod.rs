@@ -15,6 +15,7 @@ pub mod name;
 pub mod revision;
 pub mod time;
 
+pub mod classify;
 pub mod flapping;
 pub mod limits;
 pub mod message;
