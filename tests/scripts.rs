@@ -11,7 +11,9 @@
 //! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
 //! connect web/0 session=1.7        disconnect web/0 silent session=1.7 ttl=30s        orphan 1
 //! register web/0 ttl=30s stateless=blue        depart web/0 session=1.7 ttl=30s
-//! remove-unit web/0        delete        expire        show        why        log
+//! remove-unit web/0        delete        expire        show        why        log        faults
+//! error web/0 db grpc/UNAVAILABLE "refused" target=pg origin=transport retry_after=5s
+//! resolve web/0 db target=pg        retry web/0 db why="mended"        skip web/0 db
 //! ```
 //!
 //! `t=` moves the clock, `id=` gives a request id, `incarnation=` names the worker, `session=` says
@@ -39,6 +41,8 @@ use bellwether::domain::status::{Freshness, Level, advice};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{StatusEvent, Transition};
 
+#[path = "scripts/errors.rs"]
+mod errors;
 #[path = "scripts/line.rs"]
 mod line;
 use line::Line;
@@ -127,6 +131,7 @@ impl Stage {
             "show" => self.show(),
             "why" => self.why(),
             "log" => self.log(),
+            "faults" => errors::faults(&self.state),
             "expire" => self.expire(),
             "delete" => self.delete(batch[0].option("id")),
             _ => self.commit(batch),

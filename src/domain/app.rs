@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::callback::Callbacks;
 use super::derive::Summary;
+use super::fault::{FaultKey, Faults};
 use super::index::Index;
 use super::name::{AppName, PartName, UnitName};
 use super::policy::Config;
@@ -50,6 +51,9 @@ pub struct Head {
     /// on the revision, so that another replica that was told of none of them does not undo them.
     #[serde(default)]
     pub quiet_commits: u64,
+    /// Faults that are open.
+    #[serde(default)]
+    pub fault_count: u32,
 }
 
 impl Head {
@@ -69,6 +73,7 @@ impl Head {
             losses: 0,
             sessions: BTreeMap::new(),
             quiet_commits: 0,
+            fault_count: 0,
         }
     }
 
@@ -208,6 +213,8 @@ pub enum Due {
     ApplicationStatus,
     /// A flapping status may be calm.
     Calm(Arc<StatusKey>),
+    /// A fault may go further, or its worker be asked.
+    Fault(Arc<FaultKey>),
 }
 
 /// All that is known of one application, with the index that makes it cheap to change.
@@ -218,6 +225,7 @@ pub struct AppState {
     pub(super) head: Head,
     pub(super) units: BTreeMap<UnitName, Unit>,
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    pub(super) faults: Faults,
     pub(super) requests: RequestLog,
     pub(super) index: Index,
     /// May name what is no longer due: a repeat moves the status, not its entry here.
@@ -232,6 +240,7 @@ impl AppState {
             head: Head::empty(revision),
             units: BTreeMap::new(),
             statuses: BTreeMap::new(),
+            faults: Faults::default(),
             requests: RequestLog::default(),
             index: Index::default(),
             due: BTreeSet::new(),
@@ -337,6 +346,7 @@ pub(super) fn status_rank(
         level,
         asks: !status.report.action.is_empty(),
         flaps: status.flapping().is_some(),
+        fault: None,
     })
 }
 
@@ -358,6 +368,7 @@ pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<R
         level,
         asks: false,
         flaps: false,
+        fault: None,
     })
 }
 
@@ -383,5 +394,6 @@ pub(super) fn application_rank(head: &Head) -> Option<Rank> {
         level: status.level,
         asks: !status.action.is_empty(),
         flaps: false,
+        fault: None,
     })
 }

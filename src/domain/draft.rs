@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::app::{AppState, Head, Unit};
 use super::derive::Summary;
+use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
 use super::limits::Limits;
 use super::message::same_text;
@@ -30,6 +31,9 @@ pub struct Draft<'a> {
     /// Keys by unit and component after the draft, of those that were counted: see
     /// [`room`](super::room).
     pub(super) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
+    pub(super) faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
+    /// How many more, or less, faults are to be tried in each second than before the draft.
+    pub(super) tries: BTreeMap<u64, i64>,
     requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
     heard: Heard,
@@ -57,6 +61,8 @@ impl<'a> Draft<'a> {
             units: BTreeMap::new(),
             unit_count: base.units.len(),
             key_counts: RefCell::default(),
+            faults: BTreeMap::new(),
+            tries: BTreeMap::new(),
             requests: BTreeMap::new(),
             events: Vec::new(),
             heard: Heard::default(),
@@ -357,6 +363,7 @@ impl<'a> Draft<'a> {
         let forgotten = self.forget_requests();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
+        let faults = self.faults.into_iter().map(|(k, f)| Write::Fault(k, f));
         // What takes the place of an old answer removes it first: any other is the first one.
         let known = &self.base.requests;
         let requests = self.requests.into_iter().flat_map(|(id, answer)| {
@@ -370,7 +377,7 @@ impl<'a> Draft<'a> {
             base_quiet: self.base.head.quiet_commits,
             weighs_results: self.weighs_results,
             head: self.head,
-            writes: units.chain(statuses).chain(requests).chain(forgotten).collect(),
+            writes: units.chain(statuses).chain(faults).chain(requests).chain(forgotten).collect(),
             events: self.events,
             heard: self.heard,
             time: self.now,
@@ -426,6 +433,7 @@ impl<'a> Draft<'a> {
             .filter_map(|s| s.expire_time)
             .chain(self.statuses.values().flatten().filter_map(|s| Some(s.flapping()?.calm_time)))
             .chain(units.filter_map(Unit::deadline))
+            .chain(self.faults.values().flatten().filter_map(|fault| fault.deadline()))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(kept.map(|(at, _)| *at))
             .min()
@@ -436,6 +444,7 @@ impl<'a> Draft<'a> {
         match due {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains_key(key),
             Due::Unit(name) => !self.units.contains_key(name),
+            Due::Fault(key) => !self.faults.contains_key(key),
             Due::ApplicationStatus => false,
         }
     }

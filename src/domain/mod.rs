@@ -39,6 +39,7 @@ pub mod delete;
 pub mod doubt;
 pub mod draft;
 pub mod expire;
+pub mod fault;
 pub mod hold;
 pub mod recount;
 pub mod replay;

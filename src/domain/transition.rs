@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
+use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
 use super::name::{AppName, PartName, UnitName};
 use super::request::Remembered;
@@ -69,6 +70,8 @@ pub enum Write {
     Unit(UnitName, Option<Unit>),
     /// A status.
     Status(Arc<StatusKey>, Option<Arc<Status>>),
+    /// An open fault.
+    Fault(Arc<FaultKey>, Option<Arc<Fault>>),
     /// A remembered answer.
     Request(Arc<str>, Option<Remembered>),
 }
@@ -125,6 +128,16 @@ pub enum Cause {
     FlappingBegan,
     /// It is shown again as it was said last.
     FlappingEnded,
+    /// An error was met.
+    ErrorReported,
+    /// An error has been met for so long, or so often, that it shows.
+    FaultPersists,
+    /// What failed works.
+    ErrorResolved,
+    /// An operator let a component try again.
+    HoldRetried,
+    /// An operator let a component go on without what failed.
+    HoldSkipped,
 }
 
 /// What an event is about.

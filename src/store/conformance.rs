@@ -15,6 +15,7 @@ use super::{CommitError, Retention, Store};
 use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 
 pub mod driver;
+mod faults;
 pub mod full;
 mod history;
 mod order;
@@ -61,6 +62,7 @@ pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
     replay::many_applications_at_once(usual()).await;
     replay::repeats_are_kept_and_told_to_nobody(usual()).await;
     replay::what_is_loaded_is_what_was_replayed(usual()).await;
+    faults::what_is_open_is_there_after_a_reload(usual()).await;
     quiet::swings_are_kept_and_told_to_nobody(usual()).await;
     quiet::what_was_written_quietly_is_not_undone(usual()).await;
     a_closed_store_takes_nothing(usual()).await;
@@ -72,6 +74,7 @@ async fn an_unknown_application_is_empty(store: Arc<dyn Store>) {
         head: Head::empty(Revision(0)),
         units: Vec::new(),
         statuses: Vec::new(),
+        faults: Vec::new(),
         requests: Vec::new(),
     };
     assert_eq!(records, empty);

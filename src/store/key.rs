@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use redb::TableDefinition;
 
+use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
 
@@ -34,6 +35,7 @@ pub(super) const META_STORE: &[u8] = b"store";
 
 const UNIT: u8 = b'u';
 const STATUS: u8 = b's';
+const FAULT: u8 = b'f';
 const REQUEST: u8 = b'r';
 
 /// Names one record of an application.
@@ -47,6 +49,9 @@ pub(super) enum Key {
     /// One per status, until it is cleared or its unit removed. `records`: prefix `s` unit `00`
     /// component `00` key `00` kind, where kind is `0` for pull and `1` for push.
     Status(AppName, Arc<StatusKey>),
+    /// One per open fault, until it is resolved or its unit removed. `records`: prefix `f` unit
+    /// `00` component `00` target.
+    Fault(AppName, Arc<FaultKey>),
     /// One per request id, until there are too many; written by a deletion too, and then forgotten
     /// with the tombstone. `records`: prefix `r` id.
     Request(AppName, Arc<str>),
@@ -80,6 +85,18 @@ impl Key {
                 });
                 bytes
             }
+            Key::Fault(app, key) => {
+                let parts = [key.unit.as_str(), key.component.as_str()];
+                let parts_bytes = parts.iter().map(|p| p.len() + 1).sum::<usize>();
+                let mut bytes = prefix(app, 1 + parts_bytes + key.target.len());
+                bytes.push(FAULT);
+                for part in parts {
+                    bytes.extend_from_slice(part.as_bytes());
+                    bytes.push(0);
+                }
+                bytes.extend_from_slice(key.target.as_bytes());
+                bytes
+            }
             Key::Request(app, id) => {
                 let mut bytes = prefix(app, 1 + id.len());
                 bytes.push(REQUEST);
@@ -107,6 +124,7 @@ impl Key {
         let (Key::Head(app)
         | Key::Unit(app, _)
         | Key::Status(app, _)
+        | Key::Fault(app, _)
         | Key::Request(app, _)
         | Key::Event(app, _)) = self;
         self.to_bytes().split_off(prefix(app, 0).len())
@@ -139,6 +157,16 @@ impl Key {
                     kind,
                 };
                 Some(Key::Status(app, Arc::new(key)))
+            }
+            FAULT => {
+                let (unit_bytes, rest) = split_part(rest)?;
+                let (component, target) = split_part(rest)?;
+                let key = FaultKey {
+                    unit: unit(unit_bytes)?,
+                    component: PartName::new(component).ok()?,
+                    target: Arc::from(text(target)?),
+                };
+                Some(Key::Fault(app, Arc::new(key)))
             }
             REQUEST => Some(Key::Request(app, Arc::from(text(rest)?))),
             _ => None,
@@ -208,6 +236,10 @@ impl fmt::Display for Key {
                 let (component, key) = (component.as_str(), key.as_str());
                 write!(f, "{kind:?} status ({unit}, {component}, {key}) of {app}")
             }
+            Key::Fault(app, key) => {
+                let FaultKey { unit, component, target } = &**key;
+                write!(f, "fault ({unit}, {}, {target}) of {app}", component.as_str())
+            }
             Key::Request(app, id) => write!(f, "request {id:?} of {app}"),
             Key::Event(app, number) => write!(f, "event {number} of {app}"),
         }
@@ -244,9 +276,14 @@ mod tests {
             prop_assert_eq!(Key::head_from_bytes(&head.to_bytes()), Some(head));
             let event = Key::Event(app.clone(), n);
             prop_assert_eq!(Key::event_from_bytes(&event.to_bytes()), Some(event));
-            let id = Arc::from(id);
+            let id: Arc<str> = Arc::from(id);
             for record in [
                 Key::Unit(app.clone(), key.unit.clone()),
+                Key::Fault(app.clone(), Arc::new(FaultKey {
+                    unit: key.unit.clone(),
+                    component: key.component.clone(),
+                    target: Arc::clone(&id),
+                })),
                 Key::Status(app.clone(), Arc::new(key)),
                 Key::Request(app.clone(), id),
             ] {
@@ -288,10 +325,16 @@ mod tests {
             kind: Kind::Push,
             ..StatusKey::first_of(&UnitName::new("web/0").unwrap())
         };
+        let fault = FaultKey {
+            unit: key.unit.clone(),
+            component: key.component.clone(),
+            target: Arc::from("http://h:1/"),
+        };
         for (key, bytes) in [
             (Key::Head(app.clone()), "default\0web\0"),
             (Key::Unit(app.clone(), key.unit.clone()), "default\0web\0uweb/0"),
             (Key::Status(app.clone(), Arc::new(key)), "default\0web\0sweb/0\0db\0\x001"),
+            (Key::Fault(app.clone(), Arc::new(fault)), "default\0web\0fweb/0\0db\0http://h:1/"),
             (Key::Request(app.clone(), Arc::from("a b")), "default\0web\0ra b"),
             (Key::Event(app, 258), "default\0web\0\0\0\0\0\0\0\x01\x02"),
         ] {

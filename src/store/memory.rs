@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::replay::Records;
 use crate::domain::request::Remembered;
@@ -41,6 +42,7 @@ struct Kept {
 struct AppRecords {
     units: BTreeMap<UnitName, crate::domain::app::Unit>,
     statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    faults: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
     requests: BTreeMap<Arc<str>, Remembered>,
     events: VecDeque<NumberedEvent>,
 }
@@ -94,14 +96,17 @@ impl Store for MemoryStore {
                 head,
                 units: Vec::new(),
                 statuses: Vec::new(),
+                faults: Vec::new(),
                 requests: Vec::new(),
             });
         };
         let statuses = records.statuses.iter();
+        let faults = records.faults.iter();
         Ok(Records {
             head,
             units: records.units.clone().into_iter().collect(),
             statuses: statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect(),
+            faults: faults.map(|(key, fault)| ((**key).clone(), (**fault).clone())).collect(),
             requests: records.requests.clone().into_iter().collect(),
         })
     }
@@ -199,7 +204,7 @@ impl AppRecords {
                 removed.insert(id);
                 false
             }
-            Write::Unit(..) | Write::Status(..) => false,
+            Write::Unit(..) | Write::Status(..) | Write::Fault(..) => false,
         });
         !transition.is_deletion() && again.next().is_some()
     }
@@ -208,12 +213,14 @@ impl AppRecords {
         if transition.is_deletion() {
             self.units.clear();
             self.statuses.clear();
+            self.faults.clear();
             self.requests.clear();
         }
         for write in &transition.writes {
             match write {
                 Write::Unit(name, unit) => put(&mut self.units, name, unit.as_ref()),
                 Write::Status(key, status) => put(&mut self.statuses, key, status.as_ref()),
+                Write::Fault(key, fault) => put(&mut self.faults, key, fault.as_ref()),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer.as_ref()),
             }
         }

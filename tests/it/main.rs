@@ -17,6 +17,8 @@ mod cluster;
 mod damping;
 mod doctor;
 mod durability;
+mod errors;
+mod errors_sessions;
 mod failover;
 mod faults;
 mod health;

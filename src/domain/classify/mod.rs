@@ -21,7 +21,7 @@ mod row;
 mod table;
 mod web;
 
-pub use own::{GonePair, OwnRule};
+pub use self::own::{GonePair, OwnRule};
 
 /// What an error means for who met it, in the order of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -218,6 +218,19 @@ pub struct Finding {
     pub remedy: Box<str>,
 }
 
+impl Finding {
+    /// Stands where nothing was looked at yet: in no table.
+    pub fn unmade() -> Finding {
+        Finding {
+            class: Class::Unclassified,
+            action: Action::Retry,
+            rule: DEFAULT.into(),
+            explanation: "".into(),
+            remedy: "".into(),
+        }
+    }
+}
+
 /// Rules of one's own, tried before the tables, and what is registered as saying that a target is
 /// gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -234,6 +247,22 @@ struct Match<'r> {
     rule: &'r str,
     why: &'r str,
     remedy: &'r str,
+}
+
+/// Whether this may name a system: also one without a table, which rules of one's own may know.
+pub fn is_system(text: &str) -> bool {
+    let belongs = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
+    };
+    (1..=63).contains(&text.len()) && text.bytes().all(belongs)
+}
+
+/// Whether this is a reason as google.rpc.ErrorInfo has them: UPPER_SNAKE, at most 63 bytes.
+pub fn is_reason(text: &str) -> bool {
+    let belongs = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    text.len() <= 63
+        && text.as_bytes().first().is_some_and(u8::is_ascii_uppercase)
+        && text.bytes().all(belongs)
 }
 
 /// Name of the rule for what nobody answered.

@@ -3,6 +3,7 @@
 
 mod configure;
 mod damping;
+mod error;
 mod fields;
 mod filter;
 mod output;
@@ -11,6 +12,7 @@ mod report;
 mod session;
 
 pub use configure::config_patch;
+pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
 pub use fields::{Fields, levels};
 pub use filter::filter;
 pub use output::{

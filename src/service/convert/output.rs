@@ -1,6 +1,6 @@
 //! To the wire: total, every value has a form.
 
-use super::damping;
+use super::{damping, error};
 use crate::domain::app::{AppState, Head, Unit};
 use crate::domain::derive::{self, Contribution, Summary};
 use crate::domain::name::{AppName, UnitName};
@@ -34,7 +34,9 @@ fn kind(kind: Kind) -> v1::StatusKind {
 fn origin_kind(origin: Origin) -> v1::StatusKind {
     match origin {
         Origin::Reported(reported) => kind(reported),
-        Origin::Leader | Origin::Lost | Origin::Uncertain => v1::StatusKind::Unspecified,
+        Origin::Leader | Origin::Lost | Origin::Uncertain | Origin::Fault => {
+            v1::StatusKind::Unspecified
+        }
     }
 }
 
@@ -108,6 +110,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
             component: winner.component.as_str().to_string(),
             key: winner.key.as_str().to_string(),
             kind: origin_kind(winner.origin) as i32,
+            target: winner.target.to_string(),
         }),
         rule: rule(summary, &head.config),
         action_count: count(totals.asking),
@@ -116,6 +119,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
         lost_units: count(totals.lost_units),
         uncertain_units: count(totals.uncertain_units),
         flapping_count: count(totals.flapping),
+        fault_count: count(head.fault_count),
         flapping: winner.is_some_and(|w| w.flaps),
         leader_set: winner.is_some_and(|w| w.origin == Origin::Leader),
     }
@@ -214,7 +218,7 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
         leader: state.head().leader() == Some(name),
         connected: unit.session().is_some(),
         last_seen_time: Some(timestamp(unit.last_seen)),
-        holds: Vec::new(),
+        holds: state.holds_of(name).into_values().map(|(k, f)| error::hold(k, f)).collect(),
         component: strongest
             .as_ref()
             .map_or_else(String::new, |c| c.rank.key.component.as_str().to_string()),
@@ -231,6 +235,7 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
             component: rank.key.component.as_str().to_string(),
             key: rank.key.key.as_str().to_string(),
             kind: origin_kind(rank.origin) as i32,
+            target: rank.fault.as_ref().map_or("", |fault| &fault.target).to_string(),
         }),
         level: level(rank.level) as i32,
         message: given.words.message.to_string(),
@@ -284,6 +289,7 @@ fn subject(subject: &Subject) -> v1::StatusRef {
         component: subject.component.as_str().to_string(),
         key: subject.key.as_str().to_string(),
         kind: subject.kind.map_or(v1::StatusKind::Unspecified, kind) as i32,
+        target: String::new(),
     }
 }
 
@@ -306,5 +312,10 @@ fn cause(cause: Cause) -> &'static str {
         Cause::HandedOver => "HandedOver",
         Cause::FlappingBegan => "FlappingBegan",
         Cause::FlappingEnded => "FlappingEnded",
+        Cause::ErrorReported => "ErrorReported",
+        Cause::FaultPersists => "FaultPersists",
+        Cause::ErrorResolved => "ErrorResolved",
+        Cause::HoldRetried => "HoldRetried",
+        Cause::HoldSkipped => "HoldSkipped",
     }
 }

@@ -128,6 +128,7 @@ fn as_stored(state: &AppState) -> Records {
         head: state.head().clone(),
         units: units.collect(),
         statuses: statuses.collect(),
+        faults: Vec::new(),
         requests: Vec::new(),
     }
 }

@@ -105,6 +105,7 @@ fn mk_head() -> Head {
         deleted: false,
         losses: 0,
         quiet_commits: 0,
+        fault_count: 0,
         sessions: BTreeMap::new(),
     }
 }
@@ -135,6 +136,7 @@ fn mk_summary() -> Summary {
             key: PartName::new("primary/1").unwrap(),
             origin: Origin::Reported(Kind::Push),
             flaps: false,
+            target: "".into(),
         }),
         // The sides of a rule are nobody's business but the domain's.
         rule: serde_json::from_value(rule).unwrap(),
@@ -147,6 +149,7 @@ fn mk_summary() -> Summary {
             asking: 4,
             uncertain_units: 0,
             flapping: 0,
+            faults: 0,
         },
     }
 }
@@ -225,6 +228,7 @@ fn records_of(transition: &Transition) -> Records {
         head: transition.head.clone(),
         units: Vec::new(),
         statuses: Vec::new(),
+        faults: Vec::new(),
         requests: Vec::new(),
     };
     for write in transition.writes.clone() {
@@ -233,6 +237,9 @@ fn records_of(transition: &Transition) -> Records {
             Write::Status(key, status) => {
                 let status = status.map(|s| ((*key).clone(), (*s).clone()));
                 records.statuses.extend(status);
+            }
+            Write::Fault(key, fault) => {
+                records.faults.extend(fault.map(|f| ((*key).clone(), (*f).clone())));
             }
             Write::Request(id, answer) => records.requests.extend(answer.map(|a| (id, a))),
         }

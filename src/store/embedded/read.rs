@@ -75,8 +75,13 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
         }
         None => Head::empty(read_meta(&txn)?.marks().revision_floor),
     };
-    let mut records =
-        Records { head, units: Vec::new(), statuses: Vec::new(), requests: Vec::new() };
+    let mut records = Records {
+        head,
+        units: Vec::new(),
+        statuses: Vec::new(),
+        faults: Vec::new(),
+        requests: Vec::new(),
+    };
     let whole = range_of(app);
     let table = txn.open_table(RECORDS)?;
     for entry in table.range(&*whole.start..&*whole.end)? {
@@ -92,6 +97,10 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
             Key::Status(_, status_key) => {
                 let status = codec::decode(bytes).map_err(bad)?;
                 records.statuses.push(((**status_key).clone(), status));
+            }
+            Key::Fault(_, fault_key) => {
+                let fault = codec::decode(bytes).map_err(bad)?;
+                records.faults.push(((**fault_key).clone(), fault));
             }
             Key::Request(_, id) => {
                 let answer = codec::decode(bytes).map_err(bad)?;
