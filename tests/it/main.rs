@@ -18,6 +18,7 @@ mod damping;
 mod doctor;
 mod durability;
 mod errors;
+mod errors_files;
 mod errors_sessions;
 mod failover;
 mod faults;
