@@ -71,6 +71,8 @@ fn mk_step() -> impl Strategy<Value = Step> {
 #[derive(Debug, Clone, Default)]
 struct Met {
     errors: Vec<(u64, Class)>,
+    /// Errors that said less than what held the component then.
+    outlasted: u32,
     /// Errors before this were let go.
     fresh: usize,
     let_go: Option<u64>,
@@ -106,6 +108,15 @@ impl Met {
         }
         let waits = settings.soft_count <= attempts || settings.soft_after <= age;
         waits.then_some(Level::Waiting)
+    }
+}
+
+/// What may take the place of what holds a component.
+fn weight(class: Class) -> u8 {
+    match class {
+        Class::Gone | Class::Fatal => 2,
+        Class::Blocked => 1,
+        _ => 0,
     }
 }
 
@@ -188,6 +199,11 @@ impl Run {
         let incarnation = self.state.unit(&key.unit).unwrap().incarnation;
         let fault = self.state.faults().get(&key).unwrap();
         assert_eq!(fault.count, before + 1);
+        let held = self.met.get_mut(&key).filter(|met| met.held);
+        if let Some(met) = held.filter(|met| weight(class) < weight(met.class())) {
+            met.outlasted += 1;
+            return;
+        }
         let reported = self.events.iter().filter(|e| e.cause == Cause::ErrorReported);
         if old.is_some_and(|old| old.class() == class && old.level() == fault.level()) {
             assert_eq!(reported.count(), 0, "a retry makes no history");
@@ -324,14 +340,19 @@ impl Run {
             let expected = met.level(&self.limits.faults, self.now);
             assert_eq!(fault.level(), expected, "{key:?} {met:?} at {}", self.now);
             assert_eq!(fault.attempts as usize, met.attempts(), "{key:?} {met:?}");
-            assert_eq!(fault.count as usize, met.errors.len());
+            assert_eq!(fault.count as usize, met.errors.len() + met.outlasted as usize);
             assert_eq!(fault.held_since.is_some(), met.held, "{key:?}");
             let is_spread = fault.class() != Class::Interrupted && fault.attempts_left < 10;
-            if let (Some(at), true) = (fault.next_try(), is_spread) {
+            if let (Some(at), true) = (fault.next_try(), is_spread)
+                && self.now < at.0
+            {
                 *tries.entry(at.0 / 1000).or_default() += 1;
             }
         }
         assert!(tries.values().all(|count| *count <= 2), "too many tries at once: {tries:?}");
+        let due = self.state.next_due();
+        let looks = self.state.head().next_due;
+        assert!(due.is_none() || looks.is_some() && looks <= due, "{due:?} is not looked at");
         let totals = &self.state.head().summary.totals;
         let shown = ranked(&self.state).iter().filter(|rank| rank.fault.is_some()).count();
         assert_eq!(totals.faults as usize, shown);

@@ -1,6 +1,6 @@
 //! The course of a fault: what one more error, the time, or an operator makes of it.
 
-use super::retry::{Met, wait};
+use super::retry::{Met, Whose, wait};
 use super::{Fault, FaultKey, NewError, Settings, Stage};
 use crate::domain::message::same_text;
 use crate::domain::time::Timestamp;
@@ -9,7 +9,7 @@ impl Fault {
     /// What an error makes of a fault, or begins. When to try next is the caller's to settle.
     pub(super) fn after_error(
         old: Option<&Fault>,
-        key: &FaultKey,
+        (app, key): Whose<'_>,
         error: NewError,
         settings: &Settings,
         (incarnation, now): (u64, Timestamp),
@@ -23,7 +23,7 @@ impl Fault {
         // so the time of the series begins anew.
         let failing_since = counts.then(|| old.and_then(|old| old.failing_since).unwrap_or(now));
         let pushback = error.evidence.retry_after;
-        let retry = wait(settings, key, &Met { class, count, attempts, pushback });
+        let retry = wait(settings, (app, key), &Met { class, count, attempts, pushback });
         // Told once more that it cannot go on, it stands still as before.
         let held = old.and_then(|old| old.held_since).or(Some(now));
         let fault = Fault {
@@ -44,6 +44,11 @@ impl Fault {
             error,
         };
         fault.staged(settings, now).shown_after(old, key, now)
+    }
+
+    /// Held as before, and met once more.
+    pub(super) fn met_again(&self, now: Timestamp) -> Fault {
+        Fault { count: self.count.saturating_add(1), last: now, ..self.clone() }
     }
 
     /// What time makes of it: one stage more. The next one has its full time from now on, also if

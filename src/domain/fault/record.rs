@@ -34,10 +34,15 @@ impl Draft<'_> {
         self.hear_unit(speaker);
         let current = self.unit(&key.unit).map_or(0, |unit| unit.incarnation);
         let incarnation = speaker.incarnation.unwrap_or(current);
-        let settings = &self.limits.faults;
-        let said = (incarnation, self.now);
-        let fault = Fault::after_error(old.as_deref(), &key, error.clone(), settings, said);
-        let fault = self.with_place(fault, old.as_deref());
+        let fault = match old.as_deref().filter(|old| old.outlasts(error)) {
+            Some(held) => held.met_again(self.now),
+            None => {
+                let (settings, said) = (&self.limits.faults, (incarnation, self.now));
+                let (old, whose) = (old.as_deref(), (&self.base.name, &key));
+                let new = Fault::after_error(old, whose, error.clone(), settings, said);
+                self.with_place(new, old)
+            }
+        };
         let key = Arc::new(key);
         self.log_fault(&key, old.as_deref(), Some(&fault), Cause::ErrorReported, "");
         self.answer_ask(&key);
@@ -308,8 +313,23 @@ impl Fault {
     /// another generation of what it works on.
     fn ends_with_success_of(&self, incarnation: u64, generation: &str) -> bool {
         let is_halted = self.held_since.is_some() && self.class() != Class::Blocked;
+        !is_halted || self.incarnation < incarnation || self.is_of_another(generation)
+    }
+
+    /// Whether it goes on holding its component after an error of the same target: one that says
+    /// less is no success. Of another generation it is news.
+    fn outlasts(&self, error: &NewError) -> bool {
+        let says = |class: Class| match class {
+            Class::Gone | Class::Fatal => 2,
+            class => u8::from(class.holds()),
+        };
+        self.held_since.is_some()
+            && says(error.finding.class) < says(self.class())
+            && !self.is_of_another(&error.generation)
+    }
+
+    fn is_of_another(&self, generation: &str) -> bool {
         let known = &*self.error.generation;
-        let is_another = !generation.is_empty() && !known.is_empty() && generation != known;
-        !is_halted || self.incarnation < incarnation || is_another
+        !generation.is_empty() && !known.is_empty() && generation != known
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::FaultKey;
 use crate::domain::classify::Class;
 use crate::domain::limits;
+use crate::domain::name::AppName;
 
 /// Thresholds and times of faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,9 @@ impl Default for Settings {
     }
 }
 
+/// Whose fault it is: units of the same name in many applications do not come back together either.
+pub(super) type Whose<'a> = (&'a AppName, &'a FaultKey);
+
 /// An error, as far as it decides when to try again.
 pub(super) struct Met {
     pub(super) class: Class,
@@ -58,7 +62,7 @@ pub(super) struct Met {
 
 /// How long to wait before the next try; `None`: there is none until somebody has acted. The peer's
 /// word goes before ours, but not beyond the budget.
-pub(super) fn wait(settings: &Settings, key: &FaultKey, met: &Met) -> Option<Duration> {
+pub(super) fn wait(settings: &Settings, whose: Whose<'_>, met: &Met) -> Option<Duration> {
     let Settings { retry_base, throttled_base, retry_max, .. } = *settings;
     let is_spent = met.class.counts_as_attempt() && settings.hard_count <= met.attempts;
     let own = match met.class {
@@ -70,7 +74,7 @@ pub(super) fn wait(settings: &Settings, key: &FaultKey, met: &Met) -> Option<Dur
         Class::Conflict => doubled(retry_base, met.count, retry_max),
         Class::Dependency => settings.defer_interval,
     };
-    let own = jittered(own, key, met.count);
+    let own = jittered(own, whose, met.count);
     Some(match met.pushback {
         Some(asked) if is_spent => asked.max(own),
         Some(asked) => asked,
@@ -86,10 +90,11 @@ fn doubled(base: Duration, tries: u32, max: Duration) -> Duration {
 
 /// A fifth shorter or longer, so that those that failed together do not come back together. Drawn
 /// from who it is and how often, so that whoever decides it decides the same.
-fn jittered(wait: Duration, key: &FaultKey, count: u32) -> Duration {
+fn jittered(wait: Duration, (app, key): Whose<'_>, count: u32) -> Duration {
     let FaultKey { unit, component, target } = key;
-    let parts = [unit.as_str(), component.as_str(), &**target];
-    let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));
+    let app = [app.namespace(), app.application()];
+    let parts = app.into_iter().chain([unit.as_str(), component.as_str(), &**target]);
+    let bytes = parts.flat_map(|part| part.bytes().chain([0]));
     // FNV-1a, then mixed once more: its low bits alone follow the last byte.
     let hash = bytes.chain(count.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -113,11 +118,15 @@ mod tests {
         }
     }
 
+    fn app(name: &str) -> AppName {
+        AppName::new("", name).unwrap()
+    }
+
     fn millis(class: Class, count: u32, pushback: Option<u64>) -> Option<u128> {
         let pushback = pushback.map(Duration::from_millis);
         let attempts = if class.counts_as_attempt() { count } else { 0 };
         let met = Met { class, count, attempts, pushback };
-        wait(&Settings::default(), &key("pg"), &met).map(|wait| wait.as_millis())
+        wait(&Settings::default(), (&app("web"), &key("pg")), &met).map(|wait| wait.as_millis())
     }
 
     #[test]
@@ -148,10 +157,16 @@ mod tests {
 
     #[test]
     fn jitter_spreads_and_is_the_same_each_time() {
-        let wait = |n: u32| jittered(Duration::from_secs(1), &key(&n.to_string()), 1).as_millis();
-        let waits: std::collections::BTreeSet<u128> = (0..200).map(wait).collect();
-        assert!(120 < waits.len(), "only {} different waits", waits.len());
-        assert!(*waits.first().unwrap() < 850 && 1150 < *waits.last().unwrap());
-        assert_eq!(wait(7), wait(7));
+        let second = Duration::from_secs(1);
+        let by_target = |n: u32| jittered(second, (&app("web"), &key(&n.to_string())), 1);
+        let by_app = |n: u32| jittered(second, (&app(&format!("web-{n}")), &key("pg")), 1);
+        let by_count = |n: u32| jittered(second, (&app("web"), &key("pg")), n);
+        for wait in [&by_target as &dyn Fn(u32) -> Duration, &by_app, &by_count] {
+            let waits: std::collections::BTreeSet<Duration> = (0..200).map(wait).collect();
+            assert!(120 < waits.len(), "only {} different waits", waits.len());
+            let (least, most) = (waits.first().unwrap(), waits.last().unwrap());
+            assert!(*least < second * 17 / 20 && second * 23 / 20 < *most, "{least:?} {most:?}");
+            assert_eq!(wait(7), wait(7));
+        }
     }
 }
