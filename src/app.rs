@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aggregator::Aggregator;
 use crate::config::{Config, StoreChoice};
+use crate::domain::classify::Rules;
 use crate::service::ops::{Ops, Readiness};
-use crate::service::{self, Parts, listen};
+use crate::service::{self, ErrorRules, Parts, listen};
 use crate::session::Sessions;
 use crate::store::embedded::{self, EmbeddedStore};
 use crate::store::redis::{self, RedisStore};
@@ -31,6 +32,7 @@ pub struct App {
     hub: Arc<Hub>,
     metrics: Metrics,
     prometheus: Prometheus,
+    error_rules: ErrorRules,
 }
 
 /// Where the server can be reached.
@@ -105,9 +107,28 @@ impl App {
                 applications: counts.applications,
                 units: counts.units,
                 statuses: counts.contributions,
+                faults: counts.faults,
             }
         });
-        Ok(App { config, grpc, ops, store, aggregator, sessions, hub, metrics, prometheus })
+        let rules = config.error_rules.as_ref().map_or_else(Rules::default, |(_, r)| r.clone());
+        let error_rules = ErrorRules::new(rules, metrics.clone());
+        Ok(App {
+            config,
+            grpc,
+            ops,
+            store,
+            aggregator,
+            sessions,
+            hub,
+            metrics,
+            prometheus,
+            error_rules,
+        })
+    }
+
+    /// The error rules in force, which may be replaced while it serves.
+    pub fn error_rules(&self) -> ErrorRules {
+        self.error_rules.clone()
     }
 
     /// Where it can be reached.
@@ -134,6 +155,7 @@ impl App {
             hub: self.hub,
             store: self.store.clone(),
             metrics: self.metrics,
+            error_rules: self.error_rules,
             draining: draining.clone(),
         };
         let connections = listen::connections(self.grpc, self.config.service.connections_max);

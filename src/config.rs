@@ -8,12 +8,18 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::aggregator;
+use crate::domain::classify::Rules;
 use crate::domain::limits::Limits;
 use crate::service;
 use crate::session;
 use crate::store::Retention;
 use crate::store::redis::durability::Durability;
 use crate::store::redis::link::{Target, TargetError, TlsFiles};
+
+mod faults;
+pub mod rules;
+
+use faults::FileFaults;
 
 /// Flags of `bellwether serve`, each also a variable and a key of the file.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -27,6 +33,9 @@ pub struct Flags {
     /// Where to remember
     #[command(flatten)]
     pub store: StoreFlags,
+    /// File with error rules of your own, in TOML; read again at SIGHUP
+    #[arg(long, env = "BELLWETHER_ERROR_RULES", value_name = "FILE")]
+    pub error_rules: Option<PathBuf>,
     /// Serve addresses beyond this machine without TLS and authentication
     #[arg(long, env = "BELLWETHER_INSECURE")]
     pub insecure: bool,
@@ -79,10 +88,12 @@ struct File {
     data_dir: Option<PathBuf>,
     ephemeral: bool,
     insecure: bool,
+    error_rules: Option<PathBuf>,
     drain_deadline_seconds: Option<u64>,
     limits: FileLimits,
     history: FileHistory,
     sessions: FileSessions,
+    faults: FileFaults,
 }
 
 /// `[sessions]`.
@@ -110,6 +121,8 @@ struct FileLimits {
     calls_per_connection_max: Option<u32>,
     watch_streams_max: Option<usize>,
     request_bytes_max: Option<usize>,
+    faults_max: Option<usize>,
+    faults_per_unit_max: Option<usize>,
 }
 
 /// `[history]`.
@@ -158,6 +171,8 @@ pub struct Config {
     pub service: service::Options,
     /// How much history is kept.
     pub retention: Retention,
+    /// Error rules of one's own, and the file they are from.
+    pub error_rules: Option<(PathBuf, Rules)>,
 }
 
 /// Why a configuration does not do.
@@ -188,6 +203,9 @@ pub enum Error {
     /// A URL of a store that says nowhere to go.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// A file of error rules that does not do.
+    #[error(transparent)]
+    Rules(#[from] rules::RulesError),
     /// A level of durability that is not known.
     #[error(
         "durability {given:?} is not known; give acknowledged, replicated:N or synced:N, \
@@ -222,6 +240,14 @@ pub enum Error {
         /// Which limit.
         limit: &'static str,
     },
+    /// A setting that may not be above another one is.
+    #[error("{least} is above {most}; give it the same or less")]
+    OutOfOrder {
+        /// What is too much.
+        least: &'static str,
+        /// What it is above.
+        most: &'static str,
+    },
 }
 
 impl Config {
@@ -238,13 +264,17 @@ impl Config {
                 return Err(Error::Unprotected { flag, address });
             }
         }
+        let error_rules = flags.error_rules.or(file.error_rules.take());
+        let error_rules =
+            error_rules.map(|path| Ok::<_, Error>((path.clone(), rules::read(&path)?)));
         let config = Config {
+            error_rules: error_rules.transpose()?,
             grpc_listen,
             ops_listen,
             store: file.store(flags.store)?,
             // Within the 30 s that Kubernetes and systemd give before they kill.
             drain_deadline: Duration::from_secs(file.drain_deadline_seconds.unwrap_or(10)),
-            aggregator: file.limits.aggregator(),
+            aggregator: file.limits.aggregator(&file.faults),
             service: file.limits.service(),
             retention: file.history.retention(),
             session: file.sessions.options(),
@@ -266,6 +296,7 @@ impl Config {
             service: service::Options::default(),
             retention: Retention::default(),
             session: session::Options::default(),
+            error_rules: None,
         }
     }
 
@@ -275,6 +306,8 @@ impl Config {
             ("units_max", self.aggregator.limits.units_max),
             ("statuses_per_unit_max", self.aggregator.limits.statuses_per_unit_max),
             ("keys_per_component_max", self.aggregator.limits.keys_per_component_max),
+            ("faults_max", self.aggregator.limits.faults_max),
+            ("faults_per_unit_max", self.aggregator.limits.faults_per_unit_max),
             ("mailbox_max", self.aggregator.mailbox_max),
             ("connections_max", self.service.connections_max),
             ("watch_streams_max", self.service.watch_streams_max),
@@ -287,7 +320,7 @@ impl Config {
         ];
         match limits.into_iter().find(|(_, value)| *value == 0) {
             Some((limit, _)) => Err(Error::ZeroLimit { limit }),
-            None => Ok(()),
+            None => faults::check(&self.aggregator.limits.faults),
         }
     }
 }
@@ -380,7 +413,7 @@ impl FileSessions {
 }
 
 impl FileLimits {
-    fn aggregator(&self) -> aggregator::Options {
+    fn aggregator(&self, faults: &FileFaults) -> aggregator::Options {
         let default = aggregator::Options::default();
         let limits = Limits::default();
         aggregator::Options {
@@ -393,6 +426,9 @@ impl FileLimits {
                     .keys_per_component_max
                     .unwrap_or(limits.keys_per_component_max),
                 request_ids_max: self.request_ids_max.unwrap_or(limits.request_ids_max),
+                faults_max: self.faults_max.unwrap_or(limits.faults_max),
+                faults_per_unit_max: self.faults_per_unit_max.unwrap_or(limits.faults_per_unit_max),
+                faults: faults.settings(),
             },
             applications_max: self.applications_max.unwrap_or(default.applications_max),
             mailbox_max: self.mailbox_max.unwrap_or(default.mailbox_max),
@@ -480,6 +516,8 @@ mod tests {
             (file("grpc_port = 5"), "unknown field `grpc_port`"),
             (file("[limits]\nunits_max = 0"), "limit units_max is 0"),
             (file("[limits]\nunits_max = 'many'"), "invalid type"),
+            (file("[faults]\nsoft_count = 11"), "soft_count is above faults.hard_count"),
+            (file("[faults]\nretries_per_second_max = 0"), "retries_per_second_max is 0"),
         ];
         for (flags, expected) in cases {
             let error = load(flags).unwrap_err();

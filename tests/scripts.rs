@@ -11,7 +11,7 @@
 //! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
 //! connect web/0 session=1.7        disconnect web/0 silent session=1.7 ttl=30s        orphan 1
 //! register web/0 ttl=30s stateless=blue        depart web/0 session=1.7 ttl=30s
-//! remove-unit web/0        delete        expire        show        why        log
+//! remove-unit web/0        delete        expire        show        why        log        faults
 //! begin up-v2 by=web/0 v1 -> v2 payload=bundle deterministic lease=10s deadline=60s attempts=3
 //! begin up-v3 by=web/0 v1 -> v3 supersede="v2 is broken"
 //! begin back by=web/0 v2 -> v1 rollback
@@ -21,6 +21,8 @@
 //! fail up-v2 fence=1 TRANSIENT touched "no route" retry_after=30s
 //! cancel up-v2        retry up-v2
 //! op up-v2        (where it stands, and what is next)
+//! error web/0 db grpc/UNAVAILABLE "refused" target=pg origin=transport retry_after=5s
+//! resolve web/0 db target=pg        retry web/0 db why="mended"        skip web/0 db
 //! ```
 //!
 //! `t=` moves the clock, `id=` gives a request id, `incarnation=` names the worker, `session=` says
@@ -48,6 +50,8 @@ use bellwether::domain::status::{Freshness, Level, advice};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{StatusEvent, Transition};
 
+#[path = "scripts/errors.rs"]
+mod errors;
 #[path = "scripts/line.rs"]
 mod line;
 #[path = "scripts/operation.rs"]
@@ -138,6 +142,7 @@ impl Stage {
             "show" => self.show(),
             "why" => self.why(),
             "log" => self.log(),
+            "faults" => errors::faults(&self.state),
             "expire" => self.expire(),
             "op" => operation::show(&self.state, batch[0].word(1)),
             "delete" => self.delete(batch[0].option("id")),

@@ -2,9 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Mode};
 use bellwether::domain::apply::apply;
+use bellwether::domain::classify::{
+    ErrorOrigin, ErrorOutcome, Evidence, GonePair, Hints, Rules, classify,
+};
 use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Request, Speaker,
 };
@@ -212,4 +216,98 @@ fn aggregation() {
         check(case, &run(case, false));
     }
     println!("{} aggregation cases hold", cases.len());
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorCase {
+    id: String,
+    #[allow(dead_code)]
+    source: String,
+    input: ErrorInput,
+    expect: ErrorExpect,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorInput {
+    system: String,
+    code: String,
+    origin: String,
+    outcome: Option<String>,
+    #[serde(default)]
+    domain: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    registered: bool,
+    retry_after_ms: Option<u64>,
+    own_shutdown: Option<bool>,
+    user_input: Option<bool>,
+    own_request: Option<bool>,
+    quota: Option<bool>,
+    machine_resolvable: Option<bool>,
+    deadline_passed: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ErrorExpect {
+    class: String,
+    action: String,
+    counts_as_attempt: bool,
+    status_effect: String,
+}
+
+fn evidence(id: &str, input: &ErrorInput) -> Evidence {
+    Evidence {
+        system: input.system.as_str().into(),
+        code: input.code.as_str().into(),
+        origin: match input.origin.as_str() {
+            "PEER" => ErrorOrigin::Peer,
+            "TRANSPORT" => ErrorOrigin::Transport,
+            "LOCAL" => ErrorOrigin::Local,
+            other => panic!("{id}: no origin {other}"),
+        },
+        outcome: input.outcome.as_deref().map(|word| match word {
+            "NOT_APPLIED" => ErrorOutcome::NotApplied,
+            "UNKNOWN" => ErrorOutcome::Unknown,
+            "REJECTED" => ErrorOutcome::Rejected,
+            other => panic!("{id}: no outcome {other}"),
+        }),
+        domain: input.domain.as_str().into(),
+        reason: input.reason.as_str().into(),
+        message: "".into(),
+        retry_after: input.retry_after_ms.map(Duration::from_millis),
+        hints: Hints {
+            user_input: input.user_input,
+            own_request: input.own_request,
+            quota: input.quota,
+            machine_resolvable: input.machine_resolvable,
+            deadline_passed: input.deadline_passed,
+            own_shutdown: input.own_shutdown,
+        },
+    }
+}
+
+#[test]
+fn error_classes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/error-classes.yaml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let cases: Vec<ErrorCase> = serde_yaml_ng::from_str(&text).unwrap();
+    assert!(!cases.is_empty());
+    for ErrorCase { id, input, expect, .. } in &cases {
+        let mut rules = Rules::default();
+        if input.registered {
+            let (domain, reason) = (input.domain.as_str().into(), input.reason.as_str().into());
+            rules.gone.insert(GonePair { domain, reason });
+        }
+        let found = classify(&rules, &evidence(id, input));
+        let effect = found.class.level_at_once().map_or("none", Level::word);
+        assert_eq!(found.class.name(), expect.class, "{id}: class, by {}", found.rule);
+        assert_eq!(found.action.name(), expect.action, "{id}: action");
+        assert_eq!(found.class.counts_as_attempt(), expect.counts_as_attempt, "{id}: attempt");
+        assert_eq!(effect, expect.status_effect, "{id}: effect");
+    }
+    println!("{} error cases hold", cases.len());
 }

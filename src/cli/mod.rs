@@ -9,7 +9,10 @@ mod configure_damping;
 mod context;
 mod delete;
 mod doctor;
+mod error;
+mod evidence;
 mod exit;
+mod explain_error;
 mod json;
 mod juju;
 mod level;
@@ -20,6 +23,7 @@ mod outage;
 mod remove;
 mod render;
 mod report;
+mod resolve;
 mod serve;
 mod span;
 mod status;
@@ -81,6 +85,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
+    ExplainError(explain_error::Args),
     #[command(flatten)]
     Client(ClientCommand),
 }
@@ -92,6 +97,8 @@ enum ClientCommand {
     Why(why::Args),
     Report(report::Args),
     Clear(clear::Args),
+    Error(error::Args),
+    Resolve(resolve::Args),
     Watch(watch::Args),
     Wait(wait::Args),
     Log(log::Args),
@@ -117,6 +124,7 @@ pub fn run() -> ExitCode {
     let ended = match cli.command {
         // It ends in its own way, and on a runtime of its own.
         Command::Serve(args) => serve::run(args),
+        Command::ExplainError(args) => explain_error::run(args, &context),
         Command::Client(command) => run_client(command, &context),
     };
     match ended {
@@ -155,6 +163,8 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Why(args) => why::run(args, context).await,
         ClientCommand::Report(args) => report::run(args, context).await,
         ClientCommand::Clear(args) => clear::run(args, context).await,
+        ClientCommand::Error(args) => error::run(args, context).await,
+        ClientCommand::Resolve(args) => resolve::run(args, context).await,
         ClientCommand::Watch(args) => watch::run(args, context).await,
         ClientCommand::Wait(args) => wait::run(args, context).await,
         ClientCommand::Log(args) => log::run(args, context).await,
@@ -195,6 +205,12 @@ mod tests {
             "bellwether report web-7f9c --application web --level active --priority -3",
             "bellwether clear web/0 --component database",
             "bellwether -n prod watch web db",
+            "bellwether error web/0 --component db --target pg:5432 --system grpc \
+             --code UNAVAILABLE --origin transport --outcome not_applied -m away",
+            "bellwether error web/0 --system http --code 429 --retry-after 2s --quota",
+            "bellwether explain-error --system http --code 409 --user-input=false -o json",
+            "bellwether resolve web/0 --component db --target pg:5432",
+            "bellwether resolve web/0 --component db --skip --reason drill",
             "bellwether wait --for=active web --timeout 10m --stable-for 5s",
             "bellwether wait web --fail-on error,blocked",
             "bellwether wait web db --any",
@@ -231,6 +247,9 @@ mod tests {
             "bellwether import juju --every 30s",
             "bellwether import juju file -- juju status",
             "bellwether status --watch --exit-status",
+            "bellwether resolve web/0 --retry --skip",
+            "bellwether error web/0 --code 503",
+            "bellwether explain-error --system http --origin everybody",
         ] {
             let error = parse(line).err().map(|e| e.kind());
             assert!(error.is_some_and(|kind| kind != ErrorKind::DisplayHelp), "{line}");

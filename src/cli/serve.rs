@@ -1,9 +1,13 @@
 //! `serve`: the server. Telemetry first, then the configuration, then the ports; what to try next
 //! on stderr; then serving, until a signal ends it.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use tokio::signal::unix::Signal;
+use tokio::signal::unix::SignalKind;
+use tokio::signal::unix::signal;
 
 use crate::app::Addresses;
 use crate::app::App;
@@ -13,6 +17,7 @@ use crate::cli::exit::Exit;
 use crate::config;
 use crate::config::Config;
 use crate::config::StoreChoice;
+use crate::service::ErrorRules;
 use crate::telemetry;
 
 /// Run the server
@@ -52,8 +57,14 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let drained = runtime.block_on(async {
         let stop = stop_signal().context("listen for signals")?;
         let store = config.store.clone();
+        let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
         let app = App::build(config, metrics, prometheus).await?;
         let addresses = app.addresses()?;
+        if let Some(path) = rules_file {
+            // Before anybody knows that we are there: without it the signal ends us.
+            let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
+            tokio::spawn(reload_rules(path, hangup, app.error_rules()));
+        }
         announce(&addresses, &store, print_json)?;
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
         anyhow::Ok(app.run(stop).await?)
@@ -84,8 +95,6 @@ fn raise_file_limit() {
 
 /// Resolves at SIGTERM or Ctrl-C.
 fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::SignalKind;
-    use tokio::signal::unix::signal;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -94,6 +103,23 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
+}
+
+/// Reads the error rules again at each SIGHUP. A file that does not do changes nothing.
+async fn reload_rules(path: PathBuf, mut hangup: Signal, rules: ErrorRules) {
+    while hangup.recv().await.is_some() {
+        match config::rules::read(&path) {
+            Ok(read) => {
+                let (own, gone) = (read.own.len(), read.gone.len());
+                rules.replace(read);
+                let path = path.display();
+                tracing::info!(%path, own, gone, "read error rules again");
+            }
+            Err(error) => {
+                tracing::error!(%error, "keep the error rules of before; mend the file");
+            }
+        }
+    }
 }
 
 fn announce(addresses: &Addresses, store: &StoreChoice, json: bool) -> anyhow::Result<()> {

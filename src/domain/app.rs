@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::callback::Callbacks;
 use super::derive::Summary;
+use super::fault::{FaultKey, Faults};
 use super::index::Index;
 use super::name::{AppName, OperationId, PartName, UnitName};
 use super::operation::record::Operations;
@@ -55,6 +56,9 @@ pub struct Head {
     /// What the operation says of it that was last to be done.
     #[serde(default)]
     pub operation: Option<Box<OperationStatus>>,
+    /// Faults that are open.
+    #[serde(default)]
+    pub fault_count: u32,
 }
 
 impl Head {
@@ -75,6 +79,7 @@ impl Head {
             sessions: BTreeMap::new(),
             quiet_commits: 0,
             operation: None,
+            fault_count: 0,
         }
     }
 
@@ -216,6 +221,8 @@ pub enum Due {
     Calm(Arc<StatusKey>),
     /// A lease may lapse, or a deadline pass.
     Operation(OperationId),
+    /// A fault may go further, or its worker be asked.
+    Fault(Arc<FaultKey>),
 }
 
 /// All that is known of one application, with the index that makes it cheap to change.
@@ -226,6 +233,7 @@ pub struct AppState {
     pub(super) head: Head,
     pub(super) units: BTreeMap<UnitName, Unit>,
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    pub(super) faults: Faults,
     pub(super) requests: RequestLog,
     pub(super) operations: Operations,
     pub(super) index: Index,
@@ -241,6 +249,7 @@ impl AppState {
             head: Head::empty(revision),
             units: BTreeMap::new(),
             statuses: BTreeMap::new(),
+            faults: Faults::default(),
             requests: RequestLog::default(),
             operations: Operations::default(),
             index: Index::default(),
@@ -347,6 +356,7 @@ pub(super) fn status_rank(
         level,
         asks: !status.report.action.is_empty(),
         flaps: status.flapping().is_some(),
+        fault: None,
     })
 }
 
@@ -368,6 +378,7 @@ pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<R
         level,
         asks: false,
         flaps: false,
+        fault: None,
     })
 }
 
@@ -393,6 +404,7 @@ fn application_rank(head: &Head) -> Option<Rank> {
         level: status.level,
         asks: !status.action.is_empty(),
         flaps: false,
+        fault: None,
     })
 }
 
@@ -416,6 +428,7 @@ pub(super) fn operation_rank(head: &Head) -> Option<Rank> {
         level: status.level,
         asks: !status.action.is_empty(),
         flaps: false,
+        fault: None,
     })
 }
 

@@ -43,6 +43,15 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
             Ok(draft.disconnect(unit, *session, *ttl, *silent))
         }
         Command::Depart { speaker, ttl } => draft.depart(speaker, *ttl),
+        Command::ReportError { speaker, component, target, error } => {
+            draft.report_error(speaker, component, target, error)
+        }
+        Command::ResolveError { speaker, component, target, generation } => {
+            draft.resolve_error(speaker, component, target.as_deref(), generation)
+        }
+        Command::ResolveHold { unit, component, resolution, why } => {
+            draft.resolve_hold(unit, component, *resolution, why)
+        }
         Command::CallBack { unit, topic, at, operation_id } => {
             draft.call_back(unit, topic, *at, operation_id)
         }
@@ -159,6 +168,7 @@ impl Draft<'_> {
         for key in keys {
             self.put_status(key, None);
         }
+        self.remove_faults(name);
         let incarnation = self.unit(name).map_or(0, |unit| unit.incarnation);
         self.put_fence(name, incarnation);
         self.put_unit(name.clone(), None);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::app::Mode;
 use super::callback::Topic;
+use super::fault::{NewError, Resolution};
 use super::name::{PartName, UnitName};
 use super::operation::order::Order;
 use super::operation::refused::Refused;
@@ -128,6 +129,39 @@ pub enum Command {
         speaker: Speaker,
         /// How long a successor may take before what it leaves behind is without anybody.
         ttl: Duration,
+    },
+    /// A unit met an error.
+    ReportError {
+        /// Who speaks.
+        speaker: Speaker,
+        /// Its component.
+        component: PartName,
+        /// What was asked or acted on.
+        target: Arc<str>,
+        /// The error.
+        error: Box<NewError>,
+    },
+    /// What failed works.
+    ResolveError {
+        /// Who speaks.
+        speaker: Speaker,
+        /// Its component.
+        component: PartName,
+        /// What was asked or acted on; `None`: every target.
+        target: Option<Arc<str>>,
+        /// Which generation of its configuration the work was about; empty if it does not say.
+        generation: Box<str>,
+    },
+    /// An operator lets a component go on.
+    ResolveHold {
+        /// The unit.
+        unit: UnitName,
+        /// Its component.
+        component: PartName,
+        /// How.
+        resolution: Resolution,
+        /// Why, for the history.
+        why: Box<str>,
     },
     /// Promise a unit to be told about something at a time.
     CallBack {

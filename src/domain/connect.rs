@@ -101,6 +101,9 @@ impl Draft<'_> {
             let subject = Some(Subject::unit(name));
             self.log(StatusEvent { subject, ..self.event(cause) });
         }
+        if matches!(presence, Presence::Connected(_)) {
+            self.ask_newcomer_to_try(name);
+        }
         let mut removed = 0;
         if let Some(leaving) = leaving {
             self.hand_over(&leaving, name);
@@ -180,6 +183,7 @@ impl Draft<'_> {
         }
         keys.retain(|key| key.kind == Kind::Pull);
         let removed = self.remove_all(keys.into_iter(), Cause::UnitRemoved);
+        self.remove_faults(name);
         let unit = self.unit(name).cloned().unwrap_or_default().expected_within(ttl, self.now);
         // Nobody is there to be called back.
         let callbacks = Callbacks::default();

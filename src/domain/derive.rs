@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::app::{AppState, ApplicationStatus, Head, Mode, Unit};
+use super::fault::fault_words;
 use super::name::{PartName, UnitName};
 use super::operation::words::SUCCESS_PRECEDENCE;
 use super::policy::Policy;
@@ -46,6 +47,9 @@ pub struct Winner {
     /// Whether it is the worst of a status that flaps.
     #[serde(default)]
     pub flaps: bool,
+    /// Of a fault: what was asked or acted on.
+    #[serde(default)]
+    pub target: Box<str>,
 }
 
 /// What decided.
@@ -114,6 +118,9 @@ pub struct Totals {
     /// Contributions of statuses that flap.
     #[serde(default)]
     pub flapping: u32,
+    /// Contributions of open faults.
+    #[serde(default)]
+    pub faults: u32,
 }
 
 impl Totals {
@@ -252,6 +259,8 @@ pub(super) fn words(
             reason: s.reason.clone(),
             action: s.action.clone(),
         }),
+        // Whoever has the fault has its words.
+        Origin::Fault => nothing(),
         Origin::Reported(_) => status.map_or_else(nothing, |s| Words {
             message: s.report.message.clone(),
             reason: s.report.reason.clone(),
@@ -325,14 +334,20 @@ pub fn strongest_of(state: &AppState, unit: &UnitName) -> Option<Contribution> {
 fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contribution {
     let status = match rank.origin {
         Origin::Reported(_) => state.status(&rank.key).map(|s| &**s),
-        _ => None,
+        Origin::Leader | Origin::Lost | Origin::Uncertain | Origin::Fault | Origin::Operation => {
+            None
+        }
     };
+    let fault = rank.fault.as_ref().and_then(|key| state.faults().get(key));
     let has_outlived = |status: &Status| {
         let unit = state.unit(&rank.key.unit);
         unit.is_some_and(|unit| unit.has_outlived(&rank.key, status))
     };
     Contribution {
-        words: words(&state.head, rank, state.unit(&rank.key.unit), status),
+        words: match fault {
+            Some(fault) => fault_words(fault),
+            None => words(&state.head, rank, state.unit(&rank.key.unit), status),
+        },
         check: status.map_or_else(|| "".into(), |s| s.report.check.clone()),
         freshness: match (rank.origin, status) {
             (Origin::Lost, _) => Freshness::Lost,
@@ -357,7 +372,7 @@ impl AppState {
         let silent = lost + totals.uncertain_units;
         let contributes = |s: &ApplicationStatus| s.mode == Mode::Contribute;
         let leader = self.head.application_status.as_ref().is_some_and(contributes);
-        let operation = self.head.operation.is_some();
-        (count - silent - u32::from(leader) - u32::from(operation)) as usize
+        let own = u32::from(leader) + u32::from(self.head.operation.is_some());
+        (count - silent - totals.faults - own) as usize
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::app::{AppState, Head, Unit};
 use super::derive::Summary;
+use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
 use super::limits::Limits;
 use super::message::same_text;
@@ -33,6 +34,9 @@ pub struct Draft<'a> {
     /// Keys by unit and component after the draft, of those that were counted: see
     /// [`room`](super::room).
     pub(super) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
+    pub(super) faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
+    /// How many more, or less, faults are to be tried in each second than before the draft.
+    pub(super) tries: BTreeMap<u64, i64>,
     requests: BTreeMap<Arc<str>, Remembered>,
     events: Vec<StatusEvent>,
     /// The operations after the draft, and of these what is to be written.
@@ -72,6 +76,8 @@ impl<'a> Draft<'a> {
             units: BTreeMap::new(),
             unit_count: base.units.len(),
             key_counts: RefCell::default(),
+            faults: BTreeMap::new(),
+            tries: BTreeMap::new(),
             requests: BTreeMap::new(),
             events: Vec::new(),
             operations: base.operations.clone(),
@@ -390,6 +396,7 @@ impl<'a> Draft<'a> {
         let operations = self.take_operation_writes();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s.after));
+        let faults = self.faults.into_iter().map(|(k, f)| Write::Fault(k, f));
         // What takes the place of an old answer removes it first: any other is the first one.
         let known = &self.base.requests;
         let requests = self.requests.into_iter().flat_map(|(id, answer)| {
@@ -405,6 +412,7 @@ impl<'a> Draft<'a> {
             head: self.head,
             writes: units
                 .chain(statuses)
+                .chain(faults)
                 .chain(requests)
                 .chain(forgotten)
                 .chain(operations)
@@ -465,6 +473,7 @@ impl<'a> Draft<'a> {
             .filter_map(|s| s.expire_time)
             .chain(after().filter_map(|s| Some(s.flapping()?.calm_time)))
             .chain(units.filter_map(Unit::deadline))
+            .chain(self.faults.values().flatten().filter_map(|fault| fault.deadline()))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(self.operations.due().map(|(at, _)| at))
             .chain(kept.map(|(at, _)| *at))
@@ -476,6 +485,7 @@ impl<'a> Draft<'a> {
         match due {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains_key(key),
             Due::Unit(name) => !self.units.contains_key(name),
+            Due::Fault(key) => !self.faults.contains_key(key),
             Due::ApplicationStatus | Due::Operation(_) => false,
         }
     }

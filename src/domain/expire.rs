@@ -44,6 +44,7 @@ pub fn expire(draft: &mut Draft<'_>) {
                 }
             }
             Due::Calm(key) => draft.calm(&key),
+            Due::Fault(key) => draft.move_fault(&key),
             Due::ApplicationStatus => draft.expire_application_status(),
             Due::Operation(_) => draft.lapse_operations(),
         }

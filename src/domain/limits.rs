@@ -45,6 +45,30 @@ pub const CALM_AFTER_MIN: Duration = Duration::from_secs(1);
 pub const CALM_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The same unless configured: as long as Icinga waits between two checks.
 pub const CALM_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
+/// Attempts in a row after which a fault shows waiting, unless configured: one may be chance.
+pub const FAULT_SOFT_COUNT: u32 = 3;
+/// The same in time since the first of them: about as long as a pod takes to restart.
+pub const FAULT_SOFT_AFTER: Duration = Duration::from_secs(30);
+/// Attempts in a row after which a fault shows error, unless configured: as long as people want to
+/// wait before something fails hard.
+pub const FAULT_HARD_COUNT: u32 = 10;
+/// The same in time since the first of them.
+pub const FAULT_HARD_AFTER: Duration = Duration::from_secs(600);
+/// The first wait before a failed call is tried again, doubled for each next one: as Omicron.
+pub const RETRY_BASE: Duration = Duration::from_millis(250);
+/// The first wait of what is throttled: four times as patient, as AWS.
+pub const THROTTLED_BASE: Duration = Duration::from_secs(1);
+/// The longest wait that we choose: as Omicron.
+pub const RETRY_MAX: Duration = Duration::from_secs(180);
+/// The longest wait that a peer can ask for: beyond that it is not there.
+pub const PUSHBACK_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The wait for what something else must bring about: about as long as pods take to come up.
+pub const DEFER_INTERVAL: Duration = Duration::from_secs(30);
+/// Tries of one application that fall into one second, unless configured: what was away is not to
+/// be buried under those that waited for it.
+pub const RETRIES_PER_SECOND_MAX: u32 = 100;
+/// Bytes of what is for operators only: a stack trace with its causes.
+pub const INTERNAL_DETAIL_BYTES_MAX: usize = 65_536;
 /// Records that time alone changes in one commit: 100,000 due at once are ten commits, not one of
 /// many seconds.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;
@@ -100,6 +124,12 @@ pub struct Limits {
     pub keys_per_component_max: usize,
     /// Request ids remembered for one application; the oldest go first.
     pub request_ids_max: usize,
+    /// Open faults of one application.
+    pub faults_max: usize,
+    /// Open faults of one unit, so that a target per request is noticed early.
+    pub faults_per_unit_max: usize,
+    /// Thresholds and times of faults.
+    pub faults: super::fault::Settings,
 }
 
 impl Default for Limits {
@@ -109,6 +139,9 @@ impl Default for Limits {
             statuses_per_unit_max: 4096,
             keys_per_component_max: 1024,
             request_ids_max: 1024,
+            faults_max: 10_000,
+            faults_per_unit_max: 256,
+            faults: super::fault::Settings::default(),
         }
     }
 }

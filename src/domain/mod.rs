@@ -15,6 +15,7 @@ pub mod name;
 pub mod revision;
 pub mod time;
 
+pub mod classify;
 pub mod flapping;
 pub mod limits;
 pub mod message;
@@ -22,7 +23,6 @@ pub mod policy;
 pub mod status;
 
 pub mod command;
-pub mod error_class;
 pub mod operation;
 pub mod request;
 pub mod session;
@@ -40,6 +40,7 @@ pub mod delete;
 pub mod doubt;
 pub mod draft;
 pub mod expire;
+pub mod fault;
 pub mod hold;
 pub mod recount;
 pub mod replay;

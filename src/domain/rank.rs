@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::fault::FaultKey;
 use super::status::{Kind, Level, Status, StatusKey};
 use super::time::Timestamp;
 
@@ -21,6 +22,8 @@ pub enum Origin {
     Lost,
     /// The store may have lost what the unit said last.
     Uncertain,
+    /// An error that is open.
+    Fault,
     /// Reported by the unit.
     Reported(Kind),
     /// Work in flight on the whole application.
@@ -73,6 +76,8 @@ pub struct Rank {
     pub asks: bool,
     /// Whether it is the worst of a status that flaps; not compared.
     pub flaps: bool,
+    /// Which fault it comes from, if from one.
+    pub fault: Option<Arc<FaultKey>>,
 }
 
 /// Compares two contributions; less is stronger. Says what decided, `None` if they are the same.
@@ -87,7 +92,8 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
         (Criterion::Component, &|| this.component.cmp(&that.component)),
         (Criterion::Key, &|| this.key.cmp(&that.key)),
         (Criterion::Since, &|| a.since.cmp(&b.since)),
-        (Criterion::Kind, &|| a.origin.cmp(&b.origin)),
+        // Two faults of a component that began together differ in their targets.
+        (Criterion::Kind, &|| (a.origin, &a.fault).cmp(&(b.origin, &b.fault))),
     ];
     for (criterion, step) in steps {
         let ordering = step();

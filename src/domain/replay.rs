@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::app::{AppState, Due, Head, Unit, own_ranks, silent_rank, status_rank};
+use super::fault::{Fault, FaultKey};
+use super::limits::FAULT_SOFT_AFTER;
 use super::name::{AppName, OperationId, UnitName};
 use super::operation::{Bytes, Operation};
 use super::rank::{Origin, Rank};
@@ -22,6 +24,8 @@ pub struct Records {
     pub units: Vec<(UnitName, Unit)>,
     /// The statuses.
     pub statuses: Vec<(StatusKey, Status)>,
+    /// The open faults.
+    pub faults: Vec<(FaultKey, Fault)>,
     /// The answers remembered.
     pub requests: Vec<(Arc<str>, Remembered)>,
     /// The operations.
@@ -37,6 +41,7 @@ impl Records {
             head,
             units: Vec::new(),
             statuses: Vec::new(),
+            faults: Vec::new(),
             requests: Vec::new(),
             operations: Vec::new(),
             payloads: Vec::new(),
@@ -57,6 +62,9 @@ impl AppState {
         for (key, mut status) in records.statuses {
             status.expire_time_written = status.expire_time;
             state.statuses.insert(Arc::new(key), Arc::new(status));
+        }
+        for (key, fault) in records.faults {
+            state.faults.put(Arc::new(key), Some(Arc::new(fault)));
         }
         for (id, remembered) in records.requests {
             state.requests.insert(id, remembered);
@@ -91,6 +99,7 @@ impl AppState {
                 .into_iter()
                 .for_each(|flapping| flapping.calm_time = flapping.calm_time.max(calm));
         }
+        self.faults.grant_grace(from.after(FAULT_SOFT_AFTER));
         let earliest = from.after(self.head.config.lost_after);
         for unit in self.units.values_mut() {
             unit.silence_ends = unit.silence_ends.map(|at| at.max(earliest));
@@ -172,6 +181,12 @@ impl AppState {
             let ranks: Vec<Rank> = self.index.of_unit(unit).cloned().collect();
             ranks.iter().for_each(|rank| self.index.remove(rank));
         }
+        let faults = transition.writes.iter().filter_map(|write| match write {
+            Write::Fault(key, _) if !whole.contains(&key.unit) => Some(key),
+            _ => None,
+        });
+        let old: Vec<Rank> = faults.clone().filter_map(|key| self.rank_of_fault(key)).collect();
+        old.iter().for_each(|rank| self.index.remove(rank));
         own_ranks(&self.head).for_each(|rank| self.index.remove(&rank));
         self.head = transition.head.clone();
         let moved = self.write(transition);
@@ -183,6 +198,8 @@ impl AppState {
             old.iter().for_each(|rank| self.index.remove(rank));
             new.into_iter().for_each(|rank| self.index.insert(rank));
         }
+        let new: Vec<Rank> = faults.filter_map(|key| self.rank_of_fault(key)).collect();
+        new.into_iter().for_each(|rank| self.index.insert(rank));
         for unit in &whole {
             self.index_unit(unit);
         }
@@ -240,6 +257,15 @@ impl AppState {
                     let old = self.statuses.remove(key);
                     self.forget_deadline(key, old.as_deref(), None);
                     moved.push((key, old, None));
+                }
+                Write::Fault(key, fault) => {
+                    if let Some(at) = self.faults.get(key).and_then(|fault| fault.deadline()) {
+                        self.due.remove(&(at, Due::Fault(key.clone())));
+                    }
+                    if let Some(at) = fault.as_ref().and_then(|fault| fault.deadline()) {
+                        self.due.insert((at, Due::Fault(key.clone())));
+                    }
+                    self.faults.put(key.clone(), fault.clone());
                 }
                 Write::Request(..) | Write::Operation(..) | Write::Payload(..) => {}
             }
@@ -336,6 +362,7 @@ impl AppState {
             }
             Due::Calm(key) => Some(self.statuses.get(key)?.flapping()?.calm_time),
             Due::Unit(name) => self.units.get(name)?.deadline(),
+            Due::Fault(key) => self.faults.get(key)?.deadline(),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
             Due::Operation(id) => self.operations.get(id)?.next_due(),
         }
@@ -357,6 +384,9 @@ impl AppState {
                 self.index.insert(rank);
             }
         }
+        let faults = self.faults.of(name, None).map(|(key, _)| key);
+        let ranks: Vec<Rank> = faults.filter_map(|key| self.rank_of_fault(key)).collect();
+        ranks.into_iter().for_each(|rank| self.index.insert(rank));
         let unit = self.units.get(name);
         if let Some(rank) = unit.and_then(|unit| silent_rank(&self.head, name, unit)) {
             self.index.insert(rank);
@@ -382,10 +412,13 @@ impl AppState {
             flapping.filter_map(|(k, s)| Some((s.flapping()?.calm_time, Due::Calm(k.clone()))));
         let units = self.units.iter();
         let units = units.filter_map(|(n, u)| Some((u.deadline()?, Due::Unit(n.clone()))));
+        let faults = self.faults.iter();
+        let faults = faults.filter_map(|(k, f)| Some((f.deadline()?, Due::Fault(k.clone()))));
         let application = self.head.application_status.as_ref().and_then(|s| s.expire_time);
         self.due = statuses
             .chain(calm)
             .chain(units)
+            .chain(faults)
             .chain(application.map(|at| (at, Due::ApplicationStatus)))
             .chain(self.operations.due())
             .collect();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::app::{Unit, own_ranks, silent_rank, status_rank};
 use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
 use super::draft::{Draft, Drafted};
+use super::fault::{FaultKey, fault_rank, fault_words};
 use super::name::{PartName, UnitName};
 use super::rank::{Origin, Rank};
 use super::status::{Freshness, Level, Status, StatusKey};
@@ -17,6 +18,7 @@ use super::time::Timestamp;
 struct Reranked {
     unit: UnitName,
     keys: BTreeSet<Arc<StatusKey>>,
+    faults: BTreeSet<Arc<FaultKey>>,
     /// The contribution that is no status: of the lost unit, or of the leader.
     whole: bool,
     after: BTreeSet<Rank>,
@@ -51,7 +53,11 @@ impl Draft<'_> {
             return Summary { since, totals, ..Summary::default() };
         };
         let (unit, status) = (self.unit(&winner.key.unit), self.status(&winner.key));
-        let says = words(&self.head, &winner, unit, status.map(|s| &**s));
+        let fault = winner.fault.as_ref().and_then(|key| self.fault(key));
+        let says = match fault {
+            Some(fault) => fault_words(fault),
+            None => words(&self.head, &winner, unit, status.map(|s| &**s)),
+        };
         Summary {
             level: winner.level,
             message: says.message,
@@ -96,6 +102,10 @@ impl Draft<'_> {
                 let before = self.base.unit(&key.unit);
                 before.is_some_and(|u| u.uncertain_since.is_some())
             }
+            Origin::Fault => {
+                let before = winner.fault.as_ref().and_then(|key| self.base.faults.get(key));
+                before.is_some_and(|fault| fault.level() == Some(winner.level))
+            }
             Origin::Leader => self.leader_said(winner.level),
             Origin::Operation => {
                 let before = self.base.head.operation.as_ref();
@@ -112,6 +122,7 @@ impl Draft<'_> {
     fn touched(&self) -> BTreeSet<UnitName> {
         let mut touched: BTreeSet<UnitName> = self.units.keys().cloned().collect();
         touched.extend(self.statuses.keys().map(|key| key.unit.clone()));
+        touched.extend(self.faults.keys().map(|key| key.unit.clone()));
         touched.insert(UnitName::application());
         if self.reranks {
             touched.extend(self.base.units.keys().cloned());
@@ -146,11 +157,36 @@ impl Draft<'_> {
                 after.extend(rank(key, status));
             }
         }
+        let faults = self.reranked_faults(&unit, whole, &mut after);
         after.extend(now.and_then(|u| silent_rank(&self.head, &unit, u)));
         if unit.is_application() {
             after.extend(own_ranks(&self.head));
         }
-        Reranked { unit, keys, whole, after }
+        Reranked { unit, keys, faults, whole, after }
+    }
+
+    /// Which faults of a unit have their ranks drafted, and which ranks these are.
+    fn reranked_faults(
+        &self,
+        unit: &UnitName,
+        whole: bool,
+        after: &mut BTreeSet<Rank>,
+    ) -> BTreeSet<Arc<FaultKey>> {
+        let mut keys = BTreeSet::new();
+        if self.faults.is_empty() && self.base.head.fault_count == 0 {
+            return keys;
+        }
+        let first = FaultKey::first_of(unit, None);
+        let drafted = self.faults.range::<FaultKey, _>(&first..);
+        let drafted = drafted.map(|(key, _)| key).take_while(|key| key.unit == *unit);
+        keys.extend(drafted.cloned());
+        if whole {
+            keys.extend(self.base.faults.of(unit, None).map(|(key, _)| key.clone()));
+        }
+        let now = self.unit(unit);
+        let rank = |key| fault_rank(&self.head, now, key, self.fault(key)?);
+        after.extend(keys.iter().filter_map(rank));
+        keys
     }
 
     /// The strongest contribution of one unit after the draft.
@@ -166,6 +202,7 @@ impl Draft<'_> {
         let ranks = self.base.index.of_unit(&unit.unit);
         ranks.filter(|rank| match rank.origin {
             Origin::Reported(_) => !unit.keys.contains(&rank.key),
+            Origin::Fault => !unit.has_fault_of(rank),
             _ => !unit.whole,
         })
     }
@@ -174,6 +211,7 @@ impl Draft<'_> {
         let before = self.base.index.of_unit(&unit.unit);
         let gone = before.filter(|rank| match rank.origin {
             Origin::Reported(_) => unit.keys.contains(&rank.key),
+            Origin::Fault => unit.has_fault_of(rank),
             _ => unit.whole,
         });
         // Without the whole unit touched, only the drafted keys are looked up, not every rank of
@@ -182,6 +220,8 @@ impl Draft<'_> {
             gone.for_each(|rank| totals.remove(rank));
         } else {
             let old = unit.keys.iter().filter_map(|key| self.base.rank_of(key));
+            old.for_each(|rank| totals.remove(&rank));
+            let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));
             old.for_each(|rank| totals.remove(&rank));
         }
         unit.after.iter().for_each(|rank| totals.add(rank));
@@ -221,6 +261,12 @@ impl Draft<'_> {
     }
 }
 
+impl Reranked {
+    fn has_fault_of(&self, rank: &Rank) -> bool {
+        rank.fault.as_ref().is_some_and(|key| self.faults.contains(key))
+    }
+}
+
 impl Winner {
     /// The leader's own status.
     pub fn application() -> Winner {
@@ -230,6 +276,7 @@ impl Winner {
             key: PartName::default(),
             origin: Origin::Leader,
             flaps: false,
+            target: "".into(),
         }
     }
 
@@ -240,6 +287,7 @@ impl Winner {
             key: rank.key.key.clone(),
             origin: rank.origin,
             flaps: rank.flaps,
+            target: rank.fault.as_ref().map_or("", |fault| &fault.target).into(),
         }
     }
 }
@@ -249,12 +297,14 @@ impl Totals {
         self.contributions[rank.level as usize] += 1;
         self.asking += u32::from(rank.asks);
         self.flapping += u32::from(rank.flaps);
+        self.faults += u32::from(rank.fault.is_some());
     }
 
     fn remove(&mut self, rank: &Rank) {
         self.contributions[rank.level as usize] -= 1;
         self.asking -= u32::from(rank.asks);
         self.flapping -= u32::from(rank.flaps);
+        self.faults -= u32::from(rank.fault.is_some());
     }
 
     fn count_unit(&mut self, unit: &Unit, strongest: Option<&Rank>, step: fn(&mut u32)) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
+use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
 use super::name::{AppName, OperationId, PartName, UnitName};
 use super::operation::{Bytes, Operation};
@@ -70,6 +71,8 @@ pub enum Write {
     Unit(UnitName, Option<Unit>),
     /// A status.
     Status(Arc<StatusKey>, Option<Arc<Status>>),
+    /// An open fault.
+    Fault(Arc<FaultKey>, Option<Arc<Fault>>),
     /// A remembered answer.
     Request(Arc<str>, Option<Remembered>),
     /// An operation.
@@ -132,6 +135,16 @@ pub enum Cause {
     FlappingEnded,
     /// An operation moved.
     Operation,
+    /// An error was met.
+    ErrorReported,
+    /// An error has been met for so long, or so often, that it shows.
+    FaultPersists,
+    /// What failed works.
+    ErrorResolved,
+    /// An operator let a component try again.
+    HoldRetried,
+    /// An operator let a component go on without what failed.
+    HoldSkipped,
 }
 
 /// What an event is about.

@@ -8,6 +8,7 @@ use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
 use crate::domain::command::{self, Command};
 use crate::domain::derive::derive;
+use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
@@ -17,6 +18,7 @@ use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::Problem;
 use crate::service::collect;
 use crate::service::convert::{self, Fields, Page, PageToken};
+use crate::service::faults;
 use crate::service::observe::Deadline;
 use crate::service::watch::{WatchStream, Watches};
 use crate::session::Sessions;
@@ -187,6 +189,42 @@ impl ApplicationService for Applications {
         let list = |state: &AppState| units(state, after.as_ref(), page.0);
         let (units, next) = self.read(&app, wire.min_revision, list).await?;
         Ok(self.as_of(v1::ListUnitsResponse { units, next_page_token: token.write(next.as_ref()) }))
+    }
+
+    async fn list_faults(
+        &self,
+        request: Request<v1::ListFaultsRequest>,
+    ) -> Result<Response<v1::ListFaultsResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let unit = fields.unit_or_application("unit", &wire.unit);
+        let (app, unit) = fields.finish(app.zip(unit))?;
+        let page = Page::from_wire(wire.page_size)?;
+        let token = PageToken::of("ListFaults", &[&app.to_string(), unit.as_str()]);
+        let after: Option<FaultKey> = token.read(&wire.page_token)?;
+        let detail = wire.include_internal_detail;
+        let list = |state: &AppState| faults::page(state, &unit, after.as_ref(), page.0, detail);
+        let (faults, next) = self.read(&app, wire.min_revision, list).await?;
+        let next_page_token = token.write(next.as_ref());
+        Ok(self.as_of(v1::ListFaultsResponse { faults, next_page_token }))
+    }
+
+    async fn resolve_hold(
+        &self,
+        request: Request<v1::ResolveHoldRequest>,
+    ) -> Result<Response<v1::ResolveHoldResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let command = convert::resolve_hold(&mut fields, &wire);
+        let id = fields.request_id(&wire.request_id);
+        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
+        let outcome = self.apply(&app, id, command).await?;
+        Ok(Response::new(v1::ResolveHoldResponse {
+            revision: outcome.revision.0,
+            released_count: outcome.removed as i32,
+        }))
     }
 
     async fn watch_applications(
@@ -361,6 +399,9 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
             .map(|(id, operation)| convert::operation_line(&state.name, id, operation))
             .into_iter()
             .collect(),
+        faults: faults::first(state, beaten_max),
+        fault_count: head.fault_count as i32,
+        holds: faults::holds(state, beaten_max),
     }
 }
 

@@ -24,9 +24,11 @@ use crate::watch::Hub;
 
 mod application;
 mod collect;
+mod faults;
 mod health;
 mod operation;
 mod report;
+mod rules;
 mod watch;
 mod worker;
 
@@ -36,6 +38,8 @@ mod convert;
 pub mod listen;
 pub mod observe;
 pub mod ops;
+
+pub use rules::ErrorRules;
 
 /// Bounds of the gRPC server.
 #[derive(Debug, Clone)]
@@ -78,6 +82,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// Counts.
     pub metrics: Metrics,
+    /// Say what errors mean.
+    pub error_rules: ErrorRules,
     /// Cancelled when the server begins to stop.
     pub draining: CancellationToken,
 }
@@ -102,7 +108,7 @@ const CONNECTION_WINDOW: u32 = 32 << 20;
 
 /// Every gRPC service behind the observing layer.
 pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
-    let Parts { aggregator, hub, sessions, store, metrics, draining } = parts;
+    let Parts { aggregator, hub, sessions, store, metrics, error_rules, draining } = parts;
     let watches = watch::Watches::new(
         hub.clone(),
         aggregator.clone(),
@@ -111,11 +117,13 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         metrics.clone(),
     );
     let bytes_max = options.request_bytes_max;
-    let reports = ReportServiceServer::new(report::Reports::new(aggregator.clone()))
-        .max_decoding_message_size(bytes_max);
-    let workers = worker::Workers::new(sessions.clone(), aggregator.clone());
+    let reports =
+        ReportServiceServer::new(report::Reports::new(aggregator.clone(), error_rules.clone()))
+            .max_decoding_message_size(bytes_max);
+    let workers = worker::Workers::new(sessions.clone(), aggregator.clone(), error_rules.clone());
     let workers = WorkerServiceServer::new(workers).max_decoding_message_size(bytes_max);
-    let operations = operation::Operations::new(aggregator.clone(), hub.clone());
+    let operations =
+        operation::Operations::new(aggregator.clone(), hub.clone(), error_rules.clone());
     let operations = OperationServiceServer::new(operations).max_decoding_message_size(bytes_max);
     let applications =
         application::Applications::new(aggregator, hub.clone(), sessions, store, watches.clone());

@@ -16,12 +16,14 @@ use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
 use crate::service::code::Problem;
 use crate::service::convert::{self, Fields, Page, PageToken};
+use crate::service::rules::ErrorRules;
 use crate::watch::Hub;
 
 /// Serves operations.
 pub struct Operations {
     aggregator: Aggregator,
     hub: Arc<Hub>,
+    rules: ErrorRules,
 }
 
 /// What an order was answered: the operation after it, and the revision.
@@ -33,8 +35,8 @@ struct Done {
 
 impl Operations {
     /// Serves what the aggregator decides.
-    pub fn new(aggregator: Aggregator, hub: Arc<Hub>) -> Operations {
-        Operations { aggregator, hub }
+    pub fn new(aggregator: Aggregator, hub: Arc<Hub>, rules: ErrorRules) -> Operations {
+        Operations { aggregator, hub, rules }
     }
 
     /// Asks something of an operation. With its payload, if that is wanted.
@@ -178,7 +180,10 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::FailOperationRequest>,
     ) -> Result<Response<v1::FailOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = ask!(self, request, convert::fail, false);
+        let Done { outcome, operation, .. } = {
+            let fail = |fields: &mut Fields, wire: &_| convert::fail(fields, wire, &self.rules);
+            ask!(self, request, fail, false)
+        };
         let (operation, revision) = (Some(operation), outcome.revision.0);
         Ok(Response::new(v1::FailOperationResponse { operation, revision }))
     }

@@ -4,7 +4,10 @@ use tonic::{Request, Response, Status};
 
 use crate::aggregator::Aggregator;
 use crate::domain;
+use crate::domain::app::AppState;
+use crate::domain::classify::Finding;
 use crate::domain::command::Command;
+use crate::domain::fault::FaultKey;
 use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
 use crate::domain::status::advice;
@@ -12,16 +15,18 @@ use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
 use crate::service::code::Problem;
 use crate::service::convert::{self, Fields};
+use crate::service::rules::ErrorRules;
 
 /// Serves reports.
 pub struct Reports {
     aggregator: Aggregator,
+    rules: ErrorRules,
 }
 
 impl Reports {
     /// Serves reports into this aggregator.
-    pub fn new(aggregator: Aggregator) -> Reports {
-        Reports { aggregator }
+    pub fn new(aggregator: Aggregator, rules: ErrorRules) -> Reports {
+        Reports { aggregator, rules }
     }
 
     async fn apply(
@@ -89,6 +94,80 @@ impl ReportService for Reports {
             revision: outcome.revision.0,
             cleared_count: outcome.removed as i32,
         }))
+    }
+
+    async fn report_error(
+        &self,
+        request: Request<v1::ReportErrorRequest>,
+    ) -> Result<Response<v1::ReportErrorResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let id = fields.request_id(&wire.request_id);
+        // Last, so that what is refused is not counted as classified.
+        let command = convert::report_error(&mut fields, &wire, &self.rules);
+        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
+        let met = met(&command);
+        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
+        let verdict = match met {
+            Some((key, finding)) => {
+                let verdict =
+                    |state: &AppState| state.faults().get(&key).map(|f| convert::verdict(f));
+                let read = self.aggregator.read(&app, outcome.revision, verdict).await;
+                // What it means is known, also if it is over already.
+                read.ok().flatten().or_else(|| Some(convert::finding_verdict(&finding)))
+            }
+            None => None,
+        };
+        Ok(Response::new(v1::ReportErrorResponse { verdict, revision: outcome.revision.0 }))
+    }
+
+    async fn resolve_error(
+        &self,
+        request: Request<v1::ResolveErrorRequest>,
+    ) -> Result<Response<v1::ResolveErrorResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let command = convert::resolve_error(&mut fields, &wire);
+        let id = fields.request_id(&wire.request_id);
+        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
+        let held = held(&command);
+        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
+        let held = self.aggregator.read(&app, outcome.revision, held).await;
+        Ok(Response::new(v1::ResolveErrorResponse {
+            revision: outcome.revision.0,
+            resolved_count: outcome.removed as i32,
+            held_count: held.map_err(|e| Problem::of(&app, e))?,
+        }))
+    }
+}
+
+/// Which fault an error belongs to, and what it means.
+fn met(command: &Command) -> Option<(FaultKey, Finding)> {
+    let Command::ReportError { speaker, component, target, error } = command else {
+        return None;
+    };
+    let unit = speaker.unit.clone();
+    let key = FaultKey { unit, component: component.clone(), target: target.clone() };
+    Some((key, error.finding.clone()))
+}
+
+/// How many faults that a success was about stay all the same.
+fn held(command: &Command) -> impl FnOnce(&AppState) -> i32 + use<> {
+    let about = match command {
+        Command::ResolveError { speaker, component, target, .. } => {
+            Some((speaker.unit.clone(), component.clone(), target.clone()))
+        }
+        _ => None,
+    };
+    move |state| {
+        let Some((unit, component, target)) = about else {
+            return 0;
+        };
+        let of_component = state.faults().of(&unit, Some(&component));
+        let is_meant = |key: &FaultKey| target.as_ref().is_none_or(|t| key.target == *t);
+        of_component.filter(|(key, f)| is_meant(key) && f.held_since.is_some()).count() as i32
     }
 }
 

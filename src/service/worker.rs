@@ -21,6 +21,7 @@ use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::code::Problem;
 use crate::service::convert::{self, Fields};
+use crate::service::rules::ErrorRules;
 use crate::session::{End, Session, Sessions, Told, Welcome};
 
 /// What a session answers.
@@ -35,12 +36,13 @@ const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 pub struct Workers {
     sessions: Sessions,
     aggregator: Aggregator,
+    rules: ErrorRules,
 }
 
 impl Workers {
     /// Serves workers with these sessions.
-    pub fn new(sessions: Sessions, aggregator: Aggregator) -> Workers {
-        Workers { sessions, aggregator }
+    pub fn new(sessions: Sessions, aggregator: Aggregator, rules: ErrorRules) -> Workers {
+        Workers { sessions, aggregator, rules }
     }
 }
 
@@ -55,10 +57,10 @@ impl WorkerService for Workers {
         let incoming = request.into_inner();
         let (answers, answered) = mpsc::channel(TOLD_MAX);
         let (ended, end) = oneshot::channel();
-        let sessions = self.sessions.clone();
+        let (sessions, rules) = (self.sessions.clone(), self.rules.clone());
         // A task of its own, so that what was begun is finished when the worker goes.
         let served = async move {
-            let status = serve(&sessions, incoming, &answers).await.err();
+            let status = serve(&sessions, &rules, incoming, &answers).await.err();
             // Nobody is left to hear it if the stream is gone.
             let _ = ended.send(status);
         };
@@ -104,6 +106,7 @@ impl WorkerService for Workers {
 /// Serves one stream to its end. `Ok` if the worker said goodbye, or is not there to be told more.
 async fn serve(
     sessions: &Sessions,
+    rules: &ErrorRules,
     mut incoming: Streaming<v1::ConnectRequest>,
     answers: &mpsc::Sender<v1::ConnectResponse>,
 ) -> Result<(), Status> {
@@ -123,7 +126,7 @@ async fn serve(
     let unread = OnceLock::new();
     let heard = incoming
         .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()))
-        .map(|request| convert::heard(&speaker, request.message));
+        .map(|request| convert::heard(&speaker, rules, request.message));
     let ended = run(opened, heard, &app, answers).await;
     ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
 }

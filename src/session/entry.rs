@@ -1,17 +1,19 @@
 //! One session as others reach it: it can be asked, and it can be ended.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::domain::callback::{Callback, Callbacks, Topic};
 use crate::domain::command::{Newcomer, Rejected};
+use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::session::{ReplicaId, SessionId};
 use crate::domain::time::Timestamp;
 
+use super::holds::{Holds, Moved, Word};
 use super::lock;
 
 /// Questions to one worker that are open at once: one of each component that is asked for often.
@@ -37,6 +39,8 @@ pub(super) struct Entry {
     open: Mutex<Vec<Open>>,
     calls: Mutex<Calls>,
     called: Notify,
+    holds: Mutex<Holds>,
+    holds_moved: Notify,
 }
 
 /// What the worker is to be told because its time has come.
@@ -108,6 +112,8 @@ impl Entry {
             open,
             calls: Mutex::default(),
             called: Notify::new(),
+            holds: Mutex::default(),
+            holds_moved: Notify::new(),
         };
         (entry, Ends { over: is_over, asks: asked })
     }
@@ -153,6 +159,37 @@ impl Entry {
         let (topic, callback) = due.iter().find(|(topic, _)| !told.contains_key(*topic))?;
         told.insert(topic.clone(), callback.clone());
         Some((topic.clone(), callback.clone()))
+    }
+
+    /// What holds components of the unit, as of a revision: all that there is.
+    pub(super) fn set_holds(
+        &self,
+        revision: Revision,
+        holding: impl Iterator<Item = (Arc<FaultKey>, Arc<Fault>)>,
+    ) {
+        lock(&self.holds).set(revision, holding);
+        self.holds_moved.notify_one();
+    }
+
+    /// What became of faults of the unit at a revision.
+    pub(super) fn note_holds(&self, revision: Revision, changes: Vec<Moved>) {
+        lock(&self.holds).note(revision, changes);
+        self.holds_moved.notify_one();
+    }
+
+    /// What the worker is told of holds in its welcome.
+    pub(super) fn holds_at_welcome(&self) -> Vec<(Arc<FaultKey>, Arc<Fault>)> {
+        lock(&self.holds).all_told()
+    }
+
+    /// Waits until a component stands still, or goes on, and the worker was not told.
+    pub(super) async fn next_hold(&self) -> Word {
+        loop {
+            if let Some(word) = lock(&self.holds).next() {
+                return word;
+            }
+            self.holds_moved.notified().await;
+        }
     }
 
     /// Its end, if that is known here.

@@ -8,13 +8,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::domain::app::{Head, Unit};
-use crate::domain::name::AppName;
+use crate::domain::fault::FaultKey;
+use crate::domain::name::{AppName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::session::ReplicaId;
-use crate::domain::transition::Write;
+use crate::domain::transition::{Cause, Transition, Write};
 use crate::store::{Bucket, Change, Epoch, Follower, Notice, Position, Word};
 
 use super::entry::{Asker, Entry, Over, Question};
+use super::holds::Moved;
 use super::stray::Strays;
 use super::{Inner, lock};
 
@@ -126,6 +128,7 @@ impl Follower for Hook {
                 inner.judge(&entry, None, head.revision);
             }
         }
+        inner.note_holds(app, head.revision, transition);
         for write in &transition.writes {
             if let Write::Unit(name, unit) = write {
                 let session = unit.as_ref().and_then(Unit::session);
@@ -171,6 +174,23 @@ impl Follower for Hook {
 }
 
 impl Inner {
+    /// Tells sessions here what became of faults of their units.
+    fn note_holds(&self, app: &AppName, revision: Revision, transition: &Transition) {
+        let mut moved: BTreeMap<&UnitName, Vec<Moved>> = BTreeMap::new();
+        for write in &transition.writes {
+            if let Write::Fault(key, fault) = write {
+                let reason = why_let_go(transition, key);
+                let change = Moved { key: key.clone(), fault: fault.clone(), reason };
+                moved.entry(&key.unit).or_default().push(change);
+            }
+        }
+        for (unit, changes) in moved {
+            if let Some(entry) = self.table.get(app, unit) {
+                entry.note_holds(revision, changes);
+            }
+        }
+    }
+
     /// Whether a session is still that of its unit, which is so as of a revision.
     pub(super) fn judge(&self, entry: &Arc<Entry>, unit: Option<&Unit>, revision: Revision) {
         if revision <= entry.revision {
@@ -194,4 +214,17 @@ impl Inner {
             _ => entry.end(Over::Superseded(incarnation)),
         }
     }
+}
+
+/// Why an operator has let the component of a fault go, if one has.
+fn why_let_go(transition: &Transition, key: &FaultKey) -> Option<&'static str> {
+    let of_component = transition.events.iter().filter(|event| {
+        let subject = event.subject.as_ref();
+        subject.is_some_and(|s| s.unit == key.unit && s.component == key.component)
+    });
+    of_component.rev().find_map(|event| match event.cause {
+        Cause::HoldRetried => Some("Retry"),
+        Cause::HoldSkipped => Some("Skip"),
+        _ => None,
+    })
 }

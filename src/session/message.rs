@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::aggregator;
 use crate::domain::callback::Topic;
+use crate::domain::classify::Finding;
 use crate::domain::command::{Command, Newcomer};
+use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::operation::record::Pending;
 use crate::domain::revision::Revision;
@@ -35,6 +37,8 @@ pub struct Welcome {
     pub retained: Vec<(Arc<StatusKey>, Arc<Status>)>,
     /// Work that was begun and not finished.
     pub pending: Option<Pending>,
+    /// Its components that stand still, each with what has held it longest.
+    pub holds: Vec<(Arc<FaultKey>, Arc<Fault>)>,
     /// Who leads.
     pub leader: Option<UnitName>,
     /// Epoch of that lease.
@@ -134,6 +138,29 @@ pub enum Told<R> {
         topic: Topic,
         /// The operation it belongs to; `""` if to none.
         operation_id: Box<str>,
+    },
+    /// What to do about an error that was reported.
+    Verdict {
+        /// The report.
+        seq: u64,
+        /// What it means.
+        finding: Finding,
+        /// What became of it, unless it is over already.
+        fault: Option<Arc<Fault>>,
+    },
+    /// A component stands still from now on.
+    Hold {
+        /// What holds it.
+        key: Arc<FaultKey>,
+        /// The same.
+        fault: Arc<Fault>,
+    },
+    /// A component may go on.
+    HoldReleased {
+        /// The component.
+        component: PartName,
+        /// Why, CamelCase.
+        reason: &'static str,
     },
     /// A newer session took over.
     Superseded {

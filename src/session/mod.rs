@@ -29,6 +29,7 @@ use crate::telemetry::Metrics;
 mod attention;
 mod collect;
 mod entry;
+mod holds;
 mod hook;
 mod message;
 mod neighbours;

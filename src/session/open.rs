@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::aggregator::Error;
 use crate::domain::app::AppState;
 use crate::domain::command::{Command, Newcomer, Request};
-use crate::domain::name::AppName;
+use crate::domain::fault::{Fault, FaultKey};
+use crate::domain::name::{AppName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::session::SessionId;
 use crate::domain::status::Kind;
@@ -53,6 +54,7 @@ impl Sessions {
             if let Some(unit) = unit {
                 entry.call(state.head().revision, unit.due_callbacks());
             }
+            entry.set_holds(state.head().revision, holding(state, entry.unit()));
             let is_over = unit.and_then(|unit| unit.session());
             let welcome = Welcome {
                 session: session_id,
@@ -60,6 +62,7 @@ impl Sessions {
                 heartbeat_interval,
                 retained: pushed.map(|(key, status)| (key.clone(), status.clone())).collect(),
                 pending: state.operations().pending(entry.unit()),
+                holds: entry.holds_at_welcome(),
                 leader: state.head().leader().cloned(),
                 lease_epoch: state.head().lease_epoch,
                 server_time: inner.store.now(),
@@ -87,6 +90,16 @@ impl Sessions {
         let outcome = self.inner.aggregator.apply(app, request).await?;
         Ok((outcome.incarnation, outcome.revision))
     }
+}
+
+/// The faults of a unit that hold a component.
+pub(super) fn holding<'a>(
+    state: &'a AppState,
+    unit: &'a UnitName,
+) -> impl Iterator<Item = (Arc<FaultKey>, Arc<Fault>)> + 'a {
+    let faults = state.faults().of(unit, None);
+    let holding = faults.filter(|(_, fault)| fault.held_since.is_some());
+    holding.map(|(key, fault)| (key.clone(), fault.clone()))
 }
 
 impl Inner {

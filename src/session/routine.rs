@@ -13,6 +13,7 @@ use crate::domain::revision::Revision;
 
 use super::entry::Entry;
 use super::hook::Chore;
+use super::open::holding;
 use super::{Inner, spread};
 
 /// How often we look around.
@@ -102,6 +103,7 @@ impl Inner {
             let revision = state.head().revision;
             for entry in &entries {
                 self.judge(entry, state.unit(entry.unit()), revision);
+                entry.set_holds(revision, holding(state, entry.unit()));
             }
             for (name, unit) in state.units_after(None) {
                 self.note_stray(app, name, unit.session());

@@ -12,12 +12,17 @@ use tokio::sync::mpsc;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::aggregator;
+use crate::domain::app::AppState;
+use crate::domain::classify::Finding;
 use crate::domain::command::{Command, Rejected, Request, Speaker};
-use crate::domain::name::{AppName, UnitName};
+use crate::domain::fault::FaultKey;
+use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::request::Outcome;
+use crate::domain::revision::Revision;
 use crate::domain::session::SessionId;
 
 use super::entry::{Ends, Entry, Over, Question};
+use super::holds::Word;
 use super::message::{Heard, Told};
 use super::table::Place;
 use super::{Inner, spread};
@@ -168,6 +173,15 @@ impl Session {
                     let word = Told::RetryDue { topic, operation_id: callback.operation_id };
                     self.tell(told, word).await
                 }
+                word = self.entry.next_hold() => {
+                    let word = match word {
+                        Word::Held(key, fault) => Told::Hold { key, fault },
+                        Word::Released(component, reason) => {
+                            Told::HoldReleased { component, reason }
+                        }
+                    };
+                    self.tell(told, word).await
+                }
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
                         let taken = self.take(chunk, told).await;
@@ -205,6 +219,7 @@ impl Session {
     ) -> Result<(), End<R>> {
         let mut requests = Vec::new();
         let mut answers = Vec::new();
+        let mut errors = Vec::new();
         let mut last_seq = None;
         let mut end = None;
         for heard in chunk {
@@ -212,6 +227,7 @@ impl Session {
                 Heard::Heartbeat => {}
                 Heard::Said { seq, command, answers: question } => {
                     last_seq = last_seq.max(Some(seq));
+                    errors.extend(Met::of(seq, &command));
                     requests.push(Request { id: None, command });
                     answers.push((seq, question));
                 }
@@ -242,9 +258,13 @@ impl Session {
                     self.entry.end_because(&rejected);
                     return Err(End::Closed);
                 }
-                Err(error) => self.tell(told, Told::Rejected { seq, error }).await?,
+                Err(error) => {
+                    errors.retain(|met| met.seq != seq);
+                    self.tell(told, Told::Rejected { seq, error }).await?;
+                }
             }
         }
+        self.tell_verdicts(told, errors, revision).await?;
         if let Some(seq) = last_seq {
             self.tell(told, Told::Ack { seq, revision }).await?;
         }
@@ -255,6 +275,30 @@ impl Session {
             self.depart().await;
         }
         Err(end)
+    }
+
+    /// Says what to do about errors that were reported, as things stand after them.
+    async fn tell_verdicts<R>(
+        &mut self,
+        told: &mpsc::Sender<Told<R>>,
+        errors: Vec<Met>,
+        revision: Revision,
+    ) -> Result<(), End<R>> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let unit = self.entry.unit().clone();
+        let find = |state: &AppState| {
+            let fault = |met: &Met| state.faults().get(&met.key(&unit)).cloned();
+            errors.iter().map(fault).collect::<Vec<_>>()
+        };
+        let found = self.inner.aggregator.read(&self.entry.app, revision, find).await;
+        // What it means is known, also if what became of it cannot be read any more.
+        let found = found.unwrap_or_else(|_| vec![None; errors.len()]);
+        for (Met { seq, finding, .. }, fault) in errors.into_iter().zip(found) {
+            self.tell(told, Told::Verdict { seq, finding, fault }).await?;
+        }
+        Ok(())
     }
 
     async fn commit(&self, requests: Vec<Request>) -> Vec<Result<Outcome, aggregator::Error>> {
@@ -322,6 +366,29 @@ impl Session {
     fn leave(&self) {
         let entry = &self.entry;
         self.inner.table.remove(&entry.app, entry.unit(), entry.session);
+    }
+}
+
+/// An error that is answered with a verdict.
+struct Met {
+    seq: u64,
+    component: PartName,
+    target: Arc<str>,
+    finding: Finding,
+}
+
+impl Met {
+    fn of(seq: u64, command: &Command) -> Option<Met> {
+        let Command::ReportError { component, target, error, .. } = command else {
+            return None;
+        };
+        let finding = error.finding.clone();
+        Some(Met { seq, component: component.clone(), target: target.clone(), finding })
+    }
+
+    fn key(&self, unit: &UnitName) -> FaultKey {
+        let (component, target) = (self.component.clone(), self.target.clone());
+        FaultKey { unit: unit.clone(), component, target }
     }
 }
 

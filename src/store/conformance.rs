@@ -15,6 +15,7 @@ use super::{CommitError, Retention, Store};
 use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 
 pub mod driver;
+mod faults;
 pub mod full;
 mod history;
 mod operations;
@@ -62,6 +63,7 @@ pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
     replay::many_applications_at_once(usual()).await;
     replay::repeats_are_kept_and_told_to_nobody(usual()).await;
     replay::what_is_loaded_is_what_was_replayed(usual()).await;
+    faults::what_is_open_is_there_after_a_reload(usual()).await;
     quiet::swings_are_kept_and_told_to_nobody(usual()).await;
     quiet::what_was_written_quietly_is_not_undone(usual()).await;
     operations::every_field_of_an_operation_comes_back(usual()).await;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use redb::TableDefinition;
 
+use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
 
@@ -34,6 +35,7 @@ pub(super) const META_STORE: &[u8] = b"store";
 
 const UNIT: u8 = b'u';
 const STATUS: u8 = b's';
+const FAULT: u8 = b'f';
 const REQUEST: u8 = b'r';
 const OPERATION: u8 = b'o';
 const PAYLOAD: u8 = b'p';
@@ -49,6 +51,9 @@ pub(super) enum Key {
     /// One per status, until it is cleared or its unit removed. `records`: prefix `s` unit `00`
     /// component `00` key `00` kind, where kind is `0` for pull and `1` for push.
     Status(AppName, Arc<StatusKey>),
+    /// One per open fault, until it is resolved or its unit removed. `records`: prefix `f` unit
+    /// `00` component `00` target.
+    Fault(AppName, Arc<FaultKey>),
     /// One per request id, until there are too many; written by a deletion too, and then forgotten
     /// with the tombstone. `records`: prefix `r` id.
     Request(AppName, Arc<str>),
@@ -82,6 +87,18 @@ impl Key {
                 });
                 bytes
             }
+            Key::Fault(app, key) => {
+                let parts = [key.unit.as_str(), key.component.as_str()];
+                let parts_bytes = parts.iter().map(|p| p.len() + 1).sum::<usize>();
+                let mut bytes = prefix(app, 1 + parts_bytes + key.target.len());
+                bytes.push(FAULT);
+                for part in parts {
+                    bytes.extend_from_slice(part.as_bytes());
+                    bytes.push(0);
+                }
+                bytes.extend_from_slice(key.target.as_bytes());
+                bytes
+            }
             Key::Request(app, id) => tagged(app, REQUEST, id),
             Key::Operation(app, id) => tagged(app, OPERATION, id.as_str()),
             Key::Payload(app, id) => tagged(app, PAYLOAD, id.as_str()),
@@ -106,6 +123,7 @@ impl Key {
         let (Key::Head(app)
         | Key::Unit(app, _)
         | Key::Status(app, _)
+        | Key::Fault(app, _)
         | Key::Request(app, _)
         | Key::Operation(app, _)
         | Key::Payload(app, _)
@@ -140,6 +158,16 @@ impl Key {
                     kind,
                 };
                 Some(Key::Status(app, Arc::new(key)))
+            }
+            FAULT => {
+                let (unit_bytes, rest) = split_part(rest)?;
+                let (component, target) = split_part(rest)?;
+                let key = FaultKey {
+                    unit: unit(unit_bytes)?,
+                    component: PartName::new(component).ok()?,
+                    target: Arc::from(text(target)?),
+                };
+                Some(Key::Fault(app, Arc::new(key)))
             }
             REQUEST => Some(Key::Request(app, Arc::from(text(rest)?))),
             OPERATION => Some(Key::Operation(app, OperationId::new(text(rest)?).ok()?)),
@@ -218,6 +246,10 @@ impl fmt::Display for Key {
                 let (component, key) = (component.as_str(), key.as_str());
                 write!(f, "{kind:?} status ({unit}, {component}, {key}) of {app}")
             }
+            Key::Fault(app, key) => {
+                let FaultKey { unit, component, target } = &**key;
+                write!(f, "fault ({unit}, {}, {target}) of {app}", component.as_str())
+            }
             Key::Request(app, id) => write!(f, "request {id:?} of {app}"),
             Key::Operation(app, id) => write!(f, "operation {id} of {app}"),
             Key::Payload(app, id) => write!(f, "payload of operation {id} of {app}"),
@@ -257,11 +289,16 @@ mod tests {
             let event = Key::Event(app.clone(), n);
             prop_assert_eq!(Key::event_from_bytes(&event.to_bytes()), Some(event));
             let operation = OperationId::new("up-v2").unwrap();
-            let id = Arc::from(id);
+            let id: Arc<str> = Arc::from(id);
             for record in [
                 Key::Operation(app.clone(), operation.clone()),
                 Key::Payload(app.clone(), operation),
                 Key::Unit(app.clone(), key.unit.clone()),
+                Key::Fault(app.clone(), Arc::new(FaultKey {
+                    unit: key.unit.clone(),
+                    component: key.component.clone(),
+                    target: Arc::clone(&id),
+                })),
                 Key::Status(app.clone(), Arc::new(key)),
                 Key::Request(app.clone(), id),
             ] {
@@ -303,10 +340,16 @@ mod tests {
             kind: Kind::Push,
             ..StatusKey::first_of(&UnitName::new("web/0").unwrap())
         };
+        let fault = FaultKey {
+            unit: key.unit.clone(),
+            component: key.component.clone(),
+            target: Arc::from("http://h:1/"),
+        };
         for (key, bytes) in [
             (Key::Head(app.clone()), "default\0web\0"),
             (Key::Unit(app.clone(), key.unit.clone()), "default\0web\0uweb/0"),
             (Key::Status(app.clone(), Arc::new(key)), "default\0web\0sweb/0\0db\0\x001"),
+            (Key::Fault(app.clone(), Arc::new(fault)), "default\0web\0fweb/0\0db\0http://h:1/"),
             (Key::Request(app.clone(), Arc::from("a b")), "default\0web\0ra b"),
             (Key::Operation(app.clone(), OperationId::new("v2").unwrap()), "default\0web\0ov2"),
             (Key::Payload(app.clone(), OperationId::new("v2").unwrap()), "default\0web\0pv2"),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::{Bytes, Operation};
 use crate::domain::replay::Records;
@@ -42,6 +43,7 @@ struct Kept {
 struct AppRecords {
     units: BTreeMap<UnitName, crate::domain::app::Unit>,
     statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    faults: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
     requests: BTreeMap<Arc<str>, Remembered>,
     operations: BTreeMap<OperationId, Arc<Operation>>,
     payloads: BTreeMap<OperationId, Bytes>,
@@ -96,10 +98,12 @@ impl Store for MemoryStore {
             return Ok(Records::of_head(head));
         };
         let statuses = records.statuses.iter();
+        let faults = records.faults.iter();
         Ok(Records {
             head,
             units: records.units.clone().into_iter().collect(),
             statuses: statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect(),
+            faults: faults.map(|(key, fault)| ((**key).clone(), (**fault).clone())).collect(),
             requests: records.requests.clone().into_iter().collect(),
             operations: records.operations.clone().into_iter().collect(),
             payloads: records.payloads.clone().into_iter().collect(),
@@ -208,6 +212,7 @@ impl AppRecords {
         if transition.is_deletion() {
             self.units.clear();
             self.statuses.clear();
+            self.faults.clear();
             self.requests.clear();
             self.operations.clear();
             self.payloads.clear();
@@ -216,6 +221,7 @@ impl AppRecords {
             match write {
                 Write::Unit(name, unit) => put(&mut self.units, name, unit.as_ref()),
                 Write::Status(key, status) => put(&mut self.statuses, key, status.as_ref()),
+                Write::Fault(key, fault) => put(&mut self.faults, key, fault.as_ref()),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer.as_ref()),
                 Write::Operation(id, operation) => {
                     put(&mut self.operations, id, operation.as_ref());

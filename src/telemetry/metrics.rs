@@ -18,6 +18,19 @@ use super::rpc::{RpcInstruments, RpcMethod};
 pub const LEVELS: [&str; 7] =
     ["unknown", "terminated", "active", "waiting", "maintenance", "blocked", "error"];
 
+/// The classes of an error, in the order of the wire.
+pub const ERROR_CLASSES: [&str; 9] = [
+    "unclassified",
+    "transient",
+    "throttled",
+    "conflict",
+    "interrupted",
+    "dependency",
+    "blocked",
+    "gone",
+    "fatal",
+];
+
 /// A commit is mostly one fsync: 0.1 ms on a good disk, seconds on a dying one.
 const COMMIT_SECONDS: &[f64] = &[
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
@@ -57,6 +70,8 @@ pub struct FleetCounts {
     pub units: [u64; 7],
     /// Statuses kept, by their own level.
     pub statuses: [u64; 7],
+    /// Errors that are open.
+    pub faults: u64,
 }
 
 type Counters<const N: usize> = Arc<[AtomicU64; N]>;
@@ -68,6 +83,7 @@ pub struct Metrics(Arc<Instruments>);
 
 struct Instruments {
     reports: Counters<3>,
+    errors: Counters<9>,
     commits: Counters<3>,
     commit_duration: Histogram<f64>,
     commit_batch_size: Histogram<u64>,
@@ -83,10 +99,16 @@ impl Metrics {
     /// Registers every instrument with `meter`.
     pub fn new(meter: &Meter, version: &str) -> Self {
         build_info(meter, version);
-        let results = Some(["changed", "repeated", "rejected"]);
-        let commit_results = Some(["ok", "conflict", "failed"]);
+        let results = Some(("result", ["changed", "repeated", "rejected"]));
+        let commit_results = Some(("result", ["ok", "conflict", "failed"]));
         let instruments = Instruments {
             reports: counters(meter, "bellwether.reports", "Reports received.", results),
+            errors: counters(
+                meter,
+                "bellwether.errors",
+                "Errors that workers reported, by what they mean.",
+                Some(("class", ERROR_CLASSES)),
+            ),
             commits: counters(meter, "bellwether.commits", "Commits tried.", commit_results),
             commit_duration: meter
                 .f64_histogram("bellwether.commit.duration")
@@ -132,6 +154,13 @@ impl Metrics {
     /// Counts one report.
     pub fn report(&self, result: ReportResult) {
         self.0.reports[result as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one error of a class, in the order of [`ERROR_CLASSES`].
+    pub fn error(&self, class: usize) {
+        if let Some(count) = self.0.errors.get(class) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Counts one commit of `commands` commands that took `elapsed`.
@@ -194,17 +223,17 @@ impl Drop for WatchStream {
     }
 }
 
-/// A counter for each of `results`, or a single one without labels.
+/// A counter for each word of a label, or a single one without.
 fn counters<const N: usize>(
     meter: &Meter,
     name: &'static str,
     description: &'static str,
-    results: Option<[&'static str; N]>,
+    labels: Option<(&'static str, [&'static str; N])>,
 ) -> Counters<N> {
     let counters: Counters<N> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
     let read = Arc::clone(&counters);
     let labels: [Vec<KeyValue>; N] = std::array::from_fn(|index| {
-        results.iter().map(|words| KeyValue::new("result", words[index])).collect()
+        labels.iter().map(|(name, words)| KeyValue::new(*name, words[index])).collect()
     });
     meter
         .u64_observable_counter(name)
@@ -252,6 +281,17 @@ fn fleet(meter: &Meter) -> Fleet {
     gauge("bellwether.applications", "Applications by level.", |counts| &counts.applications);
     gauge("bellwether.units", "Units by level.", |counts| &counts.units);
     gauge("bellwether.statuses", "Statuses kept, by level.", |counts| &counts.statuses);
+    let open = Arc::clone(&fleet);
+    meter
+        .u64_observable_gauge("bellwether.faults")
+        .with_description("Errors that are open.")
+        .with_callback(move |observer| {
+            let Some(counts) = open.get() else { return };
+            if let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) {
+                observer.observe(counts.faults, &[]);
+            }
+        })
+        .build();
     fleet
 }
 
@@ -281,6 +321,8 @@ mod tests {
         metrics.report(ReportResult::Changed);
         metrics.report(ReportResult::Changed);
         metrics.report(ReportResult::Rejected);
+        metrics.error(1);
+        metrics.error(99);
         metrics.commit(CommitResult::Ok, 3, Duration::from_micros(300));
         metrics.watch_coalesced(5);
         let open = metrics.watch_stream();
@@ -290,6 +332,8 @@ mod tests {
             r#"bellwether_reports_total{result="changed"} 2"#,
             r#"bellwether_reports_total{result="repeated"} 0"#,
             r#"bellwether_reports_total{result="rejected"} 1"#,
+            r#"bellwether_errors_total{class="transient"} 1"#,
+            r#"bellwether_errors_total{class="fatal"} 0"#,
             r#"bellwether_commits_total{result="ok"} 1"#,
             r#"bellwether_commit_duration_seconds_bucket{le="0.00025"} 0"#,
             r#"bellwether_commit_duration_seconds_bucket{le="0.0005"} 1"#,
@@ -315,12 +359,14 @@ mod tests {
             applications: [0, 0, 7, 0, 0, 2, 0],
             units: [0, 0, 9, 0, 0, 3, 1],
             statuses: [1, 0, 20, 0, 0, 3, 1],
+            faults: 4,
         });
         let text = telemetry.prometheus_text();
         assert_line(&text, r#"bellwether_applications{level="active"} 7"#);
         assert_line(&text, r#"bellwether_applications{level="error"} 0"#);
         assert_line(&text, r#"bellwether_units{level="blocked"} 3"#);
         assert_line(&text, r#"bellwether_statuses{level="unknown"} 1"#);
+        assert_line(&text, "bellwether_faults 4");
     }
 
     #[test]

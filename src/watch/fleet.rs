@@ -20,6 +20,8 @@ pub struct Fleet {
     pub lost_units: u64,
     /// Units uncertain.
     pub uncertain_units: u64,
+    /// Errors that are open.
+    pub faults: u64,
 }
 
 impl Fleet {
@@ -45,6 +47,7 @@ impl Fleet {
             self.units[level] = by(self.units[level], units.into());
             self.contributions[level] = by(self.contributions[level], contributions.into());
         }
+        self.faults = by(self.faults, head.fault_count.into());
         self.stale_units = by(self.stale_units, totals.stale_units.into());
         self.lost_units = by(self.lost_units, totals.lost_units.into());
         self.uncertain_units = by(self.uncertain_units, totals.uncertain_units.into());

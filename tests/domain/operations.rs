@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
+use bellwether::domain::classify::Class;
 use bellwether::domain::command::{Command, Rejected, Request};
 use bellwether::domain::delete::delete;
 use bellwether::domain::doubt::doubt;
 use bellwether::domain::draft::Draft;
-use bellwether::domain::error_class::ErrorClass;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{OperationId, UnitName};
@@ -98,7 +98,7 @@ fn id(n: u8) -> OperationId {
 fn failure(class: u8) -> Failure {
     let text = || "".into();
     Failure {
-        class: ErrorClass::ALL[usize::from(class)],
+        class: Class::ALL[usize::from(class)],
         component: text(),
         target: text(),
         system: text(),
@@ -337,8 +337,8 @@ fn check_counters(before: &Operation, after: &Operation, order: &Order) {
     match &order.what {
         What::Fail { failure, touched, .. } => {
             let counts = match failure.class {
-                ErrorClass::Unclassified => true,
-                ErrorClass::Transient => *touched,
+                Class::Unclassified => true,
+                Class::Transient => *touched,
                 _ => false,
             };
             let failed = after.attempts_failed - before.attempts_failed;

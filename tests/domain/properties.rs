@@ -131,6 +131,7 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
             ("uncertain", format!("unit {} uncertain: the store may have lost what", rank.key.unit))
         }
         Origin::Operation => panic!("nobody began one"),
+        Origin::Fault => panic!("no command of this model opens one"),
         Origin::Reported(Kind::Pull) => ("pull", status.unwrap().report.message.to_string()),
         Origin::Reported(Kind::Push) => ("push", status.unwrap().report.message.to_string()),
     };

@@ -10,6 +10,7 @@ use bellwether::domain::delete::delete;
 use bellwether::domain::doubt::doubt;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
+use bellwether::domain::fault::{Fault, FaultKey};
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::replay::Records;
@@ -41,11 +42,12 @@ pub struct Stored {
     head: Option<Head>,
     units: BTreeMap<UnitName, Unit>,
     pub statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    faults: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
     requests: BTreeMap<Arc<str>, Remembered>,
 }
 
 impl Stored {
-    fn commit(&mut self, transition: &Transition) {
+    pub fn commit(&mut self, transition: &Transition) {
         if transition.is_deletion() {
             *self = Stored::default();
         }
@@ -58,6 +60,7 @@ impl Stored {
                     put(&mut self.units, name, unit);
                 }
                 Write::Status(key, status) => put(&mut self.statuses, key, status),
+                Write::Fault(key, fault) => put(&mut self.faults, key, fault),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer),
                 // They are properties of their own.
                 Write::Operation(..) | Write::Payload(..) => {}
@@ -71,9 +74,11 @@ impl Stored {
             return AppState::empty(name, Revision(0));
         };
         let statuses = self.statuses.iter();
+        let faults = self.faults.iter();
         let records = Records {
             units: self.units.clone().into_iter().collect(),
             statuses: statuses.map(|(k, s)| ((**k).clone(), (**s).clone())).collect(),
+            faults: faults.map(|(k, f)| ((**k).clone(), (**f).clone())).collect(),
             requests: self.requests.clone().into_iter().collect(),
             ..Records::of_head(head)
         };

@@ -160,7 +160,20 @@ call OperationService/GetOperation "{$app, \"operation_id\": \"up-v2\"}" '"histo
 call OperationService/ListOperations "{$app}" '"up-v3"' '"up-v2"'
 refuse OperationService/GetOperation "{$app, \"operation_id\": \"nowhere\"}" NotFound OPERATION_NOT_FOUND
 
-# 9. Take it away, and look back.
+# 9. An error, and what stands still.
+error="\"component\": \"db\", \"target\": \"pg\", \"system\": \"grpc\", \"origin\": \"ERROR_ORIGIN_PEER\""
+call ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"code\": \"UNAVAILABLE\"}}" \
+  ERROR_CLASS_TRANSIENT VERDICT_ACTION_RETRY '"rule": "grpc.unavailable"' '"attemptsLeft": 9'
+call ReportService/ResolveError "{$app, \"unit\": \"web/0\", \"component\": \"db\"}" '"resolvedCount": 1'
+call ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"code\": \"DATA_LOSS\"}}" \
+  ERROR_CLASS_FATAL '"held": true'
+call ApplicationService/ListFaults "{$app}" ERROR_CLASS_FATAL LEVEL_ERROR '"target": "pg"'
+call ApplicationService/ResolveHold "{$app, \"unit\": \"web/0\", \"component\": \"db\",
+  \"resolution\": \"HOLD_RESOLUTION_SKIP\"}" '"releasedCount": 1'
+refuse ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"reason\": \"NotSo\"}}" \
+  InvalidArgument INVALID_VALUE
+
+# 10. Take it away, and look back.
 call ApplicationService/RemoveUnit "{$app, \"unit\": \"web/1\"}" '"removedCount": 1'
 call ApplicationService/DeleteApplication "{$app}" '"revision"'
 refuse ApplicationService/GetApplication "{$app}" NotFound APPLICATION_NOT_FOUND

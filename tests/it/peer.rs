@@ -88,6 +88,23 @@ impl Peer {
         seq
     }
 
+    /// Tells of an error; answers the sequence number.
+    pub async fn error(&mut self, error: v1::ErrorReport) -> u64 {
+        self.seq += 1;
+        self.say(Said::Error(Box::new(v1::ConnectError { seq: self.seq, error: Some(error) })))
+            .await;
+        self.seq
+    }
+
+    /// Tells that a target works; answers the sequence number.
+    pub async fn resolve(&mut self, component: &str, target: &str) -> u64 {
+        self.seq += 1;
+        let (component, target) = (component.into(), target.into());
+        let resolve = v1::ConnectResolve { seq: self.seq, component, target, ..Default::default() };
+        self.say(Said::Resolve(resolve)).await;
+        self.seq
+    }
+
     /// The next message; `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Told>, Status> {
         next(&mut self.told).await

@@ -57,12 +57,15 @@ impl Server {
         BufReader::new(stdout).read_line(&mut line).unwrap();
         if line.is_empty() {
             let mut said = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            if let Some(mut stderr) = child.stderr.take() {
+                stderr.read_to_string(&mut said).unwrap();
+            }
             panic!("the server did not start: {said}");
         }
         // Nobody else reads it, and a full pipe would stop the server.
-        let mut stderr = child.stderr.take().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        if let Some(mut stderr) = child.stderr.take() {
+            std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        }
         let addresses: serde_json::Value = serde_json::from_str(&line).unwrap();
         let address = |key: &str| addresses[key].as_str().unwrap().parse().unwrap();
         Server { grpc: address("grpc"), ops: address("ops"), child }

@@ -209,3 +209,32 @@ async fn a_server_that_stands_still_is_left() {
     stuck.signal("CONT");
     assert_eq!(told(&other).await, ["db=fine"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_answered_with_verdicts_and_asked_about_until_it_works() {
+    let server = Server::ephemeral();
+    let (worker, mut events) = work(&server);
+    let error = v1::ErrorReport {
+        component: "db".into(),
+        target: "pg".into(),
+        system: "grpc".into(),
+        code: "UNAVAILABLE".into(),
+        origin: v1::ErrorOrigin::Transport.into(),
+        ..v1::ErrorReport::default()
+    };
+    soon(worker.report_error(error.clone()).into_future()).await.unwrap();
+    let event = until(&mut events, |e| matches!(e, Event::Verdict { .. })).await;
+    let Event::Verdict { component, target, verdict } = event else { panic!() };
+    assert_eq!((component.as_str(), target.as_str()), ("db", "pg"));
+    assert_eq!(verdict.class(), v1::ErrorClass::Transient);
+    until(&mut events, |e| matches!(e, Event::RetryDue(due) if due.target == "pg")).await;
+    soon(worker.resolve_error("db", "pg", "").into_future()).await.unwrap();
+    assert!(crate::errors::faults(&server, false).await.is_empty());
+    // What is refused is told to who said it, and names what it was about.
+    let bad = v1::ErrorReport { reason: "NotSo".into(), ..error };
+    let refused = soon(worker.report_error(bad).into_future()).await.unwrap_err();
+    assert!(refused.to_string().contains("error.reason"), "{refused}");
+    let is_it = |e: &Event| matches!(e, Event::Rejected { component, .. } if component == "db");
+    until(&mut events, is_it).await;
+    worker.shutdown(false).await.unwrap();
+}

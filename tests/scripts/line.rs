@@ -61,8 +61,12 @@ impl Line {
         self.option(name).map_or(0, |n| n.parse().unwrap())
     }
 
-    fn unit(&self, n: usize) -> UnitName {
+    pub fn unit(&self, n: usize) -> UnitName {
         UnitName::new(self.word(n)).unwrap()
+    }
+
+    pub fn part_at(&self, n: usize) -> PartName {
+        part(self.word(n))
     }
 
     fn part(&self, name: &str) -> Option<PartName> {
@@ -85,7 +89,7 @@ impl Line {
         self.option("incarnation").map(|n| n.parse().unwrap())
     }
 
-    fn speaker(&self) -> Speaker {
+    pub fn speaker(&self) -> Speaker {
         let session = self.option("session").map(session);
         Speaker { session, ..Speaker::new(self.unit(1), self.incarnation()) }
     }
@@ -191,7 +195,7 @@ impl Line {
             ),
             "clear-application" => Command::ClearApplicationStatus(self.claim()),
             "remove-unit" => Command::RemoveUnit(self.unit(1)),
-            _ => return self.coming_or_going(),
+            _ => return self.about_error().or_else(|| self.coming_or_going()),
         })
     }
 

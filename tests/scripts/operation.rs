@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use bellwether::domain::app::AppState;
+use bellwether::domain::classify::Class;
 use bellwether::domain::command::Command;
-use bellwether::domain::error_class::ErrorClass;
 use bellwether::domain::limits::{ATTEMPTS_DEFAULT, INTERRUPTIONS_DEFAULT};
 use bellwether::domain::name::{OperationId, UnitName};
 use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
@@ -111,7 +111,7 @@ fn begin(line: &Line, now: Timestamp) -> NewOperation {
 }
 
 fn failure(class: &str, message: &str) -> Failure {
-    let class = ErrorClass::ALL.into_iter().find(|known| known.word() == class);
+    let class = Class::ALL.into_iter().find(|known| known.name() == class);
     let nothing = || "".into();
     Failure {
         class: class.unwrap(),

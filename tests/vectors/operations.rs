@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
+use bellwether::domain::classify::Class;
 use bellwether::domain::command::{Command, Rejected, Request};
 use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
-use bellwether::domain::error_class::ErrorClass;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, OperationId, UnitName};
@@ -170,7 +170,7 @@ fn order(config: &Config, step: &Step) -> Option<Order> {
 }
 
 fn failure(class: &str) -> Failure {
-    let class = ErrorClass::ALL.into_iter().find(|known| known.word() == class);
+    let class = Class::ALL.into_iter().find(|known| known.name() == class);
     let nothing = || "".into();
     Failure {
         class: class.unwrap(),

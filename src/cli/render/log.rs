@@ -86,6 +86,7 @@ mod tests {
             component: "database".into(),
             key: "main".into(),
             kind: 0,
+            target: String::new(),
         };
         vec![
             mk_event(1_771_937_110, Some(database.clone()), Level::Blocked, Level::Unspecified),

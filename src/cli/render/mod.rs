@@ -1,6 +1,7 @@
 //! Answers as text: pure functions of messages, the moment and the screen.
 
 pub mod doctor;
+pub mod faults;
 pub mod log;
 pub mod operation;
 pub mod paint;

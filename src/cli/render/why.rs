@@ -5,6 +5,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::cli::level;
 use crate::cli::render::Screen;
+use crate::cli::render::faults;
 use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::freshness_word;
@@ -51,6 +52,9 @@ pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) 
     for operation in why.operations.iter().filter(|o| !o.next_step.is_empty()) {
         let next = super::operation::next(operation, now);
         text.push_str(&labelled("next", &format!("{}: {next}", operation.operation_id), screen));
+    }
+    for (label, line) in faults::lines(why, now) {
+        text.push_str(&labelled(label, &line, screen));
     }
     if let Some(winner) = &why.winner {
         for (label, fact) in [("check", &winner.check), ("action", &winner.action)] {
@@ -119,7 +123,9 @@ fn who(contribution: &Contribution) -> String {
     let status = contribution.r#ref.clone().unwrap_or_default();
     let unit = if status.unit.is_empty() { "(application)" } else { &status.unit };
     let leader = if contribution.leader { "*" } else { "" };
-    let component = match (status.component.as_str(), status.key.as_str()) {
+    // An open error is known by what was asked or acted on.
+    let key = if status.target.is_empty() { &status.key } else { &status.target };
+    let component = match (status.component.as_str(), key.as_str()) {
         ("", "") => "-".to_string(),
         (component, "") => component.to_string(),
         (component, key) => format!("{component}[{key}]"),
@@ -201,6 +207,9 @@ mod tests {
                 },
                 Contribution { leader: true, ..mk_contribution("api/0", "", Level::Active, "") },
             ],
+            fault_count: 0,
+            faults: vec![],
+            holds: vec![],
             beaten_count: 5,
             silent_count: 1,
             observer_suspect: false,

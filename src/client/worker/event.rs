@@ -84,7 +84,14 @@ pub enum Event {
     /// A component may go on.
     HoldReleased(HoldReleased),
     /// What to do about an error that was reported.
-    Verdict(Verdict),
+    Verdict {
+        /// The component that met it.
+        component: String,
+        /// What was asked or acted on.
+        target: String,
+        /// What it means, and when to try again.
+        verdict: Verdict,
+    },
     /// The data of the application changed.
     AppDataChanged {
         /// Of the data as it is now.

@@ -36,6 +36,7 @@ use crate::client::worker::outbox::Key;
 use crate::client::worker::outbox::key_of;
 use crate::client::worker::shared::Phase;
 use crate::client::worker::shared::Shared;
+use crate::proto::v1::ErrorReport;
 use crate::proto::v1::StatusKind;
 use crate::proto::v1::StatusReport;
 
@@ -188,6 +189,23 @@ impl Worker {
     ) -> Acknowledged {
         let key = Key::Set(component.map(str::to_string));
         self.shared.put(vec![(key, Content::Set(statuses))])
+    }
+
+    /// Tells of an error that was met. Returns at once; what to do about it comes as
+    /// [`Event::Verdict`]. Of errors of one target that wait to be sent only the last counts; one
+    /// that was sent when a session ended may count twice.
+    pub fn report_error(&self, error: ErrorReport) -> Acknowledged {
+        let (component, target) = (error.component.clone(), error.target.clone());
+        let content = Content::Error(Box::new(error));
+        self.shared.put(vec![(Key::Target { component, target }, content)])
+    }
+
+    /// Tells that what failed works, or with an empty `target` that everything does that the
+    /// component asks or acts on. `generation` as in the error; may be empty.
+    pub fn resolve_error(&self, component: &str, target: &str, generation: &str) -> Acknowledged {
+        let (component, target) = (component.to_string(), target.to_string());
+        let content = Content::Works(generation.to_string());
+        self.shared.put(vec![(Key::Target { component, target }, content)])
     }
 
     /// Waits until the server has acknowledged all that was reported up to now.

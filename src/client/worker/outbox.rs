@@ -17,8 +17,11 @@ use crate::client::error::Refusal;
 use crate::client::worker::acknowledged::Outcome;
 use crate::client::worker::error::Error;
 use crate::proto::v1::ConnectClear;
+use crate::proto::v1::ConnectError;
 use crate::proto::v1::ConnectReplace;
 use crate::proto::v1::ConnectReport;
+use crate::proto::v1::ConnectResolve;
+use crate::proto::v1::ErrorReport;
 use crate::proto::v1::StatusKind;
 use crate::proto::v1::StatusReport;
 use crate::proto::v1::connect_request::Message;
@@ -35,6 +38,8 @@ pub(super) enum Key {
     Set(Option<String>),
     /// The same, in answer to a question.
     Answer(String, Option<String>),
+    /// Whether something that a component asks or acts on works.
+    Target { component: String, target: String },
 }
 
 /// What it puts there.
@@ -43,6 +48,9 @@ pub(super) enum Content {
     Status(Box<StatusReport>),
     Nothing,
     Set(Vec<StatusReport>),
+    Error(Box<ErrorReport>),
+    /// Of which generation of the worker's configuration.
+    Works(String),
 }
 
 #[derive(Debug)]
@@ -151,10 +159,20 @@ impl Outbox {
         entry.tell(&Err(Error::Rejected(Box::new(refusal.clone()))));
         Some(match entry.key {
             Key::Status { component, key, .. } => (component, key),
+            Key::Target { component, target } => (component, target),
             Key::Set(component) | Key::Answer(_, component) => {
                 (component.unwrap_or_default(), String::new())
             }
         })
+    }
+
+    /// What component asked or acted on that was told of as `seq`.
+    pub(super) fn target_of(&self, seq: u64) -> Option<(String, String)> {
+        let (_, entry) = self.sent.get(&seq)?;
+        match &entry.key {
+            Key::Target { component, target } => Some((component.clone(), target.clone())),
+            _ => None,
+        }
     }
 
     /// What was sent as `seq` or later may not be committed: it is to be sent again, in its order.
@@ -241,6 +259,18 @@ impl Entry {
 
     fn message(&self, seq: u64) -> Message {
         match (&self.key, &self.content) {
+            (_, Content::Error(error)) => {
+                Message::Error(Box::new(ConnectError { seq, error: Some((**error).clone()) }))
+            }
+            (Key::Target { component, target }, content) => Message::Resolve(ConnectResolve {
+                seq,
+                component: component.clone(),
+                target: target.clone(),
+                generation: match content {
+                    Content::Works(generation) => generation.clone(),
+                    _ => String::new(),
+                },
+            }),
             (_, Content::Status(status)) => {
                 Message::Report(ConnectReport { seq, statuses: vec![(**status).clone()] })
             }
@@ -264,7 +294,7 @@ impl Content {
     fn replace(&self, seq: u64, component: Option<String>, collect_id: String) -> ConnectReplace {
         let statuses = match self {
             Content::Set(statuses) => statuses.clone(),
-            Content::Status(_) | Content::Nothing => Vec::new(),
+            _ => Vec::new(),
         };
         ConnectReplace { seq, component, statuses, collect_id }
     }

@@ -295,9 +295,12 @@ impl<'a> Session<'a> {
                 self.prove();
                 self.drained = Some(drained(&self.shared, self.pauses, &drain));
             }
-            Heard::Verdict(heard) => heard.verdict.into_iter().for_each(|verdict| {
-                self.shared.tell(Event::Verdict(verdict));
-            }),
+            Heard::Verdict(heard) => {
+                let about = self.shared.outbox().target_of(heard.seq);
+                if let Some(((component, target), verdict)) = about.zip(heard.verdict) {
+                    self.shared.tell(Event::Verdict { component, target, verdict });
+                }
+            }
             Heard::RetryDue(due) => self.shared.tell(Event::RetryDue(due)),
             Heard::Hold(hold) => self.shared.tell(Event::Hold(hold)),
             Heard::HoldReleased(released) => self.shared.tell(Event::HoldReleased(released)),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::error_class::ErrorClass;
+use crate::domain::classify::Class;
 use crate::domain::name::OperationId;
 
 /// First wait, doubled at each failure in a row. What is asked to slow down starts later, and what
@@ -17,9 +17,9 @@ const JITTER_PARTS: u64 = 5;
 
 /// How long an operation waits after this many failures in a row. The same for the same operation
 /// and attempt, on every replica.
-pub(super) fn wait(id: &OperationId, class: ErrorClass, waits: u32, fence: u64) -> Duration {
+pub(super) fn wait(id: &OperationId, class: Class, waits: u32, fence: u64) -> Duration {
     let first = match class {
-        ErrorClass::Throttled | ErrorClass::Dependency => FIRST_SLOW,
+        Class::Throttled | Class::Dependency => FIRST_SLOW,
         _ => FIRST,
     };
     let doubled = first.saturating_mul(1_u32.checked_shl(waits).unwrap_or(u32::MAX));
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn waits_double_up_to_a_bound_and_differ() {
         let (one, other) = (OperationId::new("a").unwrap(), OperationId::new("b").unwrap());
-        let at = |id: &OperationId, waits| wait(id, ErrorClass::Transient, waits, 1).as_millis();
+        let at = |id: &OperationId, waits| wait(id, Class::Transient, waits, 1).as_millis();
         for (waits, low, high) in
             [(0, 800, 1200), (3, 6400, 9600), (8, 144_000, 216_000), (99, 144_000, 216_000)]
         {
@@ -53,7 +53,7 @@ mod tests {
             }
         }
         assert_ne!(at(&one, 5), at(&other, 5));
-        let slow = wait(&one, ErrorClass::Throttled, 0, 1);
+        let slow = wait(&one, Class::Throttled, 0, 1);
         assert!(Duration::from_secs(4) <= slow, "{slow:?}");
     }
 }

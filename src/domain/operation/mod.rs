@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::error_class::ErrorClass;
+use super::classify::Class;
 use super::name::UnitName;
 use super::time::Timestamp;
 
@@ -128,7 +128,7 @@ pub enum Reason {
     /// Its holder looked, and could not tell.
     UnknownOutcome,
     /// An attempt failed with an error of this class.
-    Failed(ErrorClass),
+    Failed(Class),
     /// As many attempts failed as are allowed.
     RetriesExhausted,
     /// It was interrupted more often than is allowed.
@@ -165,7 +165,7 @@ impl Reason {
             Reason::ObservedApplied => "OBSERVED_APPLIED",
             Reason::ObservedNotApplied => "OBSERVED_NOT_APPLIED",
             Reason::UnknownOutcome => "UNKNOWN_OUTCOME",
-            Reason::Failed(class) => class.word(),
+            Reason::Failed(class) => class.name(),
             Reason::RetriesExhausted => "RETRIES_EXHAUSTED",
             Reason::InterruptionsExhausted => "INTERRUPTIONS_EXHAUSTED",
             Reason::DeadlineExceeded => "DEADLINE_EXCEEDED",
@@ -220,7 +220,7 @@ pub struct Lease {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What it means.
-    pub class: ErrorClass,
+    pub class: Class,
     /// Part of the unit that met it.
     pub component: Box<str>,
     /// What was acted on.

@@ -41,7 +41,7 @@ use std::time::Duration;
 use super::order::{Observed, PayloadState};
 use super::refused::Refused;
 use super::{Bytes, Event, Failure, Lease, Operation, Reason, State, backoff};
-use crate::domain::error_class::ErrorClass;
+use crate::domain::classify::Class;
 use crate::domain::limits::OPERATION_EVENTS_MAX;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::time::Timestamp;
@@ -163,28 +163,28 @@ impl Operation {
         self.has_fence(call, fence)?;
         let class = failure.class;
         match (self.state, class) {
-            (State::Running | State::Verifying, ErrorClass::Interrupted) => {
+            (State::Running | State::Verifying, Class::Interrupted) => {
                 self.touched |= touched;
                 return self.release(call, fence);
             }
             (State::Running | State::Verifying | State::Cancelling, _)
-            | (State::RetryWait, ErrorClass::Blocked) => {}
+            | (State::RetryWait, Class::Blocked) => {}
             _ => return Err(self.refuses(call, "there is no attempt that could fail")),
         }
         self.last_error = Some(failure.clone());
         self.touched |= touched;
         let is_counted = match class {
-            ErrorClass::Unclassified => true,
-            ErrorClass::Transient => touched,
+            Class::Unclassified => true,
+            Class::Transient => touched,
             _ => false,
         };
         match (self.state, class) {
-            (State::Cancelling, ErrorClass::Fatal) => {
+            (State::Cancelling, Class::Fatal) => {
                 self.enter(call, State::Failed, Reason::UndoFailed);
             }
             (State::Cancelling, _) => self.enter(call, State::Abandoned, Reason::Cancelled),
-            (_, ErrorClass::Blocked) => self.enter(call, State::Blocked, Reason::Failed(class)),
-            (_, ErrorClass::Gone | ErrorClass::Fatal) => {
+            (_, Class::Blocked) => self.enter(call, State::Blocked, Reason::Failed(class)),
+            (_, Class::Gone | Class::Fatal) => {
                 self.enter(call, State::Failed, Reason::Failed(class));
             }
             _ => {
@@ -200,7 +200,7 @@ impl Operation {
     }
 
     /// T15, T16: the next attempt comes later. What the peer asks for comes before our own idea.
-    fn wait(&mut self, call: Call<'_>, class: ErrorClass, retry_after: Option<Duration>) {
+    fn wait(&mut self, call: Call<'_>, class: Class, retry_after: Option<Duration>) {
         let own = || backoff::wait(call.id, class, self.waits, self.fence);
         let at = call.now.after(retry_after.unwrap_or_else(own));
         self.waits = self.waits.saturating_add(1);

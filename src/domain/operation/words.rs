@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Operation, Reason, State};
-use crate::domain::error_class::ErrorClass;
+use crate::domain::classify::Class;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
@@ -41,7 +41,7 @@ impl Operation {
             _ if self.deadline_exceeded => Level::Error,
             State::Cancelling => Level::Waiting,
             _ if self.neglected => Level::Waiting,
-            State::RetryWait if failed_for(ErrorClass::Dependency) => Level::Waiting,
+            State::RetryWait if failed_for(Class::Dependency) => Level::Waiting,
             _ => Level::Maintenance,
         })
     }

@@ -56,6 +56,11 @@ impl Fields {
         }
     }
 
+    /// Whether anything is wrong so far.
+    pub(super) fn is_wrong(&self) -> bool {
+        !self.violations.is_empty()
+    }
+
     pub(super) fn note(&mut self, field: &str, reason: Reason, description: impl Into<String>) {
         if VIOLATIONS_MAX <= self.violations.len() {
             return;

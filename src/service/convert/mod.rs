@@ -3,6 +3,7 @@
 
 mod configure;
 mod damping;
+mod error;
 mod fields;
 mod filter;
 mod operation;
@@ -12,6 +13,7 @@ mod report;
 mod session;
 
 pub use configure::config_patch;
+pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
 pub use fields::{Fields, levels};
 pub use filter::filter;
 pub use operation::{

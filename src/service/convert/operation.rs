@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 
+use super::error::evidence;
 use super::fields::{Fields, Within};
 use super::output::{count, duration, timestamp};
-use crate::domain::error_class::ErrorClass;
+use crate::domain::classify::Class;
 use crate::domain::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CHECKPOINT_BYTES_MAX, INTERRUPTIONS_DEFAULT, LEASE_DEFAULT,
     LEASE_MAX, LEASE_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PROGRESS_BYTES_MAX,
@@ -19,6 +20,7 @@ use crate::domain::operation::record::Pending;
 use crate::domain::operation::{Bytes, Failure, Kind, Operation, Payload, State};
 use crate::proto::v1;
 use crate::service::code::Reason;
+use crate::service::rules::ErrorRules;
 
 const DIGEST: &str = "sha256:";
 
@@ -166,14 +168,18 @@ pub fn complete(fields: &mut Fields, wire: &v1::CompleteOperationRequest) -> Opt
 }
 
 /// `FailOperation`.
-pub fn fail(fields: &mut Fields, wire: &v1::FailOperationRequest) -> Option<Order> {
+pub fn fail(
+    fields: &mut Fields,
+    wire: &v1::FailOperationRequest,
+    rules: &ErrorRules,
+) -> Option<Order> {
     let fence = fence(fields, wire.fence);
     let Some(report) = &wire.error else {
         fields.note("error", Reason::MissingField, "is required: what went wrong");
         return None;
     };
     fields.within = Within::Message("error");
-    let failure = failure(fields, report);
+    let failure = failure(fields, report, rules);
     let pushback = report.retry_after.as_ref();
     let retry_after = fields.duration("retry_after", pushback, Duration::ZERO, RETRY_AFTER_MAX);
     fields.within = Within::Request;
@@ -187,8 +193,8 @@ pub fn fail(fields: &mut Fields, wire: &v1::FailOperationRequest) -> Option<Orde
     order(fields, &wire.unit, &wire.operation_id, what)
 }
 
-fn failure(fields: &mut Fields, report: &v1::ErrorReport) -> Option<Failure> {
-    let class = class_of(fields, report);
+fn failure(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Option<Failure> {
+    let class = class_of(fields, report, rules);
     let mut name = |field, text: &str| fields.text(field, text, NAME_BYTES_MAX);
     let component = name("component", &report.component);
     let target = name("target", &report.target);
@@ -208,20 +214,23 @@ fn failure(fields: &mut Fields, report: &v1::ErrorReport) -> Option<Failure> {
     })
 }
 
-/// What an error means: as its reporter says.
-fn class_of(fields: &mut Fields, report: &v1::ErrorReport) -> Option<ErrorClass> {
+/// What an error means: by the rules if it says what was met, else as its reporter says.
+fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Option<Class> {
+    if !report.system.is_empty() {
+        return Some(rules.classify(&evidence(fields, report)?).class);
+    }
     Some(match v1::ErrorClass::try_from(report.class) {
-        Ok(v1::ErrorClass::Unspecified | v1::ErrorClass::Unclassified) => ErrorClass::Unclassified,
-        Ok(v1::ErrorClass::Transient) => ErrorClass::Transient,
-        Ok(v1::ErrorClass::Throttled) => ErrorClass::Throttled,
-        Ok(v1::ErrorClass::Conflict) => ErrorClass::Conflict,
-        Ok(v1::ErrorClass::Interrupted) => ErrorClass::Interrupted,
-        Ok(v1::ErrorClass::Dependency) => ErrorClass::Dependency,
-        Ok(v1::ErrorClass::Blocked) => ErrorClass::Blocked,
-        Ok(v1::ErrorClass::Gone) => ErrorClass::Gone,
-        Ok(v1::ErrorClass::Fatal) => ErrorClass::Fatal,
+        Ok(v1::ErrorClass::Unspecified | v1::ErrorClass::Unclassified) => Class::Unclassified,
+        Ok(v1::ErrorClass::Transient) => Class::Transient,
+        Ok(v1::ErrorClass::Throttled) => Class::Throttled,
+        Ok(v1::ErrorClass::Conflict) => Class::Conflict,
+        Ok(v1::ErrorClass::Interrupted) => Class::Interrupted,
+        Ok(v1::ErrorClass::Dependency) => Class::Dependency,
+        Ok(v1::ErrorClass::Blocked) => Class::Blocked,
+        Ok(v1::ErrorClass::Gone) => Class::Gone,
+        Ok(v1::ErrorClass::Fatal) => Class::Fatal,
         Err(_) => {
-            let text = format!("is {}, which the enum ErrorClass has not", report.class);
+            let text = format!("is {}, which the enum Class has not", report.class);
             fields.note("class", Reason::InvalidValue, text);
             return None;
         }
@@ -335,17 +344,17 @@ fn from_kind(kind: Kind) -> v1::OperationKind {
     }
 }
 
-fn from_class(class: ErrorClass) -> v1::ErrorClass {
+fn from_class(class: Class) -> v1::ErrorClass {
     match class {
-        ErrorClass::Unclassified => v1::ErrorClass::Unclassified,
-        ErrorClass::Transient => v1::ErrorClass::Transient,
-        ErrorClass::Throttled => v1::ErrorClass::Throttled,
-        ErrorClass::Conflict => v1::ErrorClass::Conflict,
-        ErrorClass::Interrupted => v1::ErrorClass::Interrupted,
-        ErrorClass::Dependency => v1::ErrorClass::Dependency,
-        ErrorClass::Blocked => v1::ErrorClass::Blocked,
-        ErrorClass::Gone => v1::ErrorClass::Gone,
-        ErrorClass::Fatal => v1::ErrorClass::Fatal,
+        Class::Unclassified => v1::ErrorClass::Unclassified,
+        Class::Transient => v1::ErrorClass::Transient,
+        Class::Throttled => v1::ErrorClass::Throttled,
+        Class::Conflict => v1::ErrorClass::Conflict,
+        Class::Interrupted => v1::ErrorClass::Interrupted,
+        Class::Dependency => v1::ErrorClass::Dependency,
+        Class::Blocked => v1::ErrorClass::Blocked,
+        Class::Gone => v1::ErrorClass::Gone,
+        Class::Fatal => v1::ErrorClass::Fatal,
     }
 }
 

@@ -1,6 +1,6 @@
 //! To the wire: total, every value has a form.
 
-use super::damping;
+use super::{damping, error};
 use crate::domain::app::{AppState, Head, Unit};
 use crate::domain::derive::{self, Contribution, Summary};
 use crate::domain::name::{AppName, UnitName};
@@ -108,6 +108,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
             component: winner.component.as_str().to_string(),
             key: winner.key.as_str().to_string(),
             kind: origin_kind(winner.origin) as i32,
+            target: winner.target.to_string(),
         }),
         rule: rule(summary, &head.config),
         action_count: count(totals.asking),
@@ -116,6 +117,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
         lost_units: count(totals.lost_units),
         uncertain_units: count(totals.uncertain_units),
         flapping_count: count(totals.flapping),
+        fault_count: count(head.fault_count),
         flapping: winner.is_some_and(|w| w.flaps),
         leader_set: winner.is_some_and(|w| w.origin == Origin::Leader),
     }
@@ -214,7 +216,7 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
         leader: state.head().leader() == Some(name),
         connected: unit.session().is_some(),
         last_seen_time: Some(timestamp(unit.last_seen)),
-        holds: Vec::new(),
+        holds: state.holds_of(name).into_values().map(|(k, f)| error::hold(k, f)).collect(),
         component: strongest
             .as_ref()
             .map_or_else(String::new, |c| c.rank.key.component.as_str().to_string()),
@@ -231,6 +233,7 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
             component: rank.key.component.as_str().to_string(),
             key: rank.key.key.as_str().to_string(),
             kind: origin_kind(rank.origin) as i32,
+            target: rank.fault.as_ref().map_or("", |fault| &fault.target).to_string(),
         }),
         level: level(rank.level) as i32,
         message: given.words.message.to_string(),
@@ -284,6 +287,7 @@ fn subject(subject: &Subject) -> v1::StatusRef {
         component: subject.component.as_str().to_string(),
         key: subject.key.as_str().to_string(),
         kind: subject.kind.map_or(v1::StatusKind::Unspecified, kind) as i32,
+        target: String::new(),
     }
 }
 
@@ -307,5 +311,10 @@ fn cause(cause: Cause) -> &'static str {
         Cause::FlappingBegan => "FlappingBegan",
         Cause::FlappingEnded => "FlappingEnded",
         Cause::Operation => "Operation",
+        Cause::ErrorReported => "ErrorReported",
+        Cause::FaultPersists => "FaultPersists",
+        Cause::ErrorResolved => "ErrorResolved",
+        Cause::HoldRetried => "HoldRetried",
+        Cause::HoldSkipped => "HoldSkipped",
     }
 }

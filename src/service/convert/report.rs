@@ -64,7 +64,11 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     })
 }
 
-fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Speaker> {
+pub(super) fn speaker(
+    fields: &mut Fields,
+    unit: &str,
+    incarnation: Option<u64>,
+) -> Option<Speaker> {
     let unit = fields.unit("unit", unit)?;
     Some(Speaker::new(unit, incarnation))
 }

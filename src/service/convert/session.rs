@@ -2,6 +2,7 @@
 
 use prost::Message;
 
+use super::error;
 use super::fields::{Fields, Within};
 use super::operation::pending;
 use super::output::{duration, status_report, timestamp};
@@ -12,6 +13,7 @@ use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Answer;
 use crate::service::code::{Problem, Reason};
+use crate::service::rules::ErrorRules;
 use crate::session::{Heard, Hello, Told, Welcome};
 
 /// Statuses of one message: as many as one unit may have in one component.
@@ -51,7 +53,7 @@ pub fn newcomer(
 }
 
 /// Every later message.
-pub fn heard(speaker: &Speaker, message: Option<Said>) -> Heard<Problem> {
+pub fn heard(speaker: &Speaker, rules: &ErrorRules, message: Option<Said>) -> Heard<Problem> {
     let speaker = || speaker.clone();
     match message {
         Some(Said::Heartbeat(_)) => Heard::Heartbeat,
@@ -62,8 +64,8 @@ pub fn heard(speaker: &Speaker, message: Option<Said>) -> Heard<Problem> {
             said(replace.seq, question, replace_of(speaker(), replace))
         }
         Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(speaker(), &clear)),
-        Some(Said::Error(error)) => not_served(error.seq, "error"),
-        Some(Said::Resolve(resolve)) => not_served(resolve.seq, "resolve"),
+        Some(Said::Error(error)) => said(error.seq, None, error_of(speaker(), &error, rules)),
+        Some(Said::Resolve(resolve)) => said(resolve.seq, None, resolve_of(speaker(), &resolve)),
         Some(Said::ClaimLeadership(_)) => not_served(0, "claim_leadership"),
         Some(Said::ReleaseLeadership(_)) => not_served(0, "release_leadership"),
         Some(Said::Hello(_)) => broken("hello", "was said already; a session has one"),
@@ -129,6 +131,25 @@ fn clear_of(speaker: Speaker, clear: &v1::ConnectClear) -> Result<Command, Probl
     fields.finish(command)
 }
 
+fn error_of(
+    speaker: Speaker,
+    error: &v1::ConnectError,
+    rules: &ErrorRules,
+) -> Result<Command, Problem> {
+    let mut fields = Fields::default();
+    has_seq(&mut fields, error.seq);
+    let command = error::met(&mut fields, error.error.as_ref(), rules);
+    fields.finish(command).map(|command| command(speaker))
+}
+
+fn resolve_of(speaker: Speaker, resolve: &v1::ConnectResolve) -> Result<Command, Problem> {
+    let mut fields = Fields::default();
+    has_seq(&mut fields, resolve.seq);
+    let v1::ConnectResolve { component, target, generation, .. } = resolve;
+    let command = error::over(&mut fields, component, target, generation);
+    fields.finish(command).map(|command| command(speaker))
+}
+
 fn has_seq(fields: &mut Fields, seq: u64) {
     if seq == 0 {
         fields.note("seq", Reason::MissingField, "is required: 1 or more, and growing");
@@ -161,6 +182,16 @@ pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
             target: topic.target.to_string(),
             operation_id: operation_id.to_string(),
         }),
+        Told::Verdict { seq, finding, fault } => {
+            let verdict = fault.map(|fault| error::verdict(&fault));
+            let verdict = verdict.unwrap_or_else(|| error::finding_verdict(&finding));
+            Answer::Verdict(v1::ConnectVerdict { seq, verdict: Some(verdict) })
+        }
+        Told::Hold { key, fault } => Answer::Hold(error::hold(&key, &fault)),
+        Told::HoldReleased { component, reason } => Answer::HoldReleased(v1::HoldReleased {
+            component: component.as_str().to_string(),
+            reason: reason.to_string(),
+        }),
         Told::Superseded { incarnation } => Answer::Superseded(v1::Superseded { incarnation }),
         Told::Drain { reconnect_after } => {
             Answer::Drain(v1::ConnectDrain { reconnect_after: Some(duration(reconnect_after)) })
@@ -187,7 +218,7 @@ fn welcome_of(welcome: Welcome, app: &AppName) -> v1::Welcome {
         operations: welcome.pending.iter().map(|p| pending(app, p)).collect(),
         leader: welcome.leader.map_or_else(String::new, |leader| leader.to_string()),
         lease_epoch: welcome.lease_epoch,
-        holds: Vec::new(),
+        holds: welcome.holds.iter().map(|(key, fault)| error::hold(key, fault)).collect(),
         server_time: Some(timestamp(welcome.server_time)),
         unacknowledged_max: UNACKNOWLEDGED_MAX,
     }

@@ -128,6 +128,7 @@ fn as_stored(state: &AppState) -> Records {
         head: state.head().clone(),
         units: units.collect(),
         statuses: statuses.collect(),
+        faults: Vec::new(),
         requests: Vec::new(),
         operations: state.operations().iter().map(|(id, o)| (id.clone(), o.clone())).collect(),
         payloads: state.operations().payloads().map(|(id, p)| (id.clone(), p.clone())).collect(),

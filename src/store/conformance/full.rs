@@ -105,6 +105,7 @@ fn mk_head() -> Head {
         deleted: false,
         losses: 0,
         quiet_commits: 0,
+        fault_count: 0,
         sessions: BTreeMap::new(),
         operation: None,
     }
@@ -136,6 +137,7 @@ fn mk_summary() -> Summary {
             key: PartName::new("primary/1").unwrap(),
             origin: Origin::Reported(Kind::Push),
             flaps: false,
+            target: "".into(),
         }),
         // The sides of a rule are nobody's business but the domain's.
         rule: serde_json::from_value(rule).unwrap(),
@@ -148,6 +150,7 @@ fn mk_summary() -> Summary {
             asking: 4,
             uncertain_units: 0,
             flapping: 0,
+            faults: 0,
         },
     }
 }
@@ -230,6 +233,9 @@ fn records_of(transition: &Transition) -> Records {
             Write::Status(key, status) => {
                 let status = status.map(|s| ((*key).clone(), (*s).clone()));
                 records.statuses.extend(status);
+            }
+            Write::Fault(key, fault) => {
+                records.faults.extend(fault.map(|f| ((*key).clone(), (*f).clone())));
             }
             Write::Request(id, answer) => records.requests.extend(answer.map(|a| (id, a))),
             Write::Operation(id, operation) => {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::domain::classify::Class;
 use crate::domain::command::Command;
-use crate::domain::error_class::ErrorClass;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::order::{NewOperation, Order, PayloadState, What};
 use crate::domain::operation::{
@@ -74,7 +74,7 @@ fn mk_operation() -> Operation {
         deterministic: true,
         reversible: true,
         state: State::Verifying,
-        reason: Reason::Failed(ErrorClass::Dependency),
+        reason: Reason::Failed(Class::Dependency),
         fence: u64::MAX,
         lease: Some(Lease { holder: UnitName::new("web/0").unwrap(), expire_time: at(9) }),
         lease_duration: Duration::from_millis(1500),
@@ -94,7 +94,7 @@ fn mk_operation() -> Operation {
         retry_time: Some(at(7)),
         waits: 5,
         last_error: Some(Failure {
-            class: ErrorClass::Transient,
+            class: Class::Transient,
             component: "db".into(),
             target: "postgres".into(),
             system: "grpc".into(),

@@ -38,6 +38,10 @@ impl Batch {
                 Key::Status(app.clone(), key.clone()).to_bytes(),
                 status.as_deref().map(codec::encode),
             ),
+            Write::Fault(key, fault) => (
+                Key::Fault(app.clone(), key.clone()).to_bytes(),
+                fault.as_deref().map(codec::encode),
+            ),
             Write::Request(id, answer) => (
                 Key::Request(app.clone(), id.clone()).to_bytes(),
                 answer.as_ref().map(codec::encode),

@@ -92,6 +92,10 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
                 let status = codec::decode(bytes).map_err(bad)?;
                 records.statuses.push(((**status_key).clone(), status));
             }
+            Key::Fault(_, fault_key) => {
+                let fault = codec::decode(bytes).map_err(bad)?;
+                records.faults.push(((**fault_key).clone(), fault));
+            }
             Key::Request(_, id) => {
                 let answer = codec::decode(bytes).map_err(bad)?;
                 records.requests.push((id.clone(), answer));

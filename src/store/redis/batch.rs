@@ -74,6 +74,10 @@ impl Batch {
                     let key = Record::Status(app.clone(), key.clone());
                     (key, status.as_deref().map(codec::encode))
                 }
+                Write::Fault(key, fault) => {
+                    let key = Record::Fault(app.clone(), key.clone());
+                    (key, fault.as_deref().map(codec::encode))
+                }
                 Write::Request(id, answer) => {
                     let key = Record::Request(app.clone(), id.clone());
                     (key, answer.as_ref().map(codec::encode))

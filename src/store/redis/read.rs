@@ -64,6 +64,9 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
             Record::Status(_, status) => {
                 records.statuses.push(((**status).clone(), codec::decode(bytes).map_err(bad)?));
             }
+            Record::Fault(_, fault) => {
+                records.faults.push(((**fault).clone(), codec::decode(bytes).map_err(bad)?));
+            }
             Record::Request(_, id) => {
                 records.requests.push((id.clone(), codec::decode(bytes).map_err(bad)?));
             }
@@ -79,6 +82,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
     // As they stand in every other store.
     records.units.sort_by(|a, b| a.0.cmp(&b.0));
     records.statuses.sort_by(|a, b| a.0.cmp(&b.0));
+    records.faults.sort_by(|a, b| a.0.cmp(&b.0));
     records.operations.sort_by(|a, b| a.0.cmp(&b.0));
     records.payloads.sort_by(|a, b| a.0.cmp(&b.0));
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));

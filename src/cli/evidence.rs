@@ -1,0 +1,161 @@
+//! Flags that say what an error was, shared by the commands that report one and that explain one.
+
+use std::time::Duration;
+
+use crate::cli::span;
+use crate::domain::classify::ErrorOrigin;
+use crate::domain::classify::ErrorOutcome;
+use crate::domain::classify::Evidence;
+use crate::domain::classify::Hints;
+use crate::proto::v1;
+
+/// Who answered, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum OriginWord {
+    /// The owner of the target.
+    Peer,
+    /// Nobody: the error was made on the way.
+    Transport,
+    /// We could not even ask, or could not read the answer.
+    Local,
+}
+
+/// Whether what was asked for happened, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum OutcomeWord {
+    /// It did not.
+    NotApplied,
+    /// It may have.
+    Unknown,
+    /// It was looked at and refused.
+    Rejected,
+}
+
+/// What is known of an error.
+#[derive(Debug, Clone, clap::Args)]
+pub struct EvidenceArgs {
+    /// Which table of codes applies: grpc, http, python, helm, redis, io, or a word of your rules
+    #[arg(long)]
+    system: String,
+    /// The code in the words of that system: UNAVAILABLE, 503, pebble.ChangeError
+    #[arg(long, default_value = "", hide_default_value = true)]
+    code: String,
+    /// Who answered
+    #[arg(long, value_enum, default_value_t = OriginWord::Peer, ignore_case = true)]
+    origin: OriginWord,
+    /// Whether what was asked for happened
+    #[arg(long, value_enum, ignore_case = true)]
+    outcome: Option<OutcomeWord>,
+    /// Who says the reason, as in google.rpc.ErrorInfo
+    #[arg(long, default_value = "", hide_default_value = true)]
+    domain: String,
+    /// The reason, UPPER_SNAKE
+    #[arg(long, default_value = "", hide_default_value = true)]
+    reason: String,
+    /// One line that everybody may read
+    #[arg(long, short, default_value = "", hide_default_value = true)]
+    message: String,
+    /// When the peer said to come back: 500ms, 30s
+    #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+    retry_after: Option<Duration>,
+    #[command(flatten)]
+    hints: HintArgs,
+}
+
+/// What the tables leave open. Each may be said alone, or with true or false.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "What the tables leave open")]
+pub struct HintArgs {
+    /// What was refused came from a person's input
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    user_input: Option<bool>,
+    /// The request was made by ourselves
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    own_request: Option<bool>,
+    /// A quota that a person must raise was used up
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    quota: Option<bool>,
+    /// What is missing will come without a person
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    machine_resolvable: Option<bool>,
+    /// The deadline of the work as a whole has passed
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    deadline_passed: Option<bool>,
+    /// We cancelled because we go down
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    own_shutdown: Option<bool>,
+}
+
+impl EvidenceArgs {
+    /// As it goes over the wire.
+    pub fn report(self) -> v1::ErrorReport {
+        let origin = match self.origin {
+            OriginWord::Peer => v1::ErrorOrigin::Peer,
+            OriginWord::Transport => v1::ErrorOrigin::Transport,
+            OriginWord::Local => v1::ErrorOrigin::Local,
+        };
+        let outcome = match self.outcome {
+            None => v1::ErrorOutcome::Unspecified,
+            Some(OutcomeWord::NotApplied) => v1::ErrorOutcome::NotApplied,
+            Some(OutcomeWord::Unknown) => v1::ErrorOutcome::Unknown,
+            Some(OutcomeWord::Rejected) => v1::ErrorOutcome::Rejected,
+        };
+        let after = self.retry_after.and_then(|after| prost_types::Duration::try_from(after).ok());
+        v1::ErrorReport {
+            system: self.system,
+            code: self.code,
+            origin: origin.into(),
+            outcome: outcome.into(),
+            domain: self.domain,
+            reason: self.reason,
+            message: self.message,
+            retry_after: after,
+            user_input: self.hints.user_input,
+            own_request: self.hints.own_request,
+            quota: self.hints.quota,
+            machine_resolvable: self.hints.machine_resolvable,
+            deadline_passed: self.hints.deadline_passed,
+            own_shutdown: self.hints.own_shutdown,
+            ..v1::ErrorReport::default()
+        }
+    }
+
+    /// As the rules look at it.
+    pub fn evidence(self) -> Evidence {
+        let HintArgs {
+            user_input,
+            own_request,
+            quota,
+            machine_resolvable,
+            deadline_passed,
+            own_shutdown,
+        } = self.hints;
+        Evidence {
+            system: self.system.into(),
+            code: self.code.into(),
+            origin: match self.origin {
+                OriginWord::Peer => ErrorOrigin::Peer,
+                OriginWord::Transport => ErrorOrigin::Transport,
+                OriginWord::Local => ErrorOrigin::Local,
+            },
+            outcome: self.outcome.map(|word| match word {
+                OutcomeWord::NotApplied => ErrorOutcome::NotApplied,
+                OutcomeWord::Unknown => ErrorOutcome::Unknown,
+                OutcomeWord::Rejected => ErrorOutcome::Rejected,
+            }),
+            domain: self.domain.into(),
+            reason: self.reason.into(),
+            message: self.message.into(),
+            retry_after: self.retry_after,
+            hints: Hints {
+                user_input,
+                own_request,
+                quota,
+                machine_resolvable,
+                deadline_passed,
+                own_shutdown,
+            },
+        }
+    }
+}

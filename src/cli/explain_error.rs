@@ -1,0 +1,85 @@
+//! `bellwether explain-error`: what an error means and what would come of it. Asks no server.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::evidence::EvidenceArgs;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::config;
+use crate::domain::classify::Finding;
+use crate::domain::classify::Rules;
+use crate::domain::classify::classify;
+use crate::domain::classify::is_reason;
+use crate::domain::status::Level;
+
+/// Say what an error means: class, rule, verdict and effect, without asking a server
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    error: EvidenceArgs,
+    /// File with error rules of your own, as `serve --error-rules` reads it
+    #[arg(long, env = "BELLWETHER_ERROR_RULES", value_name = "FILE")]
+    rules: Option<PathBuf>,
+}
+
+/// Classifies and prints.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let rules = match &args.rules {
+        Some(path) => config::rules::read(path).map_err(|error| UsageError(error.to_string()))?,
+        None => Rules::default(),
+    };
+    let evidence = args.error.evidence();
+    if !evidence.reason.is_empty() && !is_reason(&evidence.reason) {
+        let text = format!("reason {:?}: write UPPER_SNAKE of at most 63 bytes", evidence.reason);
+        return Err(UsageError(text).into());
+    }
+    let finding = classify(&rules, &evidence);
+    if context.is_structured() {
+        print_value(&as_value(&finding), context.output)?;
+    } else {
+        print(&as_text(&finding))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn effect(finding: &Finding) -> &'static str {
+    finding.class.level_at_once().map_or("none", Level::word)
+}
+
+fn as_value(finding: &Finding) -> serde_json::Value {
+    json!({
+        "class": finding.class.name(),
+        "rule": finding.rule,
+        "verdict": finding.action.name(),
+        "effect": effect(finding),
+        "counts_as_attempt": finding.class.counts_as_attempt(),
+        "held": finding.class.holds(),
+        "explanation": finding.explanation,
+        "remedy": finding.remedy,
+    })
+}
+
+fn as_text(finding: &Finding) -> String {
+    let class = finding.class;
+    let effect = match (effect(finding), class.counts_as_attempt()) {
+        ("none", true) => "none at once; waiting, then error, if it goes on".to_string(),
+        (effect, _) => effect.to_string(),
+    };
+    let held = if class.holds() { "; the component is held" } else { "" };
+    let mut text = format!(
+        "class    {}\nrule     {}: {}\nverdict  {}\neffect   {effect}{held}\n",
+        class.name(),
+        finding.rule,
+        finding.explanation,
+        finding.action.name(),
+    );
+    if !finding.remedy.is_empty() {
+        text.push_str(&format!("remedy   {}\n", finding.remedy));
+    }
+    text
+}

@@ -1,0 +1,114 @@
+//! Errors that are open, as lines beneath an explanation.
+
+use jiff::Timestamp;
+
+use crate::cli::render::one_line;
+use crate::cli::render::time;
+use crate::cli::span;
+use crate::proto::v1::ExplainApplicationResponse;
+use crate::proto::v1::Fault;
+use crate::proto::v1::Hold;
+
+/// Label and text of each line.
+pub fn lines(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str, String)> {
+    let mut lines: Vec<(&'static str, String)> = Vec::new();
+    for (at, given) in why.faults.iter().enumerate() {
+        lines.push((if at == 0 { "errors" } else { "" }, fault(given, now)));
+    }
+    let listed = i32::try_from(why.faults.len()).unwrap_or(i32::MAX);
+    if listed < why.fault_count {
+        let label = if listed == 0 { "errors" } else { "" };
+        lines.push((label, format!("and {} more", why.fault_count - listed)));
+    }
+    for (at, hold) in why.holds.iter().enumerate() {
+        lines.push((if at == 0 { "held" } else { "" }, held(hold, now)));
+    }
+    lines
+}
+
+/// `api/1 database pg:5432  TRANSIENT 4x in 12s, next try in 2s: connection refused`.
+fn fault(fault: &Fault, now: Timestamp) -> String {
+    let class = fault.class().as_str_name().trim_start_matches("ERROR_CLASS_");
+    let age = |from: &Option<prost_types::Timestamp>| {
+        time::from_wire(from.as_ref()).map(|from| span::short(time::age(from, now)))
+    };
+    let since = age(&fault.first_time).unwrap_or_default();
+    let next = time::from_wire(fault.next_retry_time.as_ref());
+    let next = next.map_or_else(String::new, |next| match next <= now {
+        true => ", to be tried now".to_string(),
+        false => format!(", next try in {}", span::short(time::age(now, next))),
+    });
+    let last = fault.last.clone().unwrap_or_default();
+    let says = match last.message.as_str() {
+        "" => fault.verdict.clone().unwrap_or_default().explanation,
+        message => message.to_string(),
+    };
+    let who = place(&fault.unit, &fault.component, &fault.target);
+    one_line(&format!("{who}  {class} {}x in {since}{next}: {says}", fault.count))
+}
+
+/// `api/1 database  since 3m: Fatal; bellwether resolve api/1 --component database --retry`.
+fn held(hold: &Hold, now: Timestamp) -> String {
+    let since = time::from_wire(hold.since_time.as_ref());
+    let since =
+        since.map_or_else(String::new, |at| format!("for {}: ", span::short(time::age(at, now))));
+    let component = match hold.component.as_str() {
+        "" => String::new(),
+        component => format!(" --component {component}"),
+    };
+    let who = place(&hold.unit, &hold.component, &hold.target);
+    let command = format!("bellwether resolve {}{component} --retry", hold.unit);
+    one_line(&format!("{who}  {since}{}; {command}", hold.reason))
+}
+
+fn place(unit: &str, component: &str, target: &str) -> String {
+    let parts = [unit, component, target].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::ErrorClass;
+    use crate::proto::v1::ErrorReport;
+
+    #[test]
+    fn errors_and_holds_are_told_in_a_line_each() {
+        let now: Timestamp = "2026-02-24T12:41:02Z".parse().expect("a timestamp");
+        let at =
+            |seconds: i64| prost_types::Timestamp { seconds: now.as_second() + seconds, nanos: 0 };
+        let why = ExplainApplicationResponse {
+            faults: vec![Fault {
+                unit: "api/1".into(),
+                component: "database".into(),
+                target: "pg:5432".into(),
+                class: ErrorClass::Transient.into(),
+                count: 4,
+                first_time: Some(at(-12)),
+                next_retry_time: Some(at(2)),
+                last: Some(ErrorReport { message: "refused".into(), ..ErrorReport::default() }),
+                ..Fault::default()
+            }],
+            fault_count: 3,
+            holds: vec![Hold {
+                unit: "api/1".into(),
+                component: "database".into(),
+                reason: "Fatal".into(),
+                since_time: Some(at(-180)),
+                ..Hold::default()
+            }],
+            ..ExplainApplicationResponse::default()
+        };
+        let held = "api/1 database  for 3m: Fatal; \
+                    bellwether resolve api/1 --component database --retry";
+        let error = "api/1 database pg:5432  TRANSIENT 4x in 12s, next try in 2s: refused";
+        assert_eq!(
+            lines(&why, now),
+            [
+                ("errors", error.to_string()),
+                ("", "and 2 more".to_string()),
+                ("held", held.to_string()),
+            ]
+        );
+    }
+}

@@ -1,0 +1,503 @@
+//! What an error means: from who answered, what was asked of them and what they said, to one class
+//! and what to do about it.
+//!
+//! ```text
+//!  Evidence --> rules of one's own --> else the table of its system --> who answered --> Finding
+//!               (first that matches)   (first row that matches)         (nobody: class <= 4)
+//! ```
+//!
+//! Only the owner of a target can say that it is gone: a broken path is evidence about the path.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::status::Level;
+
+mod own;
+mod program;
+mod row;
+mod table;
+mod web;
+
+pub use self::own::{GonePair, OwnRule};
+
+/// What an error means for who met it, in the order of the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Class {
+    /// In no table: retried within bounds, never terminal.
+    Unclassified,
+    /// The path or the moment was bad; the target may be well.
+    Transient,
+    /// Asked to slow down.
+    Throttled,
+    /// Somebody else was faster.
+    Conflict,
+    /// Our own shutdown cut it off.
+    Interrupted,
+    /// Something it needs is not there yet.
+    Dependency,
+    /// A person must act.
+    Blocked,
+    /// The target is gone, says its owner.
+    Gone,
+    /// It will not work, however often it is tried.
+    Fatal,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: [Class; 9] = [
+        Class::Unclassified,
+        Class::Transient,
+        Class::Throttled,
+        Class::Conflict,
+        Class::Interrupted,
+        Class::Dependency,
+        Class::Blocked,
+        Class::Gone,
+        Class::Fatal,
+    ];
+
+    /// The name on the wire, without its prefix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Unclassified => "UNCLASSIFIED",
+            Class::Transient => "TRANSIENT",
+            Class::Throttled => "THROTTLED",
+            Class::Conflict => "CONFLICT",
+            Class::Interrupted => "INTERRUPTED",
+            Class::Dependency => "DEPENDENCY",
+            Class::Blocked => "BLOCKED",
+            Class::Gone => "GONE",
+            Class::Fatal => "FATAL",
+        }
+    }
+
+    /// Whether such an error uses up an attempt. That others are busy, faster or not there yet is
+    /// no failure of the work.
+    pub fn counts_as_attempt(self) -> bool {
+        matches!(self, Class::Transient | Class::Unclassified)
+    }
+
+    /// Whether the component stands still from now on, until somebody lets it go on.
+    pub fn holds(self) -> bool {
+        matches!(self, Class::Blocked | Class::Gone | Class::Fatal)
+    }
+
+    /// What one such error makes of its component at once, before any threshold.
+    pub fn level_at_once(self) -> Option<Level> {
+        match self {
+            Class::Interrupted => Some(Level::Maintenance),
+            Class::Dependency => Some(Level::Waiting),
+            Class::Blocked => Some(Level::Blocked),
+            Class::Gone | Class::Fatal => Some(Level::Error),
+            Class::Unclassified | Class::Transient | Class::Throttled | Class::Conflict => None,
+        }
+    }
+
+    /// Whether nobody has to have answered for it to be believed.
+    fn needs_no_answer(self) -> bool {
+        use Class::{Conflict, Interrupted, Throttled, Transient};
+        matches!(self, Transient | Throttled | Conflict | Interrupted)
+    }
+}
+
+/// Who answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ErrorOrigin {
+    /// The owner of the target.
+    Peer,
+    /// Nobody: the error was made on the way.
+    Transport,
+    /// We could not even ask, or could not read the answer.
+    Local,
+}
+
+/// Whether what was asked for happened. Passed on; it never decides the class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ErrorOutcome {
+    /// It did not.
+    NotApplied,
+    /// It may have.
+    Unknown,
+    /// It was looked at and refused.
+    Rejected,
+}
+
+/// What to do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Action {
+    /// Try again with back-off.
+    Retry,
+    /// Try again no earlier than asked.
+    RetryAfter,
+    /// Read again, then decide again.
+    Reread,
+    /// Go on where it stopped.
+    Resume,
+    /// Wait for what is missing.
+    Defer,
+    /// Stop until a person has acted.
+    Block,
+    /// Make the target anew.
+    Recover,
+    /// Stop.
+    Halt,
+}
+
+impl Action {
+    /// The name on the wire, without its prefix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::Retry => "RETRY",
+            Action::RetryAfter => "RETRY_AFTER",
+            Action::Reread => "REREAD",
+            Action::Resume => "RESUME",
+            Action::Defer => "DEFER",
+            Action::Block => "BLOCK",
+            Action::Recover => "RECOVER",
+            Action::Halt => "HALT",
+        }
+    }
+}
+
+/// What is known of an error, as far as it decides what it means.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Which table applies: `grpc`, `http`, `python`, `helm`, `redis` or `io`.
+    pub system: Box<str>,
+    /// The code in the words of that system.
+    pub code: Box<str>,
+    /// Who answered.
+    pub origin: ErrorOrigin,
+    /// Whether what was asked for happened, if that is known.
+    pub outcome: Option<ErrorOutcome>,
+    /// As in google.rpc.ErrorInfo; empty if not given.
+    pub domain: Box<str>,
+    /// As in google.rpc.ErrorInfo; empty if not given.
+    pub reason: Box<str>,
+    /// One line that everybody may read.
+    pub message: Box<str>,
+    /// Pushback of the peer.
+    pub retry_after: Option<Duration>,
+    /// What the tables leave open.
+    pub hints: Hints,
+}
+
+/// What only who met the error can know. `None`: nobody said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hints {
+    /// What was refused came from a person's input.
+    pub user_input: Option<bool>,
+    /// The request was made by ourselves.
+    pub own_request: Option<bool>,
+    /// A quota that a person must raise was used up.
+    pub quota: Option<bool>,
+    /// What is missing will come without a person.
+    pub machine_resolvable: Option<bool>,
+    /// The deadline of the work as a whole has passed.
+    pub deadline_passed: Option<bool>,
+    /// We cancelled because we are going down ourselves.
+    pub own_shutdown: Option<bool>,
+}
+
+/// What an error means.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Its class.
+    pub class: Class,
+    /// What to do.
+    pub action: Action,
+    /// Name of the rule that decided: `http.404`, or of a rule of one's own.
+    pub rule: Box<str>,
+    /// Why, in words.
+    pub explanation: Box<str>,
+    /// What a person must do, for `BLOCKED`; else empty.
+    pub remedy: Box<str>,
+}
+
+impl Finding {
+    /// Stands where nothing was looked at yet: in no table.
+    pub fn unmade() -> Finding {
+        Finding {
+            class: Class::Unclassified,
+            action: Action::Retry,
+            rule: DEFAULT.into(),
+            explanation: "".into(),
+            remedy: "".into(),
+        }
+    }
+}
+
+/// Rules of one's own, tried before the tables, and what is registered as saying that a target is
+/// gone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Tried in this order.
+    pub own: Vec<OwnRule>,
+    /// Who may say that a target is gone, and how.
+    pub gone: BTreeSet<GonePair>,
+}
+
+/// What a rule found, before it is bounded by who answered.
+struct Match<'r> {
+    class: Class,
+    rule: &'r str,
+    why: &'r str,
+    remedy: &'r str,
+}
+
+/// Whether this may name a system: also one without a table, which rules of one's own may know.
+pub fn is_system(text: &str) -> bool {
+    let belongs = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
+    };
+    (1..=63).contains(&text.len()) && text.bytes().all(belongs)
+}
+
+/// Whether this is a reason as google.rpc.ErrorInfo has them: UPPER_SNAKE, at most 63 bytes.
+pub fn is_reason(text: &str) -> bool {
+    let belongs = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    text.len() <= 63
+        && text.as_bytes().first().is_some_and(u8::is_ascii_uppercase)
+        && text.bytes().all(belongs)
+}
+
+/// Name of the rule for what nobody answered.
+const TRANSPORT: &str = "transport";
+/// Name of the rule for what is in no table.
+const DEFAULT: &str = "default";
+/// Name of the rule for who is gone by the word of somebody who cannot know.
+const GONE_UNPROVEN: &str = "gone-unproven";
+
+/// Says what an error means. Total: any evidence has a finding.
+pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
+    let is_gone = rules.is_gone(evidence);
+    let own = rules.own.iter().find(|rule| rule.matches(evidence)).map(OwnRule::found);
+    let found = own.or_else(|| table::find(evidence, is_gone)).unwrap_or(Match {
+        class: Class::Unclassified,
+        rule: DEFAULT,
+        why: "it is in no table: retried within bounds, never terminal",
+        remedy: "",
+    });
+    let is_unanswered = evidence.origin == ErrorOrigin::Transport;
+    if is_unanswered && !found.class.needs_no_answer() {
+        let why = format!(
+            "nobody answered, so it says something of the path and nothing of the target; \
+             from its owner it would be {} by rule {}",
+            found.class.name(),
+            found.rule
+        );
+        return finding(evidence, Class::Transient, TRANSPORT, &why, "");
+    }
+    if found.class == Class::Gone && !is_gone {
+        let why = "only its owner can say that a target is gone, by a domain and reason that are \
+                   registered";
+        return finding(evidence, Class::Dependency, GONE_UNPROVEN, why, "");
+    }
+    finding(evidence, found.class, found.rule, found.why, found.remedy)
+}
+
+fn finding(
+    evidence: &Evidence,
+    class: Class,
+    rule: &str,
+    explanation: &str,
+    remedy: &str,
+) -> Finding {
+    let remedy = match class {
+        Class::Blocked => remedy,
+        _ => "",
+    };
+    Finding {
+        class,
+        action: action(class, evidence.retry_after.is_some()),
+        rule: rule.into(),
+        explanation: explanation.into(),
+        remedy: remedy.into(),
+    }
+}
+
+/// What to do about a class, with or without a pushback of the peer.
+fn action(class: Class, pushed_back: bool) -> Action {
+    match class {
+        Class::Transient | Class::Unclassified if pushed_back => Action::RetryAfter,
+        Class::Transient | Class::Unclassified => Action::Retry,
+        Class::Throttled => Action::RetryAfter,
+        Class::Conflict => Action::Reread,
+        Class::Interrupted => Action::Resume,
+        Class::Dependency => Action::Defer,
+        Class::Blocked => Action::Block,
+        Class::Gone => Action::Recover,
+        Class::Fatal => Action::Halt,
+    }
+}
+
+impl Rules {
+    /// Whether the owner of the target says, in registered words, that it is gone.
+    fn is_gone(&self, evidence: &Evidence) -> bool {
+        evidence.origin == ErrorOrigin::Peer
+            && !self.gone.is_empty()
+            && self.gone.contains(&GonePair {
+                domain: evidence.domain.clone(),
+                reason: evidence.reason.clone(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mk_evidence() -> impl Strategy<Value = Evidence> {
+        let systems = proptest::sample::select(&["grpc", "http", "python", "helm", "redis", "io"]);
+        let known = proptest::sample::select(&[
+            "NOT_FOUND",
+            "CANCELLED",
+            "DATA_LOSS",
+            "404",
+            "410",
+            "507",
+            "pebble.APIError/404",
+            "lightkube.ObjectDeleted",
+            "httpx.HTTPStatusError/410",
+            "context canceled",
+            "WRONGTYPE",
+        ]);
+        let origins = proptest::sample::select(&[
+            ErrorOrigin::Peer,
+            ErrorOrigin::Transport,
+            ErrorOrigin::Local,
+        ]);
+        let hint = any::<Option<bool>>;
+        let hints = (hint(), hint(), hint(), hint(), hint(), hint()).prop_map(|h| Hints {
+            user_input: h.0,
+            own_request: h.1,
+            quota: h.2,
+            machine_resolvable: h.3,
+            deadline_passed: h.4,
+            own_shutdown: h.5,
+        });
+        let system = prop_oneof![9 => systems.prop_map(String::from), 1 => any::<String>()];
+        let code = prop_oneof![3 => known.prop_map(String::from), 1 => any::<String>()];
+        let said = (proptest::sample::select(&["", "a.example"]), "[AB]", any::<String>());
+        let parts = (system, code, origins, said, any::<Option<u16>>(), hints);
+        parts.prop_map(|(system, code, origin, (domain, reason, message), after, hints)| Evidence {
+            system: system.into(),
+            code: code.into(),
+            origin,
+            outcome: None,
+            domain: domain.into(),
+            reason: reason.into(),
+            message: message.into(),
+            retry_after: after.map(|ms| Duration::from_millis(ms.into())),
+            hints,
+        })
+    }
+
+    fn mk_own() -> impl Strategy<Value = OwnRule> {
+        let part = || any::<Option<String>>().prop_map(|text| text.map(String::into_boxed_str));
+        (part(), proptest::sample::select(&Class::ALL)).prop_map(|(message, class)| OwnRule {
+            name: "own".into(),
+            system: None,
+            code: None,
+            origin: None,
+            outcome: None,
+            domain: None,
+            reason: None,
+            message,
+            class,
+            explanation: "".into(),
+            remedy: "".into(),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn only_who_answers_says_what_is_final(
+            evidence in mk_evidence(),
+            own in proptest::option::of(mk_own()),
+            registered: bool,
+        ) {
+            let pair = GonePair { domain: "a.example".into(), reason: "A".into() };
+            let gone: BTreeSet<_> = registered.then_some(pair).into_iter().collect();
+            let rules = Rules { own: own.into_iter().collect(), gone };
+            let found = classify(&rules, &evidence);
+            if evidence.origin == ErrorOrigin::Transport {
+                prop_assert!(found.class < Class::Dependency, "{:?}", found);
+            }
+            if found.class == Class::Gone {
+                prop_assert_eq!(evidence.origin, ErrorOrigin::Peer);
+                let said = (&*evidence.domain, &*evidence.reason);
+                prop_assert!(registered && said == ("a.example", "A"));
+            }
+            prop_assert!(!found.rule.is_empty());
+            let outcome = Some(ErrorOutcome::Unknown);
+            prop_assert_eq!(classify(&rules, &Evidence { outcome, ..evidence }), found);
+        }
+    }
+
+    #[test]
+    fn rows_are_named_once_a_meaning_and_every_one_is_reached() {
+        let tables = [web::GRPC, web::HTTP, program::PYTHON, program::REDIS, program::HELM];
+        for table in tables {
+            for (n, row) in table.iter().enumerate() {
+                let asks = row.class == Class::Blocked;
+                assert_eq!(asks, !row.remedy.is_empty(), "{}: a remedy", row.name);
+                let before = &table[..n];
+                let hidden = before.iter().find(|other| {
+                    other.code == row.code && matches!(other.when, row::When::Always)
+                });
+                assert!(hidden.is_none(), "{} is never reached", row.name);
+                let same = before.iter().find(|other| other.name == row.name);
+                let means = |row: &row::Row| (row.class, row.why, row.remedy);
+                assert!(same.is_none_or(|same| means(same) == means(row)), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn rules_of_ones_own_come_first_and_are_bounded_like_any() {
+        let own = OwnRule {
+            name: "vendor-busy".into(),
+            system: Some("http".into()),
+            code: Some("409".into()),
+            origin: None,
+            outcome: None,
+            domain: None,
+            reason: None,
+            message: Some("BUSY now".into()),
+            class: Class::Blocked,
+            explanation: "the vendor says so".into(),
+            remedy: "call the vendor".into(),
+        };
+        let rules = Rules { own: vec![own], gone: BTreeSet::new() };
+        let evidence = |origin, message: &str| Evidence {
+            system: "http".into(),
+            code: "409".into(),
+            origin,
+            outcome: None,
+            domain: "".into(),
+            reason: "".into(),
+            message: message.into(),
+            retry_after: None,
+            hints: Hints::default(),
+        };
+        for (origin, message, rule, class) in [
+            (ErrorOrigin::Peer, "it is busy NOW", "vendor-busy", Class::Blocked),
+            (ErrorOrigin::Peer, "it is taken", "http.409", Class::Conflict),
+            (ErrorOrigin::Transport, "it is busy now", "transport", Class::Transient),
+        ] {
+            let found = classify(&rules, &evidence(origin, message));
+            assert_eq!((&*found.rule, found.class), (rule, class), "{message}");
+            assert_eq!(
+                &*found.remedy,
+                if class == Class::Blocked { "call the vendor" } else { "" }
+            );
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! One row of a table: what it matches, and what then is true.
+
+use super::{Class, ErrorOrigin, Evidence, Match};
+
+/// A row. Of those with its code the first whose condition holds decides.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) code: &'static str,
+    pub(super) when: When,
+    pub(super) class: Class,
+    pub(super) why: &'static str,
+    pub(super) remedy: &'static str,
+}
+
+/// What a table leaves to who met the error, or to who answered.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    Always,
+    /// The owner says in registered words that the target is gone.
+    Gone,
+    /// It was made by ourselves, or is known not to be a person's input.
+    OurInput,
+    OwnRequest,
+    OwnShutdown,
+    Quota,
+    MachineResolvable,
+    DeadlinePassed,
+    /// Nobody answered.
+    Unanswered,
+    /// We could not ask, or could not read the answer.
+    Local,
+    /// The reason ends like this.
+    ReasonEnds(&'static str),
+}
+
+/// Rows that read like a table: code, condition, class, name and why, with a remedy where a person
+/// must act.
+macro_rules! rows {
+    ($($code:literal $when:ident $(($end:literal))? $class:ident $name:literal $why:literal
+       $(remedy $remedy:literal)?;)*) => {
+        &[$(Row {
+            code: $code,
+            when: $when $(($end))?,
+            class: $class,
+            name: $name,
+            why: $why,
+            remedy: concat!("" $(, $remedy)?),
+        }),*]
+    };
+}
+pub(super) use rows;
+
+impl Row {
+    pub(super) fn found(&self) -> Match<'static> {
+        Match { class: self.class, rule: self.name, why: self.why, remedy: self.remedy }
+    }
+}
+
+impl When {
+    pub(super) fn holds(self, evidence: &Evidence, is_gone: bool) -> bool {
+        let hints = &evidence.hints;
+        let yes = Some(true);
+        match self {
+            When::Always => true,
+            When::Gone => is_gone,
+            When::OurInput => hints.own_request == yes || hints.user_input == Some(false),
+            When::OwnRequest => hints.own_request == yes,
+            When::OwnShutdown => hints.own_shutdown == yes,
+            When::Quota => hints.quota == yes,
+            When::MachineResolvable => hints.machine_resolvable == yes,
+            When::DeadlinePassed => hints.deadline_passed == yes,
+            When::Unanswered => evidence.origin == ErrorOrigin::Transport,
+            When::Local => evidence.origin == ErrorOrigin::Local,
+            When::ReasonEnds(end) => evidence.reason.ends_with(end),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Which table applies to an error, and which of its rows.
+
+use super::program::{HELM, PYTHON, REDIS};
+use super::row::Row;
+use super::web::{GRPC, HTTP};
+use super::{Class, Evidence, Match};
+
+/// Exceptions that carry an HTTP status: `lightkube.ApiError/409` is HTTP 409.
+const HTTP_EXCEPTIONS: [&str; 5] = [
+    "lightkube.ApiError",
+    "httpx.HTTPStatusError",
+    "requests.HTTPError",
+    "kubernetes.ApiException",
+    "kubernetes.client.ApiException",
+];
+
+/// What the table of the error's system says, if it says anything.
+pub(super) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>> {
+    let code = &*evidence.code;
+    let first = |table: &'static [Row], is_it: &dyn Fn(&str) -> bool| {
+        let mut rows = table.iter().filter(|row| is_it(row.code));
+        rows.find(|row| row.when.holds(evidence, is_gone)).map(Row::found)
+    };
+    match &*evidence.system {
+        "grpc" => first(GRPC, &|row| row == code),
+        "http" => Some(http(first(HTTP, &|row| row == code), evidence)),
+        "redis" => first(REDIS, &|row| row == code),
+        "helm" => first(HELM, &|row| helm_message(evidence).contains(row)),
+        "io" => Some(Match {
+            class: Class::Transient,
+            rule: "io",
+            why: "a connection or a file was not there for a moment: nothing is said of the target",
+            remedy: "",
+        }),
+        "python" => match code.split_once('/') {
+            Some((exception, status)) if HTTP_EXCEPTIONS.contains(&exception) => {
+                Some(http(first(HTTP, &|row| row == status), evidence))
+            }
+            Some(("pebble.APIError", status)) => {
+                let kind = pebble_status(status);
+                first(PYTHON, &|row| row.strip_prefix("pebble.APIError/") == Some(kind))
+            }
+            _ => first(PYTHON, &|row| row == code),
+        },
+        _ => None,
+    }
+}
+
+/// Whoever says when to come back is alive: what would have been retried anyway is throttled.
+fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
+    let found = found.unwrap_or(Match {
+        class: Class::Unclassified,
+        rule: super::DEFAULT,
+        why: "it is in no table: retried within bounds, never terminal",
+        remedy: "",
+    });
+    if evidence.retry_after.is_none() || !found.class.counts_as_attempt() {
+        return found;
+    }
+    Match {
+        class: Class::Throttled,
+        rule: "http.retry-after",
+        why: "it is alive and says when to come back",
+        remedy: "",
+    }
+}
+
+/// Pebble's statuses matter by their hundreds.
+fn pebble_status(status: &str) -> &str {
+    let is_of = |hundreds: u8| {
+        let bytes = status.as_bytes();
+        bytes.len() == 3 && bytes[0] == hundreds && bytes.iter().all(u8::is_ascii_digit)
+    };
+    match status {
+        _ if is_of(b'4') => "4xx",
+        _ if is_of(b'5') => "5xx",
+        other => other,
+    }
+}
+
+/// Helm has no codes: what it says is given as the code, or else as the message.
+fn helm_message(evidence: &Evidence) -> &str {
+    match &*evidence.code {
+        "" => &evidence.message,
+        code => code,
+    }
+}

@@ -1,0 +1,335 @@
+//! Faults in a draft: opened and met again, resolved, let go, moved by time.
+
+use std::sync::Arc;
+
+use super::kept::second;
+use super::{Fault, FaultKey, NewError, Resolution};
+use crate::domain::apply::Effect;
+use crate::domain::callback::Topic;
+use crate::domain::classify::Class;
+use crate::domain::command::{Rejected, Speaker};
+use crate::domain::draft::Draft;
+use crate::domain::message::same_text;
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::room::within;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{Cause, StatusEvent, Subject};
+
+impl Draft<'_> {
+    /// A unit met an error.
+    pub(in crate::domain) fn report_error(
+        &mut self,
+        speaker: &Speaker,
+        component: &PartName,
+        target: &Arc<str>,
+        error: &NewError,
+    ) -> Result<Effect, Rejected> {
+        self.may_speak(speaker)?;
+        let (component, target) = (component.clone(), target.clone());
+        let key = FaultKey { unit: speaker.unit.clone(), component, target };
+        let old = self.fault(&key).cloned();
+        if old.is_none() {
+            self.has_room_for_fault(&key.unit)?;
+        }
+        self.hear_unit(speaker);
+        let current = self.unit(&key.unit).map_or(0, |unit| unit.incarnation);
+        let incarnation = speaker.incarnation.unwrap_or(current);
+        let fault = match old.as_deref().filter(|old| old.outlasts(error)) {
+            Some(held) => held.met_again(self.now),
+            None => {
+                let (settings, said) = (&self.limits.faults, (incarnation, self.now));
+                let (old, whose) = (old.as_deref(), (&self.base.name, &key));
+                let new = Fault::after_error(old, whose, error.clone(), settings, said);
+                self.with_place(new, old)
+            }
+        };
+        let key = Arc::new(key);
+        self.log_fault(&key, old.as_deref(), Some(&fault), Cause::ErrorReported, "");
+        self.answer_ask(&key);
+        self.put_fault(key, Some(Arc::new(fault)));
+        Ok(Effect { changed: true, ..Effect::default() })
+    }
+
+    /// What was asked or acted on worked: its faults are over, but for those that hold the
+    /// component and may only be ended by somebody else. `None`: every target.
+    pub(in crate::domain) fn resolve_error(
+        &mut self,
+        speaker: &Speaker,
+        component: &PartName,
+        target: Option<&str>,
+        generation: &str,
+    ) -> Result<Effect, Rejected> {
+        self.unit_exists(&speaker.unit)?;
+        self.may_speak(speaker)?;
+        let mut changed = self.hear_unit(speaker);
+        let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
+        let incarnation = speaker.incarnation.unwrap_or(current);
+        let mut removed = 0;
+        for key in self.fault_keys(&speaker.unit, Some(component)) {
+            let Some(fault) = self.fault(&key).cloned() else {
+                continue;
+            };
+            let is_meant = target.is_none_or(|target| *target == *key.target);
+            if !is_meant || !fault.ends_with_success_of(incarnation, generation) {
+                continue;
+            }
+            self.end_fault(&key, &fault, Cause::ErrorResolved, "");
+            removed += 1;
+        }
+        changed |= 0 < removed;
+        Ok(Effect { changed, removed, ..Effect::default() })
+    }
+
+    /// An operator lets a component go on.
+    pub(in crate::domain) fn resolve_hold(
+        &mut self,
+        unit: &UnitName,
+        component: &PartName,
+        resolution: Resolution,
+        why: &str,
+    ) -> Result<Effect, Rejected> {
+        self.unit_exists(unit)?;
+        let mut removed = 0;
+        for key in self.fault_keys(unit, Some(component)) {
+            let Some(fault) = self.fault(&key).cloned() else {
+                continue;
+            };
+            removed += 1;
+            if resolution == Resolution::Skip {
+                self.end_fault(&key, &fault, Cause::HoldSkipped, why);
+                continue;
+            }
+            let retried = fault.retried(&key, &self.limits.faults, self.now);
+            let retried = Fault { ask_time: Some(self.now), ..retried };
+            let event = self.fault_event(&key, Some(&fault), Some(&retried), Cause::HoldRetried);
+            self.log(StatusEvent { message: why.into(), ..event });
+            self.put_fault(key, Some(Arc::new(retried)));
+        }
+        Ok(Effect { changed: 0 < removed, removed, ..Effect::default() })
+    }
+
+    /// The time of a fault has come: it goes further, or its worker is asked to try.
+    pub(in crate::domain) fn move_fault(&mut self, key: &Arc<FaultKey>) {
+        let now = self.now;
+        let Some(old) = self.fault(key).filter(|f| f.deadline().is_some_and(|at| at <= now)) else {
+            return;
+        };
+        let old = old.clone();
+        let mut fault = (*old).clone();
+        // By when it was to go further: a grace may have moved that.
+        if old.stage_ends.is_some_and(|at| at <= now) {
+            fault = old.after_time(key, &self.limits.faults, now);
+        }
+        if fault.ask_time.is_some_and(|at| at <= now) {
+            fault.ask_time = self.ask_to_try(key, &fault);
+        }
+        self.log_fault(key, Some(&old), Some(&fault), Cause::FaultPersists, "");
+        self.put_fault(key.clone(), Some(Arc::new(fault)));
+    }
+
+    /// Asks the worker to try; answers when it is to be asked again, if it is there to be asked.
+    fn ask_to_try(&mut self, key: &FaultKey, fault: &Fault) -> Option<Timestamp> {
+        let unit = self.unit(&key.unit).filter(|unit| unit.session().is_some())?.clone();
+        let topic = Topic { component: key.component.clone(), target: (&*key.target).into() };
+        let others = unit.callbacks.len() - usize::from(unit.callbacks.contains_key(&topic));
+        if others < crate::domain::limits::CALLBACKS_PER_UNIT_MAX {
+            // There is room, and the unit is there.
+            let id = &fault.error.operation_id;
+            let _ = self.call_back(&key.unit, &topic, self.now, id);
+        }
+        Some(self.place_in_time(self.now.after(self.limits.faults.retry_max)))
+    }
+
+    /// Who opens a session is asked about what it, or the one before it, left open.
+    pub(in crate::domain) fn ask_newcomer_to_try(&mut self, unit: &UnitName) {
+        for key in self.fault_keys(unit, None) {
+            let Some(fault) = self.fault(&key).filter(|f| f.ask_time.is_none()).cloned() else {
+                continue;
+            };
+            let Some(at) = fault.retry_time.filter(|_| fault.held_since.is_none()) else {
+                continue;
+            };
+            let ask_time = Some(self.place_in_time(at.max(self.now)));
+            self.put_fault(key, Some(Arc::new(Fault { ask_time, ..(*fault).clone() })));
+        }
+    }
+
+    /// Removes what a unit leaves open; its removal says enough.
+    pub(in crate::domain) fn remove_faults(&mut self, unit: &UnitName) {
+        for key in self.fault_keys(unit, None) {
+            self.put_fault(key, None);
+        }
+    }
+
+    // === the parts ===
+
+    pub(in crate::domain) fn fault(&self, key: &FaultKey) -> Option<&Arc<Fault>> {
+        match self.faults.get(key) {
+            Some(fault) => fault.as_ref(),
+            None => self.base.faults.get(key),
+        }
+    }
+
+    /// The faults of a unit, or of one of its components, as they are after the draft.
+    fn fault_keys(&self, unit: &UnitName, component: Option<&PartName>) -> Vec<Arc<FaultKey>> {
+        if self.faults.is_empty() && self.head.fault_count == 0 {
+            return Vec::new();
+        }
+        let first = FaultKey::first_of(unit, component);
+        let belongs = |key: &FaultKey| component.is_none_or(|c| key.component == *c);
+        let drafted = self.faults.range::<FaultKey, _>(&first..);
+        let drafted = drafted.take_while(|(key, _)| key.unit == *unit && belongs(key));
+        let kept = self.base.faults.of(unit, component).map(|(key, _)| key);
+        let kept = kept.filter(|key| !self.faults.contains_key(*key));
+        let new = drafted.filter(|(_, fault)| fault.is_some()).map(|(key, _)| key);
+        let mut keys: Vec<_> = kept.chain(new).cloned().collect();
+        keys.sort();
+        keys
+    }
+
+    fn put_fault(&mut self, key: Arc<FaultKey>, fault: Option<Arc<Fault>>) {
+        let old = self.fault(&key).cloned();
+        self.head.fault_count += u32::from(fault.is_some());
+        self.head.fault_count -= u32::from(old.is_some());
+        for (fault, step) in [(&old, -1), (&fault, 1)] {
+            if let Some(at) = fault.as_ref().and_then(|fault| fault.next_try()) {
+                *self.tries.entry(second(at)).or_default() += step;
+            }
+        }
+        self.faults.insert(key, fault);
+        self.changed = true;
+    }
+
+    fn end_fault(&mut self, key: &Arc<FaultKey>, fault: &Fault, cause: Cause, why: &str) {
+        self.log_fault(key, Some(fault), None, cause, why);
+        self.answer_ask(key);
+        self.put_fault(key.clone(), None);
+    }
+
+    /// The worker has spoken of it: it need not be asked any more.
+    fn answer_ask(&mut self, key: &FaultKey) {
+        let asked = self.unit(&key.unit).is_some_and(|unit| !unit.callbacks.is_empty());
+        if asked {
+            let target = (&*key.target).into();
+            self.call_off(&key.unit, &Topic { component: key.component.clone(), target });
+        }
+    }
+
+    fn has_room_for_fault(&self, unit: &UnitName) -> Result<(), Rejected> {
+        if self.unit(unit).is_none() {
+            let what = || "units of the application".to_string();
+            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
+        }
+        let all = self.head.fault_count as usize + 1;
+        let what = || "open faults of the application".to_string();
+        within("faults_max", self.limits.faults_max, all, what)?;
+        let own = self.fault_keys(unit, None).len() + 1;
+        let what = || format!("open faults of unit {unit}");
+        within("faults_per_unit_max", self.limits.faults_per_unit_max, own, what)
+    }
+
+    /// With the moments to try and to ask, in seconds that have room. Who keeps silent about an
+    /// interruption is asked when it is back.
+    fn with_place(&self, fault: Fault, old: Option<&Fault>) -> Fault {
+        let Some(at) = fault.retry_time else {
+            return fault;
+        };
+        if fault.class() == Class::Interrupted {
+            return fault;
+        }
+        // Its own place becomes free.
+        let own = old.and_then(Fault::next_try).map(second);
+        let at = self.place_beside(at, own);
+        Fault { retry_time: Some(at), ask_time: Some(at), ..fault }
+    }
+
+    fn place_in_time(&self, at: Timestamp) -> Timestamp {
+        self.place_beside(at, None)
+    }
+
+    /// The first moment from `at` on that lies in a second with room for one more try.
+    fn place_beside(&self, at: Timestamp, own: Option<u64>) -> Timestamp {
+        let max = i64::from(self.limits.faults.retries_per_second_max.max(1));
+        let taken = |second: u64| {
+            let drafted = self.tries.get(&second).copied().unwrap_or_default();
+            let own = i64::from(own == Some(second));
+            i64::from(self.base.faults.tries_in(second)) + drafted - own
+        };
+        let mut place = at;
+        while max <= taken(second(place)) {
+            // At the same place within the next second: those that were spread stay so.
+            place = Timestamp(place.0 + 1000);
+        }
+        place
+    }
+
+    /// Adds a line of history if what is shown says something else.
+    fn log_fault(
+        &mut self,
+        key: &FaultKey,
+        old: Option<&Fault>,
+        new: Option<&Fault>,
+        cause: Cause,
+        why: &str,
+    ) {
+        let level = |fault: Option<&Fault>| fault.and_then(Fault::level);
+        let text = |fault: Option<&Fault>| fault.map_or("", |fault| &*fault.shown).to_string();
+        let is_shown = level(old).is_some() || level(new).is_some();
+        let is_same = level(old) == level(new) && same_text(&text(old), &text(new));
+        if !is_shown || is_same {
+            return;
+        }
+        let event = self.fault_event(key, old, new, cause);
+        let message = if why.is_empty() { event.message.clone() } else { why.into() };
+        self.log(StatusEvent { message, ..event });
+    }
+
+    fn fault_event(
+        &self,
+        key: &FaultKey,
+        old: Option<&Fault>,
+        new: Option<&Fault>,
+        cause: Cause,
+    ) -> StatusEvent {
+        let shown = new.filter(|fault| fault.level().is_some());
+        StatusEvent {
+            subject: Some(Subject {
+                unit: key.unit.clone(),
+                component: key.component.clone(),
+                key: PartName::default(),
+                kind: None,
+            }),
+            from: old.and_then(Fault::level),
+            to: new.and_then(Fault::level),
+            message: shown.map_or_else(|| "".into(), |fault| fault.shown.clone()),
+            reason: shown.map_or("", Fault::reason).into(),
+            ..self.event(cause)
+        }
+    }
+}
+
+impl Fault {
+    /// Whether a success ends it: one of any incarnation, but where it halted one of a newer, or of
+    /// another generation of what it works on.
+    fn ends_with_success_of(&self, incarnation: u64, generation: &str) -> bool {
+        let is_halted = self.held_since.is_some() && self.class() != Class::Blocked;
+        !is_halted || self.incarnation < incarnation || self.is_of_another(generation)
+    }
+
+    /// Whether it goes on holding its component after an error of the same target: one that says
+    /// less is no success. Of another generation it is news.
+    fn outlasts(&self, error: &NewError) -> bool {
+        let says = |class: Class| match class {
+            Class::Gone | Class::Fatal => 2,
+            class => u8::from(class.holds()),
+        };
+        self.held_since.is_some()
+            && says(error.finding.class) < says(self.class())
+            && !self.is_of_another(&error.generation)
+    }
+
+    fn is_of_another(&self, generation: &str) -> bool {
+        let known = &*self.error.generation;
+        !generation.is_empty() && !known.is_empty() && generation != known
+    }
+}

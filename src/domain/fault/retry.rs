@@ -1,0 +1,172 @@
+//! When to try again: back-off, jitter and budget, the same on every replica.
+
+use std::time::Duration;
+
+use super::FaultKey;
+use crate::domain::classify::Class;
+use crate::domain::limits;
+use crate::domain::name::AppName;
+
+/// Thresholds and times of faults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Attempts in a row after which a fault shows waiting.
+    pub soft_count: u32,
+    /// The same in time since the first of them.
+    pub soft_after: Duration,
+    /// Attempts in a row after which it shows error; also the budget.
+    pub hard_count: u32,
+    /// The same in time since the first of them.
+    pub hard_after: Duration,
+    /// The first wait; each next one is twice as long.
+    pub retry_base: Duration,
+    /// The first wait of what is throttled.
+    pub throttled_base: Duration,
+    /// The longest wait that we choose, and the pace once the budget is used up.
+    pub retry_max: Duration,
+    /// The wait for what something else must bring about.
+    pub defer_interval: Duration,
+    /// Tries of one application that may fall into the same second.
+    pub retries_per_second_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            soft_count: limits::FAULT_SOFT_COUNT,
+            soft_after: limits::FAULT_SOFT_AFTER,
+            hard_count: limits::FAULT_HARD_COUNT,
+            hard_after: limits::FAULT_HARD_AFTER,
+            retry_base: limits::RETRY_BASE,
+            throttled_base: limits::THROTTLED_BASE,
+            retry_max: limits::RETRY_MAX,
+            defer_interval: limits::DEFER_INTERVAL,
+            retries_per_second_max: limits::RETRIES_PER_SECOND_MAX,
+        }
+    }
+}
+
+/// Whose fault it is: units of the same name in many applications do not come back together either.
+pub(super) type Whose<'a> = (&'a AppName, &'a FaultKey);
+
+/// An error, as far as it decides when to try again.
+pub(super) struct Met {
+    pub(super) class: Class,
+    /// How often it was met.
+    pub(super) count: u32,
+    /// How often in a way that counts.
+    pub(super) attempts: u32,
+    /// What the peer asked for.
+    pub(super) pushback: Option<Duration>,
+}
+
+/// How long to wait before the next try; `None`: there is none until somebody has acted. The peer's
+/// word goes before ours, but not beyond the budget.
+pub(super) fn wait(settings: &Settings, whose: Whose<'_>, met: &Met) -> Option<Duration> {
+    let Settings { retry_base, throttled_base, retry_max, .. } = *settings;
+    let is_spent = met.class.counts_as_attempt() && settings.hard_count <= met.attempts;
+    let own = match met.class {
+        Class::Blocked | Class::Gone | Class::Fatal => return None,
+        Class::Interrupted => return Some(Duration::ZERO),
+        _ if is_spent => retry_max,
+        Class::Transient | Class::Unclassified => doubled(retry_base, met.attempts, retry_max),
+        Class::Throttled => doubled(throttled_base, met.count, retry_max),
+        Class::Conflict => doubled(retry_base, met.count, retry_max),
+        Class::Dependency => settings.defer_interval,
+    };
+    let own = jittered(own, whose, met.count);
+    Some(match met.pushback {
+        Some(asked) if is_spent => asked.max(own),
+        Some(asked) => asked,
+        None => own,
+    })
+}
+
+/// `base` doubled for each try after the first.
+fn doubled(base: Duration, tries: u32, max: Duration) -> Duration {
+    let factor = 1u32.checked_shl(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+    base.checked_mul(factor).map_or(max, |wait| wait.min(max))
+}
+
+/// A fifth shorter or longer, so that those that failed together do not come back together. Drawn
+/// from who it is and how often, so that whoever decides it decides the same.
+fn jittered(wait: Duration, (app, key): Whose<'_>, count: u32) -> Duration {
+    let FaultKey { unit, component, target } = key;
+    let app = [app.namespace(), app.application()];
+    let parts = app.into_iter().chain([unit.as_str(), component.as_str(), &**target]);
+    let bytes = parts.flat_map(|part| part.bytes().chain([0]));
+    // FNV-1a, then mixed once more: its low bits alone follow the last byte.
+    let hash = bytes.chain(count.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let permille = 800 + (mixed >> 32) % 401;
+    let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(millis.saturating_mul(permille) / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::name::{PartName, UnitName};
+
+    fn key(target: &str) -> FaultKey {
+        FaultKey {
+            unit: UnitName::new("web/0").unwrap(),
+            component: PartName::new("db").unwrap(),
+            target: target.into(),
+        }
+    }
+
+    fn app(name: &str) -> AppName {
+        AppName::new("", name).unwrap()
+    }
+
+    fn millis(class: Class, count: u32, pushback: Option<u64>) -> Option<u128> {
+        let pushback = pushback.map(Duration::from_millis);
+        let attempts = if class.counts_as_attempt() { count } else { 0 };
+        let met = Met { class, count, attempts, pushback };
+        wait(&Settings::default(), (&app("web"), &key("pg")), &met).map(|wait| wait.as_millis())
+    }
+
+    #[test]
+    fn waits_grow_and_end_at_the_slowest_pace() {
+        for (class, count, pushback, from, to) in [
+            (Class::Transient, 1, None, 200, 300),
+            (Class::Transient, 2, None, 400, 600),
+            (Class::Transient, 9, None, 51_200, 76_800),
+            (Class::Transient, 10, None, 144_000, 216_000),
+            (Class::Transient, u32::MAX, None, 144_000, 216_000),
+            (Class::Transient, 1, Some(7_000), 7_000, 7_000),
+            (Class::Transient, 10, Some(7_000), 144_000, 216_000),
+            (Class::Transient, 10, Some(900_000), 900_000, 900_000),
+            (Class::Throttled, 1, None, 800, 1_200),
+            (Class::Throttled, 40, Some(5), 5, 5),
+            (Class::Conflict, 1, None, 200, 300),
+            (Class::Dependency, 1, None, 24_000, 36_000),
+            (Class::Dependency, 50, None, 24_000, 36_000),
+            (Class::Interrupted, 3, None, 0, 0),
+        ] {
+            let wait = millis(class, count, pushback).unwrap();
+            assert!((from..=to).contains(&wait), "{class:?} {count}: {wait}");
+        }
+        for class in [Class::Blocked, Class::Gone, Class::Fatal] {
+            assert_eq!(millis(class, 1, Some(5)), None);
+        }
+    }
+
+    #[test]
+    fn jitter_spreads_and_is_the_same_each_time() {
+        let second = Duration::from_secs(1);
+        let by_target = |n: u32| jittered(second, (&app("web"), &key(&n.to_string())), 1);
+        let by_app = |n: u32| jittered(second, (&app(&format!("web-{n}")), &key("pg")), 1);
+        let by_count = |n: u32| jittered(second, (&app("web"), &key("pg")), n);
+        for wait in [&by_target as &dyn Fn(u32) -> Duration, &by_app, &by_count] {
+            let waits: std::collections::BTreeSet<Duration> = (0..200).map(wait).collect();
+            assert!(120 < waits.len(), "only {} different waits", waits.len());
+            let (least, most) = (waits.first().unwrap(), waits.last().unwrap());
+            assert!(*least < second * 17 / 20 && second * 23 / 20 < *most, "{least:?} {most:?}");
+            assert_eq!(wait(7), wait(7));
+        }
+    }
+}

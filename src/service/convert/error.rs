@@ -1,0 +1,339 @@
+//! Both ways: errors that were met, what they mean, and what is open.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fields::{Fields, Within};
+use super::output::{count, duration, level, timestamp};
+use super::report::speaker;
+use crate::domain::classify::{
+    Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints, is_reason, is_system,
+};
+use crate::domain::command::{Command, Speaker};
+use crate::domain::fault::{Fault, FaultKey, InternalDetail, NewError, Resolution};
+use crate::domain::limits::{
+    INTERNAL_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PUSHBACK_MAX,
+    REQUEST_ID_BYTES_MAX,
+};
+use crate::proto::v1;
+use crate::service::code::Reason;
+use crate::service::rules::ErrorRules;
+
+/// `ReportError`.
+pub fn report_error(
+    fields: &mut Fields,
+    request: &v1::ReportErrorRequest,
+    rules: &ErrorRules,
+) -> Option<Command> {
+    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let command = met(fields, request.error.as_ref(), rules);
+    let speaker = speaker?;
+    command.map(|command| command(speaker))
+}
+
+/// An error that was met, as a command of whoever says it.
+pub(super) fn met(
+    fields: &mut Fields,
+    given: Option<&v1::ErrorReport>,
+    rules: &ErrorRules,
+) -> Option<impl FnOnce(Speaker) -> Command + use<>> {
+    let Some(given) = given else {
+        fields.note("error", Reason::MissingField, "is required");
+        return None;
+    };
+    let outer = std::mem::replace(&mut fields.within, Within::Message("error"));
+    let component = fields.part("component", &given.component);
+    let target = target(fields, &given.target);
+    let error = error_of(fields, given);
+    fields.within = outer;
+    let (component, target, error) = (component?, target?, error?);
+    if fields.is_wrong() {
+        return None;
+    }
+    let finding = rules.classify(&error.evidence);
+    let error = Box::new(NewError { finding, ..error });
+    Some(move |speaker| Command::ReportError { speaker, component, target, error })
+}
+
+/// Names a thing that was asked or acted on.
+fn target(fields: &mut Fields, text: &str) -> Option<Arc<str>> {
+    if text.chars().any(char::is_control) {
+        let text = "has control characters; give a host, an object or a URL";
+        fields.note("target", Reason::InvalidValue, text);
+        return None;
+    }
+    fields.text("target", text, NAME_BYTES_MAX).map(Arc::from)
+}
+
+fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> Option<NewError> {
+    let internal_detail =
+        fields.text("internal_detail", &given.internal_detail, INTERNAL_DETAIL_BYTES_MAX);
+    let action = fields.text("action", &given.action, MESSAGE_BYTES_MAX);
+    let operation_id = fields.text("operation_id", &given.operation_id, REQUEST_ID_BYTES_MAX);
+    let generation = fields.text("generation", &given.generation, NAME_BYTES_MAX);
+    let attempt = u32::try_from(given.attempt).ok();
+    if attempt.is_none() {
+        let text = format!("is {}; give 1 or more, or nothing", given.attempt);
+        fields.note("attempt", Reason::InvalidValue, text);
+    }
+    Some(NewError {
+        evidence: evidence(fields, given)?,
+        internal_detail: InternalDetail(internal_detail?),
+        action: action?,
+        operation_id: operation_id?,
+        attempt: attempt?,
+        generation: generation?,
+        finding: Finding::unmade(),
+    })
+}
+
+pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<Evidence> {
+    let system = match given.system.as_str() {
+        "" => {
+            let text = "is required: grpc, http, python, helm, redis, io, or one of your rules";
+            fields.note("system", Reason::MissingField, text);
+            None
+        }
+        system if is_system(system) => Some(system.into()),
+        system => {
+            let text = format!("is {system:?}; give lower-case letters, digits, . _ -");
+            fields.note("system", Reason::InvalidValue, text);
+            None
+        }
+    };
+    let code = fields.text("code", &given.code, MESSAGE_BYTES_MAX);
+    let origin = origin(fields, given.origin);
+    let outcome = outcome(fields, given.outcome);
+    let domain = fields.text("domain", &given.domain, NAME_BYTES_MAX);
+    if !given.reason.is_empty() && !is_reason(&given.reason) {
+        let text = format!("is {:?}; write UPPER_SNAKE of at most 63 bytes", given.reason);
+        fields.note("reason", Reason::InvalidValue, text);
+    }
+    let message = fields.text("message", &given.message, MESSAGE_BYTES_MAX);
+    let pushback = given.retry_after.as_ref();
+    let retry_after = fields.duration("retry_after", pushback, Duration::ZERO, PUSHBACK_MAX);
+    Some(Evidence {
+        system: system?,
+        code: code?,
+        origin: origin?,
+        outcome: outcome?,
+        domain: domain?,
+        reason: given.reason.as_str().into(),
+        message: message?,
+        retry_after: retry_after?,
+        hints: Hints {
+            user_input: given.user_input,
+            own_request: given.own_request,
+            quota: given.quota,
+            machine_resolvable: given.machine_resolvable,
+            deadline_passed: given.deadline_passed,
+            own_shutdown: given.own_shutdown,
+        },
+    })
+}
+
+fn origin(fields: &mut Fields, given: i32) -> Option<ErrorOrigin> {
+    match v1::ErrorOrigin::try_from(given) {
+        Ok(v1::ErrorOrigin::Peer) => Some(ErrorOrigin::Peer),
+        Ok(v1::ErrorOrigin::Transport) => Some(ErrorOrigin::Transport),
+        Ok(v1::ErrorOrigin::Local) => Some(ErrorOrigin::Local),
+        Ok(v1::ErrorOrigin::Unspecified) => {
+            let text = "is required: who answered decides what an error means";
+            fields.note("origin", Reason::MissingField, text);
+            None
+        }
+        Err(_) => {
+            let text = format!("is {given}; give peer, transport or local");
+            fields.note("origin", Reason::InvalidValue, text);
+            None
+        }
+    }
+}
+
+#[allow(clippy::option_option)] // not given is not the same as wrong
+fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
+    match v1::ErrorOutcome::try_from(given) {
+        Ok(v1::ErrorOutcome::Unspecified) => Some(None),
+        Ok(v1::ErrorOutcome::NotApplied) => Some(Some(ErrorOutcome::NotApplied)),
+        Ok(v1::ErrorOutcome::Unknown) => Some(Some(ErrorOutcome::Unknown)),
+        Ok(v1::ErrorOutcome::Rejected) => Some(Some(ErrorOutcome::Rejected)),
+        Err(_) => {
+            let text = format!("is {given}; give not_applied, unknown, rejected, or nothing");
+            fields.note("outcome", Reason::InvalidValue, text);
+            None
+        }
+    }
+}
+
+/// `ResolveError`.
+pub fn resolve_error(fields: &mut Fields, request: &v1::ResolveErrorRequest) -> Option<Command> {
+    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let over = over(
+        fields,
+        &request.component,
+        request.target.as_deref().unwrap_or_default(),
+        &request.generation,
+    );
+    let speaker = speaker?;
+    over.map(|over| over(speaker))
+}
+
+/// What works again, as a command of whoever says it. Without a target: all of the component.
+pub(super) fn over(
+    fields: &mut Fields,
+    component: &str,
+    target_name: &str,
+    generation: &str,
+) -> Option<impl FnOnce(Speaker) -> Command + use<>> {
+    let component = fields.part("component", component);
+    let target = target(fields, target_name);
+    let generation = fields.text("generation", generation, NAME_BYTES_MAX)?;
+    let (component, target) = (component?, target.map(|t| Some(t).filter(|t| !t.is_empty()))?);
+    Some(move |speaker| Command::ResolveError { speaker, component, target, generation })
+}
+
+/// `ResolveHold`.
+pub fn resolve_hold(fields: &mut Fields, request: &v1::ResolveHoldRequest) -> Option<Command> {
+    let unit = fields.unit("unit", &request.unit);
+    let component = fields.part("component", &request.component);
+    let why = fields.text("reason", &request.reason, MESSAGE_BYTES_MAX);
+    let resolution = match v1::HoldResolution::try_from(request.resolution) {
+        Ok(v1::HoldResolution::Retry) => Some(Resolution::Retry),
+        Ok(v1::HoldResolution::Skip) => Some(Resolution::Skip),
+        Ok(v1::HoldResolution::Unspecified) => {
+            fields.note("resolution", Reason::MissingField, "is required: retry or skip");
+            None
+        }
+        Err(_) => {
+            let text = format!("is {}; give retry or skip", request.resolution);
+            fields.note("resolution", Reason::InvalidValue, text);
+            None
+        }
+    };
+    let (resolution, why) = (resolution?, why?);
+    Some(Command::ResolveHold { unit: unit?, component: component?, resolution, why })
+}
+
+fn class(class: Class) -> v1::ErrorClass {
+    match class {
+        Class::Unclassified => v1::ErrorClass::Unclassified,
+        Class::Transient => v1::ErrorClass::Transient,
+        Class::Throttled => v1::ErrorClass::Throttled,
+        Class::Conflict => v1::ErrorClass::Conflict,
+        Class::Interrupted => v1::ErrorClass::Interrupted,
+        Class::Dependency => v1::ErrorClass::Dependency,
+        Class::Blocked => v1::ErrorClass::Blocked,
+        Class::Gone => v1::ErrorClass::Gone,
+        Class::Fatal => v1::ErrorClass::Fatal,
+    }
+}
+
+fn action(action: Action) -> v1::VerdictAction {
+    match action {
+        Action::Retry => v1::VerdictAction::Retry,
+        Action::RetryAfter => v1::VerdictAction::RetryAfter,
+        Action::Reread => v1::VerdictAction::Reread,
+        Action::Resume => v1::VerdictAction::Resume,
+        Action::Defer => v1::VerdictAction::Defer,
+        Action::Block => v1::VerdictAction::Block,
+        Action::Recover => v1::VerdictAction::Recover,
+        Action::Halt => v1::VerdictAction::Halt,
+    }
+}
+
+/// What an error means, whatever became of its fault since.
+pub fn finding_verdict(finding: &Finding) -> v1::Verdict {
+    v1::Verdict {
+        class: class(finding.class) as i32,
+        action: action(finding.action) as i32,
+        rule: finding.rule.to_string(),
+        explanation: finding.explanation.to_string(),
+        held: finding.class.holds(),
+        ..v1::Verdict::default()
+    }
+}
+
+/// What is said of an error that is open.
+pub fn verdict(fault: &Fault) -> v1::Verdict {
+    v1::Verdict {
+        retry_after: fault.retry_after().map(duration),
+        retry_time: fault.retry_time.map(timestamp),
+        attempt: count(fault.attempts),
+        attempts_left: count(fault.attempts_left),
+        held: fault.held_since.is_some(),
+        ..finding_verdict(&fault.error.finding)
+    }
+}
+
+/// An error that is open; with what is for operators only where that is asked for.
+pub fn fault(key: &FaultKey, fault: &Fault, with_internal_detail: bool) -> v1::Fault {
+    let shown = fault.level();
+    v1::Fault {
+        unit: key.unit.to_string(),
+        component: key.component.as_str().to_string(),
+        target: key.target.to_string(),
+        class: class(fault.class()) as i32,
+        count: count(fault.count),
+        first_time: Some(timestamp(fault.first)),
+        last_time: Some(timestamp(fault.last)),
+        next_retry_time: fault.next_try().map(timestamp),
+        last: Some(error_report(key, &fault.error, with_internal_detail)),
+        verdict: Some(verdict(fault)),
+        level: shown.map_or(v1::Level::Unspecified, level) as i32,
+        since_time: shown.map(|_| timestamp(fault.since)),
+    }
+}
+
+fn error_report(key: &FaultKey, error: &NewError, with_internal_detail: bool) -> v1::ErrorReport {
+    let NewError { evidence, internal_detail, .. } = error;
+    let origin = match evidence.origin {
+        ErrorOrigin::Peer => v1::ErrorOrigin::Peer,
+        ErrorOrigin::Transport => v1::ErrorOrigin::Transport,
+        ErrorOrigin::Local => v1::ErrorOrigin::Local,
+    };
+    let outcome = match evidence.outcome {
+        None => v1::ErrorOutcome::Unspecified,
+        Some(ErrorOutcome::NotApplied) => v1::ErrorOutcome::NotApplied,
+        Some(ErrorOutcome::Unknown) => v1::ErrorOutcome::Unknown,
+        Some(ErrorOutcome::Rejected) => v1::ErrorOutcome::Rejected,
+    };
+    let hints = evidence.hints;
+    v1::ErrorReport {
+        component: key.component.as_str().to_string(),
+        target: key.target.to_string(),
+        system: evidence.system.to_string(),
+        code: evidence.code.to_string(),
+        origin: origin as i32,
+        outcome: outcome as i32,
+        domain: evidence.domain.to_string(),
+        reason: evidence.reason.to_string(),
+        message: evidence.message.to_string(),
+        internal_detail: match with_internal_detail {
+            true => internal_detail.0.to_string(),
+            false => String::new(),
+        },
+        retry_after: evidence.retry_after.map(duration),
+        user_input: hints.user_input,
+        own_request: hints.own_request,
+        quota: hints.quota,
+        machine_resolvable: hints.machine_resolvable,
+        deadline_passed: hints.deadline_passed,
+        own_shutdown: hints.own_shutdown,
+        operation_id: error.operation_id.to_string(),
+        attempt: count(error.attempt),
+        action: error.action.to_string(),
+        generation: error.generation.to_string(),
+        class: v1::ErrorClass::Unspecified as i32,
+    }
+}
+
+/// A component that stands still.
+pub fn hold(key: &FaultKey, fault: &Fault) -> v1::Hold {
+    v1::Hold {
+        component: key.component.as_str().to_string(),
+        reason: fault.reason().to_string(),
+        since_time: fault.held_since.map(timestamp),
+        unit: key.unit.to_string(),
+        target: key.target.to_string(),
+    }
+}
