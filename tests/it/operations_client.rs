@@ -71,8 +71,8 @@ async fn a_lease_is_renewed_until_the_work_is_done() {
     assert_eq!((done.state(), done.progress.as_str()), (OperationState::Succeeded, "step 3/7"));
 }
 
-/// A heartbeat is told to nobody. A replica that did not take it must not judge the lease by what it
-/// last heard.
+/// A heartbeat is told to nobody. A replica that did not take it must not judge the lease by what
+/// it last heard.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_one_replica_renews_no_other_lets_lapse() {
     let Some(redis) = Redis::start(&[]) else { return };
