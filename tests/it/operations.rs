@@ -201,7 +201,7 @@ async fn it_outlives_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::on(dir.path());
     let mut operations = client(&server).await;
-    let begin = v1::BeginOperationRequest { lease_duration: seconds(1), ..mk_begin("up-v2", "v2") };
+    let begin = v1::BeginOperationRequest { lease_duration: seconds(5), ..mk_begin("up-v2", "v2") };
     operations.begin_operation(begin).await.unwrap();
     let heartbeat = v1::HeartbeatOperationRequest {
         application: "web".into(),

@@ -6,6 +6,7 @@ use bellwether::client::{Client, Held, Worker};
 use bellwether::proto::v1;
 use bellwether::proto::v1::OperationState;
 
+use crate::redis::Redis;
 use crate::server::{DEADLINE, Server, eventually};
 
 fn seconds(seconds: i64) -> Option<prost_types::Duration> {
@@ -38,6 +39,8 @@ async fn get(client: &Client) -> v1::Operation {
     let request = v1::GetOperationRequest {
         application: "web".into(),
         operation_id: "up-v2".into(),
+        // Another replica may not have heard of it yet.
+        min_revision: 1,
         ..Default::default()
     };
     client.operations().get_operation(request).await.unwrap().into_inner().operation.unwrap()
@@ -51,8 +54,8 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 async fn a_lease_is_renewed_until_the_work_is_done() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
-    let held = Held::begin(&client, mk_begin(2)).await.unwrap().expect("begun");
-    assert!(Held::begin(&client, mk_begin(2)).await.unwrap().is_none(), "that is not to hold it");
+    let held = Held::begin(&client, mk_begin(5)).await.unwrap().expect("begun");
+    assert!(Held::begin(&client, mk_begin(5)).await.unwrap().is_none(), "that is not to hold it");
     held.reached(b"3".as_slice(), "step 3/7");
     let first = held.operation().lease_expire_time;
     eventually("the lease is renewed twice", async || {
@@ -68,11 +71,36 @@ async fn a_lease_is_renewed_until_the_work_is_done() {
     assert_eq!((done.state(), done.progress.as_str()), (OperationState::Succeeded, "step 3/7"));
 }
 
+/// A heartbeat is told to nobody. A replica that did not take it must not judge the lease by what
+/// it last heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_one_replica_renews_no_other_lets_lapse() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let over = || Server::start(&["--store", &redis.url()]);
+    let servers = [over(), over()];
+    let client = Client::connect(&servers[0].url()).await.unwrap();
+    let other = Client::connect(&servers[1].url()).await.unwrap();
+    let held = Held::begin(&client, mk_begin(5)).await.unwrap().expect("begun");
+    let first = held.operation().lease_expire_time.unwrap().seconds;
+    // By the clock that all share, the lease of the begin is over.
+    eventually("the lease was renewed beyond its first end", async || {
+        // Who is asked has the application in memory, and looks at its deadlines.
+        get(&other).await;
+        let now = get(&client).await.lease_expire_time.unwrap().seconds;
+        (first + 6 < now).then_some(())
+    })
+    .await;
+    let refused = Held::acquire(&other, mk_acquire("web/1")).await.unwrap_err();
+    assert_eq!(refused.reason(), Some("OPERATION_HELD"));
+    assert_eq!(get(&other).await.interruptions, 0);
+    held.complete().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_works_hears_that_it_was_given_up() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
-    let mut held = Held::begin(&client, mk_begin(3)).await.unwrap().expect("begun");
+    let mut held = Held::begin(&client, mk_begin(6)).await.unwrap().expect("begun");
     let cancel = v1::CancelOperationRequest {
         application: "web".into(),
         operation_id: "up-v2".into(),

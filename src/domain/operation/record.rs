@@ -19,8 +19,7 @@ use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Cause, StatusEvent, Subject, Write};
 
-/// The operations of an application, with the payloads that are kept here. As values that are
-/// `None` in a draft: what it removes.
+/// The operations of an application, with the payloads that are kept here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Operations {
     records: BTreeMap<OperationId, Arc<Operation>>,

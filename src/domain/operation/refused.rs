@@ -116,7 +116,7 @@ fn resume_first(id: &OperationId, target: &str, state: State) -> String {
     let first = format!("operation {id} to {target} comes first: it is {}", state.word());
     match state {
         State::Failed | State::Blocked => {
-            format!("{first}; retry it, or begin the other one with supersede and a reason")
+            format!("{first}; retry or cancel it, or begin the other with supersede and a reason")
         }
         _ => format!("{first}; acquire and finish it, or cancel it"),
     }

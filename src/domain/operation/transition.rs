@@ -29,7 +29,7 @@
 //! | T24 | FAILED BLOCKED | begin, superseding | SUPERSEDED | |
 //! | T25 | FAILED | begin a rollback | as it is | refused unless reversible |
 //! | T26 | FAILED | retry | READY | both counters 0; not after a cancel |
-//! | T27 | open | cancel | ABANDONED | held: CANCELLING until the holder stops or lapses |
+//! | T27 | open, FAILED | cancel | ABANDONED | held: CANCELLING until the holder stops or lapses |
 //! | T28 | open | the application goes | ABANDONED | |
 //! | T29 | READY INTERRUPTED RETRY_WAIT | acquire, payload lost | BLOCKED ABANDONED | refused |
 //! | T30 | any | the store fails | as it is | nothing is kept: see the aggregator |
@@ -240,7 +240,13 @@ impl Operation {
             State::Running | State::Verifying => {
                 self.enter(call, State::Cancelling, Reason::Cancelled);
             }
-            State::Ready | State::Interrupted | State::RetryWait | State::Blocked => {
+            State::Ready
+            | State::Interrupted
+            | State::RetryWait
+            | State::Blocked
+            | State::Failed => self.enter(call, State::Abandoned, Reason::Cancelled),
+            // That it is given up is what the application shows: now somebody has seen it.
+            State::Abandoned if self.reason == Reason::Unrecoverable => {
                 self.enter(call, State::Abandoned, Reason::Cancelled);
             }
             State::Cancelling => {}

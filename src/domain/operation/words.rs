@@ -173,19 +173,21 @@ impl Operation {
 
     /// What a person must do.
     fn action(&self, id: &OperationId) -> String {
-        let or = "or begin another operation with supersede and a reason";
+        let or = "or begin another with supersede and a reason";
         match (self.state, self.reason) {
             (State::Blocked, Reason::UnknownOutcome) => {
-                format!("look whether it was applied; then retry operation {id}, {or}")
+                format!("look whether it was applied; then retry or cancel operation {id}, {or}")
             }
             (State::Blocked, _) => {
-                format!("mend what stands in its way; then retry operation {id}, {or}")
+                format!("mend what stands in its way; then retry or cancel operation {id}, {or}")
             }
             (State::Failed, Reason::UndoFailed) => {
-                format!("undo operation {id} by hand, then begin another with supersede")
+                format!("undo operation {id} by hand, then cancel it, {or}")
             }
-            (State::Failed, _) => format!("retry operation {id}, {or}"),
-            (State::Abandoned, Reason::Unrecoverable) => "begin another operation".to_string(),
+            (State::Failed, _) => format!("retry or cancel operation {id}, {or}"),
+            (State::Abandoned, Reason::Unrecoverable) => {
+                format!("begin another operation, or cancel {id}")
+            }
             _ => String::new(),
         }
     }
@@ -222,9 +224,9 @@ impl Operation {
             }
             State::Blocked => "nothing, until somebody retries, cancels or supersedes it",
             State::Failed if self.reason == Reason::UndoFailed => {
-                "nothing, until another operation supersedes it"
+                "nothing, until somebody cancels or supersedes it"
             }
-            State::Failed => "nothing, until somebody retries or supersedes it",
+            State::Failed => "nothing, until somebody retries, cancels or supersedes it",
             State::Succeeded if !self.next_target.is_empty() => {
                 let next = &self.next_target;
                 return (format!("{next} was asked for meanwhile: a worker may begin it"), None);
