@@ -19,7 +19,7 @@
 //! heartbeat up-v2 fence=1 checkpoint=3 progress="step 3/7"
 //! release up-v2 fence=1        complete up-v2 fence=1        verify up-v2 fence=2 applied
 //! fail up-v2 fence=1 TRANSIENT touched "no route" retry_after=30s
-//! cancel up-v2        retry up-v2
+//! cancel up-v2        retry-op up-v2
 //! op up-v2        (where it stands, and what is next)
 //! error web/0 db grpc/UNAVAILABLE "refused" target=pg origin=transport retry_after=5s
 //! resolve web/0 db target=pg        retry web/0 db why="mended"        skip web/0 db

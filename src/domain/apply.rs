@@ -84,7 +84,7 @@ impl Draft<'_> {
         new: &NewStatus,
     ) -> Result<Effect, Rejected> {
         self.may_speak(speaker)?;
-        let key = Arc::new(new.key_of(&speaker.unit, kind));
+        let key = Arc::new(new.key_of(self.known_name(&speaker.unit), kind));
         let old = self.status(&key).cloned();
         if old.is_none() {
             self.has_room(&speaker.unit, [(*key).clone()], &BTreeSet::new())?;
@@ -262,7 +262,7 @@ impl Draft<'_> {
     }
 
     fn look_and_set(&mut self, speaker: &Speaker, kind: Kind, new: &NewStatus) -> bool {
-        let key = Arc::new(new.key_of(&speaker.unit, kind));
+        let key = Arc::new(new.key_of(self.known_name(&speaker.unit), kind));
         let old = self.status(&key).cloned();
         self.set(speaker, key, old, new)
     }

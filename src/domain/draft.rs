@@ -125,6 +125,14 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The name of a unit in the memory that all that is known of it shares: such names are
+    /// compared at a glance.
+    pub(super) fn known_name<'n>(&'n self, name: &'n UnitName) -> &'n UnitName {
+        let drafted = || self.units.get_key_value(name).map(|(known, _)| known);
+        let known = self.base.units.get_key_value(name).map(|(known, _)| known);
+        known.or_else(drafted).unwrap_or(name)
+    }
+
     /// The units of a kind, as they are after the draft. Looks at each: names are compared only of
     /// those that are wanted.
     pub(super) fn units_where<'b>(

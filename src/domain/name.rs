@@ -109,7 +109,8 @@ impl UnitName {
 
 impl Ord for UnitName {
     fn cmp(&self, other: &UnitName) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) {
+        // Mostly they are the same name, and often the same text in memory.
+        if Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 {
             return Ordering::Equal;
         }
         natural_order(&self.0, &other.0)

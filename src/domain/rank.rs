@@ -80,23 +80,27 @@ pub struct Rank {
     pub fault: Option<Arc<FaultKey>>,
 }
 
+/// How two contributions are compared by one of the criteria; less is stronger.
+type Step = fn(&Rank, &Rank) -> Ordering;
+
+/// The rule.
+const STEPS: [(Criterion, Step); 9] = [
+    (Criterion::Precedence, |a, b| b.precedence.cmp(&a.precedence)),
+    (Criterion::Level, |a, b| a.severity.cmp(&b.severity)),
+    (Criterion::Priority, |a, b| b.priority.cmp(&a.priority)),
+    (Criterion::Leader, |a, b| b.leads.cmp(&a.leads)),
+    (Criterion::Unit, |a, b| a.key.unit.cmp(&b.key.unit)),
+    (Criterion::Component, |a, b| a.key.component.cmp(&b.key.component)),
+    (Criterion::Key, |a, b| a.key.key.cmp(&b.key.key)),
+    (Criterion::Since, |a, b| a.since.cmp(&b.since)),
+    // Two faults of a component that began together differ in their targets.
+    (Criterion::Kind, |a, b| (a.origin, &a.fault).cmp(&(b.origin, &b.fault))),
+];
+
 /// Compares two contributions; less is stronger. Says what decided, `None` if they are the same.
 pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
-    let (this, that) = (&*a.key, &*b.key);
-    let steps: [(Criterion, &dyn Fn() -> Ordering); 9] = [
-        (Criterion::Precedence, &|| b.precedence.cmp(&a.precedence)),
-        (Criterion::Level, &|| a.severity.cmp(&b.severity)),
-        (Criterion::Priority, &|| b.priority.cmp(&a.priority)),
-        (Criterion::Leader, &|| b.leads.cmp(&a.leads)),
-        (Criterion::Unit, &|| this.unit.cmp(&that.unit)),
-        (Criterion::Component, &|| this.component.cmp(&that.component)),
-        (Criterion::Key, &|| this.key.cmp(&that.key)),
-        (Criterion::Since, &|| a.since.cmp(&b.since)),
-        // Two faults of a component that began together differ in their targets.
-        (Criterion::Kind, &|| (a.origin, &a.fault).cmp(&(b.origin, &b.fault))),
-    ];
-    for (criterion, step) in steps {
-        let ordering = step();
+    for (criterion, step) in STEPS {
+        let ordering = step(a, b);
         if ordering.is_ne() {
             return (ordering, Some(criterion));
         }

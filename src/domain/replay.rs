@@ -59,7 +59,11 @@ impl AppState {
         state.head = records.head;
         state.units = records.units.into_iter().collect();
         state.units.values_mut().for_each(|unit| unit.last_seen_written = unit.last_seen);
-        for (key, mut status) in records.statuses {
+        for (mut key, mut status) in records.statuses {
+            if let Some((unit, _)) = state.units.get_key_value(&key.unit) {
+                // One name in memory for all that is known of a unit: it is compared at a glance.
+                key.unit = unit.clone();
+            }
             status.expire_time_written = status.expire_time;
             state.statuses.insert(Arc::new(key), Arc::new(status));
         }

@@ -25,7 +25,7 @@ pub fn is_order(line: &Line) -> bool {
         "fail",
         "verify",
         "cancel",
-        "retry",
+        "retry-op",
     ];
     words.contains(&line.word(0))
 }
