@@ -12,6 +12,8 @@ use crate::domain::revision::Revision;
 pub(super) struct Holds {
     /// Everything up to here is known.
     revision: Revision,
+    /// All faults were looked at once.
+    is_complete: bool,
     /// By fault, as of the last that was heard of it; `None`: it holds nothing, which matters until
     /// the first time that all of them are known.
     faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
@@ -55,6 +57,7 @@ impl Holds {
             self.faults.entry(key).or_insert(Some(fault));
         }
         self.faults.retain(|_, fault| fault.is_some());
+        self.is_complete = true;
         self.revision = self.revision.max(revision);
     }
 
@@ -71,7 +74,10 @@ impl Holds {
             {
                 self.reasons.insert(key.component.clone(), reason);
             }
-            self.faults.insert(key, fault);
+            match fault {
+                None if self.is_complete => self.faults.remove(&key),
+                fault => self.faults.insert(key, fault),
+            };
         }
     }
 
@@ -106,5 +112,100 @@ impl Holds {
             }
         }
         held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::classify::{ErrorOrigin, Evidence, Hints, Rules, classify};
+    use crate::domain::fault::{NewError, Stage};
+    use crate::domain::name::UnitName;
+    use crate::domain::time::Timestamp;
+
+    fn mk_key(component: &str, target: &str) -> Arc<FaultKey> {
+        let component = PartName::new(component).unwrap();
+        let unit = UnitName::new("web/0").unwrap();
+        Arc::new(FaultKey { unit, component, target: target.into() })
+    }
+
+    fn mk_fault(held_since: Option<u64>) -> Arc<Fault> {
+        let evidence = Evidence {
+            system: "grpc".into(),
+            code: "DATA_LOSS".into(),
+            origin: ErrorOrigin::Peer,
+            outcome: None,
+            domain: "".into(),
+            reason: "".into(),
+            message: "".into(),
+            retry_after: None,
+            hints: Hints::default(),
+        };
+        let error = NewError {
+            finding: classify(&Rules::default(), &evidence),
+            evidence,
+            internal_detail: Default::default(),
+            action: "".into(),
+            operation_id: "".into(),
+            attempt: 0,
+            generation: "".into(),
+        };
+        let (first, last, since) = Default::default();
+        Arc::new(Fault {
+            error,
+            count: 1,
+            attempts: 0,
+            attempts_left: 10,
+            first,
+            last,
+            failing_since: None,
+            stage: Stage::Quiet,
+            stage_ends: None,
+            since,
+            shown: "".into(),
+            retry_time: None,
+            ask_time: None,
+            incarnation: 0,
+            held_since: held_since.map(Timestamp),
+        })
+    }
+
+    fn moved(key: &Arc<FaultKey>, fault: Option<Arc<Fault>>) -> Vec<Moved> {
+        vec![Moved { key: key.clone(), fault, reason: None }]
+    }
+
+    fn words(holds: &mut Holds) -> Vec<String> {
+        std::iter::from_fn(|| holds.next())
+            .map(|word| match word {
+                Word::Held(key, _) => format!("{} held by {}", key.component.as_str(), key.target),
+                Word::Released(component, why) => format!("{} released: {why}", component.as_str()),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_component_is_held_while_anything_holds_it() {
+        let (pg, mysql, cache) = (mk_key("db", "pg"), mk_key("db", "mysql"), mk_key("cache", ""));
+        let mut holds = Holds::default();
+        // What is heard before all is looked at is newer than that.
+        holds.note(Revision(5), moved(&cache, None));
+        let all = [(cache.clone(), mk_fault(Some(1))), (pg.clone(), mk_fault(Some(2)))];
+        holds.set(Revision(4), all.into_iter());
+        assert_eq!(holds.all_told().len(), 1);
+        assert!(words(&mut holds).is_empty(), "it was told of all that");
+        holds.note(Revision(6), moved(&mysql, Some(mk_fault(Some(3)))));
+        assert!(words(&mut holds).is_empty(), "the component was held already");
+        holds.note(Revision(7), moved(&pg, Some(mk_fault(None))));
+        assert!(words(&mut holds).is_empty(), "something still holds it");
+        let skipped = Moved { key: mysql, fault: None, reason: Some("Skip") };
+        holds.note(Revision(8), vec![skipped]);
+        assert_eq!(words(&mut holds), ["db released: Skip"]);
+        holds.note(Revision(8), moved(&pg, Some(mk_fault(Some(4)))));
+        assert!(words(&mut holds).is_empty(), "that is known already");
+        holds.note(Revision(9), moved(&pg, Some(mk_fault(Some(4)))));
+        assert_eq!(words(&mut holds), ["db held by pg"]);
+        holds.set(Revision(12), std::iter::empty());
+        assert_eq!(words(&mut holds), ["db released: Resolved"]);
+        assert!(holds.faults.is_empty(), "what is over is not kept");
     }
 }
