@@ -22,6 +22,7 @@ mod faults;
 mod health;
 mod interop;
 mod many;
+mod multiplex;
 mod network;
 mod ops;
 mod replicas;
