@@ -15,9 +15,11 @@
 
 pub mod collect;
 pub mod commits;
+pub mod crowd;
 pub mod delay;
 pub mod echo;
 pub mod etcd;
+pub mod fanout;
 pub mod figure;
 pub mod flow;
 pub mod ground;
@@ -27,6 +29,7 @@ pub mod lease;
 pub mod load;
 pub mod loss;
 pub mod machine;
+pub mod memory;
 pub mod pending;
 pub mod process;
 pub mod redis;
@@ -37,6 +40,7 @@ pub mod rounds;
 pub mod runtime;
 pub mod server;
 pub mod silence;
+pub mod storm;
 pub mod streams;
 pub mod table;
 pub mod wire;
@@ -73,6 +77,12 @@ pub enum BenchCommand {
     Heartbeats(heartbeats::Heartbeats),
     /// Time until workers are back after one of two replicas over one Redis is killed
     Loss(loss::Loss),
+    /// Events told per second to the watchers of one application, beside plain tonic and etcd
+    Fanout(fanout::Fanout),
+    /// Memory of an idle watch, of a status that is kept, and of a reader that has stopped
+    Memory(memory::Memory),
+    /// Time until all watchers are current after one of two replicas over one Redis is killed
+    Storm(storm::Storm),
     /// The plain tonic echo that other commands start as a peer
     #[command(hide = true)]
     EchoServer,
@@ -139,6 +149,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Silence(silence) => silence::run(silence).await,
             BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
             BenchCommand::Loss(loss) => loss::run(loss).await,
+            BenchCommand::Fanout(fanout) => fanout::run(fanout).await,
+            BenchCommand::Memory(memory) => memory::run(memory).await,
+            BenchCommand::Storm(storm) => storm::run(storm).await,
             BenchCommand::EchoServer => echo::serve().await,
         }
     };
