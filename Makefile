@@ -24,7 +24,7 @@ fix: ## Format, apply what clippy knows how to fix, and list the values of the c
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --all-targets --fix --allow-dirty --allow-staged
 
-bench: tools ## Measure reports, delays, silence and heartbeats beside etcd, collects and the loss of a replica; about 9 minutes (ARGS="..." adds flags)
+bench: tools ## Measure reports, delays, silence and heartbeats, watches and fan-out beside etcd, collects and the loss of a replica; about 12 minutes (ARGS="..." adds flags)
 	$(CARGO) run --locked --release -- bench ingest $(ARGS)
 	$(CARGO) run --locked --release -- bench ingest --store redis --fsync everysec $(ARGS)
 	$(CARGO) run --locked --release -- bench ingest --store redis --fsync always $(ARGS)
@@ -35,6 +35,9 @@ bench: tools ## Measure reports, delays, silence and heartbeats beside etcd, col
 	$(CARGO) run --locked --release -- bench silence $(ARGS)
 	$(CARGO) run --locked --release -- bench heartbeats $(ARGS)
 	$(CARGO) run --locked --release -- bench loss $(ARGS)
+	$(CARGO) run --locked --release -- bench fanout $(ARGS)
+	$(CARGO) run --locked --release -- bench memory $(ARGS)
+	$(CARGO) run --locked --release -- bench storm $(ARGS)
 
 tools: ## Install what the tests need into .tools/, and two Debian packages
 	@tools/install

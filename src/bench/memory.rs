@@ -55,6 +55,8 @@ const UNREAD_TARGET: f64 = 10.0;
 
 /// Applications that statuses are spread over, and that change.
 const APPLICATIONS: u64 = 64;
+/// Statuses of a unit.
+const PER_UNIT: u64 = 100;
 /// Reports on their way at once on each connection.
 const IN_FLIGHT: usize = 64;
 /// Until all watch.
@@ -70,7 +72,8 @@ pub async fn run(args: Memory) -> anyhow::Result<()> {
     let idle = |shape| Work::Idle { shape, watchers };
     let rows = [
         (
-            "Bytes of a watch that hears nothing, with a stream of its own, beside a plain tonic stream",
+            "Bytes of a watch that hears nothing, with a stream of its own, \
+             beside a plain tonic stream",
             idle(Shape::Single),
             Some(idle(Shape::Plain)),
             SINGLE_TARGET,
@@ -115,8 +118,8 @@ pub async fn run(args: Memory) -> anyhow::Result<()> {
         connections: args.load.connections,
         rounds: args.load.rounds,
         how: format!(
-            "{} statuses of {APPLICATIONS} applications, {} changes; memory store, a server for\n\
-             \x20        each round; resident memory of its process, before and after",
+            "{} statuses of {APPLICATIONS} applications, 100 of a unit, in the embedded store, {}\n\
+             \x20        changes; resident memory of the server's process, before and after",
             args.statuses, args.events,
         ),
     };
@@ -143,6 +146,8 @@ impl Work {
         Box::pin(async move {
             let server = match self {
                 Work::Idle { shape: Shape::Plain, .. } => Server::start_echo(&parent).await?,
+                // Where most of it lies on disk, as by default.
+                Work::Keep { .. } => Server::start(&Place::Embedded, &parent).await?,
                 _ => Server::start(&Place::Memory, &parent).await?,
             };
             let (address, id) = (server.grpc, server.id());
@@ -169,8 +174,7 @@ async fn idle(
     if shape != Shape::Plain {
         report_all(&channels(address, connections)?, 0..1, 0).await?;
     }
-    let before = resident(id).await?;
-    let (streams, call) = match shape {
+    let (whole, call) = match shape {
         Shape::Single => (watchers, Call { path: WATCH, requests: frame(&all()), is_all: true }),
         Shape::Plain => {
             let requests = frame(&Shared::default());
@@ -183,13 +187,21 @@ async fn idle(
             (watchers / PER_STREAM, call)
         }
     };
-    let ear = Arc::new(Ear { shape, current: AtomicU64::new(0) });
-    let mut crowd = Crowd::open(address, (streams, connections), |_| call.clone(), &ear);
-    let is_current = |crowd: &Crowd| match shape {
-        Shape::Plain => streams as u64 <= crowd.opened(),
-        _ => watchers as u64 <= ear.current.load(Ordering::Relaxed),
+    let open = async |streams| {
+        let watchers = (watchers / whole * streams) as u64;
+        let ear = Arc::new(Ear { shape, current: AtomicU64::new(0) });
+        let mut crowd = Crowd::open(address, (streams, connections), |_| call.clone(), &ear);
+        let is_current = |crowd: &Crowd| match shape {
+            Shape::Plain => streams as u64 <= crowd.opened(),
+            _ => watchers <= ear.current.load(Ordering::Relaxed),
+        };
+        crowd.until(is_current, DEADLINE).await.context("not everybody watches")?;
+        anyhow::Ok(crowd)
     };
-    crowd.until(is_current, DEADLINE).await.context("not everybody watches")?;
+    // What the process needs to serve at all is not counted: threads, their heaps, its connections.
+    let _first = open(connections.min(whole)).await?;
+    let before = resident(id).await?;
+    let _all = open(whole).await?;
     let after = resident(id).await?;
     Ok((after - before) / watchers as f64)
 }
@@ -208,7 +220,7 @@ async fn keep(
     let after = resident(id).await?;
     let words = (APPLICATIONS..APPLICATIONS + statuses).map(|number| {
         let report = report(number, 0);
-        report.unit.len() + report.status.map_or(0, |status| status.message.len())
+        report.status.map_or(0, |status| status.component.len() + status.message.len())
     });
     Ok((after - before - words.sum::<usize>() as f64) / statuses as f64)
 }
@@ -266,7 +278,7 @@ pub fn channels(address: SocketAddr, connections: usize) -> anyhow::Result<Vec<C
     Ok((0..connections).map(|_| endpoint.connect_lazy()).collect())
 }
 
-/// Reports the statuses of these numbers, of a unit each; each must be new or change.
+/// Reports the statuses of these numbers; each must be new or change.
 pub async fn report_all(
     channels: &[Channel],
     numbers: std::ops::Range<u64>,
@@ -285,10 +297,12 @@ pub async fn report_all(
 }
 
 fn report(number: u64, round: u64) -> v1::ReportStatusRequest {
+    let (application, number) = (number % APPLICATIONS, number / APPLICATIONS);
     v1::ReportStatusRequest {
-        application: format!("app-{:02}", number % APPLICATIONS),
-        unit: format!("app-{:02}/{}", number % APPLICATIONS, number / APPLICATIONS),
+        application: format!("app-{application:02}"),
+        unit: format!("app-{application:02}/{}", number / PER_UNIT),
         status: Some(v1::StatusReport {
+            component: format!("component-{:02}", number % PER_UNIT),
             kind: v1::StatusKind::Push.into(),
             level: v1::Level::Active.into(),
             message: format!("serving, request {round:016x}"),
@@ -333,10 +347,10 @@ mod tests {
 
     #[test]
     fn a_report_changes_its_status() {
-        let (first, again, other) = (report(65, 0), report(65, 1), report(66, 0));
-        assert_eq!((&*first.application, &*first.unit), ("app-01", "app-01/1"));
+        let (first, again, other) = (report(65, 0), report(65, 1), report(65 + 6400, 0));
+        assert_eq!((&*first.application, &*first.unit), ("app-01", "app-01/0"));
+        assert_eq!(other.unit, "app-01/1");
         assert_ne!(first, again);
-        assert_ne!(first.unit, other.unit);
         assert_eq!(first.encoded_len(), again.encoded_len());
     }
 }

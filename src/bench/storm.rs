@@ -90,8 +90,8 @@ pub async fn run(args: Storm) -> anyhow::Result<()> {
         connections: args.load.connections,
         rounds: args.load.rounds,
         how: format!(
-            "two replicas over Redis with AOF everysec; all follow {APPLICATIONS} applications; one\n\
-             \x20        replica is killed with -9, half of the applications change, all come at once"
+            "two replicas over Redis with AOF everysec; all follow {APPLICATIONS} applications;\n\
+             \x20        one is killed with -9, half of the applications change, all come at once"
         ),
     };
     Report { machine, sent, rows }.print(args.load.json)

@@ -23,6 +23,7 @@ use crate::watch::Hub;
 
 mod application;
 mod collect;
+mod cork;
 mod health;
 mod report;
 mod watch;

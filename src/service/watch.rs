@@ -17,6 +17,7 @@ mod route;
 mod single;
 mod track;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -67,6 +68,8 @@ struct Inner {
     streams: Arc<Semaphore>,
     multiplexed: Semaphore,
     draining: CancellationToken,
+    /// The same for those who ask at each event.
+    is_draining: AtomicBool,
     metrics: Metrics,
     /// The name of the history, encoded: in every message, and nearly always the same.
     epoch: Mutex<Option<(Epoch, Bytes)>>,
@@ -81,13 +84,8 @@ impl Watches {
         draining: CancellationToken,
         metrics: Metrics,
     ) -> Watches {
-        // One task waits for this, instead of every reader.
-        let (until, woken) = (draining.clone(), hub.clone());
-        tokio::spawn(async move {
-            until.cancelled().await;
-            woken.wake();
-        });
-        Watches(Arc::new(Inner {
+        let until = draining.clone();
+        let watches = Watches(Arc::new(Inner {
             hub,
             aggregator,
             limits,
@@ -95,8 +93,19 @@ impl Watches {
             multiplexed: Semaphore::new(limits.multiplexed_max),
             draining,
             metrics,
+            is_draining: AtomicBool::new(false),
             epoch: Mutex::new(None),
-        }))
+        }));
+        // One task waits for this, instead of every reader.
+        let woken = Arc::downgrade(&watches.0);
+        tokio::spawn(async move {
+            until.cancelled().await;
+            if let Some(inner) = woken.upgrade() {
+                inner.is_draining.store(true, Ordering::Release);
+                inner.hub.wake();
+            }
+        });
+        watches
     }
 
     /// A place among the open streams; given back when it is dropped.
@@ -149,8 +158,9 @@ impl Watches {
         Ok(Track::new(self.clone(), watcher, wire.include_units))
     }
 
+    /// Readers are woken once it is.
     fn is_draining(&self) -> bool {
-        self.0.draining.is_cancelled()
+        self.0.is_draining.load(Ordering::Acquire)
     }
 
     /// The epoch as it stands in a message.

@@ -4,6 +4,7 @@
 //! rings once, and a task of the group does the rest. Changes that come meanwhile are one more
 //! round.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Waker};
 
@@ -57,34 +58,39 @@ const WOKEN_AT_ONCE: usize = 128;
 /// Those who are to be woken together. Each has a place, so that listening again is no more than
 /// looking at it.
 #[derive(Debug, Default)]
-pub(super) struct Listeners(Mutex<Places>);
+pub(super) struct Listeners {
+    places: Mutex<Places>,
+    /// How often all were woken. Moves under the lock.
+    rounds: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Places {
-    /// Empty where nobody waits.
-    wakers: Vec<Option<Waker>>,
+    /// Since which round somebody waits there, if anybody does.
+    waiting: Vec<Option<(u64, Waker)>>,
     free: Vec<u32>,
 }
 
 impl Listeners {
     /// Wakes all who wait.
     pub(super) fn wake(&self) {
+        let mut places = self.locked();
+        let round = 1 + self.rounds.fetch_add(1, Ordering::AcqRel);
         let mut from = 0;
-        loop {
-            let mut places = self.locked();
-            let Some(rest) = places.wakers.get_mut(from..).filter(|rest| !rest.is_empty()) else {
-                return;
-            };
+        while let Some(rest) = places.waiting.get_mut(from..).filter(|rest| !rest.is_empty()) {
             let some = rest.iter_mut().take(WOKEN_AT_ONCE);
-            let woken: Vec<Waker> = some.filter_map(Option::take).collect();
+            // Not those who came since: they have seen what this is about.
+            let woken = some.filter_map(|place| place.take_if(|(since, _)| *since < round));
+            let woken: Vec<_> = woken.collect();
             drop(places);
-            woken.into_iter().for_each(Waker::wake);
+            woken.into_iter().for_each(|(_, waker)| waker.wake());
             from += WOKEN_AT_ONCE;
+            places = self.locked();
         }
     }
 
     fn locked(&self) -> MutexGuard<'_, Places> {
-        self.0.lock().expect("nothing panics while it is held")
+        self.places.lock().expect("nothing panics while it is held")
     }
 }
 
@@ -93,34 +99,47 @@ impl Listeners {
 pub(super) struct Listener {
     listeners: Arc<Listeners>,
     place: u32,
+    /// As it stands in its place, until the round is over.
+    waiting: Option<(u64, Waker)>,
 }
 
 impl Listener {
     pub(super) fn new(listeners: &Arc<Listeners>) -> Listener {
         let mut places = listeners.locked();
         let place = places.free.pop().unwrap_or_else(|| {
-            places.wakers.push(None);
+            places.waiting.push(None);
             // There is no memory for more.
-            u32::try_from(places.wakers.len() - 1).unwrap_or(u32::MAX)
+            u32::try_from(places.waiting.len() - 1).unwrap_or(u32::MAX)
         });
-        Listener { listeners: listeners.clone(), place }
+        Listener { listeners: listeners.clone(), place, waiting: None }
+    }
+
+    /// Whether this task waits already, and nobody was woken since.
+    pub(super) fn is_waiting(&self, context: &Context<'_>) -> bool {
+        let round = self.listeners.rounds.load(Ordering::Acquire);
+        let waiting = self.waiting.as_ref();
+        waiting.is_some_and(|(since, waker)| *since == round && waker.will_wake(context.waker()))
     }
 
     /// Wakes this task once, from now on.
-    pub(super) fn wait(&self, context: &Context<'_>) {
-        let mut places = self.listeners.locked();
-        if let Some(place) = places.wakers.get_mut(self.place as usize)
-            && !place.as_ref().is_some_and(|waker| waker.will_wake(context.waker()))
-        {
-            *place = Some(context.waker().clone());
+    pub(super) fn wait(&mut self, context: &Context<'_>) {
+        if self.is_waiting(context) {
+            return;
         }
+        let mut places = self.listeners.locked();
+        let round = self.listeners.rounds.load(Ordering::Acquire);
+        let waiting = Some((round, context.waker().clone()));
+        if let Some(place) = places.waiting.get_mut(self.place as usize) {
+            place.clone_from(&waiting);
+        }
+        self.waiting = waiting;
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Ok(mut places) = self.listeners.0.lock() {
-            if let Some(place) = places.wakers.get_mut(self.place as usize) {
+        if let Ok(mut places) = self.listeners.places.lock() {
+            if let Some(place) = places.waiting.get_mut(self.place as usize) {
                 *place = None;
             }
             places.free.push(self.place);

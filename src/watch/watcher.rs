@@ -77,6 +77,8 @@ pub struct Watcher {
     look_at: Instant,
     /// Wakes at that time. Kept, because it seldom moves and to set one up costs more than a look.
     alarm: Option<Pin<Box<Sleep>>>,
+    /// Nothing was found at the last look, and both the bell and the alarm will wake it.
+    is_idle: bool,
 }
 
 /// What a reader who is current stands at: two with the same standing will be told the same.
@@ -134,6 +136,7 @@ impl Watcher {
             bookmark_due: now,
             look_at: now,
             alarm: None,
+            is_idle: false,
             seat,
         }
     }
@@ -145,8 +148,13 @@ impl Watcher {
 
     /// The next item, or the task is woken when there may be one.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Item, Expired>> {
+        // Asked again without having been woken: there is nothing new.
+        if self.is_idle && self.listener.is_waiting(context) && Instant::now() < self.look_at {
+            return Poll::Pending;
+        }
         // A long snapshot must not keep the thread from everybody else.
         ready!(coop::poll_proceed(context)).made_progress();
+        self.is_idle = false;
         loop {
             // Before looking, so that what comes after the look is not missed.
             self.listener.wait(context);
@@ -156,7 +164,10 @@ impl Watcher {
             }
             if was_arriving == self.is_arriving() {
                 // Woken or not, the next look decides.
-                ready!(self.poll_alarm(context));
+                self.is_idle = self.poll_alarm(context).is_pending();
+                if self.is_idle {
+                    return Poll::Pending;
+                }
             }
         }
     }

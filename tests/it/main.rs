@@ -11,6 +11,7 @@ mod testing;
 
 mod bad_input;
 mod bench;
+mod bench_watch;
 mod cli;
 mod clock;
 mod cluster;

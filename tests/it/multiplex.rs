@@ -229,16 +229,10 @@ async fn tokens_are_good_on_either_kind_of_stream() {
     many.create(1, &v1::WatchApplicationsRequest { resume_token: token, ..all() });
     let event = many.event(1).await.event;
     assert!(matches!(&event, Some(Event::Upserted(app)) if app.revision == 2), "{event:?}");
-    let token = many.read_to_bookmark(1, &mut {
-        let mut copy = Copy::default();
-        copy.apply(&event.unwrap());
-        copy
-    });
-    let token = token.await;
-    drop(many);
-    let mut server = server;
-    server.terminate();
-    assert!(server.wait().success());
+    let mut copy = Copy::default();
+    copy.apply(&event.unwrap());
+    let token = many.read_to_bookmark(1, &mut copy).await;
+    server.kill();
     let server = Server::on(directory.path());
     let request = v1::WatchApplicationsRequest { resume_token: token, ..all() };
     let mut client = server.applications().await;
@@ -249,7 +243,7 @@ async fn tokens_are_good_on_either_kind_of_stream() {
 
 #[tokio::test]
 async fn a_drain_tells_every_watch_then_ends_the_stream() {
-    let server = Server::ephemeral();
+    let mut server = Server::ephemeral();
     let mut many = Many::open(&server).await;
     let empty = Many::open(&server).await;
     many.create(1, &all());
@@ -273,6 +267,7 @@ async fn a_drain_tells_every_watch_then_ends_the_stream() {
         let status = many.read().await.unwrap_err();
         assert_eq!((status.code(), &*reason(&status)), (Code::Unavailable, "DRAINING"));
     }
+    assert!(server.wait().success());
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The watches of one stream, by what they are told: those that follow the same and have been told
-//! the same are a cohort, with one cursor and one message for all. A watch begins in a cohort of its
-//! own, and joins the one that follows the same as soon as both are current at the same place.
+//! the same are a cohort, with one cursor and one message for all. A watch begins in a cohort of
+//! its own, and joins the one that follows the same as soon as both are current at the same place.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::service::code::Problem;
 /// All of one stream. Gives back the places of its watches when dropped.
 pub struct Cohorts {
     watches: Watches,
-    by_key: BTreeMap<u64, Cohort>,
+    by_key: BTreeMap<u64, Box<Cohort>>,
     by_watch: HashMap<u64, u64>,
     /// Which cohort others join, by what it follows.
     by_group: HashMap<(usize, bool), u64>,
@@ -80,7 +80,7 @@ impl Cohorts {
                 self.last_key += 1;
                 let waker = self.ready.join(self.last_key);
                 let cohort = Cohort { track, watch_ids: Vec::new(), encoded: None, waker };
-                self.by_key.insert(self.last_key, cohort);
+                self.by_key.insert(self.last_key, Box::new(cohort));
                 self.begun.push((wire, self.last_key));
                 self.last_key
             }
@@ -166,7 +166,7 @@ impl Cohorts {
     }
 
     /// Lets a cohort go with its watches.
-    fn remove(&mut self, key: u64) -> Option<Cohort> {
+    fn remove(&mut self, key: u64) -> Option<Box<Cohort>> {
         let cohort = self.by_key.remove(&key)?;
         let ended = cohort.watch_ids.iter().filter(|id| self.by_watch.remove(id).is_some()).count();
         self.watches.0.multiplexed.add_permits(ended);
