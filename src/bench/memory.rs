@@ -55,32 +55,37 @@ const UNREAD_TARGET: f64 = 10.0;
 
 /// Applications that statuses are spread over, and that change.
 const APPLICATIONS: u64 = 64;
+/// How many more watches there are on streams of many: memory comes in pieces of megabytes, of
+/// which fewer would be a few.
+const TIMES_MULTIPLEXED: usize = 10;
 /// Statuses of a unit.
 const PER_UNIT: u64 = 100;
 /// Reports on their way at once on each connection.
 const IN_FLIGHT: usize = 64;
 /// Until all watch.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// Little history, or its growth would be all that is seen of changes.
+const HISTORY: &str = "[history]\nevents_max = 10\n";
 /// Changes of each application before they are counted: more than the history that is kept of it.
-const CHANGES_BEFORE: u64 = 1100;
+const CHANGES_BEFORE: u64 = 20;
 
 /// Runs the command.
 pub async fn run(args: Memory) -> anyhow::Result<()> {
     let parent = args.load.data_directory();
     let machine = Machine::look(&parent);
     let (watchers, connections) = (args.watchers, args.load.connections as usize);
-    let idle = |shape| Work::Idle { shape, watchers };
+    let idle = |shape, watchers| Work::Idle { shape, watchers };
     let rows = [
         (
             "Bytes of a watch that hears nothing, with a stream of its own, \
              beside a plain tonic stream",
-            idle(Shape::Single),
-            Some(idle(Shape::Plain)),
+            idle(Shape::Single, watchers),
+            Some(idle(Shape::Plain, watchers)),
             SINGLE_TARGET,
         ),
         (
             "Bytes of a watch that hears nothing, one of 100 on its stream",
-            idle(Shape::Multiplexed),
+            idle(Shape::Multiplexed, TIMES_MULTIPLEXED * watchers),
             None,
             MULTIPLEXED_TARGET,
         ),
@@ -118,8 +123,9 @@ pub async fn run(args: Memory) -> anyhow::Result<()> {
         connections: args.load.connections,
         rounds: args.load.rounds,
         how: format!(
-            "{} statuses of {APPLICATIONS} applications, 100 of a unit, in the embedded store, {}\n\
-             \x20        changes; resident memory of the server's process, before and after",
+            "{TIMES_MULTIPLEXED} times as many on streams of 100; {} statuses of {APPLICATIONS}\n\
+             \x20        applications, 100 of a unit, in the embedded store; {} changes; resident\n\
+             \x20        memory of the server's process, before and after",
             args.statuses, args.events,
         ),
     };
@@ -148,7 +154,7 @@ impl Work {
                 Work::Idle { shape: Shape::Plain, .. } => Server::start_echo(&parent).await?,
                 // Where most of it lies on disk, as by default.
                 Work::Keep { .. } => Server::start(&Place::Embedded, &parent).await?,
-                _ => Server::start(&Place::Memory, &parent).await?,
+                _ => Server::start_with(&Place::Memory, HISTORY, &parent).await?,
             };
             let (address, id) = (server.grpc, server.id());
             runtime::apart(async move {
