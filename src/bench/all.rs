@@ -55,12 +55,15 @@ const RUNS: &[Run] = &[
     Run { row: 2, line: "streams --store embedded", quick: "--keys 1000" },
     Run { row: 3, line: "ingest --store redis,memory", quick: "--in-flight 8" },
     Run { row: 4, line: "streams --store memory", quick: "--keys 1000" },
+    Run { row: 5, line: "fanout", quick: "--watchers 200" },
     Run { row: 6, line: "watchers", quick: "--rate 100 --watchers 4" },
     Run { row: 7, line: "silence", quick: "--units 60 --leases 30 --applications 3" },
     Run { row: 8, line: "heartbeats", quick: "--workers 20 --interval 1" },
+    Run { row: 9, line: "memory", quick: "--watchers 200 --statuses 500 --events 2000" },
     Run { row: 10, line: "growth", quick: "--statuses 1000 --units 200" },
     Run { row: 11, line: "collect", quick: "--workers 100 --deadline 400" },
     Run { row: 12, line: "loss", quick: "--workers 30 --jitter 50" },
+    Run { row: 12, line: "storm", quick: "--watchers 200" },
 ];
 
 /// A row that takes longer hangs.

@@ -1,4 +1,5 @@
-//! A plain tonic unary echo: what this gRPC library does when nothing is decided or kept.
+//! A plain tonic echo, and a plain fan-out of one message to many streams: what this gRPC library
+//! does when nothing is decided or kept.
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
@@ -6,10 +7,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use anyhow::Context as _;
+use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
+use tokio::sync::broadcast;
+use tokio_stream::wrappers::BroadcastStream;
 use tonic::body::Body;
-use tonic::server::{Grpc, NamedService, StreamingService, UnaryService};
+use tonic::server::{Grpc, NamedService, ServerStreamingService, StreamingService, UnaryService};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
@@ -17,7 +21,7 @@ use tonic_prost::ProstCodec;
 use tower::Service;
 
 use crate::bench::load::Work;
-use crate::bench::wire::{self, Echo};
+use crate::bench::wire::{self, Echo, Shared};
 
 /// Serves until stdin ends, which it does with the process that started this one.
 pub async fn serve() -> anyhow::Result<()> {
@@ -42,12 +46,22 @@ async fn listen() -> anyhow::Result<()> {
 
 async fn answer(listener: TcpListener) -> anyhow::Result<()> {
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Server::builder().add_service(EchoServer).serve_with_incoming(incoming).await?;
+    // As many as our own server takes; the default is 200.
+    let mut server = Server::builder().max_concurrent_streams(Some(STREAMS_MAX));
+    let echo = EchoServer { listeners: broadcast::Sender::new(QUEUED_MAX) };
+    server.add_service(echo).serve_with_incoming(incoming).await?;
     Ok(())
 }
 
+/// Streams at once on one connection.
+const STREAMS_MAX: u32 = 4096;
+/// Messages that a listener may be behind.
+const QUEUED_MAX: usize = 16;
+
 #[derive(Clone)]
-struct EchoServer;
+struct EchoServer {
+    listeners: broadcast::Sender<Shared>,
+}
 
 impl NamedService for EchoServer {
     const NAME: &'static str = wire::ECHO_SERVICE;
@@ -63,11 +77,15 @@ impl Service<http::Request<Body>> for EchoServer {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        Box::pin(async {
+        let echo = self.clone();
+        Box::pin(async move {
             let mut grpc = Grpc::new(ProstCodec::<Echo, Echo>::default());
+            let mut shared = Grpc::new(ProstCodec::<Shared, Shared>::default());
             Ok(match request.uri().path() {
-                wire::ECHO_STREAM => grpc.streaming(EchoServer, request).await,
-                _ => grpc.unary(EchoServer, request).await,
+                wire::ECHO_STREAM => grpc.streaming(echo, request).await,
+                wire::ECHO_LISTEN => shared.server_streaming(echo, request).await,
+                wire::ECHO_SEND => shared.unary(echo, request).await,
+                _ => grpc.unary(echo, request).await,
             })
         })
     }
@@ -89,6 +107,30 @@ impl StreamingService<Echo> for EchoServer {
 
     fn call(&mut self, request: Request<Streaming<Echo>>) -> Self::Future {
         ready(Ok(Response::new(request.into_inner())))
+    }
+}
+
+impl UnaryService<Shared> for EchoServer {
+    type Response = Shared;
+    type Future = Ready<Result<Response<Shared>, Status>>;
+
+    fn call(&mut self, request: Request<Shared>) -> Self::Future {
+        // An error says that nobody listens.
+        let _ = self.listeners.send(request.into_inner());
+        ready(Ok(Response::new(Shared::default())))
+    }
+}
+
+impl ServerStreamingService<Shared> for EchoServer {
+    type Response = Shared;
+    type ResponseStream = Pin<Box<dyn Stream<Item = Result<Shared, Status>> + Send>>;
+    type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, _: Request<Shared>) -> Self::Future {
+        let heard = BroadcastStream::new(self.listeners.subscribe());
+        let heard =
+            heard.map(|message| message.map_err(|lost| Status::data_loss(lost.to_string())));
+        ready(Ok(Response::new(Box::pin(heard))))
     }
 }
 

@@ -18,9 +18,11 @@ pub mod all;
 pub mod changes;
 pub mod collect;
 pub mod commits;
+pub mod crowd;
 pub mod delay;
 pub mod echo;
 pub mod etcd;
+pub mod fanout;
 pub mod figure;
 pub mod flow;
 pub mod ground;
@@ -33,6 +35,7 @@ pub mod lease;
 pub mod load;
 pub mod loss;
 pub mod machine;
+pub mod memory;
 pub mod page;
 pub mod pending;
 pub mod process;
@@ -44,6 +47,7 @@ pub mod rounds;
 pub mod runtime;
 pub mod server;
 pub mod silence;
+pub mod storm;
 pub mod streams;
 pub mod summary;
 pub mod table;
@@ -90,6 +94,12 @@ pub enum BenchCommand {
     Instructions(instructions::Instructions),
     /// All of this that has a target, one after another, with one table at the end
     All(all::All),
+    /// Events told per second to the watchers of one application, beside plain tonic and etcd
+    Fanout(fanout::Fanout),
+    /// Memory of an idle watch, of a status that is kept, and of a reader that has stopped
+    Memory(memory::Memory),
+    /// Time until all watchers are current after one of two replicas over one Redis is killed
+    Storm(storm::Storm),
     /// The plain tonic echo that other commands start as a peer
     #[command(hide = true)]
     EchoServer,
@@ -163,6 +173,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Loss(loss) => loss::run(loss).await,
             BenchCommand::Instructions(args) => instructions::run(args).await,
             BenchCommand::All(all) => all::run(all).await,
+            BenchCommand::Fanout(fanout) => fanout::run(fanout).await,
+            BenchCommand::Memory(memory) => memory::run(memory).await,
+            BenchCommand::Storm(storm) => storm::run(storm).await,
             BenchCommand::EchoServer => echo::serve().await,
             BenchCommand::CountedReports(args) => instructions::run_counted(&args),
         }

@@ -70,6 +70,9 @@ pub struct WatchCreateRequest {
 /// `etcdserverpb.WatchResponse`, without what matters to those who resume.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct WatchResponse {
+    /// Which watch of the stream.
+    #[prost(int64, tag = "2")]
+    pub watch_id: i64,
     /// The watch is there.
     #[prost(bool, tag = "3")]
     pub created: bool,
@@ -138,6 +141,14 @@ pub struct Echo {
     pub payload: Vec<u8>,
 }
 
+/// What the plain fan-out sends to everybody, as cheaply as the library goes.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Shared {
+    /// Anything.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub payload: bytes::Bytes,
+}
+
 /// Puts a value.
 pub const PUT: &str = "/etcdserverpb.KV/Put";
 /// Follows keys.
@@ -157,6 +168,10 @@ pub const ECHO: &str = "/bellwether.bench.Echo/Echo";
 
 /// The same, on a stream.
 pub const ECHO_STREAM: &str = "/bellwether.bench.Echo/Stream";
+/// Hears whatever [`ECHO_SEND`] is given from now on.
+pub const ECHO_LISTEN: &str = "/bellwether.bench.Echo/Listen";
+/// Sends a message to all who listen.
+pub const ECHO_SEND: &str = "/bellwether.bench.Echo/Send";
 
 /// One unary call, through the same layers as a generated client.
 pub async fn unary<Q, A>(channel: Channel, path: &'static str, request: Q) -> Result<A, Status>

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tonic::{Request, Response, Status};
+use tokio_stream::Empty;
+use tonic::{Request, Response, Status, Streaming};
 
 use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
@@ -20,7 +21,6 @@ use crate::service::collect;
 use crate::service::convert::{self, Fields, Page, PageToken};
 use crate::service::faults;
 use crate::service::observe::Deadline;
-use crate::service::watch::{WatchStream, Watches};
 use crate::session::Sessions;
 use crate::store::Store;
 use crate::watch::Hub;
@@ -34,7 +34,6 @@ pub struct Applications {
     hub: Arc<Hub>,
     sessions: Sessions,
     store: Arc<dyn Store>,
-    watches: Watches,
 }
 
 impl Applications {
@@ -44,9 +43,8 @@ impl Applications {
         hub: Arc<Hub>,
         sessions: Sessions,
         store: Arc<dyn Store>,
-        watches: Watches,
     ) -> Applications {
-        Applications { aggregator, hub, sessions, store, watches }
+        Applications { aggregator, hub, sessions, store }
     }
 
     /// Reads an application that there is, at `min_revision` or later.
@@ -93,7 +91,9 @@ impl Applications {
 
 #[tonic::async_trait]
 impl ApplicationService for Applications {
-    type WatchApplicationsStream = WatchStream;
+    // `watch::Route` answers these two before they come here.
+    type WatchApplicationsStream = Empty<Result<v1::WatchApplicationsResponse, Status>>;
+    type MultiplexWatchesStream = Empty<Result<v1::MultiplexWatchesResponse, Status>>;
 
     async fn get_application(
         &self,
@@ -229,15 +229,16 @@ impl ApplicationService for Applications {
 
     async fn watch_applications(
         &self,
-        request: Request<v1::WatchApplicationsRequest>,
-    ) -> Result<Response<WatchStream>, Status> {
-        let deadline = request.extensions().get::<Deadline>().copied();
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let filter = convert::filter(&mut fields, &wire);
-        let filter = fields.finish(filter)?;
-        let stream = self.watches.open(filter, &wire.resume_token, wire.include_units, deadline)?;
-        Ok(Response::new(stream))
+        _: Request<v1::WatchApplicationsRequest>,
+    ) -> Result<Response<Self::WatchApplicationsStream>, Status> {
+        Err(not_routed())
+    }
+
+    async fn multiplex_watches(
+        &self,
+        _: Request<Streaming<v1::MultiplexWatchesRequest>>,
+    ) -> Result<Response<Self::MultiplexWatchesStream>, Status> {
+        Err(not_routed())
     }
 
     async fn collect_application(
@@ -379,6 +380,10 @@ impl ApplicationService for Applications {
         let outcome = deleted.map_err(|e| Problem::of(&app, e))?;
         Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))
     }
+}
+
+fn not_routed() -> Status {
+    Status::internal("watches are served by watch::Route, which did not see this call")
 }
 
 fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationResponse {

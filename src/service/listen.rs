@@ -13,6 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
+use super::cork::Cork;
+
 /// Rest after the process ran out of files: without it, accepting takes a whole core until one is
 /// closed.
 const PAUSE_WITHOUT_FILES: Duration = Duration::from_millis(50);
@@ -36,7 +38,7 @@ async fn accept(listener: &TcpListener, open: &Arc<Semaphore>) -> io::Result<Con
             Ok((stream, _)) => {
                 // Answers are small and awaited: waiting to fill a packet would only delay them.
                 stream.set_nodelay(true).ok();
-                return Ok(Connection { stream, _permit: permit });
+                return Ok(Connection { stream: Cork::new(stream), _permit: permit });
             }
             // The client left before we took it, or we are out of files: the next may fare better.
             Err(error) => {
@@ -49,7 +51,7 @@ async fn accept(listener: &TcpListener, open: &Arc<Semaphore>) -> io::Result<Con
 
 /// A connection that counts as open until it is dropped.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Cork<TcpStream>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -57,7 +59,7 @@ impl Connected for Connection {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+        self.stream.get_ref().connect_info()
     }
 }
 
@@ -72,24 +74,14 @@ impl AsyncRead for Connection {
 }
 
 impl AsyncWrite for Connection {
+    // Not vectored, as the cork says.
+
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -24,6 +24,7 @@ use crate::watch::Hub;
 
 mod application;
 mod collect;
+mod cork;
 mod faults;
 mod health;
 mod operation;
@@ -106,13 +107,23 @@ const STREAM_WINDOW: u32 = 64 << 10;
 /// of the shortest reports, and for a hundred that heed `unacknowledged_max`.
 const CONNECTION_WINDOW: u32 = 32 << 20;
 
+/// Watches on one stream of many: the contract says this number.
+const WATCHES_PER_STREAM_MAX: usize = 10_000;
+/// Watches on all such streams: 300 bytes each, where they follow what others do.
+const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
+
 /// Every gRPC service behind the observing layer.
 pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
     let Parts { aggregator, hub, sessions, store, metrics, error_rules, draining } = parts;
+    let limits = watch::Limits {
+        streams_max: options.watch_streams_max,
+        per_stream_max: WATCHES_PER_STREAM_MAX,
+        multiplexed_max: MULTIPLEXED_WATCHES_MAX,
+    };
     let watches = watch::Watches::new(
         hub.clone(),
         aggregator.clone(),
-        options.watch_streams_max,
+        limits,
         draining.clone(),
         metrics.clone(),
     );
@@ -125,10 +136,10 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
     let operations =
         operation::Operations::new(aggregator.clone(), hub.clone(), error_rules.clone());
     let operations = OperationServiceServer::new(operations).max_decoding_message_size(bytes_max);
-    let applications =
-        application::Applications::new(aggregator, hub.clone(), sessions, store, watches.clone());
+    let applications = application::Applications::new(aggregator, hub.clone(), sessions, store);
     let applications =
         ApplicationServiceServer::new(applications).max_decoding_message_size(bytes_max);
+    let applications = watch::Route::new(applications, watches.clone(), bytes_max);
     let health = HealthServer::new(health::Healths::new(hub, watches, draining));
     let reflect = || {
         tonic_reflection::server::Builder::configure()

@@ -1,227 +1,189 @@
-//! `WatchApplications`: the hub's items on the wire, until the reader leaves, its deadline passes,
-//! or we drain.
+//! `WatchApplications` and `MultiplexWatches`: the hub's items on the wire, until the reader
+//! leaves, its deadline passes, or we drain.
+//!
+//! ```text
+//!  Route --> Watches --> Single    --> Track --> watch::Watcher   one reader: a cursor, and words
+//!                   '--> Multiplex --> Cohorts --> Track, ...     many, told together where they
+//!                                          '--> Ready             can be; which to look at
+//! ```
+//!
+//! What is told of a change is encoded once, for all who are told of it: see [`parts`].
 
-use std::pin::Pin;
-use std::sync::Arc;
+mod cohorts;
+mod multiplex;
+mod parts;
+mod ready;
+mod route;
+mod single;
+mod track;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_stream::Stream;
 use tokio_util::sync::CancellationToken;
-use tonic::Status;
+use tonic::Streaming;
 
-use crate::aggregator::{self, Aggregator};
-use crate::domain::app::AppState;
-use crate::domain::limits::PAGE_SIZE_MAX;
-use crate::domain::name::AppName;
-use crate::domain::revision::Revision;
+use crate::aggregator::Aggregator;
 use crate::proto::v1;
-use crate::proto::v1::watch_applications_response as wire;
 use crate::service::code::{Problem, RETRY_LATER, Reason};
-use crate::service::convert;
+use crate::service::convert::{self, Fields};
 use crate::service::observe::Deadline;
+use crate::store::Epoch;
 use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
-use crate::watch::{Event, Filter, Hub, Item, Start, Token, WatchError, Watcher};
+use crate::watch::{Hub, Start, Token};
+pub use route::Route;
 
-/// What a watch call answers.
-pub type WatchStream =
-    Pin<Box<dyn Stream<Item = Result<v1::WatchApplicationsResponse, Status>> + Send>>;
+use multiplex::Multiplex;
+use single::Single;
+use track::Track;
 
 /// How long a drained reader waits before it connects again: the time a replica needs to be
 /// replaced in a rollout is the balancer's business, so only long enough not to come back to this
 /// one.
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
+/// Bounds of watching.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Streams at once, each with one watch or with many.
+    pub streams_max: usize,
+    /// Watches on one stream.
+    pub per_stream_max: usize,
+    /// Watches on streams of many, over all of them.
+    pub multiplexed_max: usize,
+}
+
 /// Opens watches, within their number.
 #[derive(Clone)]
-pub struct Watches {
+pub struct Watches(Arc<Inner>);
+
+/// What all streams share.
+struct Inner {
     hub: Arc<Hub>,
     aggregator: Aggregator,
-    open: Arc<Semaphore>,
-    open_max: usize,
+    limits: Limits,
+    streams: Arc<Semaphore>,
+    multiplexed: Semaphore,
     draining: CancellationToken,
+    /// The same for those who ask at each event.
+    is_draining: AtomicBool,
     metrics: Metrics,
+    /// The name of the history, encoded: in every message, and nearly always the same.
+    epoch: Mutex<Option<(Epoch, Bytes)>>,
 }
 
 impl Watches {
-    /// At most `open_max` watches at once; all of them end when `draining` is cancelled.
+    /// All watches end when `draining` is cancelled. Within a runtime.
     pub fn new(
         hub: Arc<Hub>,
         aggregator: Aggregator,
-        open_max: usize,
+        limits: Limits,
         draining: CancellationToken,
         metrics: Metrics,
     ) -> Watches {
-        let open = Arc::new(Semaphore::new(open_max));
-        Watches { hub, aggregator, open, open_max, draining, metrics }
+        let until = draining.clone();
+        let watches = Watches(Arc::new(Inner {
+            hub,
+            aggregator,
+            limits,
+            streams: Arc::new(Semaphore::new(limits.streams_max)),
+            multiplexed: Semaphore::new(limits.multiplexed_max),
+            draining,
+            metrics,
+            is_draining: AtomicBool::new(false),
+            epoch: Mutex::new(None),
+        }));
+        // One task waits for this, instead of every reader.
+        let woken = Arc::downgrade(&watches.0);
+        tokio::spawn(async move {
+            until.cancelled().await;
+            if let Some(inner) = woken.upgrade() {
+                inner.is_draining.store(true, Ordering::Release);
+                inner.hub.wake();
+            }
+        });
+        watches
     }
 
     /// A place among the open streams; given back when it is dropped.
     pub fn place(&self) -> Result<Place, Problem> {
-        if self.draining.is_cancelled() {
+        let inner = &self.0;
+        if inner.draining.is_cancelled() {
             return Err(Problem::draining());
         }
-        match self.open.clone().try_acquire_owned() {
-            Ok(permit) => Ok(Place { _permit: permit, _counted: self.metrics.watch_stream() }),
+        match inner.streams.clone().try_acquire_owned() {
+            Ok(permit) => Ok(Place { _permit: permit, _counted: inner.metrics.watch_stream() }),
             Err(_) => {
-                let max = self.open_max;
+                let max = inner.limits.streams_max;
                 let text = format!(
                     "{max} watches are open already; watch several applications on one stream"
                 );
-                let problem = Problem::new(Reason::TooManyStreams, text);
-                let problem = problem.with("limit", "watch_streams_max").with("max", max);
-                Err(problem.retry_after(RETRY_LATER))
+                Err(too_many(text, "watch_streams_max", max))
             }
         }
     }
 
-    /// Starts a watch.
-    pub fn open(
+    /// Starts a watch with a stream of its own.
+    fn single(
         &self,
-        filter: Filter,
-        resume_token: &str,
-        include_units: bool,
+        wire: &v1::WatchApplicationsRequest,
         deadline: Option<Deadline>,
-    ) -> Result<WatchStream, Problem> {
+    ) -> Result<Single, Problem> {
         let place = self.place()?;
-        let start = match resume_token {
+        Ok(Single::new(self.clone(), self.track(wire)?, deadline, place))
+    }
+
+    /// Starts a stream of many watches.
+    fn multiplex(
+        &self,
+        requests: Streaming<v1::MultiplexWatchesRequest>,
+        deadline: Option<Deadline>,
+    ) -> Result<Multiplex, Problem> {
+        let place = self.place()?;
+        Ok(Multiplex::new(self.clone(), requests, deadline, place))
+    }
+
+    fn track(&self, wire: &v1::WatchApplicationsRequest) -> Result<Track, Problem> {
+        let mut fields = Fields::default();
+        let filter = convert::filter(&mut fields, wire);
+        let filter = fields.finish(filter)?;
+        let start = match wire.resume_token.as_str() {
             "" => Start::Snapshot,
             token => Start::Resume(Token::decode(token)?),
         };
-        let reader = Reader {
-            watcher: self.hub.watch(filter, start)?,
-            aggregator: include_units.then(|| self.aggregator.clone()),
-            hub: self.hub.clone(),
-            draining: self.draining.clone(),
-            deadline,
-            metrics: self.metrics.clone(),
-            told: false,
-            ended: false,
-            _place: place,
-        };
-        Ok(Box::pin(futures_util::stream::unfold(reader, |mut reader| async {
-            let next = reader.next().await?;
-            Some((next, reader))
-        })))
+        let watcher = self.0.hub.watch(filter, start)?;
+        Ok(Track::new(self.clone(), watcher, wire.include_units))
     }
+
+    /// Readers are woken once it is.
+    fn is_draining(&self) -> bool {
+        self.0.is_draining.load(Ordering::Acquire)
+    }
+
+    /// The epoch as it stands in a message.
+    fn epoch(&self, epoch: Epoch) -> Bytes {
+        let mut known = self.0.epoch.lock().expect("nothing panics while it is held");
+        match &*known {
+            Some((of, encoded)) if *of == epoch => encoded.clone(),
+            _ => {
+                let encoded = parts::epoch(epoch);
+                *known = Some((epoch, encoded.clone()));
+                encoded
+            }
+        }
+    }
+}
+
+fn too_many(text: String, limit: &'static str, max: usize) -> Problem {
+    let problem = Problem::new(Reason::TooManyStreams, text);
+    problem.with("limit", limit).with("max", max).retry_after(RETRY_LATER)
 }
 
 /// A place among the open streams.
 pub struct Place {
     _permit: OwnedSemaphorePermit,
     _counted: WatchStreamCount,
-}
-
-/// One reader and where it is.
-struct Reader {
-    watcher: Watcher,
-    /// Present if the units are asked for.
-    aggregator: Option<Aggregator>,
-    hub: Arc<Hub>,
-    draining: CancellationToken,
-    deadline: Option<Deadline>,
-    metrics: Metrics,
-    /// The reader knows that we drain.
-    told: bool,
-    ended: bool,
-    _place: Place,
-}
-
-impl Reader {
-    async fn next(&mut self) -> Option<Result<v1::WatchApplicationsResponse, Status>> {
-        if self.ended {
-            return None;
-        }
-        let deadline = self.deadline;
-        let passed = async {
-            match deadline {
-                Some(Deadline(at)) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = self.draining.cancelled() => match std::mem::replace(&mut self.told, true) {
-                false => Some(Ok(self.drain())),
-                true => self.end(Problem::draining().into()),
-            },
-            () = passed => {
-                self.end(Status::deadline_exceeded("the deadline of this watch has passed"))
-            }
-            item = self.watcher.next() => match item {
-                Ok(item) => match self.response(item).await {
-                    Ok(response) => Some(Ok(response)),
-                    Err(problem) => self.end(problem.into()),
-                },
-                Err(expired) => self.end(Problem::from(WatchError::from(expired)).into()),
-            },
-        }
-    }
-
-    fn end(&mut self, status: Status) -> Option<Result<v1::WatchApplicationsResponse, Status>> {
-        self.ended = true;
-        Some(Err(status))
-    }
-
-    async fn response(&mut self, item: Item) -> Result<v1::WatchApplicationsResponse, Problem> {
-        self.metrics.watch_coalesced(item.coalesced);
-        let mut response = v1::WatchApplicationsResponse {
-            store_epoch: self.hub.epoch().to_string(),
-            coalesced_count: i32::try_from(item.coalesced).unwrap_or(i32::MAX),
-            ..v1::WatchApplicationsResponse::default()
-        };
-        response.event = Some(match item.event {
-            Event::Upserted(entry) => {
-                response.units = self.units(&entry.app, entry.head.revision).await?;
-                wire::Event::Upserted(convert::application(&entry.app, &entry.head))
-            }
-            Event::Removed(app) => wire::Event::Removed(v1::ApplicationRemoved {
-                namespace: app.namespace().to_string(),
-                name: app.application().to_string(),
-            }),
-            Event::SnapshotComplete { application_count, token } => {
-                response.resume_token = token;
-                wire::Event::SnapshotComplete(v1::SnapshotComplete {
-                    application_count: application_count as i32,
-                })
-            }
-            Event::Bookmark { digest, application_count, token } => {
-                response.resume_token = token;
-                wire::Event::Bookmark(v1::Bookmark {
-                    digest: format!("{digest:016x}"),
-                    application_count: application_count as i32,
-                })
-            }
-        });
-        Ok(response)
-    }
-
-    /// The units of an application, if they are asked for and it is still there.
-    async fn units(&self, app: &AppName, revision: Revision) -> Result<Vec<v1::Unit>, Problem> {
-        let Some(aggregator) = &self.aggregator else {
-            return Ok(Vec::new());
-        };
-        let units = |state: &AppState| {
-            let units = state.units_after(None).take(PAGE_SIZE_MAX);
-            units.map(|(name, unit)| convert::unit(state, name, unit)).collect()
-        };
-        match aggregator.read(app, revision, units).await {
-            // It was deleted meanwhile: that is told next.
-            Err(aggregator::Error::Rejected(_)) => Ok(Vec::new()),
-            // No units would be a lie. The reader goes on from its token.
-            result => result.map_err(|error| Problem::of(app, error)),
-        }
-    }
-
-    fn drain(&self) -> v1::WatchApplicationsResponse {
-        v1::WatchApplicationsResponse {
-            event: Some(wire::Event::Drain(v1::Drain {
-                reconnect_after: prost_types::Duration::try_from(RECONNECT_AFTER).ok(),
-            })),
-            store_epoch: self.hub.epoch().to_string(),
-            // Before the end of the snapshot there is nothing to go on from.
-            resume_token: self.watcher.token().unwrap_or_default(),
-            ..v1::WatchApplicationsResponse::default()
-        }
-    }
 }

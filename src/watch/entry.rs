@@ -1,7 +1,8 @@
 //! The newest state of an application, shared by everyone who reads it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::digest;
@@ -26,6 +27,7 @@ pub struct Entry {
     pub(super) mark: u64,
     /// From when its level is counted, by the clock of this process.
     pub(super) level_from: Instant,
+    encoded: OnceLock<Bytes>,
 }
 
 impl Entry {
@@ -49,7 +51,13 @@ impl Entry {
             head: change.head.clone(),
             mark: digest::mark(&change.app, change.head.revision, summary.level),
             level_from,
+            encoded: OnceLock::new(),
         }
+    }
+
+    /// What whoever serves it makes of it: made at the first call, for all who are told of it.
+    pub fn encoded(&self, encode: impl FnOnce() -> Bytes) -> Bytes {
+        self.encoded.get_or_init(encode).clone()
     }
 
     /// The level of the application.

@@ -37,11 +37,11 @@ pub(super) enum Found {
     /// This, in order; perhaps more after it.
     Told(VecDeque<(Place, Told)>),
     /// Nothing: it has been told everything.
-    Current(Standing),
+    Current(Current),
 }
 
 /// What a reader who has been told everything knows.
-pub(super) struct Standing {
+pub(super) struct Current {
     /// Digest over the members.
     pub(super) digest: u64,
     /// How many members there are.
@@ -155,7 +155,7 @@ impl Group {
         }
         let told: VecDeque<_> = state.index.after(after, count)?.collect();
         Ok(match told.is_empty() {
-            true => Found::Current(state.standing(cursors)),
+            true => Found::Current(state.current(cursors)),
             false => Found::Told(told),
         })
     }
@@ -207,8 +207,8 @@ impl State {
         concerns
     }
 
-    fn standing(&self, cursors: Arc<Cursors>) -> Standing {
-        Standing {
+    fn current(&self, cursors: Arc<Cursors>) -> Current {
+        Current {
             digest: self.index.digest().value(),
             member_count: self.index.member_count(),
             resume_at: self.resume_at(cursors),

@@ -25,6 +25,11 @@ impl Groups {
         self.by_filter.get(filter).map(|(group, _)| group.clone())
     }
 
+    /// All groups.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Group>> {
+        self.by_filter.values().map(|(group, _)| group)
+    }
+
     /// The groups whose scope an application is in.
     pub(super) fn concerned(&self, app: &AppName) -> impl Iterator<Item = &Arc<Group>> {
         let of_namespace = self.by_namespace.get(app.namespace());

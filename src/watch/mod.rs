@@ -46,7 +46,6 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub use cursors::Cursors;
@@ -56,13 +55,14 @@ pub use error::{Expired, WatchError};
 pub use filter::{Filter, Scope};
 pub use fleet::Fleet;
 pub use token::Token;
-pub use watcher::{Event, Item, Watcher};
+pub use watcher::{Event, Item, Standing, Watcher};
 
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
 use crate::store::{Bucket, Change, Epoch, Follower, Position};
+use bell::{Listener, Listeners};
 use entry::StoreClock;
 use group::Group;
 use groups::Groups;
@@ -122,7 +122,7 @@ pub struct Hub {
     /// that lists hold.
     reached: RwLock<Reached>,
     /// Heard by readers who wait until what they know is known here.
-    arrived: watch::Sender<()>,
+    arrived: Arc<Listeners>,
     state: Mutex<State>,
 }
 
@@ -157,7 +157,7 @@ impl Hub {
             limits,
             clock: StoreClock::default(),
             reached: RwLock::new(Reached { epoch, cursors }),
-            arrived: watch::Sender::new(()),
+            arrived: Arc::default(),
             state: Mutex::new(State::new(buckets)),
         }
     }
@@ -302,8 +302,14 @@ impl Hub {
     }
 
     /// Hears of each change from now on.
-    fn listen(&self) -> watch::Receiver<()> {
-        self.arrived.subscribe()
+    fn listen(&self) -> Listener {
+        Listener::new(&self.arrived)
+    }
+
+    /// Wakes every watcher, for a reason that is none of the hub's.
+    pub fn wake(&self) {
+        self.locked().groups.iter().for_each(|group| group.bell.ring());
+        self.arrived.wake();
     }
 
     /// Holds the hub for as long as it takes to index what is in scope: milliseconds for a fleet of
@@ -352,9 +358,7 @@ impl Hub {
         // Cut loose only if a watcher holds on to them: eight bytes a bucket.
         Arc::make_mut(&mut reached.cursors).advance(bucket, position);
         drop(reached);
-        if 0 < self.arrived.receiver_count() {
-            self.arrived.send_replace(());
-        }
+        self.arrived.wake();
     }
 }
 
@@ -399,7 +403,7 @@ impl Follower for Hub {
         let mut reached = self.reached_mut();
         reached.epoch = reached.epoch.max(epoch);
         drop(reached);
-        self.arrived.send_replace(());
+        self.arrived.wake();
     }
 }
 

@@ -5,15 +5,19 @@
 //! the newest state of each application and costs nothing meanwhile.
 
 use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::coop;
+use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::bell::Listener;
 use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::Expired;
-use super::group::{Found, Group, Standing};
+use super::group::{Current, Found, Group};
 use super::index::{Place, Told};
 use super::missed::Missed;
 use super::token::Token;
@@ -60,7 +64,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Watcher {
     seat: Seat,
-    pub(super) moved: watch::Receiver<()>,
+    listener: Listener,
     stage: Stage,
     /// The place of what was last handed out.
     place: Place,
@@ -71,6 +75,25 @@ pub struct Watcher {
     bookmark_due: Instant,
     /// When to look again without being woken.
     look_at: Instant,
+    /// Wakes at that time. Kept, because it seldom moves and to set one up costs more than a look.
+    alarm: Option<Pin<Box<Sleep>>>,
+    /// Nothing was found at the last look, and both the bell and the alarm will wake it.
+    is_idle: bool,
+}
+
+/// What a reader who is current stands at: two with the same standing will be told the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Which group, while there is a watcher in it.
+    group: usize,
+    place: Place,
+}
+
+impl Standing {
+    /// Tells groups apart.
+    pub fn group(self) -> usize {
+        self.group
+    }
 }
 
 #[derive(Debug)]
@@ -89,7 +112,7 @@ impl Watcher {
     /// `known` are cursors up to which every change has reached the groups.
     pub(super) fn new(seat: Seat, start: Start, known: Arc<Cursors>, now: Instant) -> Watcher {
         let group = &seat.group;
-        let mut moved = group.bell.listen();
+        let mut listener = group.bell.listen();
         let mut place = Place::default();
         let (stage, resume_at) = match start {
             Start::Snapshot => {
@@ -98,13 +121,13 @@ impl Watcher {
                 (Stage::Snapshot { last: None, sent: 0 }, cursors)
             }
             Start::Resume(token) => {
-                moved = seat.hub.listen();
+                listener = seat.hub.listen();
                 let until = now + seat.hub.limits.catch_up_max;
                 (Stage::Arriving { epoch: token.epoch, until }, token.cursors)
             }
         };
         Watcher {
-            moved,
+            listener,
             stage,
             place,
             ahead: VecDeque::new(),
@@ -112,23 +135,61 @@ impl Watcher {
             // Who goes on where it was learns at once that it is current.
             bookmark_due: now,
             look_at: now,
+            alarm: None,
+            is_idle: false,
             seat,
         }
     }
 
     /// The next item, when there is one. Nothing is lost if this is dropped while it waits.
     pub async fn next(&mut self) -> Result<Item, Expired> {
-        loop {
-            // A long snapshot must not keep the thread from everybody else.
-            tokio::task::coop::consume_budget().await;
-            // Before looking, so that what comes after the look is not missed.
-            self.moved.borrow_and_update();
-            if let Some(item) = self.try_next()? {
-                return Ok(item);
-            }
-            // Woken or not, the next look decides.
-            let _ = timeout_at(self.look_at, self.moved.changed()).await;
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// The next item, or the task is woken when there may be one.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Item, Expired>> {
+        // Asked again without having been woken: there is nothing new.
+        if self.is_idle && self.listener.is_waiting(context) && Instant::now() < self.look_at {
+            return Poll::Pending;
         }
+        // A long snapshot must not keep the thread from everybody else.
+        ready!(coop::poll_proceed(context)).made_progress();
+        self.is_idle = false;
+        loop {
+            // Before looking, so that what comes after the look is not missed.
+            self.listener.wait(context);
+            let was_arriving = self.is_arriving();
+            if let Some(item) = self.try_next()? {
+                return Poll::Ready(Ok(item));
+            }
+            if was_arriving == self.is_arriving() {
+                // Woken or not, the next look decides.
+                self.is_idle = self.poll_alarm(context).is_pending();
+                if self.is_idle {
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    fn poll_alarm(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let look_at = self.look_at;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(look_at)));
+        if alarm.deadline() != look_at {
+            alarm.as_mut().reset(look_at);
+        }
+        alarm.as_mut().poll(context)
+    }
+
+    fn is_arriving(&self) -> bool {
+        matches!(self.stage, Stage::Arriving { .. })
+    }
+
+    /// Where it stands if it was current at its last look.
+    pub fn standing(&self) -> Option<Standing> {
+        let is_current = matches!(self.stage, Stage::Following) && self.ahead.is_empty();
+        let group = Arc::as_ptr(&self.seat.group).addr();
+        is_current.then_some(Standing { group, place: self.place })
     }
 
     /// The next item if there is one now: fills a message without waiting.
@@ -194,7 +255,7 @@ impl Watcher {
         let now = Instant::now();
         match hub.knows(epoch, &self.resume_at)? {
             true => {
-                self.moved = group.bell.listen();
+                self.listener = group.bell.listen();
                 self.place = group.resume(&self.resume_at, now);
                 self.stage = Stage::Resuming(Missed::after(&self.resume_at));
                 Ok(true)
@@ -217,7 +278,7 @@ impl Watcher {
                 self.ahead = told;
                 Ok(None)
             }
-            Found::Current(standing) => Ok(self.current(standing, now)),
+            Found::Current(current) => Ok(self.current(current, now)),
         }
     }
 
@@ -228,17 +289,17 @@ impl Watcher {
     }
 
     /// A bookmark if it is time for one.
-    fn current(&mut self, standing: Standing, now: Instant) -> Option<Event> {
-        self.resume_at = standing.resume_at;
+    fn current(&mut self, current: Current, now: Instant) -> Option<Event> {
+        self.resume_at = current.resume_at;
         let due = self.bookmark_due <= now;
         if due {
             self.bookmark_due = now + self.seat.hub.limits.bookmark_period;
         }
-        let settles = standing.due.unwrap_or(self.bookmark_due);
+        let settles = current.due.unwrap_or(self.bookmark_due);
         self.look_at = settles.min(self.bookmark_due);
         due.then(|| Event::Bookmark {
-            digest: standing.digest,
-            application_count: standing.member_count,
+            digest: current.digest,
+            application_count: current.member_count,
             token: self.token_at(&self.resume_at),
         })
     }

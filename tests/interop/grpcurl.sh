@@ -95,6 +95,9 @@ call ApplicationService/ListStatuses "{$app, \"unit\": \"web/1\"}" STATUS_KIND_P
 call ApplicationService/ListUnits "{$app, \"page_size\": 1}" '"name": "web/0"' '"nextPageToken"'
 follow bellwether.v1.ApplicationService/WatchApplications "{\"namespace\": \"$namespace\"}" \
   '"upserted"' '"snapshotComplete"' '"resumeToken"' '"storeEpoch"'
+create="{\"create\": {\"watch_id\": 7, \"watch\": {\"namespace\": \"$namespace\"}}}"
+follow bellwether.v1.ApplicationService/MultiplexWatches "$create" '"watchIds"' '"upserted"' '"snapshotComplete"'
+call ApplicationService/MultiplexWatches "$create {\"cancel\": {\"watch_id\": 7}}" '"ended"' 'cancelled as asked'
 
 # 4. Configure, and speak for the whole application.
 call ApplicationService/ConfigureApplication "{$app, \"config\": {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::server::BINARY;
 
 /// Whether all of these programs are there. If not, that is said loudly; in CI it is a failure.
-fn available(programs: &[&str]) -> bool {
+pub fn available(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|p| Command::new(p).arg("--version").output().is_err());
     let Some(missing) = missing else { return true };
     let in_ci = std::env::var_os("CI").is_some();
@@ -26,7 +26,7 @@ fn bench(line: &[&str], directory: &Path) -> Output {
 }
 
 /// The report of a measurement, which leaves nothing behind.
-fn measure(line: &[&str]) -> Value {
+pub fn measure(line: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let output = bench(&[line, &["--json"]].concat(), directory.path());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -39,7 +39,7 @@ fn measure(line: &[&str]) -> Value {
     report
 }
 
-fn positive(value: &Value) -> bool {
+pub fn positive(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| number > 0.0)
 }
 
@@ -219,7 +219,7 @@ fn growth_of_an_application() {
 }
 
 /// The only row whose work contains this.
-fn row<'a>(report: &'a Value, work: &str) -> &'a Value {
+pub fn row<'a>(report: &'a Value, work: &str) -> &'a Value {
     let rows = report["rows"].as_array().unwrap();
     let found: Vec<&Value> =
         rows.iter().filter(|row| row["work"].as_str().unwrap().contains(work)).collect();

@@ -26,7 +26,7 @@ pub async fn next(stream: &mut Stream) -> v1::WatchApplicationsResponse {
 pub struct Copy(pub BTreeMap<(String, String), (u64, i32)>);
 
 impl Copy {
-    fn apply(&mut self, event: &Event) {
+    pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Upserted(app) => {
                 let level = app.status.as_ref().unwrap().level;
@@ -41,7 +41,7 @@ impl Copy {
     }
 
     /// As the comment at `Bookmark.digest` says.
-    fn digest(&self) -> String {
+    pub fn digest(&self) -> String {
         let hash = |text: String| {
             text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,5 +1,8 @@
 //! Snapshot, changes, conflation, removal, bookmarks, groups.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+
 use super::*;
 use crate::domain::policy::Policy;
 use crate::watch::Expired;
@@ -107,6 +110,16 @@ async fn a_change_of_policy_alone_can_move_it_over_the_minimum() {
     assert_eq!(told(&mut watcher), "-web");
 }
 
+/// Remembers that it was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Gives the bells time to be heard.
 async fn rung() {
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -120,21 +133,22 @@ async fn scopes_see_their_own_and_are_woken_by_nothing_else() {
         Scope::Applications([mk_app("web"), mk_app("prod/db")].into()),
     ];
     let mut watchers = scopes.map(|scope| feed.watch(&Filter::of(scope)));
-    for watcher in &mut watchers {
+    let woken = watchers.each_mut().map(|watcher| {
         assert_eq!(told(watcher), "complete:0");
-        watcher.moved.borrow_and_update();
-    }
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(woken.clone());
+        assert!(watcher.poll_next(&mut Context::from_waker(&waker)).is_pending());
+        woken
+    });
+    let is_woken = |watcher: usize| woken[watcher].0.load(Ordering::Relaxed);
     feed.set("test/web", Level::Active);
     feed.set("other", Level::Active);
     feed.set("product/db", Level::Active);
     rung().await;
-    for watcher in &mut watchers {
-        assert!(!watcher.moved.has_changed().unwrap());
-    }
+    assert!(!is_woken(0) && !is_woken(1));
     feed.set("web", Level::Active);
     rung().await;
-    assert!(!watchers[0].moved.has_changed().unwrap());
-    assert!(watchers[1].moved.has_changed().unwrap());
+    assert!(!is_woken(0) && is_woken(1));
     feed.set("prod/db", Level::Active);
     feed.set("prod/web", Level::Active);
     let [namespace, applications] = &mut watchers;

@@ -1,0 +1,195 @@
+//! The watches of one stream, by what they are told: those that follow the same and have been told
+//! the same are a cohort, with one cursor and one message for all. A watch begins in a cohort of
+//! its own, and joins the one that follows the same as soon as both are current at the same place.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use tokio::task::coop;
+
+use super::Watches;
+use super::parts::{self, Parts};
+use super::ready::Ready;
+use super::track::Track;
+use crate::proto::v1;
+use crate::service::code::Problem;
+
+/// All of one stream. Gives back the places of its watches when dropped.
+pub struct Cohorts {
+    watches: Watches,
+    by_key: BTreeMap<u64, Box<Cohort>>,
+    by_watch: HashMap<u64, u64>,
+    /// Which cohort others join, by what it follows.
+    by_group: HashMap<(usize, bool), u64>,
+    /// Those that have been told nothing, with what was asked for: who asks for the same joins.
+    begun: Vec<(v1::WatchApplicationsRequest, u64)>,
+    last_key: u64,
+    ready: Arc<Ready>,
+}
+
+struct Cohort {
+    track: Track,
+    /// Never empty.
+    watch_ids: Vec<u64>,
+    encoded: Option<Bytes>,
+    waker: Waker,
+}
+
+impl Cohorts {
+    /// None yet.
+    pub fn new(watches: Watches) -> Cohorts {
+        Cohorts {
+            watches,
+            by_key: BTreeMap::new(),
+            by_watch: HashMap::new(),
+            by_group: HashMap::new(),
+            begun: Vec::new(),
+            last_key: 0,
+            ready: Arc::default(),
+        }
+    }
+
+    /// How many watches there are.
+    pub fn len(&self) -> usize {
+        self.by_watch.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_watch.is_empty()
+    }
+
+    /// Whether there is a watch of this number.
+    pub fn has(&self, watch_id: u64) -> bool {
+        self.by_watch.contains_key(&watch_id)
+    }
+
+    /// One more watch, with a number that is not in use. It holds a permit.
+    pub fn begin(
+        &mut self,
+        watch_id: u64,
+        wire: v1::WatchApplicationsRequest,
+    ) -> Result<(), Problem> {
+        let same = self.begun.iter().find(|(begun, _)| *begun == wire).map(|(_, key)| *key);
+        let key = match same {
+            Some(key) => key,
+            None => {
+                let track = self.watches.track(&wire)?;
+                self.last_key += 1;
+                let waker = self.ready.join(self.last_key);
+                let cohort = Cohort { track, watch_ids: Vec::new(), encoded: None, waker };
+                self.by_key.insert(self.last_key, Box::new(cohort));
+                self.begun.push((wire, self.last_key));
+                self.last_key
+            }
+        };
+        if let Some(cohort) = self.by_key.get_mut(&key) {
+            cohort.join(&[watch_id]);
+            self.by_watch.insert(watch_id, key);
+        }
+        Ok(())
+    }
+
+    /// A watch less; whether it was there.
+    pub fn leave(&mut self, watch_id: u64) -> bool {
+        let Some(key) = self.by_watch.remove(&watch_id) else { return false };
+        self.watches.0.multiplexed.add_permits(1);
+        if let Some(cohort) = self.by_key.get_mut(&key) {
+            cohort.watch_ids.retain(|id| *id != watch_id);
+            cohort.encoded = None;
+            if cohort.watch_ids.is_empty() {
+                self.remove(key);
+            }
+        }
+        true
+    }
+
+    /// Tells one cohort to go on elsewhere, and lets it go.
+    pub fn drain_one(&mut self) -> Option<Parts> {
+        let key = *self.by_key.keys().next()?;
+        let mut cohort = self.remove(key)?;
+        Some(cohort.track.drain().event_of(&cohort.ids()))
+    }
+
+    /// The next message, or the task is woken when there may be one.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Parts> {
+        self.begun.clear();
+        loop {
+            if !coop::has_budget_remaining() {
+                // Others have their turn first.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let Some(key) = self.ready.next(context) else { return Poll::Pending };
+            // It may have left meanwhile.
+            let Some(cohort) = self.by_key.get_mut(&key) else { continue };
+            let waker = cohort.waker.clone();
+            match cohort.track.poll_next(&mut Context::from_waker(&waker)) {
+                Poll::Pending => self.merge(key),
+                Poll::Ready(Ok(told)) => {
+                    // Behind the others: there may be more.
+                    waker.wake_by_ref();
+                    let coalesced = told.coalesced * cohort.watch_ids.len() as u64;
+                    self.watches.0.metrics.watch_coalesced(coalesced);
+                    return Poll::Ready(told.parts.event_of(&cohort.ids()));
+                }
+                Poll::Ready(Err(problem)) => {
+                    let ended = self.remove(key).map(|cohort| cohort.watch_ids);
+                    return Poll::Ready(Parts::ended(ended.unwrap_or_default(), &problem.into()));
+                }
+            }
+        }
+    }
+
+    /// Lets a cohort that is current join the one that follows the same, if that is at its place.
+    fn merge(&mut self, key: u64) {
+        let standing = |key| self.by_key.get(&key).and_then(|cohort| cohort.track.standing());
+        let Some(here) = standing(key) else { return };
+        let group = (here.0.group(), here.1);
+        let other = self.by_group.get(&group).copied().filter(|other| *other != key);
+        let Some(other) = other.filter(|other| self.by_key.contains_key(other)) else {
+            self.by_group.insert(group, key);
+            return;
+        };
+        if standing(other) != Some(here) {
+            return;
+        }
+        let Some(joining) = self.by_key.remove(&key) else { return };
+        for watch_id in &joining.watch_ids {
+            self.by_watch.insert(*watch_id, other);
+        }
+        if let Some(cohort) = self.by_key.get_mut(&other) {
+            cohort.join(&joining.watch_ids);
+        }
+    }
+
+    /// Lets a cohort go with its watches.
+    fn remove(&mut self, key: u64) -> Option<Box<Cohort>> {
+        let cohort = self.by_key.remove(&key)?;
+        let ended = cohort.watch_ids.iter().filter(|id| self.by_watch.remove(id).is_some()).count();
+        self.watches.0.multiplexed.add_permits(ended);
+        self.by_group.retain(|_, other| *other != key);
+        Some(cohort)
+    }
+}
+
+impl Drop for Cohorts {
+    fn drop(&mut self) {
+        self.watches.0.multiplexed.add_permits(self.by_watch.len());
+    }
+}
+
+impl Cohort {
+    fn join(&mut self, watch_ids: &[u64]) {
+        self.watch_ids.extend(watch_ids);
+        self.encoded = None;
+    }
+
+    /// The numbers of its watches, as its messages begin.
+    fn ids(&mut self) -> Bytes {
+        let watch_ids = &self.watch_ids;
+        self.encoded.get_or_insert_with(|| parts::ids(watch_ids)).clone()
+    }
+}

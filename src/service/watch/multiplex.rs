@@ -1,0 +1,163 @@
+//! A stream of many watches.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::time::{Sleep, sleep_until};
+use tokio_stream::Stream;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+use tonic::{Status, Streaming};
+
+use super::cohorts::Cohorts;
+use super::parts::Parts;
+use super::single::{past, past_deadline};
+use super::{Place, Watches, too_many};
+use crate::proto::v1;
+use crate::proto::v1::multiplex_watches_request::Request;
+use crate::service::code::{Problem, Reason, Violation};
+use crate::service::observe::Deadline;
+
+/// Requests that are taken before the watches have their turn.
+const REQUESTS_AT_ONCE: usize = 64;
+
+/// The watches of one stream.
+pub struct Multiplex {
+    watches: Watches,
+    /// None once the client has closed its side.
+    requests: Option<Streaming<v1::MultiplexWatchesRequest>>,
+    cohorts: Cohorts,
+    /// Answers to requests: no more than are taken at once.
+    answers: VecDeque<Parts>,
+    deadline: Option<Pin<Box<Sleep>>>,
+    draining: Pin<Box<WaitForCancellationFutureOwned>>,
+    is_ended: bool,
+    _place: Place,
+}
+
+impl Multiplex {
+    /// Until `deadline`, if there is one.
+    pub fn new(
+        watches: Watches,
+        requests: Streaming<v1::MultiplexWatchesRequest>,
+        deadline: Option<Deadline>,
+        place: Place,
+    ) -> Multiplex {
+        Multiplex {
+            requests: Some(requests),
+            cohorts: Cohorts::new(watches.clone()),
+            answers: VecDeque::new(),
+            deadline: deadline.map(|Deadline(at)| Box::pin(sleep_until(at))),
+            draining: Box::pin(watches.0.draining.clone().cancelled_owned()),
+            is_ended: false,
+            watches,
+            _place: place,
+        }
+    }
+
+    /// The next message; an error is the end, and so is none.
+    fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Parts>, Status>> {
+        if past(&mut self.deadline, context) {
+            return Poll::Ready(Err(past_deadline()));
+        }
+        if self.draining.as_mut().poll(context).is_ready() {
+            return Poll::Ready(match self.cohorts.drain_one() {
+                Some(parts) => Ok(Some(parts)),
+                None => Err(Problem::draining().into()),
+            });
+        }
+        if self.answers.is_empty() {
+            self.take_requests(context)?;
+        }
+        if let Some(answer) = self.answers.pop_front() {
+            return Poll::Ready(Ok(Some(answer)));
+        }
+        if self.requests.is_none() && self.cohorts.is_empty() {
+            return Poll::Ready(Ok(None));
+        }
+        self.cohorts.poll_next(context).map(|parts| Ok(Some(parts)))
+    }
+
+    fn take_requests(&mut self, context: &mut Context<'_>) -> Result<(), Status> {
+        for _ in 0..REQUESTS_AT_ONCE {
+            let Some(requests) = &mut self.requests else { return Ok(()) };
+            match Pin::new(requests).poll_next(context) {
+                Poll::Ready(Some(request)) => self.take(request?)?,
+                Poll::Ready(None) => self.requests = None,
+                Poll::Pending => return Ok(()),
+            }
+        }
+        // There may be more.
+        context.waker().wake_by_ref();
+        Ok(())
+    }
+
+    /// An error ends the stream: it is about none of the watches.
+    fn take(&mut self, request: v1::MultiplexWatchesRequest) -> Result<(), Problem> {
+        match request.request {
+            Some(Request::Create(v1::CreateWatch { watch_id, watch })) => {
+                if self.cohorts.has(watch_id) {
+                    let text = format!("is {watch_id}, which is in use on this stream");
+                    return Err(refused("create.watch_id", text));
+                }
+                let begun = self.begin(watch_id, watch.unwrap_or_default());
+                self.answers.extend(
+                    begun.err().map(|problem| Parts::ended(vec![watch_id], &problem.into())),
+                );
+            }
+            Some(Request::Cancel(v1::CancelWatch { watch_id })) => {
+                let cancelled = Status::cancelled("this watch was cancelled as asked");
+                let is_there = self.cohorts.leave(watch_id);
+                self.answers.extend(is_there.then(|| Parts::ended(vec![watch_id], &cancelled)));
+            }
+            None => return Err(refused("request", "is neither create nor cancel".to_string())),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, watch_id: u64, wire: v1::WatchApplicationsRequest) -> Result<(), Problem> {
+        let limits = self.watches.0.limits;
+        let max = limits.per_stream_max;
+        if max <= self.cohorts.len() {
+            let text = format!("{max} watches are on this stream already; open another one");
+            let problem = Problem::new(Reason::LimitExceeded, text);
+            return Err(problem.with("limit", "watches_per_stream_max").with("max", max));
+        }
+        let Ok(permit) = self.watches.0.multiplexed.try_acquire() else {
+            let max = limits.multiplexed_max;
+            let text = format!(
+                "{max} watches are open already, which is the most served here; \
+                 cancel one, or wait and try again"
+            );
+            return Err(too_many(text, "multiplexed_watches_max", max));
+        };
+        self.cohorts.begin(watch_id, wire)?;
+        // Given back when the watch leaves its cohort.
+        permit.forget();
+        Ok(())
+    }
+}
+
+fn refused(field: &str, description: String) -> Problem {
+    let field = field.to_string();
+    Problem::of_fields(vec![Violation { field, reason: Reason::InvalidValue, description }])
+}
+
+impl Stream for Multiplex {
+    type Item = Result<Parts, Status>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Parts, Status>>> {
+        if self.is_ended {
+            return Poll::Ready(None);
+        }
+        let polled = self.poll_message(context).map(Result::transpose);
+        if let Poll::Ready(None | Some(Err(_))) = polled {
+            self.is_ended = true;
+        }
+        polled
+    }
+}

@@ -1,0 +1,89 @@
+//! A stream with one watch.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::time::{Sleep, sleep_until};
+use tokio_stream::Stream;
+use tonic::Status;
+
+use super::parts::Parts;
+use super::track::{Told, Track};
+use super::{Place, Watches};
+use crate::service::code::Problem;
+use crate::service::observe::Deadline;
+
+/// One reader and where it is.
+pub struct Single {
+    watches: Watches,
+    track: Track,
+    deadline: Option<Pin<Box<Sleep>>>,
+    stage: Stage,
+    _place: Place,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Open,
+    /// The reader knows that we drain.
+    Drained,
+    Ended,
+}
+
+impl Single {
+    /// Until `deadline`, if there is one.
+    pub fn new(watches: Watches, track: Track, deadline: Option<Deadline>, place: Place) -> Single {
+        let deadline = deadline.map(|Deadline(at)| Box::pin(sleep_until(at)));
+        Single { watches, track, deadline, stage: Stage::Open, _place: place }
+    }
+
+    fn poll_track(&mut self, context: &mut Context<'_>) -> Poll<Result<Parts, Status>> {
+        if self.watches.is_draining() {
+            self.stage = Stage::Drained;
+            return Poll::Ready(Ok(self.track.drain()));
+        }
+        if past(&mut self.deadline, context) {
+            return Poll::Ready(Err(past_deadline()));
+        }
+        match self.track.poll_next(context) {
+            Poll::Ready(Ok(Told { parts, coalesced })) => {
+                self.watches.0.metrics.watch_coalesced(coalesced);
+                Poll::Ready(Ok(parts))
+            }
+            Poll::Ready(Err(problem)) => Poll::Ready(Err(problem.into())),
+            // It may have begun before we listened for it.
+            Poll::Pending if self.watches.is_draining() => self.poll_track(context),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl Stream for Single {
+    type Item = Result<Parts, Status>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Parts, Status>>> {
+        let polled = match self.stage {
+            Stage::Open => self.poll_track(context),
+            Stage::Drained => Poll::Ready(Err(Problem::draining().into())),
+            Stage::Ended => return Poll::Ready(None),
+        };
+        if let Poll::Ready(Err(_)) = polled {
+            self.stage = Stage::Ended;
+        }
+        polled.map(Some)
+    }
+}
+
+/// Whether a deadline has passed; if not, the task is woken when it does.
+pub fn past(deadline: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> bool {
+    deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(context).is_ready())
+}
+
+/// What a watch ends with whose time is over.
+pub fn past_deadline() -> Status {
+    Status::deadline_exceeded("the deadline of this watch has passed")
+}

@@ -1,0 +1,163 @@
+//! One watcher in the words of the wire, wherever these are sent.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::parts::Parts;
+use super::{RECONNECT_AFTER, Watches};
+use crate::aggregator::{self, Aggregator};
+use crate::domain::app::AppState;
+use crate::domain::limits::PAGE_SIZE_MAX;
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::proto::v1;
+use crate::proto::v1::watch_applications_response as wire;
+use crate::service::code::Problem;
+use crate::service::convert;
+use crate::store::Epoch;
+use crate::watch::{Event, Item, Standing, WatchError, Watcher};
+
+/// A watcher, and what is fetched for its next message.
+pub struct Track {
+    watches: Watches,
+    watcher: Watcher,
+    include_units: bool,
+    /// The item whose units are asked for.
+    asking: Option<Box<Asking>>,
+    epoch: Option<(Epoch, Bytes)>,
+}
+
+/// What is told next.
+pub struct Told {
+    /// The message.
+    pub parts: Parts,
+    /// Changes that a newer state replaced before this reader took them.
+    pub coalesced: u64,
+}
+
+struct Asking {
+    item: Item,
+    units: Pin<Box<dyn Future<Output = Result<Vec<v1::Unit>, Problem>> + Send>>,
+}
+
+impl Track {
+    /// Follows `watcher`, with the units of each application if they are asked for.
+    pub fn new(watches: Watches, watcher: Watcher, include_units: bool) -> Track {
+        Track { watches, watcher, include_units, asking: None, epoch: None }
+    }
+
+    /// The next message, or the task is woken when there may be one. The reader goes on from its
+    /// token if it fails.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Told, Problem>> {
+        if self.asking.is_none() {
+            let item = ready!(self.watcher.poll_next(context)).map_err(WatchError::from)?;
+            match &item.event {
+                Event::Upserted(entry) if self.include_units => {
+                    let (app, revision) = (entry.app.clone(), entry.head.revision);
+                    let aggregator = self.watches.0.aggregator.clone();
+                    let units = Box::pin(units(aggregator, app, revision));
+                    self.asking = Some(Box::new(Asking { item, units }));
+                }
+                _ => return Poll::Ready(Ok(self.told(item, Vec::new()))),
+            }
+        }
+        let Some(asking) = &mut self.asking else { return Poll::Pending };
+        let units = ready!(asking.units.as_mut().poll(context))?;
+        let item = asking.item.clone();
+        self.asking = None;
+        Poll::Ready(Ok(self.told(item, units)))
+    }
+
+    /// Where it stands if it has been told everything.
+    pub fn standing(&self) -> Option<(Standing, bool)> {
+        let is_asking = self.asking.is_some();
+        let standing = self.watcher.standing().filter(|_| !is_asking)?;
+        Some((standing, self.include_units))
+    }
+
+    /// Tells the reader to go on elsewhere.
+    pub fn drain(&self) -> Parts {
+        Parts::of(&v1::WatchApplicationsResponse {
+            event: Some(wire::Event::Drain(v1::Drain {
+                reconnect_after: prost_types::Duration::try_from(RECONNECT_AFTER).ok(),
+            })),
+            store_epoch: self.watches.0.hub.epoch().to_string(),
+            // Before the end of the snapshot there is nothing to go on from.
+            resume_token: self.watcher.token().unwrap_or_default(),
+            ..v1::WatchApplicationsResponse::default()
+        })
+    }
+
+    fn told(&mut self, item: Item, units: Vec<v1::Unit>) -> Told {
+        let Item { event, coalesced } = item;
+        let mut message = v1::WatchApplicationsResponse {
+            coalesced_count: i32::try_from(coalesced).unwrap_or(i32::MAX),
+            units,
+            ..v1::WatchApplicationsResponse::default()
+        };
+        message.event = match event {
+            Event::Upserted(entry) if coalesced == 0 && message.units.is_empty() => {
+                let parts = Parts::upserted(&entry, self.epoch());
+                return Told { parts, coalesced };
+            }
+            Event::Upserted(entry) => {
+                message.store_epoch = self.watches.0.hub.epoch().to_string();
+                let parts = Parts::upserted(&entry, message.encode_to_vec().into());
+                return Told { parts, coalesced };
+            }
+            Event::Removed(app) => Some(wire::Event::Removed(v1::ApplicationRemoved {
+                namespace: app.namespace().to_string(),
+                name: app.application().to_string(),
+            })),
+            Event::SnapshotComplete { application_count, token } => {
+                message.resume_token = token;
+                let application_count = application_count as i32;
+                Some(wire::Event::SnapshotComplete(v1::SnapshotComplete { application_count }))
+            }
+            Event::Bookmark { digest, application_count, token } => {
+                message.resume_token = token;
+                Some(wire::Event::Bookmark(v1::Bookmark {
+                    digest: format!("{digest:016x}"),
+                    application_count: application_count as i32,
+                }))
+            }
+        };
+        message.store_epoch = self.watches.0.hub.epoch().to_string();
+        Told { parts: Parts::of(&message), coalesced }
+    }
+
+    /// The name of the history as of now, encoded.
+    fn epoch(&mut self) -> Bytes {
+        let now = self.watches.0.hub.epoch();
+        match &self.epoch {
+            Some((of, encoded)) if *of == now => encoded.clone(),
+            _ => {
+                let encoded = self.watches.epoch(now);
+                self.epoch = Some((now, encoded.clone()));
+                encoded
+            }
+        }
+    }
+}
+
+/// The units of an application, if it is still there.
+async fn units(
+    aggregator: Aggregator,
+    app: AppName,
+    revision: Revision,
+) -> Result<Vec<v1::Unit>, Problem> {
+    let units = |state: &AppState| {
+        let units = state.units_after(None).take(PAGE_SIZE_MAX);
+        units.map(|(name, unit)| convert::unit(state, name, unit)).collect()
+    };
+    match aggregator.read(&app, revision, units).await {
+        // It was deleted meanwhile: that is told next.
+        Err(aggregator::Error::Rejected(_)) => Ok(Vec::new()),
+        // No units would be a lie.
+        result => result.map_err(|error| Problem::of(&app, error)),
+    }
+}
