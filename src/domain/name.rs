@@ -82,13 +82,21 @@ impl fmt::Debug for AppName {
 
 /// A unit within its application, in natural order: `web/2` before `web/10`, `""` (the application
 /// itself) first.
-#[derive(Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-pub struct UnitName(Arc<str>);
+///
+/// Names are compared far more often than made, so each has beside its text what its place in the
+/// order is, made once: then bytes decide.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct UnitName {
+    /// First what decides about the order, then the text. One and the same if there is no number.
+    both: Arc<str>,
+    /// Where the text begins; 0 if it is the same.
+    text_at: u16,
+}
 
 impl UnitName {
     /// Checks a name that must not be empty.
     pub fn new(text: &str) -> Result<UnitName, NameError> {
-        check(text, Slash::Allowed).map(UnitName)
+        check(text, Slash::Allowed).map(|text| UnitName::of(&text))
     }
 
     /// The application itself, where a unit is expected.
@@ -96,24 +104,76 @@ impl UnitName {
         UnitName::default()
     }
 
+    fn of(text: &str) -> UnitName {
+        let order = order_of(text);
+        match u16::try_from(order.len()) {
+            Ok(text_at) if order != text => UnitName { both: Arc::from(order + text), text_at },
+            _ => UnitName { both: Arc::from(text), text_at: 0 },
+        }
+    }
+
     /// Whether this stands for the application itself.
     pub fn is_application(&self) -> bool {
-        self.0.is_empty()
+        self.both.is_empty()
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.both[usize::from(self.text_at)..]
+    }
+
+    fn order(&self) -> &str {
+        match usize::from(self.text_at) {
+            0 => &self.both,
+            text_at => &self.both[..text_at],
+        }
     }
 }
 
 impl Ord for UnitName {
     fn cmp(&self, other: &UnitName) -> Ordering {
-        // Mostly they are the same name, and often the same text in memory.
-        if Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0 {
+        if Arc::ptr_eq(&self.both, &other.both) {
             return Ordering::Equal;
         }
-        natural_order(&self.0, &other.0)
+        // `01` and `1` are the same number: the text decides, so that the order stays total.
+        self.order().cmp(other.order()).then_with(|| self.as_str().cmp(other.as_str()))
+    }
+}
+
+/// A text whose bytes are in the natural order of this one: before each number stands how many
+/// digits it has, without leading zeros, in two characters, after a `0` so that it stands among
+/// other characters where a digit does.
+fn order_of(text: &str) -> String {
+    let mut order = String::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, number) = rest.split_at(at);
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        let digits = number[..end].trim_start_matches('0');
+        order.push_str(before);
+        order.push('0');
+        // At most 253 digits: both characters are ASCII.
+        order.extend([digits.len() / 64, digits.len() % 64].map(|n| char::from(b'0' + n as u8)));
+        order.push_str(digits);
+        rest = &number[end..];
+    }
+    order.push_str(rest);
+    order
+}
+
+impl Serialize for UnitName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for UnitName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<UnitName, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        match text.len() {
+            ..=NAME_BYTES_MAX => Ok(UnitName::of(&text)),
+            bytes => Err(serde::de::Error::custom(NameError::TooLong { bytes })),
+        }
     }
 }
 
@@ -125,13 +185,13 @@ impl PartialOrd for UnitName {
 
 impl fmt::Display for UnitName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for UnitName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", &*self.0)
+        write!(f, "{:?}", self.as_str())
     }
 }
 
@@ -234,64 +294,44 @@ fn check(text: &str, slash: Slash) -> Result<Arc<str>, NameError> {
     }
 }
 
-/// Compares runs of digits as numbers and the rest by bytes. Total: equal only if the texts are.
-pub fn natural_order(a: &str, b: &str) -> Ordering {
-    let (x, y) = (a.as_bytes(), b.as_bytes());
-    // Names of one application differ in their last digits: what they share is skipped, back to
-    // where a number begins.
-    let shared = shared(x, y);
-    if shared == x.len() || shared == y.len() {
-        // One begins with the other, or they are the same.
-        return x.len().cmp(&y.len());
-    }
-    let digits = x[..shared].iter().rev().take_while(|b| b.is_ascii_digit()).count();
-    let start = shared - digits;
-    // `01` and `1` are the same number: the bytes decide, so that the order stays total.
-    natural_order_of_rest(&x[start..], &y[start..]).then_with(|| a.cmp(b))
-}
-
-/// How many bytes both begin with.
-fn shared(x: &[u8], y: &[u8]) -> usize {
-    const WORD: usize = size_of::<u64>();
-    let words = x.chunks_exact(WORD).zip(y.chunks_exact(WORD));
-    let whole = WORD * words.take_while(|(x, y)| x == y).count();
-    let rest = x[whole..].iter().zip(&y[whole..]);
-    whole + rest.take_while(|(x, y)| x == y).count()
-}
-
-fn natural_order_of_rest(mut x: &[u8], mut y: &[u8]) -> Ordering {
-    while let (Some(&first), Some(&second)) = (x.first(), y.first()) {
-        let ordering = if first.is_ascii_digit() && second.is_ascii_digit() {
-            let (number, rest) = split_number(x);
-            let (other, other_rest) = split_number(y);
-            (x, y) = (rest, other_rest);
-            number.len().cmp(&other.len()).then(number.cmp(other))
-        } else {
-            (x, y) = (&x[1..], &y[1..]);
-            first.cmp(&second)
-        };
-        if ordering.is_ne() {
-            return ordering;
-        }
-    }
-    x.len().cmp(&y.len())
-}
-
-/// The digits at the start without leading zeros, and what follows them.
-fn split_number(text: &[u8]) -> (&[u8], &[u8]) {
-    let (mut zeros, mut digits) = (0, 0);
-    while digits < text.len() && text[digits].is_ascii_digit() {
-        if zeros == digits && text[digits] == b'0' {
-            zeros += 1;
-        }
-        digits += 1;
-    }
-    (&text[zeros..digits], &text[digits..])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Compares runs of digits as numbers and the rest by bytes: what the order is meant to be.
+    fn natural_order(a: &str, b: &str) -> Ordering {
+        natural_order_of_rest(a.as_bytes(), b.as_bytes()).then_with(|| a.cmp(b))
+    }
+
+    fn natural_order_of_rest(mut x: &[u8], mut y: &[u8]) -> Ordering {
+        while let (Some(&first), Some(&second)) = (x.first(), y.first()) {
+            let ordering = if first.is_ascii_digit() && second.is_ascii_digit() {
+                let (number, rest) = split_number(x);
+                let (other, other_rest) = split_number(y);
+                (x, y) = (rest, other_rest);
+                number.len().cmp(&other.len()).then(number.cmp(other))
+            } else {
+                (x, y) = (&x[1..], &y[1..]);
+                first.cmp(&second)
+            };
+            if ordering.is_ne() {
+                return ordering;
+            }
+        }
+        x.len().cmp(&y.len())
+    }
+
+    /// The digits at the start without leading zeros, and what follows them.
+    fn split_number(text: &[u8]) -> (&[u8], &[u8]) {
+        let (mut zeros, mut digits) = (0, 0);
+        while digits < text.len() && text[digits].is_ascii_digit() {
+            if zeros == digits && text[digits] == b'0' {
+                zeros += 1;
+            }
+            digits += 1;
+        }
+        (&text[zeros..digits], &text[digits..])
+    }
 
     #[test]
     fn natural_order_compares_numbers() {
@@ -309,7 +349,23 @@ mod tests {
         ] {
             let expected = if (a, b) == ("a1", "a01") { Ordering::Greater } else { Ordering::Less };
             assert_eq!(natural_order(a, b), expected, "{a} {b}");
-            assert_eq!(natural_order(b, a), expected.reverse(), "{b} {a}");
+            assert_eq!(UnitName::of(a).cmp(&UnitName::of(b)), expected, "{a} {b}");
+            assert_eq!(UnitName::of(b).cmp(&UnitName::of(a)), expected.reverse(), "{b} {a}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn bytes_decide_as_numbers_would(
+            a in "[a-b0-2./_-]{0,9}",
+            b in "[a-b0-2./_-]{0,9}",
+            digits in 0..=NAME_BYTES_MAX,
+        ) {
+            let (one, other) = (UnitName::of(&a), UnitName::of(&b));
+            proptest::prop_assert_eq!(one.cmp(&other), natural_order(&a, &b));
+            proptest::prop_assert_eq!(one.as_str(), &a);
+            let (long, longer) = ("9".repeat(digits), format!("1{}", "0".repeat(digits)));
+            proptest::prop_assert!(UnitName::of(&long) < UnitName::of(&longer));
         }
     }
 
