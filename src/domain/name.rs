@@ -122,10 +122,10 @@ impl UnitName {
         &self.both[usize::from(self.text_at)..]
     }
 
-    fn order(&self) -> &str {
+    fn order(&self) -> &[u8] {
         match usize::from(self.text_at) {
-            0 => &self.both,
-            text_at => &self.both[..text_at],
+            0 => self.both.as_bytes(),
+            text_at => &self.both.as_bytes()[..text_at],
         }
     }
 }
