@@ -6,8 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::callback::Callbacks;
+use super::data::Data;
 use super::derive::Summary;
 use super::index::Index;
+use super::lease::Lease;
 use super::name::{AppName, PartName, UnitName};
 use super::policy::Config;
 use super::rank::{Origin, Rank};
@@ -30,7 +32,7 @@ pub struct Head {
     pub config: Config,
     /// What its leader says of it as a whole.
     pub application_status: Option<ApplicationStatus>,
-    /// Grows by one at each change of leader.
+    /// Grows at each change of leader.
     pub lease_epoch: u64,
     /// The status derived, so that lists need nothing else.
     pub summary: Summary,
@@ -50,6 +52,26 @@ pub struct Head {
     /// on the revision, so that another replica that was told of none of them does not undo them.
     #[serde(default)]
     pub quiet_commits: u64,
+    /// Who leads, unless that is decided outside.
+    #[serde(default)]
+    pub lease: Option<Lease>,
+    /// Number of the next unit that waits to lead.
+    #[serde(default)]
+    pub next_candidate: u64,
+    /// What there is of the leader's data.
+    #[serde(default)]
+    pub data: DataHead,
+}
+
+/// What is known of the data of an application without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DataHead {
+    /// Revision of its last change; 0 if there was none.
+    pub revision: u64,
+    /// How many keys it has.
+    pub keys: u64,
+    /// Bytes of all keys and values.
+    pub bytes: u64,
 }
 
 impl Head {
@@ -69,13 +91,18 @@ impl Head {
             losses: 0,
             sessions: BTreeMap::new(),
             quiet_commits: 0,
+            lease: None,
+            next_candidate: 0,
+            data: DataHead::default(),
         }
     }
 
     /// The leading unit, if somebody leads.
     pub fn leader(&self) -> Option<&UnitName> {
-        let outside = self.config.external_leader.as_ref();
-        outside.filter(|unit| !unit.is_application())
+        match &self.config.external_leader {
+            Some(outside) => Some(outside).filter(|unit| !unit.is_application()),
+            None => self.lease.as_ref().map(|lease| &lease.holder),
+        }
     }
 }
 
@@ -159,6 +186,9 @@ pub struct Unit {
     /// Its session has ended, and it has said nothing since.
     #[serde(default)]
     pub session_ended: bool,
+    /// Its place among those that wait to lead.
+    #[serde(default)]
+    pub candidate: Option<u64>,
     /// `last_seen` as the store has it.
     #[serde(skip)]
     pub last_seen_written: Timestamp,
@@ -206,6 +236,8 @@ pub enum Due {
     Unit(UnitName),
     /// The leader's status may end.
     ApplicationStatus,
+    /// The lease may end.
+    Lease,
     /// A flapping status may be calm.
     Calm(Arc<StatusKey>),
 }
@@ -218,6 +250,7 @@ pub struct AppState {
     pub(super) head: Head,
     pub(super) units: BTreeMap<UnitName, Unit>,
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    pub(super) data: Data,
     pub(super) requests: RequestLog,
     pub(super) index: Index,
     /// May name what is no longer due: a repeat moves the status, not its entry here.
@@ -232,6 +265,7 @@ impl AppState {
             head: Head::empty(revision),
             units: BTreeMap::new(),
             statuses: BTreeMap::new(),
+            data: Data::new(),
             requests: RequestLog::default(),
             index: Index::default(),
             due: BTreeSet::new(),
@@ -300,6 +334,11 @@ impl AppState {
     /// The strongest contribution of one unit.
     pub fn strongest_of(&self, unit: &UnitName) -> Option<&Rank> {
         self.index.of_unit(unit).next()
+    }
+
+    /// What its leader keeps for all units.
+    pub fn data(&self) -> &Data {
+        &self.data
     }
 
     /// How many statuses are kept.

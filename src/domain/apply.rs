@@ -36,6 +36,12 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::SetApplicationStatus(claim, new) => draft.set_application_status(claim, new),
         Command::ClearApplicationStatus(claim) => draft.clear_application_status(claim),
         Command::RemoveUnit(name) => draft.remove_unit(name),
+        Command::ClaimLeadership(speaker, duration) => draft.claim_leadership(speaker, *duration),
+        Command::RenewLeadership(claim) => draft.renew_leadership(claim),
+        Command::ReleaseLeadership(claim) => draft.release_leadership(claim),
+        Command::TransferLeadership(to) => draft.transfer_leadership(to),
+        Command::LapseLeadership(claim) => Ok(draft.lapse_leadership(claim)),
+        Command::UpdateData(claim, patch) => draft.update_data(claim, patch),
         Command::Connect(who, session) => draft.connect(who, *session),
         Command::Reconnect(who, session) => draft.reconnect(who, *session),
         Command::Register(who, ttl) => draft.register(who, *ttl),
@@ -166,6 +172,7 @@ impl Draft<'_> {
             from: level,
             ..self.event(Cause::UnitRemoved)
         });
+        self.leave_lease(name);
         Ok(Effect { changed: true, removed, ..Effect::default() })
     }
 
@@ -240,6 +247,9 @@ impl Draft<'_> {
             return false;
         }
         self.put_unit(name.clone(), Some(heard));
+        if is_new {
+            self.leave_lease(name);
+        }
         if returned {
             self.log(StatusEvent {
                 subject: Some(Subject::unit(name)),
@@ -337,27 +347,16 @@ impl Draft<'_> {
             let reranks = config.policy != self.head.config.policy
                 || config.lost_units != self.head.config.lost_units;
             let before = std::mem::replace(&mut self.head.config, config);
+            if self.head.config.external_leader.is_some() {
+                // Who is elected here leads no longer.
+                self.head.lease = None;
+            }
             let reranks = reranks || old.as_ref() != self.head.leader();
             self.head_changed(reranks);
             self.log(self.event(Cause::Configured));
             self.release(&before);
         }
         Ok(Effect { changed, ..Effect::default() })
-    }
-
-    fn may_lead(&self, claim: &Claim) -> Result<(), Rejected> {
-        let leads = match &self.head.config.external_leader {
-            Some(unit) => *unit == claim.unit && claim.lease_epoch == 0,
-            None => false,
-        };
-        if leads {
-            return Ok(());
-        }
-        Err(Rejected::NotLeader {
-            unit: claim.unit.clone(),
-            leader: self.head.leader().cloned(),
-            lease_epoch: self.head.lease_epoch,
-        })
     }
 
     fn set_application_status(

@@ -6,6 +6,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::app::{AppState, Head, Unit};
 use super::derive::Summary;
 use super::flapping::Swings;
@@ -26,6 +28,7 @@ pub struct Draft<'a> {
     pub(super) head: Head,
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Drafted>,
     pub(super) units: BTreeMap<UnitName, Option<Unit>>,
+    pub(super) data: BTreeMap<Arc<str>, Option<Bytes>>,
     /// Units after the draft, kept so that a batch of new ones does not count them over and over.
     pub(super) unit_count: usize,
     /// Keys by unit and component after the draft, of those that were counted: see
@@ -64,6 +67,7 @@ impl<'a> Draft<'a> {
             head: base.head.clone(),
             statuses: BTreeMap::new(),
             units: BTreeMap::new(),
+            data: BTreeMap::new(),
             unit_count: base.units.len(),
             key_counts: RefCell::default(),
             requests: BTreeMap::new(),
@@ -380,6 +384,7 @@ impl<'a> Draft<'a> {
         let forgotten = self.forget_requests();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s.after));
+        let data = self.data.into_iter().map(|(key, value)| Write::Data(key, value));
         // What takes the place of an old answer removes it first: any other is the first one.
         let known = &self.base.requests;
         let requests = self.requests.into_iter().flat_map(|(id, answer)| {
@@ -393,7 +398,7 @@ impl<'a> Draft<'a> {
             base_quiet: self.base.head.quiet_commits,
             weighs_results: self.weighs_results,
             head: self.head,
-            writes: units.chain(statuses).chain(requests).chain(forgotten).collect(),
+            writes: units.chain(statuses).chain(data).chain(requests).chain(forgotten).collect(),
             events: self.events,
             heard: self.heard,
             time: self.now,
@@ -451,6 +456,7 @@ impl<'a> Draft<'a> {
             .chain(after().filter_map(|s| Some(s.flapping()?.calm_time)))
             .chain(units.filter_map(Unit::deadline))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
+            .chain(self.head.lease_ends())
             .chain(kept.map(|(at, _)| *at))
             .min()
     }
@@ -460,7 +466,7 @@ impl<'a> Draft<'a> {
         match due {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains_key(key),
             Due::Unit(name) => !self.units.contains_key(name),
-            Due::ApplicationStatus => false,
+            Due::ApplicationStatus | Due::Lease => false,
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::app::{AppState, Due, Head, Unit, application_rank, silent_rank, status_rank};
 use super::name::{AppName, UnitName};
 use super::rank::{Origin, Rank};
@@ -23,6 +25,8 @@ pub struct Records {
     pub statuses: Vec<(StatusKey, Status)>,
     /// The answers remembered.
     pub requests: Vec<(Arc<str>, Remembered)>,
+    /// The leader's data.
+    pub data: Vec<(Arc<str>, Bytes)>,
 }
 
 /// A status that does not stand where it stood: its key, what it was and what it is.
@@ -42,13 +46,14 @@ impl AppState {
         for (id, remembered) in records.requests {
             state.requests.insert(id, remembered);
         }
+        state.data = records.data.into_iter().collect();
         state.rebuild();
         state
     }
 
     /// Gives everybody time to speak from `from` on, when the server is back: one ttl to a status,
-    /// `lost_after` to a silent unit. Our outage is nobody's failure. What the leader set ends
-    /// when it said: nothing is asked of it.
+    /// `lost_after` to a silent unit, the length of its lease to a leader. Our outage is nobody's
+    /// failure. What the leader set ends when it said: nothing is asked of it.
     pub fn grant_grace(&mut self, from: Timestamp) {
         for status in self.statuses.values_mut().filter(|s| !s.stale) {
             let ttl = status.ttl().or(self.head.config.default_ttl);
@@ -65,6 +70,9 @@ impl AppState {
             flapping
                 .into_iter()
                 .for_each(|flapping| flapping.calm_time = flapping.calm_time.max(calm));
+        }
+        if let Some(lease) = &mut self.head.lease {
+            lease.ends = lease.ends.map(|ends| ends.max(from.after(lease.duration)));
         }
         let earliest = from.after(self.head.config.lost_after);
         for unit in self.units.values_mut() {
@@ -218,11 +226,20 @@ impl AppState {
                     self.forget_deadline(key, old.as_deref(), None);
                     moved.push((key, old, None));
                 }
+                Write::Data(key, Some(value)) => {
+                    self.data.insert(key.clone(), value.clone());
+                }
+                Write::Data(key, None) => {
+                    self.data.remove(key);
+                }
                 Write::Request(..) => {}
             }
         }
         if let Some(at) = self.head.application_status.as_ref().and_then(|s| s.expire_time) {
             self.due.insert((at, Due::ApplicationStatus));
+        }
+        if let Some(at) = self.head.lease_ends() {
+            self.due.insert((at, Due::Lease));
         }
         moved
     }
@@ -298,6 +315,7 @@ impl AppState {
             Due::Calm(key) => Some(self.statuses.get(key)?.flapping()?.calm_time),
             Due::Unit(name) => self.units.get(name)?.deadline(),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
+            Due::Lease => self.head.lease_ends(),
         }
     }
 
@@ -349,6 +367,7 @@ impl AppState {
             .chain(calm)
             .chain(units)
             .chain(application.map(|at| (at, Due::ApplicationStatus)))
+            .chain(self.head.lease_ends().map(|at| (at, Due::Lease)))
             .collect();
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
@@ -71,6 +72,8 @@ pub enum Write {
     Status(Arc<StatusKey>, Option<Arc<Status>>),
     /// A remembered answer.
     Request(Arc<str>, Option<Remembered>),
+    /// A key of the leader's data.
+    Data(Arc<str>, Option<Bytes>),
 }
 
 /// What a report changes without a trace in the store.
@@ -125,6 +128,16 @@ pub enum Cause {
     FlappingBegan,
     /// It is shown again as it was said last.
     FlappingEnded,
+    /// It leads: it asked to.
+    LeaderClaimed,
+    /// It leads: an operator decided so.
+    LeaderTransferred,
+    /// It leads no longer: it stepped back, or left.
+    LeaderReleased,
+    /// It leads no longer: it did not renew its lease.
+    LeaderExpired,
+    /// Set by a leader that leads no longer.
+    LeaderEnded,
 }
 
 /// What an event is about.

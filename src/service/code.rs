@@ -61,6 +61,12 @@ pub enum Reason {
     Contention,
     /// A record cannot be read.
     RecordCorrupt,
+    /// Somebody else leads.
+    LeaseHeld,
+    /// The data have changed since they were read.
+    EtagMismatch,
+    /// A value or a key of the data is too large, or all of them together are.
+    ValueTooLarge,
     /// A worker was silent for too long.
     HeartbeatMissed,
     /// This version does not know how.
@@ -86,7 +92,10 @@ impl Reason {
             Reason::LimitExceeded => (ResourceExhausted, "LIMIT_EXCEEDED"),
             Reason::RateLimited => (ResourceExhausted, "RATE_LIMITED"),
             Reason::TooManyStreams => (ResourceExhausted, "TOO_MANY_STREAMS"),
+            Reason::ValueTooLarge => (InvalidArgument, "VALUE_TOO_LARGE"),
             Reason::NotLeader => (FailedPrecondition, "NOT_LEADER"),
+            Reason::LeaseHeld => (FailedPrecondition, "LEASE_HELD"),
+            Reason::EtagMismatch => (Aborted, "ETAG_MISMATCH"),
             Reason::StaleIncarnation => (Aborted, "STALE_INCARNATION"),
             Reason::ResumeTokenExpired => (OutOfRange, "RESUME_TOKEN_EXPIRED"),
             Reason::StoreUnavailable => (Unavailable, "STORE_UNAVAILABLE"),
@@ -222,6 +231,29 @@ impl Problem {
                     .with("leader", leader)
                     .with("lease_epoch", lease_epoch)
             }
+            Rejected::LeaseHeld { leader, lease_epoch, ends } => {
+                let expires =
+                    ends.map_or_else(String::new, |at| super::convert::timestamp(at).to_string());
+                Problem::new(Reason::LeaseHeld, text)
+                    .about(app)
+                    .with("holder", leader)
+                    .with("lease_epoch", lease_epoch)
+                    .with("expires", expires)
+            }
+            Rejected::LeaderIsExternal { leader } => Problem::new(Reason::LeaseHeld, text)
+                .about(app)
+                .with("holder", leader)
+                .with("expires", ""),
+            Rejected::UnitNotThere { unit } => {
+                Problem::new(Reason::InvalidValue, text).about(app).with("unit", unit)
+            }
+            Rejected::EtagMismatch { current } => {
+                Problem::new(Reason::EtagMismatch, text).about(app).with("etag", current)
+            }
+            Rejected::ValueTooLarge { bytes, max, .. } => Problem::new(Reason::ValueTooLarge, text)
+                .about(app)
+                .with("bytes", bytes)
+                .with("max", max),
         }
     }
 

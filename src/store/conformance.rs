@@ -73,6 +73,7 @@ async fn an_unknown_application_is_empty(store: Arc<dyn Store>) {
         units: Vec::new(),
         statuses: Vec::new(),
         requests: Vec::new(),
+        data: Vec::new(),
     };
     assert_eq!(records, empty);
     let events = store.events(&mk_app("nobody"), None, 10).await.unwrap();

@@ -35,6 +35,7 @@ pub(super) const META_STORE: &[u8] = b"store";
 const UNIT: u8 = b'u';
 const STATUS: u8 = b's';
 const REQUEST: u8 = b'r';
+const DATA: u8 = b'd';
 
 /// Names one record of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub(super) enum Key {
     /// One per request id, until there are too many; written by a deletion too, and then forgotten
     /// with the tombstone. `records`: prefix `r` id.
     Request(AppName, Arc<str>),
+    /// One per key of the leader's data, until it is deleted. `records`: prefix `d` key.
+    Data(AppName, Arc<str>),
     /// One per line of history, never rewritten, until it is too old or there are too many;
     /// outlives the application for as long as its tombstone. `events`: prefix number, BE u64.
     Event(AppName, u64),
@@ -86,6 +89,12 @@ impl Key {
                 bytes.extend_from_slice(id.as_bytes());
                 bytes
             }
+            Key::Data(app, key) => {
+                let mut bytes = prefix(app, 1 + key.len());
+                bytes.push(DATA);
+                bytes.extend_from_slice(key.as_bytes());
+                bytes
+            }
             Key::Event(app, number) => {
                 let mut bytes = prefix(app, 8);
                 bytes.extend_from_slice(&number.to_be_bytes());
@@ -108,6 +117,7 @@ impl Key {
         | Key::Unit(app, _)
         | Key::Status(app, _)
         | Key::Request(app, _)
+        | Key::Data(app, _)
         | Key::Event(app, _)) = self;
         self.to_bytes().split_off(prefix(app, 0).len())
     }
@@ -141,6 +151,7 @@ impl Key {
                 Some(Key::Status(app, Arc::new(key)))
             }
             REQUEST => Some(Key::Request(app, Arc::from(text(rest)?))),
+            DATA => Some(Key::Data(app, Arc::from(text(rest)?))),
             _ => None,
         }
     }
@@ -209,6 +220,7 @@ impl fmt::Display for Key {
                 write!(f, "{kind:?} status ({unit}, {component}, {key}) of {app}")
             }
             Key::Request(app, id) => write!(f, "request {id:?} of {app}"),
+            Key::Data(app, key) => write!(f, "data {key:?} of {app}"),
             Key::Event(app, number) => write!(f, "event {number} of {app}"),
         }
     }
@@ -248,7 +260,8 @@ mod tests {
             for record in [
                 Key::Unit(app.clone(), key.unit.clone()),
                 Key::Status(app.clone(), Arc::new(key)),
-                Key::Request(app.clone(), id),
+                Key::Request(app.clone(), Arc::clone(&id)),
+                Key::Data(app.clone(), id),
             ] {
                 let bytes = record.to_bytes();
                 prop_assert!(range_of(&app).contains(&bytes));
@@ -293,6 +306,7 @@ mod tests {
             (Key::Unit(app.clone(), key.unit.clone()), "default\0web\0uweb/0"),
             (Key::Status(app.clone(), Arc::new(key)), "default\0web\0sweb/0\0db\0\x001"),
             (Key::Request(app.clone(), Arc::from("a b")), "default\0web\0ra b"),
+            (Key::Data(app.clone(), Arc::from("a b")), "default\0web\0da b"),
             (Key::Event(app, 258), "default\0web\0\0\0\0\0\0\0\x01\x02"),
         ] {
             assert_eq!(key.to_bytes(), bytes.as_bytes(), "{key}");

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::replay::Records;
 use crate::domain::request::Remembered;
@@ -42,6 +44,7 @@ struct AppRecords {
     units: BTreeMap<UnitName, crate::domain::app::Unit>,
     statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
     requests: BTreeMap<Arc<str>, Remembered>,
+    data: BTreeMap<Arc<str>, Bytes>,
     events: VecDeque<NumberedEvent>,
 }
 
@@ -95,6 +98,7 @@ impl Store for MemoryStore {
                 units: Vec::new(),
                 statuses: Vec::new(),
                 requests: Vec::new(),
+                data: Vec::new(),
             });
         };
         let statuses = records.statuses.iter();
@@ -103,6 +107,7 @@ impl Store for MemoryStore {
             units: records.units.clone().into_iter().collect(),
             statuses: statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect(),
             requests: records.requests.clone().into_iter().collect(),
+            data: records.data.clone().into_iter().collect(),
         })
     }
 
@@ -199,7 +204,7 @@ impl AppRecords {
                 removed.insert(id);
                 false
             }
-            Write::Unit(..) | Write::Status(..) => false,
+            Write::Unit(..) | Write::Status(..) | Write::Data(..) => false,
         });
         !transition.is_deletion() && again.next().is_some()
     }
@@ -209,12 +214,14 @@ impl AppRecords {
             self.units.clear();
             self.statuses.clear();
             self.requests.clear();
+            self.data.clear();
         }
         for write in &transition.writes {
             match write {
                 Write::Unit(name, unit) => put(&mut self.units, name, unit.as_ref()),
                 Write::Status(key, status) => put(&mut self.statuses, key, status.as_ref()),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer.as_ref()),
+                Write::Data(key, value) => put(&mut self.data, key, value.as_ref()),
             }
         }
         let numbered = transition.events.iter().cloned();

@@ -120,6 +120,7 @@ fn config_fields(
         hand_over: Some(hand_over?).filter(|_| named("hand_over")),
         latches: Some(latches?).filter(|_| named("latches")),
         damping: Some(damping?).filter(|_| named("damping")),
+        ..ConfigPatch::default()
     })
 }
 

@@ -306,5 +306,10 @@ fn cause(cause: Cause) -> &'static str {
         Cause::HandedOver => "HandedOver",
         Cause::FlappingBegan => "FlappingBegan",
         Cause::FlappingEnded => "FlappingEnded",
+        Cause::LeaderClaimed => "LeaderClaimed",
+        Cause::LeaderTransferred => "LeaderTransferred",
+        Cause::LeaderReleased => "LeaderReleased",
+        Cause::LeaderExpired => "LeaderExpired",
+        Cause::LeaderEnded => "LeaderEnded",
     }
 }

@@ -129,6 +129,7 @@ fn as_stored(state: &AppState) -> Records {
         units: units.collect(),
         statuses: statuses.collect(),
         requests: Vec::new(),
+        data: Vec::new(),
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::domain::app::{ApplicationStatus, Head, Mode, Unit};
 use crate::domain::derive::{Summary, Totals, Winner};
 use crate::domain::flapping::Swings;
@@ -198,6 +200,7 @@ fn mk_writes() -> Vec<Write> {
         Write::Unit(mk_unit_name(), Some(unit)),
         Write::Status(Arc::new(key), Some(Arc::new(status))),
         Write::Request(Arc::from("request 1"), Some(answer)),
+        Write::Data(Arc::from("database.name"), Some(Bytes::from_static(b"\x00web\xff"))),
     ]
 }
 
@@ -226,6 +229,7 @@ fn records_of(transition: &Transition) -> Records {
         units: Vec::new(),
         statuses: Vec::new(),
         requests: Vec::new(),
+        data: Vec::new(),
     };
     for write in transition.writes.clone() {
         match write {
@@ -235,6 +239,7 @@ fn records_of(transition: &Transition) -> Records {
                 records.statuses.extend(status);
             }
             Write::Request(id, answer) => records.requests.extend(answer.map(|a| (id, a))),
+            Write::Data(key, value) => records.data.extend(value.map(|v| (key, v))),
         }
     }
     records

@@ -42,6 +42,9 @@ impl Batch {
                 Key::Request(app.clone(), id.clone()).to_bytes(),
                 answer.as_ref().map(codec::encode),
             ),
+            Write::Data(key, value) => {
+                (Key::Data(app.clone(), key.clone()).to_bytes(), value.as_ref().map(codec::encode))
+            }
         };
         let events = (transition.first_event()..).zip(&transition.events);
         Batch {

@@ -75,8 +75,13 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
         }
         None => Head::empty(read_meta(&txn)?.marks().revision_floor),
     };
-    let mut records =
-        Records { head, units: Vec::new(), statuses: Vec::new(), requests: Vec::new() };
+    let mut records = Records {
+        head,
+        units: Vec::new(),
+        statuses: Vec::new(),
+        requests: Vec::new(),
+        data: Vec::new(),
+    };
     let whole = range_of(app);
     let table = txn.open_table(RECORDS)?;
     for entry in table.range(&*whole.start..&*whole.end)? {
@@ -96,6 +101,10 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
             Key::Request(_, id) => {
                 let answer = codec::decode(bytes).map_err(bad)?;
                 records.requests.push((id.clone(), answer));
+            }
+            Key::Data(_, name) => {
+                let value = codec::decode(bytes).map_err(bad)?;
+                records.data.push((name.clone(), value));
             }
             Key::Head(_) | Key::Event(..) => {}
         }

@@ -78,6 +78,10 @@ impl Batch {
                     let key = Record::Request(app.clone(), id.clone());
                     (key, answer.as_ref().map(codec::encode))
                 }
+                Write::Data(key, value) => {
+                    let key = Record::Data(app.clone(), key.clone());
+                    (key, value.as_ref().map(codec::encode))
+                }
             };
             let field = record.to_field();
             match (write, value) {

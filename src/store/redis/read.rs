@@ -49,6 +49,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
         units: Vec::new(),
         statuses: Vec::new(),
         requests: Vec::new(),
+        data: Vec::new(),
     };
     for (field, value) in reply::pairs(fields) {
         let field = reply::bytes(field).unwrap_or_default();
@@ -72,6 +73,9 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
             Record::Request(_, id) => {
                 records.requests.push((id.clone(), codec::decode(bytes).map_err(bad)?));
             }
+            Record::Data(_, name) => {
+                records.data.push((name.clone(), codec::decode(bytes).map_err(bad)?));
+            }
             Record::Head(_) | Record::Event(..) => {}
         }
     }
@@ -79,6 +83,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
     records.units.sort_by(|a, b| a.0.cmp(&b.0));
     records.statuses.sort_by(|a, b| a.0.cmp(&b.0));
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));
+    records.data.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(records)
 }
 
