@@ -66,8 +66,8 @@ pub struct Head {
 /// What is known of the data of an application without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DataHead {
-    /// Revision of its last change; 0 if there was none.
-    pub revision: u64,
+    /// Moves with each change, and only up; 0 if there was none.
+    pub version: u64,
     /// How many keys it has.
     pub keys: u64,
     /// Bytes of all keys and values.

@@ -40,7 +40,8 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::RenewLeadership(claim) => draft.renew_leadership(claim),
         Command::ReleaseLeadership(claim) => draft.release_leadership(claim),
         Command::TransferLeadership(to) => draft.transfer_leadership(to),
-        Command::LapseLeadership(claim) => Ok(draft.lapse_leadership(claim)),
+        Command::LapseLeadership(claim, session) => Ok(draft.lapse_leadership(claim, *session)),
+        Command::StepBack(speaker) => draft.step_back(speaker),
         Command::UpdateData(claim, patch) => draft.update_data(claim, patch),
         Command::Connect(who, session) => draft.connect(who, *session),
         Command::Reconnect(who, session) => draft.reconnect(who, *session),
@@ -55,8 +56,9 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::CallOff { unit, topic } => Ok(draft.call_off(unit, topic)),
         Command::Orphan { replica, ttl } => Ok(draft.orphan(*replica, *ttl)),
     }?;
-    let Effect { changed, removed, incarnation } = effect;
-    let outcome = Outcome { revision: draft.revision(), changed, removed, incarnation };
+    let Effect { changed, removed, incarnation, lease_epoch, data_version } = effect;
+    let revision = draft.revision();
+    let outcome = Outcome { revision, changed, removed, incarnation, lease_epoch, data_version };
     if let Some(id) = &request.id {
         draft.remember(id.clone(), outcome);
     }
@@ -69,6 +71,8 @@ pub(super) struct Effect {
     pub(super) changed: bool,
     pub(super) removed: u32,
     pub(super) incarnation: u64,
+    pub(super) lease_epoch: u64,
+    pub(super) data_version: u64,
 }
 
 impl Draft<'_> {
@@ -229,6 +233,7 @@ impl Draft<'_> {
                 false => before.outlived_count,
             },
             departed: false,
+            candidate: before.candidate.filter(|_| !is_new),
             session_ended: false,
             lost_since: None,
             uncertain_since: None,
@@ -247,8 +252,9 @@ impl Draft<'_> {
             return false;
         }
         self.put_unit(name.clone(), Some(heard));
-        if is_new {
-            self.leave_lease(name);
+        match is_new {
+            true => self.leave_lease(name),
+            false => self.welcome_candidate(name),
         }
         if returned {
             self.log(StatusEvent {
@@ -346,11 +352,12 @@ impl Draft<'_> {
             let old = self.head.leader().cloned();
             let reranks = config.policy != self.head.config.policy
                 || config.lost_units != self.head.config.lost_units;
-            let before = std::mem::replace(&mut self.head.config, config);
-            if self.head.config.external_leader.is_some() {
+            if config.external_leader.is_some() {
                 // Who is elected here leads no longer.
-                self.head.lease = None;
+                self.revoke_lease();
             }
+            let before = std::mem::replace(&mut self.head.config, config);
+            self.lead_if_nobody_does();
             let reranks = reranks || old.as_ref() != self.head.leader();
             self.head_changed(reranks);
             self.log(self.event(Cause::Configured));

@@ -112,8 +112,10 @@ pub enum Command {
     ReleaseLeadership(Claim),
     /// An operator makes a unit the leader.
     TransferLeadership(UnitName),
-    /// A connected leader was silent for as long as its lease lasts.
-    LapseLeadership(Claim),
+    /// A connected leader was silent, in this session, for as long as its lease lasts.
+    LapseLeadership(Claim, SessionId),
+    /// Who speaks does not want to lead: it leads no longer, nor waits to.
+    StepBack(Speaker),
     /// The leader changes the data.
     UpdateData(Claim, DataPatch),
     /// A unit opens a session.

@@ -73,6 +73,8 @@ impl Draft<'_> {
             },
             departed: false,
             session_ended: false,
+            // Who begins anew has not asked to lead.
+            candidate: before.candidate.filter(|_| !is_new),
             ..before.clone()
         };
         let unit =
@@ -94,7 +96,10 @@ impl Draft<'_> {
         self.put_unit(name.clone(), Some(unit));
         match is_new {
             true => self.leave_lease(name),
-            false => self.keep_lease(name),
+            false => {
+                self.keep_lease(name);
+                self.welcome_candidate(name);
+            }
         }
         let was_missed = before.lost_since.or(before.quiet_since).is_some();
         let cause = match is_new && before.incarnation != 0 {
@@ -110,7 +115,7 @@ impl Draft<'_> {
             self.hand_over(&leaving, name);
             removed = self.remove_unit(&leaving)?.removed;
         }
-        Ok(Effect { changed: true, removed, incarnation })
+        Ok(Effect { changed: true, removed, incarnation, ..Effect::default() })
     }
 
     /// The incarnation under which it may speak.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::app::DataHead;
 use super::apply::Effect;
 use super::command::{Claim, Rejected};
 use super::draft::Draft;
@@ -28,9 +29,16 @@ pub struct DataPatch {
     pub etag: Option<Box<str>>,
 }
 
-/// The data as of a revision, for compare-and-set: as text that tells nothing.
-pub fn etag(revision: u64) -> String {
-    format!("{revision:x}")
+impl DataHead {
+    /// The data as they are, for compare-and-set: as text that tells nothing.
+    pub fn etag(&self) -> String {
+        etag(self.version)
+    }
+}
+
+/// The etag of a version of the data.
+pub fn etag(version: u64) -> String {
+    format!("{version:x}")
 }
 
 impl Draft<'_> {
@@ -41,7 +49,7 @@ impl Draft<'_> {
         patch: &DataPatch,
     ) -> Result<Effect, Rejected> {
         self.may_lead(claim)?;
-        let current = etag(self.head.data.revision);
+        let current = self.head.data.etag();
         if patch.etag.as_ref().is_some_and(|given| **given != *current) {
             return Err(Rejected::EtagMismatch { current });
         }
@@ -62,7 +70,8 @@ impl Draft<'_> {
             changes.insert(key, new);
         }
         if changes.is_empty() {
-            return Ok(Effect::default());
+            let data_version = self.head.data.version;
+            return Ok(Effect { data_version, ..Effect::default() });
         }
         let what = || "keys of the application's data".to_string();
         within("data_keys_max", DATA_KEYS_MAX, keys as usize, what)?;
@@ -73,9 +82,9 @@ impl Draft<'_> {
         let removed = changes.values().filter(|value| value.is_none()).count() as u32;
         self.data.extend(changes);
         self.head_changed(false);
-        let revision = self.revision().0;
-        self.head.data = super::app::DataHead { revision, keys, bytes };
-        Ok(Effect { changed: true, removed, ..Effect::default() })
+        let version = self.head.above_losses(self.head.data.version);
+        self.head.data = DataHead { version, keys, bytes };
+        Ok(Effect { changed: true, removed, data_version: version, ..Effect::default() })
     }
 
     fn value(&self, key: &str) -> Option<&Bytes> {

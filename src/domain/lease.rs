@@ -14,7 +14,7 @@ use super::apply::Effect;
 use super::command::{Claim, Rejected, Speaker};
 use super::draft::Draft;
 use super::name::UnitName;
-use super::session::Presence;
+use super::session::{Presence, SessionId};
 use super::time::Timestamp;
 use super::transition::{Cause, StatusEvent, Subject};
 
@@ -33,9 +33,9 @@ pub struct Lease {
     pub ends: Option<Timestamp>,
 }
 
-/// Epochs that one history of the store may have before it loses writes: a history that has lost
-/// some begins above all that may have been granted.
-const EPOCHS_PER_HISTORY: u64 = 1 << 32;
+/// How far a history of the store may count before it loses writes: one that has lost some begins
+/// above all that may have been told.
+const COUNTS_PER_HISTORY: u64 = 1 << 32;
 
 impl Head {
     /// When the lease ends by itself, if it does.
@@ -43,10 +43,19 @@ impl Head {
         self.lease.as_ref()?.ends
     }
 
-    /// The epoch of the next holder. JSON numbers are text, so it may pass 2^53.
-    fn next_epoch(&self) -> u64 {
-        let first = u64::from(self.losses) * EPOCHS_PER_HISTORY + 1;
-        first.max(self.lease_epoch + 1)
+    /// The next number of a count that only rises, also where the store has lost the last ones.
+    /// JSON numbers are text, so it may pass 2^53.
+    pub(super) fn above_losses(&self, last: u64) -> u64 {
+        let first = u64::from(self.losses) * COUNTS_PER_HISTORY + 1;
+        first.max(last + 1)
+    }
+
+    /// Epoch of the lease that counts now: 0 where leadership is decided outside.
+    pub fn valid_epoch(&self) -> u64 {
+        match self.config.external_leader {
+            Some(_) => 0,
+            None => self.lease_epoch,
+        }
     }
 }
 
@@ -70,8 +79,8 @@ impl Draft<'_> {
         match held {
             Some(lease) if lease.holder == *name && lease.incarnation == incarnation => {
                 let duration = duration.unwrap_or(lease.duration);
-                let extended = self.extend(Lease { duration, ..lease });
-                Ok(Effect { changed: changed || extended, ..Effect::default() })
+                let changed = self.extend(Lease { duration, ..lease }) || changed;
+                Ok(self.led(changed))
             }
             Some(lease) if lease.holder != *name => {
                 self.queue(name);
@@ -84,7 +93,7 @@ impl Draft<'_> {
                     self.drop_leaders_status();
                 }
                 self.grant(name.clone(), duration, Cause::LeaderClaimed);
-                Ok(Effect { changed: true, ..Effect::default() })
+                Ok(self.led(true))
             }
         }
     }
@@ -96,7 +105,11 @@ impl Draft<'_> {
             return Ok(Effect::default());
         };
         let changed = self.extend(lease);
-        Ok(Effect { changed, ..Effect::default() })
+        Ok(self.led(changed))
+    }
+
+    fn led(&self, changed: bool) -> Effect {
+        Effect { changed, lease_epoch: self.head.lease_epoch, ..Effect::default() }
     }
 
     /// The leader steps back; the next that waits leads at once. Of a lease that nobody holds there
@@ -129,14 +142,31 @@ impl Draft<'_> {
         }
         self.drop_leaders_status();
         self.grant(to.clone(), None, Cause::LeaderTransferred);
-        Ok(Effect { changed: true, ..Effect::default() })
+        Ok(self.led(true))
+    }
+
+    /// Who speaks wants to lead no longer, whether it does or waits.
+    pub(super) fn step_back(&mut self, speaker: &Speaker) -> Result<Effect, Rejected> {
+        self.unit_exists(&speaker.unit)?;
+        self.may_speak(speaker)?;
+        let changed = self.hear_unit(speaker);
+        if self.unit(&speaker.unit).is_some_and(|unit| unit.candidate.is_some()) {
+            self.unqueue(&speaker.unit);
+            self.held = true;
+        }
+        let leads = self.head.lease.as_ref().is_some_and(|lease| lease.holder == speaker.unit);
+        if leads {
+            self.end_lease(Cause::LeaderReleased);
+        }
+        Ok(Effect { changed: changed || leads, ..Effect::default() })
     }
 
     /// A connected leader was not heard for as long as its lease lasts. Nothing happens if it leads
-    /// no longer, or under another epoch.
-    pub(super) fn lapse_leadership(&mut self, claim: &Claim) -> Effect {
+    /// no longer, or under another epoch, or is connected anew.
+    pub(super) fn lapse_leadership(&mut self, claim: &Claim, session: SessionId) -> Effect {
         let leads = self.head.lease.as_ref().is_some_and(|lease| lease.holder == claim.unit);
-        if !leads || self.head.lease_epoch != claim.lease_epoch {
+        let is_here = self.unit(&claim.unit).and_then(Unit::session) == Some(session);
+        if !leads || !is_here || self.head.lease_epoch != claim.lease_epoch {
             return Effect::default();
         }
         self.end_lease(Cause::LeaderExpired);
@@ -159,7 +189,7 @@ impl Draft<'_> {
         Err(Rejected::NotLeader {
             unit: claim.unit.clone(),
             leader: self.head.leader().cloned(),
-            lease_epoch: self.head.lease_epoch,
+            lease_epoch: self.head.valid_epoch(),
         })
     }
 
@@ -178,6 +208,32 @@ impl Draft<'_> {
         let incarnation = self.unit(name).map_or(0, |unit| unit.incarnation);
         if lease.incarnation == incarnation {
             self.extend(lease);
+        }
+    }
+
+    /// A unit is back: if it waits and nobody leads, that is over.
+    pub(super) fn welcome_candidate(&mut self, name: &UnitName) {
+        if self.unit(name).is_some_and(|unit| unit.candidate.is_some()) {
+            self.lead_if_nobody_does();
+        }
+    }
+
+    /// Nothing stands in the way of who waits any more.
+    pub(super) fn lead_if_nobody_does(&mut self) {
+        if self.head.lease.is_some() || self.head.config.external_leader.is_some() {
+            return;
+        }
+        if let Some(next) = self.next_in_line() {
+            self.grant(next, None, Cause::LeaderClaimed);
+        }
+    }
+
+    /// Leadership is decided outside from now on.
+    pub(super) fn revoke_lease(&mut self) {
+        if self.head.lease.is_some() {
+            self.drop_leaders_status();
+            self.log_leader(None, Cause::LeaderReleased);
+            self.head.lease = None;
         }
     }
 
@@ -225,7 +281,7 @@ impl Draft<'_> {
         if self.unit(&name).is_some_and(|unit| unit.candidate.is_some()) {
             self.unqueue(&name);
         }
-        self.head.lease_epoch = self.head.next_epoch();
+        self.head.lease_epoch = self.head.above_losses(self.head.lease_epoch);
         self.log_leader(Some(&name), cause);
         let acquire_time = self.now;
         self.head.lease = Some(Lease { holder: name, incarnation, duration, acquire_time, ends });
@@ -238,13 +294,20 @@ impl Draft<'_> {
         self.log_leader(None, cause);
         self.head.lease = None;
         self.head_changed(true);
-        let next = self.units_where(|unit| {
-            unit.candidate.is_some() && unit.lost_since.is_none() && !unit.departed
-        });
-        let next = next.min_by_key(|(_, unit)| unit.candidate).map(|(name, _)| name.clone());
-        if let Some(next) = next {
-            self.grant(next, None, Cause::LeaderClaimed);
-        }
+        self.lead_if_nobody_does();
+    }
+
+    /// Who has waited longest of those that are there. Looks at each unit.
+    fn next_in_line(&self) -> Option<UnitName> {
+        let now = self.now;
+        let is_there = |unit: &Unit| {
+            unit.candidate.is_some()
+                && unit.lost_since.or(unit.quiet_since).is_none()
+                && unit.silence_deadline().is_none_or(|at| now < at)
+                && !unit.departed
+        };
+        let next = self.units_where(is_there).min_by_key(|(_, unit)| unit.candidate);
+        next.map(|(name, _)| name.clone())
     }
 
     fn queue(&mut self, name: &UnitName) {

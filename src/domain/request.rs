@@ -22,6 +22,12 @@ pub struct Outcome {
     /// Incarnation of the unit that began or went on with one; else 0.
     #[serde(default)]
     pub incarnation: u64,
+    /// Epoch of the lease that was asked for; else 0.
+    #[serde(default)]
+    pub lease_epoch: u64,
+    /// Version of the data after a change of them; else 0.
+    #[serde(default)]
+    pub data_version: u64,
 }
 
 /// An answer and when it was given.

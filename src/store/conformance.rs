@@ -17,6 +17,7 @@ use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 pub mod driver;
 pub mod full;
 mod history;
+mod leader;
 mod order;
 mod quiet;
 mod replay;
@@ -63,6 +64,8 @@ pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
     replay::what_is_loaded_is_what_was_replayed(usual()).await;
     quiet::swings_are_kept_and_told_to_nobody(usual()).await;
     quiet::what_was_written_quietly_is_not_undone(usual()).await;
+    leader::leadership_and_data_are_kept(usual()).await;
+    leader::who_waits_in_line_is_not_forgotten(usual()).await;
     a_closed_store_takes_nothing(usual()).await;
 }
 

@@ -59,6 +59,8 @@ impl Stored {
                 }
                 Write::Status(key, status) => put(&mut self.statuses, key, status),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer),
+                // No command here is about it.
+                Write::Data(key, _) => panic!("{key}"),
             }
         }
     }
@@ -74,6 +76,7 @@ impl Stored {
             units: self.units.clone().into_iter().collect(),
             statuses: statuses.map(|(k, s)| ((**k).clone(), (**s).clone())).collect(),
             requests: self.requests.clone().into_iter().collect(),
+            data: Vec::new(),
         };
         AppState::load(name, records)
     }
@@ -359,6 +362,7 @@ fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static s
         Err(Rejected::SessionOver { .. }) => Err("session over"),
         Err(Rejected::LimitExceeded { .. }) => Err("limit"),
         Err(Rejected::NotLeader { .. }) => Err("does not lead"),
+        Err(other) => panic!("{other}: no command here is about it"),
     }
 }
 

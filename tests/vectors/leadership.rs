@@ -10,7 +10,7 @@ use bellwether::domain::apply::apply;
 use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, Newcomer, Rejected, Request, Speaker,
 };
-use bellwether::domain::data::{DataPatch, etag};
+use bellwether::domain::data::DataPatch;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
@@ -218,7 +218,7 @@ fn run(case: &Case) {
     let mut world = World::new(case);
     for (n, step) in case.steps.iter().enumerate() {
         let place = format!("{} step {}", case.id, n + 1);
-        let (revision, data) = (world.state.head().revision, world.state.head().data.revision);
+        let (revision, data) = (world.state.head().revision, world.state.head().data.version);
         let outcome = world.commit(step.at, world.command(step));
         let is_leader = world.leader() == step.unit.as_deref();
         let is_ok = outcome.is_ok() && (step.r#do != "check" || is_leader);
@@ -241,11 +241,11 @@ fn run(case: &Case) {
         }
         let found = head.summary.level.word();
         assert!(level.as_ref().is_none_or(|level| level == found), "{place}: {found}");
-        let woken = head.data.revision != data;
+        let woken = head.data.version != data;
         assert!(event.is_none_or(|event| event == woken), "{place}: woken {woken}");
         let moved = head.revision != revision;
         assert!(revision_moved.is_none_or(|m| m == moved), "{place}: moved {moved}");
-        world.etags.push(etag(head.data.revision));
+        world.etags.push(head.data.etag());
     }
 }
 

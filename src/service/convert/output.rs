@@ -82,7 +82,7 @@ pub fn application(app: &AppName, head: &Head) -> v1::Application {
         unit_count: count(totals.units),
         units_by_level: units_by_level.filter(|c| 0 < c.count).collect(),
         leader: head.leader().map_or_else(String::new, ToString::to_string),
-        lease_epoch: head.lease_epoch,
+        lease_epoch: head.valid_epoch(),
         revision: head.revision.0,
         create_time: Some(timestamp(head.create_time)),
         update_time: Some(timestamp(head.update_time)),
