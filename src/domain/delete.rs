@@ -47,7 +47,7 @@ pub fn delete(
         lease_epoch: old.lease_epoch,
         quiet_commits: old.quiet_commits,
         // What was told of the data before must not be taken for what comes after.
-        data: DataHead { version: old.data.version, ..DataHead::default() },
+        data: DataHead { version: old.data.version + 1, ..DataHead::default() },
         ..Head::empty(revision)
     };
     let mut answers = remembered(state, now);

@@ -370,7 +370,7 @@ impl From<Problem> for tonic::Status {
                 let subject = about("limit").map_or(Cow::Borrowed("server"), |(_, v)| v.into());
                 details.add_quota_failure_violation(subject, &problem.message);
             }
-            Reason::NotLeader => {
+            Reason::NotLeader | Reason::LeaseHeld => {
                 details.add_precondition_failure_violation(reason, "leadership", &problem.message);
             }
             _ => {}

@@ -13,7 +13,9 @@ use tower::layer::util::{Identity, Stack};
 use crate::aggregator::Aggregator;
 use crate::proto;
 use crate::proto::health::health_server::HealthServer;
+use crate::proto::v1::app_data_service_server::AppDataServiceServer;
 use crate::proto::v1::application_service_server::ApplicationServiceServer;
+use crate::proto::v1::leader_service_server::LeaderServiceServer;
 use crate::proto::v1::report_service_server::ReportServiceServer;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
 use crate::session::Sessions;
@@ -23,7 +25,9 @@ use crate::watch::Hub;
 
 mod application;
 mod collect;
+mod data;
 mod health;
+mod leader;
 mod report;
 mod watch;
 mod worker;
@@ -113,6 +117,10 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         .max_decoding_message_size(bytes_max);
     let workers = worker::Workers::new(sessions.clone(), aggregator.clone());
     let workers = WorkerServiceServer::new(workers).max_decoding_message_size(bytes_max);
+    let leaders = leader::Leaders::new(aggregator.clone(), hub.clone(), store.clone());
+    let leaders = LeaderServiceServer::new(leaders).max_decoding_message_size(bytes_max);
+    let data = data::AppDatas::new(aggregator.clone(), hub.clone(), watches.clone());
+    let data = AppDataServiceServer::new(data).max_decoding_message_size(bytes_max);
     let applications =
         application::Applications::new(aggregator, hub.clone(), sessions, store, watches.clone());
     let applications =
@@ -143,6 +151,8 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         .add_service(reports)
         .add_service(workers)
         .add_service(applications)
+        .add_service(leaders)
+        .add_service(data)
         .add_service(health)
         .add_optional_service(v1)
         .add_optional_service(v1alpha)

@@ -30,7 +30,7 @@ pub type WatchStream =
 /// How long a drained reader waits before it connects again: the time a replica needs to be
 /// replaced in a rollout is the balancer's business, so only long enough not to come back to this
 /// one.
-const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+pub(super) const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
 /// Opens watches, within their number.
 #[derive(Clone)]
@@ -73,6 +73,11 @@ impl Watches {
                 Err(problem.retry_after(RETRY_LATER))
             }
         }
+    }
+
+    /// Resolves when watches begin to end, because the server stops.
+    pub async fn draining(&self) {
+        self.draining.cancelled().await;
     }
 
     /// Starts a watch.

@@ -5,6 +5,7 @@ mod configure;
 mod damping;
 mod fields;
 mod filter;
+mod leader;
 mod output;
 mod page;
 mod report;
@@ -13,6 +14,7 @@ mod session;
 pub use configure::config_patch;
 pub use fields::{Fields, levels};
 pub use filter::filter;
+pub use leader::{app_data, candidates, data_patch, lease, speaker};
 pub use output::{
     application, config, contribution, duration, event, override_contribution, record, rule,
     status_report, timestamp, unit,

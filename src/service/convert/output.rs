@@ -152,6 +152,8 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
         hand_over: config.hand_over.as_ref().map(|l| v1::HandOver { label: l.to_string() }),
         latches: damping::from_latches(config),
         damping: Some(damping::from_damping(config)),
+        lease_duration: Some(duration(config.lease_duration)),
+        drop_leader_status: Some(config.drop_leader_status),
     }
 }
 

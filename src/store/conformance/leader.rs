@@ -56,7 +56,7 @@ pub(super) async fn leadership_and_data_are_kept(store: Arc<dyn Store>) {
     again.run(update(&again, &[("e", b"e")])).await;
     again.check().await;
     let head = again.state.head();
-    assert_eq!((head.lease_epoch, head.data.version), (epoch + 1, version + 1));
+    assert_eq!((head.lease_epoch, head.data.version), (epoch + 1, version + 2));
 }
 
 /// That somebody waits moves no revision; who was not told must not pass it over.
