@@ -7,11 +7,13 @@ mod completion;
 mod configure;
 mod configure_damping;
 mod context;
+mod data;
 mod delete;
 mod doctor;
 mod exit;
 mod json;
 mod juju;
+mod leader;
 mod level;
 mod log;
 mod natural;
@@ -96,6 +98,8 @@ enum ClientCommand {
     Log(log::Args),
     Remove(remove::Args),
     Delete(delete::Args),
+    Leader(leader::Args),
+    Data(data::Args),
     Configure(configure::Args),
     Import(juju::Import),
     Doctor(doctor::Args),
@@ -158,6 +162,8 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Log(args) => log::run(args, context).await,
         ClientCommand::Remove(args) => remove::run(args, context).await,
         ClientCommand::Delete(args) => delete::run(args, context).await,
+        ClientCommand::Leader(args) => leader::run(args, context).await,
+        ClientCommand::Data(args) => data::run(args, context).await,
         ClientCommand::Configure(args) => configure::run(args, context).await,
         ClientCommand::Import(import) => juju::run(import, context).await,
         ClientCommand::Doctor(args) => doctor::run(args, context).await,

@@ -165,7 +165,10 @@ impl Draft<'_> {
     /// no longer, or under another epoch, or is connected anew.
     pub(super) fn lapse_leadership(&mut self, claim: &Claim, session: SessionId) -> Effect {
         let leads = self.head.lease.as_ref().is_some_and(|lease| lease.holder == claim.unit);
-        let is_here = self.unit(&claim.unit).and_then(Unit::session) == Some(session);
+        let is_here = self.unit(&claim.unit).is_some_and(|unit| match unit.session() {
+            Some(held) => held == session,
+            None => unit.session_ended,
+        });
         if !leads || !is_here || self.head.lease_epoch != claim.lease_epoch {
             return Effect::default();
         }

@@ -63,7 +63,7 @@ pub enum OpenError {
 pub enum Heard<R> {
     /// A command of this unit.
     Said {
-        /// Grows with each message.
+        /// Grows with each message; 0 of one that has none, and is not acknowledged.
         seq: u64,
         /// What to do, by [`Session::speaker`](super::Session::speaker).
         command: Command,
@@ -131,6 +131,22 @@ pub enum Told<R> {
         topic: Topic,
         /// The operation it belongs to; `""` if to none.
         operation_id: Box<str>,
+    },
+    /// Who leads.
+    Leadership {
+        /// The unit; `None` while nobody does.
+        leader: Option<UnitName>,
+        /// Epoch of its lease.
+        lease_epoch: u64,
+        /// Whether it is the unit of this session.
+        is_self: bool,
+        /// How often it must be heard to go on leading.
+        heartbeat_interval: Option<Duration>,
+    },
+    /// The leader's data are not what they were.
+    DataChanged {
+        /// Of the data.
+        etag: String,
     },
     /// A newer session took over.
     Superseded {

@@ -30,6 +30,7 @@ mod attention;
 mod collect;
 mod entry;
 mod hook;
+mod leading;
 mod message;
 mod neighbours;
 mod open;
@@ -46,6 +47,7 @@ pub use worker::{End, Session};
 use attention::Attention;
 use collect::Collects;
 use hook::{Hook, Known};
+use leading::Leading;
 use neighbours::Neighbours;
 use table::Table;
 use vanish::Vanished;
@@ -104,6 +106,7 @@ struct Inner {
     vanished: Vanished,
     neighbours: Neighbours,
     known: Known,
+    leading: Leading,
     attention: Arc<Attention>,
     next_session: AtomicU64,
     /// Sessions end.
@@ -129,6 +132,7 @@ impl Sessions {
             vanished: Vanished::default(),
             neighbours: Neighbours::default(),
             known: Known::default(),
+            leading: Leading::default(),
             attention: Arc::new(Attention::default()),
             next_session: AtomicU64::new(1),
             draining: CancellationToken::new(),
@@ -144,6 +148,7 @@ impl Sessions {
         inner.tasks.spawn(attention::run(inner.clone()));
         inner.tasks.spawn(neighbours::run(inner.clone()));
         inner.tasks.spawn(routine::run(inner.clone()));
+        inner.tasks.spawn(leading::run(inner.clone()));
         inner.tasks.spawn(collect::forward(inner.clone()));
         Sessions { inner }
     }

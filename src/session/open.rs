@@ -12,6 +12,7 @@ use crate::domain::status::Kind;
 
 use super::entry::{Entry, Over};
 use super::hook::Chore;
+use super::leading::Leads;
 use super::message::{Hello, OpenError, Welcome};
 use super::table::Table;
 use super::worker::Session;
@@ -40,6 +41,7 @@ impl Sessions {
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
         let (entry, ends) = Entry::new(app.clone(), who, session, begun, ttl);
         let entry = Arc::new(entry);
+        entry.heard(inner.attention.now());
         let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
         if let Some(older) = inner.table.insert(entry.clone()) {
             older.end(Over::Superseded(incarnation));
@@ -53,6 +55,9 @@ impl Sessions {
             if let Some(unit) = unit {
                 entry.call(state.head().revision, unit.due_callbacks());
             }
+            let leads = Leads::of(state.head());
+            entry.news.welcome(&entry, state.head().revision, &leads);
+            inner.leads_here(&entry, &leads);
             let is_over = unit.and_then(|unit| unit.session());
             let welcome = Welcome {
                 session: session_id,
@@ -60,7 +65,7 @@ impl Sessions {
                 heartbeat_interval,
                 retained: pushed.map(|(key, status)| (key.clone(), status.clone())).collect(),
                 leader: state.head().leader().cloned(),
-                lease_epoch: state.head().lease_epoch,
+                lease_epoch: state.head().valid_epoch(),
                 server_time: inner.store.now(),
             };
             (welcome, is_over != Some(session_id))

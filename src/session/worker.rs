@@ -13,11 +13,13 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::aggregator;
 use crate::domain::command::{Command, Rejected, Request, Speaker};
+use crate::domain::data::etag;
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::request::Outcome;
 use crate::domain::session::SessionId;
 
 use super::entry::{Ends, Entry, Over, Question};
+use super::leading::Word;
 use super::message::{Heard, Told};
 use super::table::Place;
 use super::{Inner, spread};
@@ -155,6 +157,7 @@ impl Session {
     {
         let mut chunks = heard.ready_chunks(self.inner.options.chunk_max);
         let attention = self.inner.attention.clone();
+        let entry = self.entry.clone();
         loop {
             let deadline = self.last_heard + self.entry.ttl;
             let served = tokio::select! {
@@ -168,10 +171,13 @@ impl Session {
                     let word = Told::RetryDue { topic, operation_id: callback.operation_id };
                     self.tell(told, word).await
                 }
+                word = entry.news.next(&entry) => self.tell(told, told_of(word)).await,
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
+                        entry.heard(attention.now());
                         let taken = self.take(chunk, told).await;
                         self.last_heard = attention.now();
+                        entry.heard(self.last_heard);
                         taken
                     }
                     None => Err(End::Closed),
@@ -211,9 +217,10 @@ impl Session {
             match heard {
                 Heard::Heartbeat => {}
                 Heard::Said { seq, command, answers: question } => {
-                    last_seq = last_seq.max(Some(seq));
+                    last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
+                    let claims = matches!(command, Command::ClaimLeadership(..));
                     requests.push(Request { id: None, command });
-                    answers.push((seq, question));
+                    answers.push((seq, question, claims));
                 }
                 Heard::Refused { seq, refusal } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
@@ -230,8 +237,17 @@ impl Session {
             }
         }
         let mut revision = self.entry.revision;
-        for ((seq, question), outcome) in answers.into_iter().zip(self.commit(requests).await) {
+        for ((seq, question, claims), outcome) in
+            answers.into_iter().zip(self.commit(requests).await)
+        {
+            if claims {
+                self.entry.news.tell_again();
+            }
             match outcome {
+                // It waits in line, and is told.
+                Err(aggregator::Error::Rejected(
+                    Rejected::LeaseHeld { .. } | Rejected::LeaderIsExternal { .. },
+                )) if claims => {}
                 Ok(Outcome { revision: at, .. }) => {
                     revision = revision.max(at);
                     if let Some(question) = question {
@@ -322,6 +338,15 @@ impl Session {
     fn leave(&self) {
         let entry = &self.entry;
         self.inner.table.remove(&entry.app, entry.unit(), entry.session);
+    }
+}
+
+fn told_of<R>(word: Word) -> Told<R> {
+    match word {
+        Word::Leadership { leader, lease_epoch, heartbeat, is_self } => {
+            Told::Leadership { leader, lease_epoch, is_self, heartbeat_interval: heartbeat }
+        }
+        Word::Data { version } => Told::DataChanged { etag: etag(version) },
     }
 }
 

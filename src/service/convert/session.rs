@@ -63,8 +63,10 @@ pub fn heard(speaker: &Speaker, message: Option<Said>) -> Heard<Problem> {
         Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(speaker(), &clear)),
         Some(Said::Error(error)) => not_served(error.seq, "error"),
         Some(Said::Resolve(resolve)) => not_served(resolve.seq, "resolve"),
-        Some(Said::ClaimLeadership(_)) => not_served(0, "claim_leadership"),
-        Some(Said::ReleaseLeadership(_)) => not_served(0, "release_leadership"),
+        Some(Said::ClaimLeadership(_)) => {
+            said(0, None, Ok(Command::ClaimLeadership(speaker(), None)))
+        }
+        Some(Said::ReleaseLeadership(_)) => said(0, None, Ok(Command::StepBack(speaker()))),
         Some(Said::Hello(_)) => broken("hello", "was said already; a session has one"),
         None => broken("message", "is empty, or of a newer version of the contract"),
     }
@@ -160,6 +162,15 @@ pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
             target: topic.target.to_string(),
             operation_id: operation_id.to_string(),
         }),
+        Told::Leadership { leader, lease_epoch, is_self, heartbeat_interval } => {
+            Answer::Leadership(v1::Leadership {
+                leader: leader.map_or_else(String::new, |leader| leader.to_string()),
+                lease_epoch,
+                is_self,
+                heartbeat_interval: heartbeat_interval.map(duration),
+            })
+        }
+        Told::DataChanged { etag } => Answer::AppDataChanged(v1::AppDataChanged { etag }),
         Told::Superseded { incarnation } => Answer::Superseded(v1::Superseded { incarnation }),
         Told::Drain { reconnect_after } => {
             Answer::Drain(v1::ConnectDrain { reconnect_after: Some(duration(reconnect_after)) })
