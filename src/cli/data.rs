@@ -111,7 +111,8 @@ fn read(value: String) -> Result<Bytes, UsageError> {
     let Some(file) = value.strip_prefix('@') else {
         return Ok(value.into());
     };
-    let read = std::fs::read(file).map_err(|error| UsageError(format!("cannot read {file}: {error}")));
+    let read =
+        std::fs::read(file).map_err(|error| UsageError(format!("cannot read {file}: {error}")));
     read.map(Bytes::from)
 }
 
@@ -201,8 +202,10 @@ async fn follow(
     context: &Context,
     told: &mut Option<String>,
 ) -> anyhow::Result<()> {
-    let request =
-        WatchAppDataRequest { namespace: context.namespace(), application: application.to_string() };
+    let request = WatchAppDataRequest {
+        namespace: context.namespace(),
+        application: application.to_string(),
+    };
     let mut stream = client.answer(client.app_data().watch_app_data(request).await)?;
     loop {
         let next = stream.message().await;

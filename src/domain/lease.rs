@@ -150,15 +150,15 @@ impl Draft<'_> {
         self.unit_exists(&speaker.unit)?;
         self.may_speak(speaker)?;
         let changed = self.hear_unit(speaker);
-        if self.unit(&speaker.unit).is_some_and(|unit| unit.candidate.is_some()) {
+        let waits = self.unit(&speaker.unit).is_some_and(|unit| unit.candidate.is_some());
+        if waits {
             self.unqueue(&speaker.unit);
-            self.held = true;
         }
         let leads = self.head.lease.as_ref().is_some_and(|lease| lease.holder == speaker.unit);
         if leads {
             self.end_lease(Cause::LeaderReleased);
         }
-        Ok(Effect { changed: changed || leads, ..Effect::default() })
+        Ok(Effect { changed: changed || leads || waits, ..Effect::default() })
     }
 
     /// A connected leader was not heard for as long as its lease lasts. Nothing happens if it leads
@@ -320,14 +320,14 @@ impl Draft<'_> {
         }
         unit.candidate = Some(self.head.next_candidate);
         self.head.next_candidate += 1;
-        self.put_unit_quietly(name.clone(), unit);
-        // Others must know before they grant.
-        self.held = true;
+        // Not quietly: every replica shows who waits, and may be the one to grant.
+        self.put_unit(name.clone(), Some(unit));
+        self.head_changed(false);
     }
 
     fn unqueue(&mut self, name: &UnitName) {
         let unit = self.unit(name).cloned().unwrap_or_default();
-        self.put_unit_quietly(name.clone(), Unit { candidate: None, ..unit });
+        self.put_unit(name.clone(), Some(Unit { candidate: None, ..unit }));
     }
 
     /// What a leader said of the whole ends with its epoch, if the application is configured so.

@@ -465,8 +465,7 @@ async fn a_watch_tells_the_data_at_once_at_each_change_and_its_end() {
     let next = client.update_app_data(update("web/0", 1, "b", "2")).await.unwrap().into_inner();
     let told = next_data(&mut stream).await;
     assert_eq!((told.data.len(), &told.etag), (2, &next.etag));
-    let request =
-        v1::DeleteApplicationRequest { application: "web".into(), ..Default::default() };
+    let request = v1::DeleteApplicationRequest { application: "web".into(), ..Default::default() };
     server.applications().await.delete_application(request).await.unwrap();
     assert!(next_data(&mut stream).await.data.is_empty());
     server.terminate();
