@@ -15,6 +15,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "bellwether/v1/worker_service.proto",
             "bellwether/v1/application_service.proto",
             "bellwether/v1/operation_service.proto",
+            "bellwether/v1/leader_service.proto",
+            "bellwether/v1/app_data_service.proto",
             "grpc/health/v1/health.proto",
         ])?;
     std::fs::write(out.join("descriptor.bin"), compiler.encode_file_descriptor_set())?;

@@ -1,5 +1,8 @@
 //! Every case of `tests/vectors/` through the pure core. The runner takes whatever the files hold.
 
+#[path = "vectors/leadership.rs"]
+mod leadership;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -71,6 +71,12 @@ pub struct Args {
     /// label; `any` passes it to the next unit, `none` to nobody
     #[arg(long, value_name = "LABEL|any|none")]
     hand_over: Option<String>,
+    /// How long a leader leads without a word: 2s to 5m, or default
+    #[arg(long, value_name = "SPAN|default", value_parser = setting)]
+    lease_duration: Option<Setting>,
+    /// Whether what a leader set as status of the application ends with its lease
+    #[arg(long, value_name = "true|false")]
+    drop_leader_status: Option<bool>,
     #[command(flatten)]
     damping: DampingArgs,
 }
@@ -152,6 +158,8 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
     name(!args.serving_levels.is_empty(), "serving_levels");
     name(args.collect_interval.is_some(), "collect_interval");
     name(args.hand_over.is_some(), "hand_over");
+    name(args.lease_duration.is_some(), "lease_duration");
+    name(args.drop_leader_status.is_some(), "drop_leader_status");
     name(!args.damping.latch.is_empty(), "latches");
     name(!args.damping.damp.is_empty(), "damping");
     let config = ApplicationConfig {
@@ -167,6 +175,8 @@ fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest,
         hand_over: args.hand_over.and_then(hand_over),
         latches: args.damping.latches(),
         damping: args.damping.damping()?,
+        lease_duration: duration(args.lease_duration)?,
+        drop_leader_status: args.drop_leader_status,
     };
     Ok(ConfigureApplicationRequest {
         namespace,
@@ -234,10 +244,12 @@ fn render(config: &ApplicationConfig) -> String {
         ("collect-interval", span(config.collect_interval, "default")),
         ("hand-over", hand_over.to_string()),
         ("leader", leader.to_string()),
+        ("lease-duration", span(config.lease_duration, "default")),
+        ("drop-leader-status", config.drop_leader_status().to_string()),
         ("latch", configure_damping::latches_as_typed(config)),
         ("damp", configure_damping::damping_as_typed(config)),
     ]
-    .map(|(name, value)| format!("{name:<16}  {value}\n"))
+    .map(|(name, value)| format!("{name:<18}  {value}\n"))
     .concat()
 }
 
@@ -325,18 +337,22 @@ mod tests {
                 stop_percent: 25,
                 calm_after: Some(prost_types::Duration { seconds: 300, nanos: 0 }),
             }),
+            lease_duration: Some(prost_types::Duration { seconds: 15, nanos: 0 }),
+            drop_leader_status: Some(true),
         };
         let expected = "\
-policy            custom (error,blocked)
-lost-units        waiting
-default-ttl       none
-lost-after        2m
-serving-levels    active
-collect-interval  5m
-hand-over         slot
-leader            decided outside: web/0
-latch             db=3,-=2
-damp              * (above 30 %, until 25 % or 5m without a swing)
+policy              custom (error,blocked)
+lost-units          waiting
+default-ttl         none
+lost-after          2m
+serving-levels      active
+collect-interval    5m
+hand-over           slot
+leader              decided outside: web/0
+lease-duration      15s
+drop-leader-status  true
+latch               db=3,-=2
+damp                * (above 30 %, until 25 % or 5m without a swing)
 ";
         assert_eq!(render(&config), expected);
     }

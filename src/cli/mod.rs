@@ -7,6 +7,7 @@ mod completion;
 mod configure;
 mod configure_damping;
 mod context;
+mod data;
 mod delete;
 mod doctor;
 mod error;
@@ -15,6 +16,7 @@ mod exit;
 mod explain_error;
 mod json;
 mod juju;
+mod leader;
 mod level;
 mod log;
 mod natural;
@@ -104,6 +106,8 @@ enum ClientCommand {
     Log(log::Args),
     Remove(remove::Args),
     Delete(delete::Args),
+    Leader(leader::Args),
+    Data(data::Args),
     Configure(configure::Args),
     Ops(ops::Args),
     Import(juju::Import),
@@ -170,6 +174,8 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Log(args) => log::run(args, context).await,
         ClientCommand::Remove(args) => remove::run(args, context).await,
         ClientCommand::Delete(args) => delete::run(args, context).await,
+        ClientCommand::Leader(args) => leader::run(args, context).await,
+        ClientCommand::Data(args) => data::run(args, context).await,
         ClientCommand::Configure(args) => configure::run(args, context).await,
         ClientCommand::Ops(args) => ops::run(args, context).await,
         ClientCommand::Import(import) => juju::run(import, context).await,

@@ -6,7 +6,9 @@ use tonic::transport::Channel;
 use tonic::transport::Endpoint;
 
 use crate::client::error::Error;
+use crate::proto::v1::app_data_service_client::AppDataServiceClient;
 use crate::proto::v1::application_service_client::ApplicationServiceClient;
+use crate::proto::v1::leader_service_client::LeaderServiceClient;
 use crate::proto::v1::operation_service_client::OperationServiceClient;
 use crate::proto::v1::report_service_client::ReportServiceClient;
 use crate::proto::v1::worker_service_client::WorkerServiceClient;
@@ -86,6 +88,16 @@ impl Client {
     /// For work in flight.
     pub fn operations(&self) -> OperationServiceClient<Channel> {
         OperationServiceClient::new(self.channel.clone())
+    }
+
+    /// For units that want to lead, and operators who decide that.
+    pub fn leaders(&self) -> LeaderServiceClient<Channel> {
+        LeaderServiceClient::new(self.channel.clone())
+    }
+
+    /// For what the leader of an application keeps.
+    pub fn app_data(&self) -> AppDataServiceClient<Channel> {
+        AppDataServiceClient::new(self.channel.clone())
     }
 
     /// For calls of workers.

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::callback::Callbacks;
+use super::data::Data;
 use super::derive::Summary;
 use super::fault::{FaultKey, Faults};
 use super::index::Index;
+use super::lease::Lease;
 use super::name::{AppName, OperationId, PartName, UnitName};
 use super::operation::record::Operations;
 use super::operation::words::{OperationStatus, SUCCESS_PRECEDENCE};
@@ -33,7 +35,7 @@ pub struct Head {
     pub config: Config,
     /// What its leader says of it as a whole.
     pub application_status: Option<ApplicationStatus>,
-    /// Grows by one at each change of leader.
+    /// Grows at each change of leader.
     pub lease_epoch: u64,
     /// The status derived, so that lists need nothing else.
     pub summary: Summary,
@@ -59,6 +61,26 @@ pub struct Head {
     /// Faults that are open.
     #[serde(default)]
     pub fault_count: u32,
+    /// Who leads, unless that is decided outside.
+    #[serde(default)]
+    pub lease: Option<Lease>,
+    /// Number of the next unit that waits to lead.
+    #[serde(default)]
+    pub next_candidate: u64,
+    /// What there is of the leader's data.
+    #[serde(default)]
+    pub data: DataHead,
+}
+
+/// What is known of the data of an application without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DataHead {
+    /// Moves with each change, and only up; 0 if there was none.
+    pub version: u64,
+    /// How many keys it has.
+    pub keys: u64,
+    /// Bytes of all keys and values.
+    pub bytes: u64,
 }
 
 impl Head {
@@ -80,13 +102,18 @@ impl Head {
             quiet_commits: 0,
             operation: None,
             fault_count: 0,
+            lease: None,
+            next_candidate: 0,
+            data: DataHead::default(),
         }
     }
 
     /// The leading unit, if somebody leads.
     pub fn leader(&self) -> Option<&UnitName> {
-        let outside = self.config.external_leader.as_ref();
-        outside.filter(|unit| !unit.is_application())
+        match &self.config.external_leader {
+            Some(outside) => Some(outside).filter(|unit| !unit.is_application()),
+            None => self.lease.as_ref().map(|lease| &lease.holder),
+        }
     }
 }
 
@@ -170,6 +197,9 @@ pub struct Unit {
     /// Its session has ended, and it has said nothing since.
     #[serde(default)]
     pub session_ended: bool,
+    /// Its place among those that wait to lead.
+    #[serde(default)]
+    pub candidate: Option<u64>,
     /// `last_seen` as the store has it.
     #[serde(skip)]
     pub last_seen_written: Timestamp,
@@ -217,6 +247,8 @@ pub enum Due {
     Unit(UnitName),
     /// The leader's status may end.
     ApplicationStatus,
+    /// The lease may end.
+    Lease,
     /// A flapping status may be calm.
     Calm(Arc<StatusKey>),
     /// A lease may lapse, or a deadline pass.
@@ -234,6 +266,7 @@ pub struct AppState {
     pub(super) units: BTreeMap<UnitName, Unit>,
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
     pub(super) faults: Faults,
+    pub(super) data: Data,
     pub(super) requests: RequestLog,
     pub(super) operations: Operations,
     pub(super) index: Index,
@@ -250,6 +283,7 @@ impl AppState {
             units: BTreeMap::new(),
             statuses: BTreeMap::new(),
             faults: Faults::default(),
+            data: Data::new(),
             requests: RequestLog::default(),
             operations: Operations::default(),
             index: Index::default(),
@@ -319,6 +353,11 @@ impl AppState {
     /// The strongest contribution of one unit.
     pub fn strongest_of(&self, unit: &UnitName) -> Option<&Rank> {
         self.index.of_unit(unit).next()
+    }
+
+    /// What its leader keeps for all units.
+    pub fn data(&self) -> &Data {
+        &self.data
     }
 
     /// How many statuses are kept.

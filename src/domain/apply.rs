@@ -36,6 +36,13 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::SetApplicationStatus(claim, new) => draft.set_application_status(claim, new),
         Command::ClearApplicationStatus(claim) => draft.clear_application_status(claim),
         Command::RemoveUnit(name) => draft.remove_unit(name),
+        Command::ClaimLeadership(speaker, duration) => draft.claim_leadership(speaker, *duration),
+        Command::RenewLeadership(claim) => draft.renew_leadership(claim),
+        Command::ReleaseLeadership(claim) => draft.release_leadership(claim),
+        Command::TransferLeadership(to) => draft.transfer_leadership(to),
+        Command::LapseLeadership(claim, session) => Ok(draft.lapse_leadership(claim, *session)),
+        Command::StepBack(speaker) => draft.step_back(speaker),
+        Command::UpdateData(claim, patch) => draft.update_data(claim, patch),
         Command::Connect(who, session) => draft.connect(who, *session),
         Command::Reconnect(who, session) => draft.reconnect(who, *session),
         Command::Register(who, ttl) => draft.register(who, *ttl),
@@ -59,8 +66,10 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::Orphan { replica, ttl } => Ok(draft.orphan(*replica, *ttl)),
         Command::Operate(order) => draft.operate(order),
     }?;
-    let Effect { changed, removed, incarnation, fence } = effect;
-    let outcome = Outcome { revision: draft.revision(), changed, removed, incarnation, fence };
+    let Effect { changed, removed, incarnation, fence, lease_epoch, data_version } = effect;
+    let revision = draft.revision();
+    let outcome =
+        Outcome { revision, changed, removed, incarnation, fence, lease_epoch, data_version };
     if let Some(id) = &request.id {
         draft.remember(id.clone(), outcome);
     }
@@ -74,6 +83,8 @@ pub(super) struct Effect {
     pub(super) removed: u32,
     pub(super) incarnation: u64,
     pub(super) fence: u64,
+    pub(super) lease_epoch: u64,
+    pub(super) data_version: u64,
 }
 
 impl Draft<'_> {
@@ -178,6 +189,7 @@ impl Draft<'_> {
             from: level,
             ..self.event(Cause::UnitRemoved)
         });
+        self.leave_lease(name);
         Ok(Effect { changed: true, removed, ..Effect::default() })
     }
 
@@ -234,6 +246,7 @@ impl Draft<'_> {
                 false => before.outlived_count,
             },
             departed: false,
+            candidate: before.candidate.filter(|_| !is_new),
             session_ended: false,
             lost_since: None,
             uncertain_since: None,
@@ -252,6 +265,10 @@ impl Draft<'_> {
             return false;
         }
         self.put_unit(name.clone(), Some(heard));
+        match is_new {
+            true => self.leave_lease(name),
+            false => self.welcome_candidate(name),
+        }
         if returned {
             self.log(StatusEvent {
                 subject: Some(Subject::unit(name)),
@@ -348,28 +365,18 @@ impl Draft<'_> {
             let old = self.head.leader().cloned();
             let reranks = config.policy != self.head.config.policy
                 || config.lost_units != self.head.config.lost_units;
+            if config.external_leader.is_some() {
+                // Who is elected here leads no longer.
+                self.revoke_lease();
+            }
             let before = std::mem::replace(&mut self.head.config, config);
+            self.lead_if_nobody_does();
             let reranks = reranks || old.as_ref() != self.head.leader();
             self.head_changed(reranks);
             self.log(self.event(Cause::Configured));
             self.release(&before);
         }
         Ok(Effect { changed, ..Effect::default() })
-    }
-
-    fn may_lead(&self, claim: &Claim) -> Result<(), Rejected> {
-        let leads = match &self.head.config.external_leader {
-            Some(unit) => *unit == claim.unit && claim.lease_epoch == 0,
-            None => false,
-        };
-        if leads {
-            return Ok(());
-        }
-        Err(Rejected::NotLeader {
-            unit: claim.unit.clone(),
-            leader: self.head.leader().cloned(),
-            lease_epoch: self.head.lease_epoch,
-        })
     }
 
     fn set_application_status(

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::app::Mode;
 use super::callback::Topic;
+use super::data::DataPatch;
 use super::fault::{NewError, Resolution};
 use super::name::{PartName, UnitName};
 use super::operation::order::Order;
@@ -106,6 +107,20 @@ pub enum Command {
     ClearApplicationStatus(Claim),
     /// Remove a unit with its statuses.
     RemoveUnit(UnitName),
+    /// Who speaks wants to lead, with a lease of this length or the configured one.
+    ClaimLeadership(Speaker, Option<Duration>),
+    /// The leader is still there.
+    RenewLeadership(Claim),
+    /// The leader steps back.
+    ReleaseLeadership(Claim),
+    /// An operator makes a unit the leader.
+    TransferLeadership(UnitName),
+    /// A connected leader was silent, in this session, for as long as its lease lasts.
+    LapseLeadership(Claim, SessionId),
+    /// Who speaks does not want to lead: it leads no longer, nor waits to.
+    StepBack(Speaker),
+    /// The leader changes the data.
+    UpdateData(Claim, DataPatch),
     /// A unit opens a session.
     Connect(Newcomer, SessionId),
     /// A session says again that it is there, after somebody believed it gone.
@@ -212,7 +227,7 @@ pub struct NewApplicationStatus {
 }
 
 /// Why a command was refused. Nothing of it was applied, but for what an operation then says of
-/// itself.
+/// itself, and for [`Rejected::LeaseHeld`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
     /// Nothing of that name was reported.
@@ -267,6 +282,50 @@ pub enum Rejected {
     /// An operation refuses it.
     #[error(transparent)]
     Operation(#[from] Refused),
+    /// Somebody else leads; who asked waits in line now.
+    #[error(
+        "unit {leader} leads, with lease epoch {lease_epoch}; your unit waits in line, stay and ask \
+         again"
+    )]
+    LeaseHeld {
+        /// Who leads.
+        leader: UnitName,
+        /// Epoch of the lease.
+        lease_epoch: u64,
+        /// When it ends without a renewal; `None`: not before the leader's session does.
+        ends: Option<Timestamp>,
+    },
+    /// Leadership is decided outside.
+    #[error(
+        "who leads is decided outside, by `external_leader` of the configuration; \
+         clear that to elect a leader here"
+    )]
+    LeaderIsExternal {
+        /// Who leads; `""` if nobody does.
+        leader: UnitName,
+    },
+    /// A unit that is lost or has left cannot lead.
+    #[error("unit {unit} is lost or has left; transfer to one that is there")]
+    UnitNotThere {
+        /// The unit.
+        unit: UnitName,
+    },
+    /// The data are not what the change was made for.
+    #[error("the data have changed since they were read, their etag is {current}; read them again")]
+    EtagMismatch {
+        /// The etag as of now.
+        current: String,
+    },
+    /// Something of the data is too large.
+    #[error("{what} would be {bytes} bytes; at most {max}")]
+    ValueTooLarge {
+        /// What.
+        what: String,
+        /// How large.
+        bytes: u64,
+        /// The bound.
+        max: u64,
+    },
     /// The speaker does not lead.
     #[error("{}", not_leader(unit, leader.as_ref(), *lease_epoch))]
     NotLeader {

@@ -73,6 +73,8 @@ impl Draft<'_> {
             },
             departed: false,
             session_ended: false,
+            // Who begins anew has not asked to lead.
+            candidate: before.candidate.filter(|_| !is_new),
             ..before.clone()
         };
         let unit =
@@ -92,6 +94,13 @@ impl Draft<'_> {
             return Ok(Effect { incarnation, ..Effect::default() });
         }
         self.put_unit(name.clone(), Some(unit));
+        match is_new {
+            true => self.leave_lease(name),
+            false => {
+                self.keep_lease(name);
+                self.welcome_candidate(name);
+            }
+        }
         let was_missed = before.lost_since.or(before.quiet_since).is_some();
         let cause = match is_new && before.incarnation != 0 {
             true => Some(Cause::UnitReplaced),
@@ -142,6 +151,7 @@ impl Draft<'_> {
             return Effect::default();
         };
         self.put_unit(name.clone(), Some(unit.expected_within(ttl, self.now)));
+        self.keep_lease(name);
         if silent {
             self.quieten_unit(name);
         }
@@ -189,6 +199,7 @@ impl Draft<'_> {
         let callbacks = Callbacks::default();
         let gone = Unit { departed: true, silence_ends: None, callbacks, ..unit };
         self.put_unit(name.clone(), Some(gone));
+        self.leave_lease(name);
         Ok(Effect { changed: true, removed, ..Effect::default() })
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::app::{AppState, Head};
+use super::app::{AppState, DataHead, Head};
 use super::command::Rejected;
 use super::limits::FENCES_PER_DELETION_MAX;
 use super::request::{self, Outcome, Remembered};
@@ -46,6 +46,8 @@ pub fn delete(
         next_event: old.next_event + 1,
         lease_epoch: old.lease_epoch,
         quiet_commits: old.quiet_commits,
+        // What was told of the data before must not be taken for what comes after.
+        data: DataHead { version: old.data.version + 1, ..DataHead::default() },
         ..Head::empty(revision)
     };
     let mut answers = remembered(state, now);

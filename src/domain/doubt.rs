@@ -25,6 +25,7 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
     for name in units {
         draft.doubt_unit(&name);
     }
+    draft.doubt_lease();
 }
 
 /// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not

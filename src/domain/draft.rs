@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::app::{AppState, Head, Unit};
+use super::data::Value;
 use super::derive::Summary;
 use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
@@ -29,6 +30,7 @@ pub struct Draft<'a> {
     pub(super) head: Head,
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Drafted>,
     pub(super) units: BTreeMap<UnitName, Option<Unit>>,
+    pub(super) data: BTreeMap<Arc<str>, Option<Value>>,
     /// Units after the draft, kept so that a batch of new ones does not count them over and over.
     pub(super) unit_count: usize,
     /// Keys by unit and component after the draft, of those that were counted: see
@@ -74,6 +76,7 @@ impl<'a> Draft<'a> {
             head: base.head.clone(),
             statuses: BTreeMap::new(),
             units: BTreeMap::new(),
+            data: BTreeMap::new(),
             unit_count: base.units.len(),
             key_counts: RefCell::default(),
             faults: BTreeMap::new(),
@@ -405,6 +408,7 @@ impl<'a> Draft<'a> {
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s.after));
         let faults = self.faults.into_iter().map(|(k, f)| Write::Fault(k, f));
+        let data = self.data.into_iter().map(|(key, value)| Write::Data(key, value));
         // What takes the place of an old answer removes it first: any other is the first one.
         let known = &self.base.requests;
         let requests = self.requests.into_iter().flat_map(|(id, answer)| {
@@ -421,6 +425,7 @@ impl<'a> Draft<'a> {
             writes: units
                 .chain(statuses)
                 .chain(faults)
+                .chain(data)
                 .chain(requests)
                 .chain(forgotten)
                 .chain(operations)
@@ -484,6 +489,7 @@ impl<'a> Draft<'a> {
             .chain(self.faults.values().flatten().filter_map(|fault| fault.deadline()))
             .chain(self.head.application_status.as_ref().and_then(|s| s.expire_time))
             .chain(self.operations.due().map(|(at, _)| at))
+            .chain(self.head.lease_ends())
             .chain(kept.map(|(at, _)| *at))
             .min()
     }
@@ -494,7 +500,7 @@ impl<'a> Draft<'a> {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains_key(key),
             Due::Unit(name) => !self.units.contains_key(name),
             Due::Fault(key) => !self.faults.contains_key(key),
-            Due::ApplicationStatus | Due::Operation(_) => false,
+            Due::ApplicationStatus | Due::Lease | Due::Operation(_) => false,
         }
     }
 }

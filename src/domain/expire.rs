@@ -12,6 +12,8 @@ use super::transition::{Cause, StatusEvent, Subject};
 
 /// Drafts everything that is due by now, at most [`EXPIRED_PER_COMMIT_MAX`] records at once.
 pub fn expire(draft: &mut Draft<'_>) {
+    // First, however much else is due: nobody has the rights of a lease that is over.
+    draft.expire_lease();
     let now = draft.now;
     let due = draft.base.due.iter().take_while(|(at, _)| *at <= now);
     let due: Vec<Due> = due.take(EXPIRED_PER_COMMIT_MAX).map(|(_, d)| d.clone()).collect();
@@ -47,6 +49,7 @@ pub fn expire(draft: &mut Draft<'_>) {
             Due::Fault(key) => draft.move_fault(&key),
             Due::ApplicationStatus => draft.expire_application_status(),
             Due::Operation(_) => draft.lapse_operations(),
+            Due::Lease => {}
         }
     }
 }

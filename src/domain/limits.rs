@@ -69,6 +69,22 @@ pub const DEFER_INTERVAL: Duration = Duration::from_secs(30);
 pub const RETRIES_PER_SECOND_MAX: u32 = 100;
 /// Bytes of what is for operators only: a stack trace with its causes.
 pub const INTERNAL_DETAIL_BYTES_MAX: usize = 65_536;
+/// How long a lease lasts unless configured, and its bounds: as long as those of Kubernetes, and
+/// not so short that one lost packet unseats a leader.
+pub const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(15);
+/// See [`LEASE_DURATION_DEFAULT`].
+pub const LEASE_DURATION_MIN: Duration = Duration::from_secs(2);
+/// See [`LEASE_DURATION_DEFAULT`].
+pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(5 * 60);
+/// Bytes of a key of an application's data.
+pub const DATA_KEY_BYTES_MAX: usize = 256;
+/// Bytes of one value: settings and references, not files.
+pub const DATA_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of all keys and values of one application: a reader gets them in one message, of which
+/// clients take 4 MiB.
+pub const DATA_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Keys of one application's data: a key an event is noticed early.
+pub const DATA_KEYS_MAX: usize = 10_000;
 /// Records that time alone changes in one commit: 100,000 due at once are ten commits, not one of
 /// many seconds.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;

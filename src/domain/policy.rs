@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::{CALM_AFTER_DEFAULT, COLLECT_INTERVAL_DEFAULT, LOST_AFTER_DEFAULT};
+use super::limits::{
+    CALM_AFTER_DEFAULT, COLLECT_INTERVAL_DEFAULT, LEASE_DURATION_DEFAULT, LOST_AFTER_DEFAULT,
+};
 use super::name::{PartName, UnitName};
 use super::status::{Kind, LEVELS, Level, StatusKey};
 
@@ -158,6 +160,16 @@ pub struct Config {
     /// Which components are damped, and when.
     #[serde(default)]
     pub damping: Damping,
+    /// How long a leader that is not connected leads without renewing its lease.
+    #[serde(default = "lease_duration_default")]
+    pub lease_duration: Duration,
+    /// What a leader said of the application as a whole ends with its lease.
+    #[serde(default)]
+    pub drop_leader_status: bool,
+}
+
+fn lease_duration_default() -> Duration {
+    LEASE_DURATION_DEFAULT
 }
 
 fn collect_interval_default() -> Duration {
@@ -177,6 +189,8 @@ impl Default for Config {
             hand_over: None,
             latches: Vec::new(),
             damping: Damping::default(),
+            lease_duration: LEASE_DURATION_DEFAULT,
+            drop_leader_status: false,
         }
     }
 }
@@ -205,6 +219,10 @@ pub struct ConfigPatch {
     pub latches: Option<Vec<Latch>>,
     /// See [`Config::damping`].
     pub damping: Option<Damping>,
+    /// See [`Config::lease_duration`].
+    pub lease_duration: Option<Duration>,
+    /// See [`Config::drop_leader_status`].
+    pub drop_leader_status: Option<bool>,
 }
 
 impl Config {
@@ -222,6 +240,8 @@ impl Config {
             hand_over,
             latches,
             damping,
+            lease_duration,
+            drop_leader_status,
         } = patch.clone();
         Config {
             policy: policy.unwrap_or_else(|| self.policy.clone()),
@@ -234,6 +254,8 @@ impl Config {
             hand_over: hand_over.unwrap_or_else(|| self.hand_over.clone()),
             latches: latches.unwrap_or_else(|| self.latches.clone()),
             damping: damping.unwrap_or_else(|| self.damping.clone()),
+            lease_duration: lease_duration.unwrap_or(self.lease_duration),
+            drop_leader_status: drop_leader_status.unwrap_or(self.drop_leader_status),
         }
     }
 

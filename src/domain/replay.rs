@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::app::{AppState, Due, Head, Unit, own_ranks, silent_rank, status_rank};
+use super::data::Value;
 use super::fault::{Fault, FaultKey};
 use super::limits::FAULT_SOFT_AFTER;
 use super::name::{AppName, OperationId, UnitName};
@@ -32,6 +33,8 @@ pub struct Records {
     pub operations: Vec<(OperationId, Arc<Operation>)>,
     /// Their payloads, as far as they are kept here.
     pub payloads: Vec<(OperationId, Bytes)>,
+    /// The leader's data.
+    pub data: Vec<(Arc<str>, Value)>,
 }
 
 impl Records {
@@ -45,6 +48,7 @@ impl Records {
             requests: Vec::new(),
             operations: Vec::new(),
             payloads: Vec::new(),
+            data: Vec::new(),
         }
     }
 }
@@ -79,13 +83,14 @@ impl AppState {
         for (id, payload) in records.payloads {
             state.operations.put_payload(&id, Some(&payload));
         }
+        state.data = records.data.into_iter().collect();
         state.rebuild();
         state
     }
 
     /// Gives everybody time to speak from `from` on, when the server is back: one ttl to a status,
-    /// `lost_after` to a silent unit. Our outage is nobody's failure. What the leader set ends
-    /// when it said: nothing is asked of it.
+    /// `lost_after` to a silent unit, the length of its lease to a leader. Our outage is nobody's
+    /// failure. What the leader set ends when it said: nothing is asked of it.
     pub fn grant_grace(&mut self, from: Timestamp) {
         for status in self.statuses.values_mut().filter(|s| !s.stale) {
             let ttl = status.ttl().or(self.head.config.default_ttl);
@@ -104,6 +109,9 @@ impl AppState {
                 .for_each(|flapping| flapping.calm_time = flapping.calm_time.max(calm));
         }
         self.faults.grant_grace(from.after(FAULT_SOFT_AFTER));
+        if let Some(lease) = &mut self.head.lease {
+            lease.ends = lease.ends.map(|ends| ends.max(from.after(lease.duration)));
+        }
         let earliest = from.after(self.head.config.lost_after);
         for unit in self.units.values_mut() {
             unit.silence_ends = unit.silence_ends.map(|at| at.max(earliest));
@@ -271,12 +279,21 @@ impl AppState {
                     }
                     self.faults.put(key.clone(), fault.clone());
                 }
+                Write::Data(key, Some(value)) => {
+                    self.data.insert(key.clone(), value.clone());
+                }
+                Write::Data(key, None) => {
+                    self.data.remove(key);
+                }
                 Write::Request(..) | Write::Operation(..) | Write::Payload(..) => {}
             }
         }
         self.write_operations(transition);
         if let Some(at) = self.head.application_status.as_ref().and_then(|s| s.expire_time) {
             self.due.insert((at, Due::ApplicationStatus));
+        }
+        if let Some(at) = self.head.lease_ends() {
+            self.due.insert((at, Due::Lease));
         }
         moved
     }
@@ -369,6 +386,7 @@ impl AppState {
             Due::Fault(key) => self.faults.get(key)?.deadline(),
             Due::ApplicationStatus => self.head.application_status.as_ref()?.expire_time,
             Due::Operation(id) => self.operations.get(id)?.next_due(),
+            Due::Lease => self.head.lease_ends(),
         }
     }
 
@@ -425,6 +443,7 @@ impl AppState {
             .chain(faults)
             .chain(application.map(|at| (at, Due::ApplicationStatus)))
             .chain(self.operations.due())
+            .chain(self.head.lease_ends().map(|at| (at, Due::Lease)))
             .collect();
     }
 

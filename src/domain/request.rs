@@ -25,6 +25,12 @@ pub struct Outcome {
     /// Fence of the operation that was asked something; else 0.
     #[serde(default)]
     pub fence: u64,
+    /// Epoch of the lease that was asked for; else 0.
+    #[serde(default)]
+    pub lease_epoch: u64,
+    /// Version of the data after a change of them; else 0.
+    #[serde(default)]
+    pub data_version: u64,
 }
 
 /// An answer and when it was given.

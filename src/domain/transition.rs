@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
+use super::data::Value;
 use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
 use super::name::{AppName, OperationId, PartName, UnitName};
@@ -79,6 +80,8 @@ pub enum Write {
     Operation(OperationId, Option<Arc<Operation>>),
     /// The payload of an operation.
     Payload(OperationId, Option<Bytes>),
+    /// A key of the leader's data.
+    Data(Arc<str>, Option<Value>),
 }
 
 /// What a report changes without a trace in the store.
@@ -145,6 +148,16 @@ pub enum Cause {
     HoldRetried,
     /// An operator let a component go on without what failed.
     HoldSkipped,
+    /// It leads: it asked to.
+    LeaderClaimed,
+    /// It leads: an operator decided so.
+    LeaderTransferred,
+    /// It leads no longer: it stepped back, or left.
+    LeaderReleased,
+    /// It leads no longer: it did not renew its lease.
+    LeaderExpired,
+    /// Set by a leader that leads no longer.
+    LeaderEnded,
 }
 
 /// What an event is about.

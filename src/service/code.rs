@@ -75,10 +75,12 @@ pub enum Reason {
     Contention,
     /// A record cannot be read.
     RecordCorrupt,
+    /// Somebody else leads.
+    LeaseHeld,
+    /// The data have changed since they were read.
+    EtagMismatch,
     /// A worker was silent for too long.
     HeartbeatMissed,
-    /// This version does not know how.
-    NotImplemented,
 }
 
 impl Reason {
@@ -86,7 +88,7 @@ impl Reason {
     pub fn wire(self) -> (Code, &'static str) {
         use Code::{
             Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, InvalidArgument, NotFound,
-            OutOfRange, ResourceExhausted, Unavailable, Unimplemented,
+            OutOfRange, ResourceExhausted, Unavailable,
         };
         match self {
             Reason::InvalidName => (InvalidArgument, "INVALID_NAME"),
@@ -107,6 +109,8 @@ impl Reason {
             Reason::OperationHeld => (Aborted, "OPERATION_HELD"),
             Reason::ResumeFirst => (FailedPrecondition, "RESUME_FIRST"),
             Reason::OperationState => (FailedPrecondition, "OPERATION_STATE"),
+            Reason::LeaseHeld => (FailedPrecondition, "LEASE_HELD"),
+            Reason::EtagMismatch => (Aborted, "ETAG_MISMATCH"),
             Reason::StaleIncarnation => (Aborted, "STALE_INCARNATION"),
             Reason::ResumeTokenExpired => (OutOfRange, "RESUME_TOKEN_EXPIRED"),
             Reason::StoreUnavailable => (Unavailable, "STORE_UNAVAILABLE"),
@@ -114,7 +118,6 @@ impl Reason {
             Reason::Contention => (Unavailable, "CONTENTION"),
             Reason::RecordCorrupt => (DataLoss, "RECORD_CORRUPT"),
             Reason::HeartbeatMissed => (DeadlineExceeded, "HEARTBEAT_MISSED"),
-            Reason::NotImplemented => (Unimplemented, "NOT_IMPLEMENTED"),
         }
     }
 }
@@ -243,6 +246,29 @@ impl Problem {
                     .with("leader", leader)
                     .with("lease_epoch", lease_epoch)
             }
+            Rejected::LeaseHeld { leader, lease_epoch, ends } => {
+                let expires =
+                    ends.map_or_else(String::new, |at| super::convert::timestamp(at).to_string());
+                Problem::new(Reason::LeaseHeld, text)
+                    .about(app)
+                    .with("holder", leader)
+                    .with("lease_epoch", lease_epoch)
+                    .with("expires", expires)
+            }
+            Rejected::LeaderIsExternal { leader } => Problem::new(Reason::LeaseHeld, text)
+                .about(app)
+                .with("holder", leader)
+                .with("expires", ""),
+            Rejected::UnitNotThere { unit } => {
+                Problem::new(Reason::InvalidValue, text).about(app).with("unit", unit)
+            }
+            Rejected::EtagMismatch { current } => {
+                Problem::new(Reason::EtagMismatch, text).about(app).with("etag", current)
+            }
+            Rejected::ValueTooLarge { bytes, max, .. } => Problem::new(Reason::ValueTooLarge, text)
+                .about(app)
+                .with("bytes", bytes)
+                .with("max", max),
         }
     }
 
@@ -279,11 +305,6 @@ impl Problem {
             ttl.as_secs()
         );
         Problem::new(Reason::HeartbeatMissed, text)
-    }
-
-    /// A message of the contract that this version does nothing with.
-    pub fn not_implemented(what: &str) -> Problem {
-        Problem::new(Reason::NotImplemented, format!("{what} is not served by this version"))
     }
 
     /// A page token that this call did not give.
@@ -359,7 +380,7 @@ impl From<Problem> for tonic::Status {
                 let subject = about("limit").map_or(Cow::Borrowed("server"), |(_, v)| v.into());
                 details.add_quota_failure_violation(subject, &problem.message);
             }
-            Reason::NotLeader => {
+            Reason::NotLeader | Reason::LeaseHeld => {
                 details.add_precondition_failure_violation(reason, "leadership", &problem.message);
             }
             Reason::ResumeFirst | Reason::OperationState => {

@@ -13,7 +13,9 @@ use tower::layer::util::{Identity, Stack};
 use crate::aggregator::Aggregator;
 use crate::proto;
 use crate::proto::health::health_server::HealthServer;
+use crate::proto::v1::app_data_service_server::AppDataServiceServer;
 use crate::proto::v1::application_service_server::ApplicationServiceServer;
+use crate::proto::v1::leader_service_server::LeaderServiceServer;
 use crate::proto::v1::operation_service_server::OperationServiceServer;
 use crate::proto::v1::report_service_server::ReportServiceServer;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
@@ -25,8 +27,10 @@ use crate::watch::Hub;
 mod application;
 mod collect;
 mod cork;
+mod data;
 mod faults;
 mod health;
+mod leader;
 mod operation;
 mod report;
 mod rules;
@@ -133,6 +137,10 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
             .max_decoding_message_size(bytes_max);
     let workers = worker::Workers::new(sessions.clone(), aggregator.clone(), error_rules.clone());
     let workers = WorkerServiceServer::new(workers).max_decoding_message_size(bytes_max);
+    let leaders = leader::Leaders::new(aggregator.clone(), hub.clone(), store.clone());
+    let leaders = LeaderServiceServer::new(leaders).max_decoding_message_size(bytes_max);
+    let data = data::AppDatas::new(aggregator.clone(), hub.clone(), watches.clone());
+    let data = AppDataServiceServer::new(data).max_decoding_message_size(bytes_max);
     let operations =
         operation::Operations::new(aggregator.clone(), hub.clone(), error_rules.clone());
     let operations = OperationServiceServer::new(operations).max_decoding_message_size(bytes_max);
@@ -167,6 +175,8 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         .add_service(workers)
         .add_service(applications)
         .add_service(operations)
+        .add_service(leaders)
+        .add_service(data)
         .add_service(health)
         .add_optional_service(v1)
         .add_optional_service(v1alpha)

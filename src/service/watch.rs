@@ -43,7 +43,7 @@ use track::Track;
 /// How long a drained reader waits before it connects again: the time a replica needs to be
 /// replaced in a rollout is the balancer's business, so only long enough not to come back to this
 /// one.
-const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+pub(super) const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
 /// Bounds of watching.
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +124,11 @@ impl Watches {
                 Err(too_many(text, "watch_streams_max", max))
             }
         }
+    }
+
+    /// Resolves when watches begin to end, because the server stops.
+    pub async fn draining(&self) {
+        self.0.draining.cancelled().await;
     }
 
     /// Starts a watch with a stream of its own.

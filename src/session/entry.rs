@@ -1,5 +1,6 @@
 //! One session as others reach it: it can be asked, and it can be ended.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::domain::session::{ReplicaId, SessionId};
 use crate::domain::time::Timestamp;
 
 use super::holds::{Holds, Moved, Word};
+use super::leading::News;
 use super::lock;
 
 /// Questions to one worker that are open at once: one of each component that is asked for often.
@@ -41,6 +43,10 @@ pub(super) struct Entry {
     called: Notify,
     holds: Mutex<Holds>,
     holds_moved: Notify,
+    /// What it is told of its application.
+    pub(super) news: News,
+    /// By the clock of attention, in milliseconds.
+    last_heard: AtomicU64,
 }
 
 /// What the worker is to be told because its time has come.
@@ -114,12 +120,25 @@ impl Entry {
             called: Notify::new(),
             holds: Mutex::default(),
             holds_moved: Notify::new(),
+            news: News::default(),
+            last_heard: AtomicU64::new(0),
         };
         (entry, Ends { over: is_over, asks: asked })
     }
 
     pub(super) fn unit(&self) -> &UnitName {
         &self.who.unit
+    }
+
+    /// When its worker was last heard.
+    pub(super) fn last_heard(&self) -> Duration {
+        Duration::from_millis(self.last_heard.load(Ordering::Relaxed))
+    }
+
+    /// Its worker was heard.
+    pub(super) fn heard(&self, now: Duration) {
+        let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        self.last_heard.store(millis, Ordering::Relaxed);
     }
 
     /// Ends the session.

@@ -17,6 +17,7 @@ use crate::store::{Bucket, Change, Epoch, Follower, Notice, Position, Word};
 
 use super::entry::{Asker, Entry, Over, Question};
 use super::holds::Moved;
+use super::leading::Leads;
 use super::stray::Strays;
 use super::{Inner, lock};
 
@@ -46,6 +47,7 @@ pub(super) struct Known {
 pub(super) struct Held {
     pub(super) replicas: BTreeMap<ReplicaId, u32>,
     pub(super) collect_interval: Duration,
+    leads: Leads,
 }
 
 /// What the task is to do.
@@ -61,20 +63,24 @@ pub(super) enum Chore {
 }
 
 impl Known {
-    fn put(&self, app: &AppName, head: &Head) {
+    /// How an application is. Says whether that is news for its sessions.
+    fn put(&self, app: &AppName, head: &Head) -> bool {
         let mut apps = lock(&self.apps);
         if head.deleted || head.sessions.is_empty() {
-            apps.remove(app);
-            return;
+            return apps.remove(app).is_some();
         }
         let collect_interval = head.config.collect_interval;
-        let is_known = apps.get(app).is_some_and(|held| {
+        let leads = Leads::of(head);
+        let known = apps.get(app);
+        let is_news = known.is_none_or(|held| held.leads != leads);
+        let is_known = known.is_some_and(|held| {
             held.replicas == head.sessions && held.collect_interval == collect_interval
         });
-        if !is_known {
+        if is_news || !is_known {
             let replicas = head.sessions.clone();
-            apps.insert(app.clone(), Held { replicas, collect_interval });
+            apps.insert(app.clone(), Held { replicas, collect_interval, leads });
         }
+        is_news
     }
 
     /// How often the workers of an application are asked, if it has a session anywhere.
@@ -116,7 +122,9 @@ impl Follower for Hook {
             return;
         };
         let Change { app, head, transition, .. } = change;
-        inner.known.put(app, head);
+        if inner.known.put(app, head) {
+            inner.tell_of(app, head);
+        }
         let Some(transition) = transition else {
             if 0 < inner.table.count(app) || head.sessions.contains_key(&inner.replica) {
                 inner.known.add(Chore::Look(app.clone()));

@@ -70,7 +70,7 @@ pub enum OpenError {
 pub enum Heard<R> {
     /// A command of this unit.
     Said {
-        /// Grows with each message.
+        /// Grows with each message; 0 of one that has none, and is not acknowledged.
         seq: u64,
         /// What to do, by [`Session::speaker`](super::Session::speaker).
         command: Command,
@@ -161,6 +161,22 @@ pub enum Told<R> {
         component: PartName,
         /// Why, CamelCase.
         reason: &'static str,
+    },
+    /// Who leads.
+    Leadership {
+        /// The unit; `None` while nobody does.
+        leader: Option<UnitName>,
+        /// Epoch of its lease.
+        lease_epoch: u64,
+        /// Whether it is the unit of this session.
+        is_self: bool,
+        /// How often it must be heard to go on leading.
+        heartbeat_interval: Option<Duration>,
+    },
+    /// The leader's data are not what they were.
+    DataChanged {
+        /// Of the data.
+        etag: String,
     },
     /// A newer session took over.
     Superseded {

@@ -31,6 +31,7 @@ mod collect;
 mod entry;
 mod holds;
 mod hook;
+mod leading;
 mod message;
 mod neighbours;
 mod open;
@@ -47,6 +48,7 @@ pub use worker::{End, Session};
 use attention::Attention;
 use collect::Collects;
 use hook::{Hook, Known};
+use leading::Leading;
 use neighbours::Neighbours;
 use table::Table;
 use vanish::Vanished;
@@ -105,6 +107,7 @@ struct Inner {
     vanished: Vanished,
     neighbours: Neighbours,
     known: Known,
+    leading: Leading,
     attention: Arc<Attention>,
     next_session: AtomicU64,
     /// Sessions end.
@@ -130,6 +133,7 @@ impl Sessions {
             vanished: Vanished::default(),
             neighbours: Neighbours::default(),
             known: Known::default(),
+            leading: Leading::default(),
             attention: Arc::new(Attention::default()),
             next_session: AtomicU64::new(1),
             draining: CancellationToken::new(),
@@ -145,6 +149,7 @@ impl Sessions {
         inner.tasks.spawn(attention::run(inner.clone()));
         inner.tasks.spawn(neighbours::run(inner.clone()));
         inner.tasks.spawn(routine::run(inner.clone()));
+        inner.tasks.spawn(leading::run(inner.clone()));
         inner.tasks.spawn(collect::forward(inner.clone()));
         Sessions { inner }
     }

@@ -13,6 +13,7 @@ use crate::domain::status::Kind;
 
 use super::entry::{Entry, Over};
 use super::hook::Chore;
+use super::leading::Leads;
 use super::message::{Hello, OpenError, Welcome};
 use super::table::Table;
 use super::worker::Session;
@@ -41,6 +42,7 @@ impl Sessions {
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
         let (entry, ends) = Entry::new(app.clone(), who, session, begun, ttl);
         let entry = Arc::new(entry);
+        entry.heard(inner.attention.now());
         let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
         if let Some(older) = inner.table.insert(entry.clone()) {
             older.end(Over::Superseded(incarnation));
@@ -55,6 +57,9 @@ impl Sessions {
                 entry.call(state.head().revision, unit.due_callbacks());
             }
             entry.set_holds(state.head().revision, holding(state, entry.unit()));
+            let leads = Leads::of(state.head());
+            entry.news.welcome(&entry, state.head().revision, &leads);
+            inner.leads_here(&entry, &leads);
             let is_over = unit.and_then(|unit| unit.session());
             let welcome = Welcome {
                 session: session_id,
@@ -64,7 +69,7 @@ impl Sessions {
                 pending: state.operations().pending(entry.unit()),
                 holds: entry.holds_at_welcome(),
                 leader: state.head().leader().cloned(),
-                lease_epoch: state.head().lease_epoch,
+                lease_epoch: state.head().valid_epoch(),
                 server_time: inner.store.now(),
             };
             (welcome, is_over != Some(session_id))

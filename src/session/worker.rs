@@ -15,6 +15,7 @@ use crate::aggregator;
 use crate::domain::app::AppState;
 use crate::domain::classify::Finding;
 use crate::domain::command::{Command, Rejected, Request, Speaker};
+use crate::domain::data::etag;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::request::Outcome;
@@ -23,6 +24,7 @@ use crate::domain::session::SessionId;
 
 use super::entry::{Ends, Entry, Over, Question};
 use super::holds::Word;
+use super::leading;
 use super::message::{Heard, Told};
 use super::table::Place;
 use super::{Inner, spread};
@@ -160,6 +162,7 @@ impl Session {
     {
         let mut chunks = heard.ready_chunks(self.inner.options.chunk_max);
         let attention = self.inner.attention.clone();
+        let entry = self.entry.clone();
         loop {
             let deadline = self.last_heard + self.entry.ttl;
             let served = tokio::select! {
@@ -182,10 +185,13 @@ impl Session {
                     };
                     self.tell(told, word).await
                 }
+                word = entry.news.next(&entry) => self.tell(told, told_of(word)).await,
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
+                        entry.heard(attention.now());
                         let taken = self.take(chunk, told).await;
                         self.last_heard = attention.now();
+                        entry.heard(self.last_heard);
                         taken
                     }
                     None => Err(End::Closed),
@@ -226,10 +232,11 @@ impl Session {
             match heard {
                 Heard::Heartbeat => {}
                 Heard::Said { seq, command, answers: question } => {
-                    last_seq = last_seq.max(Some(seq));
+                    last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
                     errors.extend(Met::of(seq, &command));
+                    let claims = matches!(command, Command::ClaimLeadership(..));
                     requests.push(Request { id: None, command });
-                    answers.push((seq, question));
+                    answers.push((seq, question, claims));
                 }
                 Heard::Refused { seq, refusal } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
@@ -246,8 +253,17 @@ impl Session {
             }
         }
         let mut revision = self.entry.revision;
-        for ((seq, question), outcome) in answers.into_iter().zip(self.commit(requests).await) {
+        for ((seq, question, claims), outcome) in
+            answers.into_iter().zip(self.commit(requests).await)
+        {
+            if claims {
+                self.entry.news.tell_again();
+            }
             match outcome {
+                // It waits in line, and is told.
+                Err(aggregator::Error::Rejected(
+                    Rejected::LeaseHeld { .. } | Rejected::LeaderIsExternal { .. },
+                )) if claims => {}
                 Ok(Outcome { revision: at, .. }) => {
                     revision = revision.max(at);
                     if let Some(question) = question {
@@ -366,6 +382,15 @@ impl Session {
     fn leave(&self) {
         let entry = &self.entry;
         self.inner.table.remove(&entry.app, entry.unit(), entry.session);
+    }
+}
+
+fn told_of<R>(word: leading::Word) -> Told<R> {
+    match word {
+        leading::Word::Leadership { leader, lease_epoch, heartbeat, is_self } => {
+            Told::Leadership { leader, lease_epoch, is_self, heartbeat_interval: heartbeat }
+        }
+        leading::Word::Data { version } => Told::DataChanged { etag: etag(version) },
     }
 }
 

@@ -18,6 +18,7 @@ pub mod driver;
 mod faults;
 pub mod full;
 mod history;
+mod leader;
 mod operations;
 mod order;
 mod quiet;
@@ -69,6 +70,8 @@ pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
     operations::every_field_of_an_operation_comes_back(usual()).await;
     operations::a_renewed_lease_is_kept_and_not_overlooked(usual()).await;
     operations::a_deletion_leaves_what_was_open_without_its_payload(usual()).await;
+    leader::leadership_and_data_are_kept(usual()).await;
+    leader::who_waits_in_line_is_not_forgotten(usual()).await;
     a_closed_store_takes_nothing(usual()).await;
 }
 

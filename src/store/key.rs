@@ -39,6 +39,7 @@ const FAULT: u8 = b'f';
 const REQUEST: u8 = b'r';
 const OPERATION: u8 = b'o';
 const PAYLOAD: u8 = b'p';
+const DATA: u8 = b'd';
 
 /// Names one record of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub(super) enum Key {
     Operation(AppName, OperationId),
     /// One per operation whose payload is kept here, until that is done. `records`: prefix `p` id.
     Payload(AppName, OperationId),
+    /// One per key of the leader's data, until it is deleted. `records`: prefix `d` key.
+    Data(AppName, Arc<str>),
     /// One per line of history, never rewritten, until it is too old or there are too many;
     /// outlives the application for as long as its tombstone. `events`: prefix number, BE u64.
     Event(AppName, u64),
@@ -102,6 +105,7 @@ impl Key {
             Key::Request(app, id) => tagged(app, REQUEST, id),
             Key::Operation(app, id) => tagged(app, OPERATION, id.as_str()),
             Key::Payload(app, id) => tagged(app, PAYLOAD, id.as_str()),
+            Key::Data(app, key) => tagged(app, DATA, key),
             Key::Event(app, number) => {
                 let mut bytes = prefix(app, 8);
                 bytes.extend_from_slice(&number.to_be_bytes());
@@ -127,6 +131,7 @@ impl Key {
         | Key::Request(app, _)
         | Key::Operation(app, _)
         | Key::Payload(app, _)
+        | Key::Data(app, _)
         | Key::Event(app, _)) = self;
         self.to_bytes().split_off(prefix(app, 0).len())
     }
@@ -172,6 +177,7 @@ impl Key {
             REQUEST => Some(Key::Request(app, Arc::from(text(rest)?))),
             OPERATION => Some(Key::Operation(app, OperationId::new(text(rest)?).ok()?)),
             PAYLOAD => Some(Key::Payload(app, OperationId::new(text(rest)?).ok()?)),
+            DATA => Some(Key::Data(app, Arc::from(text(rest)?))),
             _ => None,
         }
     }
@@ -253,6 +259,7 @@ impl fmt::Display for Key {
             Key::Request(app, id) => write!(f, "request {id:?} of {app}"),
             Key::Operation(app, id) => write!(f, "operation {id} of {app}"),
             Key::Payload(app, id) => write!(f, "payload of operation {id} of {app}"),
+            Key::Data(app, key) => write!(f, "data {key:?} of {app}"),
             Key::Event(app, number) => write!(f, "event {number} of {app}"),
         }
     }
@@ -300,7 +307,8 @@ mod tests {
                     target: Arc::clone(&id),
                 })),
                 Key::Status(app.clone(), Arc::new(key)),
-                Key::Request(app.clone(), id),
+                Key::Request(app.clone(), Arc::clone(&id)),
+                Key::Data(app.clone(), id),
             ] {
                 let bytes = record.to_bytes();
                 prop_assert!(range_of(&app).contains(&bytes));
@@ -353,6 +361,7 @@ mod tests {
             (Key::Request(app.clone(), Arc::from("a b")), "default\0web\0ra b"),
             (Key::Operation(app.clone(), OperationId::new("v2").unwrap()), "default\0web\0ov2"),
             (Key::Payload(app.clone(), OperationId::new("v2").unwrap()), "default\0web\0pv2"),
+            (Key::Data(app.clone(), Arc::from("a b")), "default\0web\0da b"),
             (Key::Event(app, 258), "default\0web\0\0\0\0\0\0\0\x01\x02"),
         ] {
             assert_eq!(key.to_bytes(), bytes.as_bytes(), "{key}");

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::domain::data::Value;
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::{Bytes, Operation};
@@ -47,6 +48,7 @@ struct AppRecords {
     requests: BTreeMap<Arc<str>, Remembered>,
     operations: BTreeMap<OperationId, Arc<Operation>>,
     payloads: BTreeMap<OperationId, Bytes>,
+    data: BTreeMap<Arc<str>, Value>,
     events: VecDeque<NumberedEvent>,
 }
 
@@ -107,6 +109,7 @@ impl Store for MemoryStore {
             requests: records.requests.clone().into_iter().collect(),
             operations: records.operations.clone().into_iter().collect(),
             payloads: records.payloads.clone().into_iter().collect(),
+            data: records.data.clone().into_iter().collect(),
         })
     }
 
@@ -216,6 +219,7 @@ impl AppRecords {
             self.requests.clear();
             self.operations.clear();
             self.payloads.clear();
+            self.data.clear();
         }
         for write in &transition.writes {
             match write {
@@ -227,6 +231,7 @@ impl AppRecords {
                     put(&mut self.operations, id, operation.as_ref());
                 }
                 Write::Payload(id, payload) => put(&mut self.payloads, id, payload.as_ref()),
+                Write::Data(key, value) => put(&mut self.data, key, value.as_ref()),
             }
         }
         let numbered = transition.events.iter().cloned();

@@ -64,6 +64,8 @@ impl Stored {
                 Write::Request(id, answer) => put(&mut self.requests, id, answer),
                 // They are properties of their own.
                 Write::Operation(..) | Write::Payload(..) => {}
+                // No command here is about it.
+                Write::Data(key, _) => panic!("{key}"),
             }
         }
     }
@@ -367,6 +369,7 @@ fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static s
         Err(Rejected::LimitExceeded { .. }) => Err("limit"),
         Err(Rejected::NotLeader { .. }) => Err("does not lead"),
         Err(Rejected::Operation(_)) => Err("operation"),
+        Err(other) => panic!("{other}: no command here is about it"),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::server::{Server, command, eventually, get, mk_report};
 use crate::testing::RedisServer;
 
 /// What shifts the clock of a process; said loudly if it is missing, and in CI that is a failure.
-fn shifting_library() -> Option<PathBuf> {
+pub fn shifting_library() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let files = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
     let found = files.into_iter().find(|file| file.exists());

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use bellwether::proto::health::health_client::HealthClient;
 use bellwether::proto::v1;
+use bellwether::proto::v1::app_data_service_client::AppDataServiceClient;
 use bellwether::proto::v1::application_service_client::ApplicationServiceClient;
+use bellwether::proto::v1::leader_service_client::LeaderServiceClient;
 use bellwether::proto::v1::report_service_client::ReportServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic_types::StatusExt;
@@ -85,6 +87,14 @@ impl Server {
 
     pub async fn applications(&self) -> ApplicationServiceClient<Channel> {
         ApplicationServiceClient::new(self.channel().await)
+    }
+
+    pub async fn leaders(&self) -> LeaderServiceClient<Channel> {
+        LeaderServiceClient::new(self.channel().await)
+    }
+
+    pub async fn app_data(&self) -> AppDataServiceClient<Channel> {
+        AppDataServiceClient::new(self.channel().await)
     }
 
     pub async fn health(&self) -> HealthClient<Channel> {

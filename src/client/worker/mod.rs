@@ -217,6 +217,24 @@ impl Worker {
         Acknowledged::waiting(outcomes).await.map(drop)
     }
 
+    /// Asks to lead the application, in this session and those after it. Returns at once:
+    /// [`Event::Leadership`] says who leads, at once and at each change. Where another unit leads,
+    /// this one waits in line. While it leads it is heard often enough to go on.
+    pub fn claim_leadership(&self) {
+        self.shared.want_to_lead(true);
+    }
+
+    /// Steps back, or waits no longer.
+    pub fn release_leadership(&self) {
+        self.shared.want_to_lead(false);
+    }
+
+    /// Epoch of the lease that the unit has, by what it was told last: for the writes of a leader,
+    /// which are refused if it is not so any more. 0 where leadership is decided outside.
+    pub fn lease_epoch(&self) -> Option<u64> {
+        self.shared.lease_epoch()
+    }
+
     /// What happens to the worker: the first to ask hears it from the start, others from now on.
     pub fn events(&self) -> Events {
         self.shared.events()

@@ -1,6 +1,7 @@
 //! One session with one server: speaks, listens, and keeps the server from thinking us gone.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -30,13 +31,16 @@ use crate::client::worker::outbox::Content;
 use crate::client::worker::outbox::Key;
 use crate::client::worker::shared::Phase;
 use crate::client::worker::shared::Shared;
+use crate::proto::v1::ClaimLeadership;
 use crate::proto::v1::Collect;
 use crate::proto::v1::ConnectDrain;
 use crate::proto::v1::ConnectRequest;
 use crate::proto::v1::ConnectResponse;
 use crate::proto::v1::Goodbye;
 use crate::proto::v1::Heartbeat;
+use crate::proto::v1::Leadership;
 use crate::proto::v1::Reject;
+use crate::proto::v1::ReleaseLeadership;
 use crate::proto::v1::Welcome;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
@@ -73,6 +77,10 @@ pub(super) struct Session<'a> {
     heard: Streaming<ConnectResponse>,
     incarnation: u64,
     heartbeat: Duration,
+    /// While it leads: heartbeats are no further apart.
+    leads: Option<Duration>,
+    /// What was said in this session of whether the unit wants to lead.
+    asked_to_lead: Option<bool>,
     unacknowledged_max: usize,
     /// The server's clock, and when it was read.
     clock: (SystemTime, Instant),
@@ -162,6 +170,8 @@ impl<'a> Session<'a> {
             heartbeat: heartbeat
                 .filter(|interval| !interval.is_zero())
                 .map_or(HEARTBEAT_DEFAULT, |interval| interval.min(HEARTBEAT_MAX)),
+            leads: None,
+            asked_to_lead: None,
             unacknowledged_max: usize::try_from(welcome.unacknowledged_max)
                 .ok()
                 .filter(|max| 0 < *max)
@@ -211,7 +221,10 @@ impl<'a> Session<'a> {
             Next::Heard(Err(status)) => {
                 return Some(self.over(Error::from_status(&self.url, status)));
             }
-            Next::Room => self.say_next(),
+            Next::Room => match self.must_ask() {
+                true => self.ask_to_lead(),
+                false => self.say_next(),
+            },
             Next::Answered(answered) => self.answer(answered),
             Next::Quiet => self.say(Said::Heartbeat(Heartbeat {})),
             Next::Changed => (),
@@ -225,13 +238,13 @@ impl<'a> Session<'a> {
 
     /// Waits for it. Cancel safe.
     async fn next(&mut self) -> Next {
-        let may_send = self.may_send();
+        let may_send = self.may_send() || self.must_ask();
         let silent_at = self.silent_at();
         tokio::select! {
             heard = self.heard.message() => Next::Heard(heard),
             Ok(_) = self.said.reserve(), if may_send => Next::Room,
             answered = self.collector.answered() => Next::Answered(answered),
-            () = sleep_until(self.said_at + self.heartbeat) => Next::Quiet,
+            () = sleep_until(self.said_at + self.leads.unwrap_or(self.heartbeat)) => Next::Quiet,
             () = self.shared.changed.notified() => Next::Changed,
             () = due(self.resting) => Next::Rested,
             () = due(silent_at) => Next::Silent,
@@ -263,6 +276,35 @@ impl<'a> Session<'a> {
             && self.resting.is_none()
             && outbox.has_pending()
             && outbox.sent_count() < self.unacknowledged_max
+    }
+
+    /// Whether the server does not know that the unit wants to lead, or does not want to any more.
+    fn must_ask(&self) -> bool {
+        let wants = self.shared.wants_to_lead.load(Ordering::Relaxed);
+        // A claim outlives the session it was made in, and so must taking it back.
+        let is_known = match self.asked_to_lead {
+            Some(asked) => asked == wants,
+            None => !wants && !self.shared.has_claimed.load(Ordering::Relaxed),
+        };
+        !is_known && self.drained.is_none()
+    }
+
+    fn ask_to_lead(&mut self) {
+        let wants = self.shared.wants_to_lead.load(Ordering::Relaxed);
+        self.asked_to_lead = Some(wants);
+        self.shared.has_claimed.store(wants, Ordering::Relaxed);
+        self.say(match wants {
+            true => Said::ClaimLeadership(ClaimLeadership {}),
+            false => Said::ReleaseLeadership(ReleaseLeadership {}),
+        });
+    }
+
+    fn led(&mut self, leadership: Leadership) {
+        let interval = leadership.heartbeat_interval.and_then(|d| Duration::try_from(d).ok());
+        self.leads = interval.filter(|i| leadership.is_self && !i.is_zero());
+        self.leads = self.leads.map(|interval| interval.min(self.heartbeat));
+        self.shared.set_lease_epoch(leadership.is_self.then_some(leadership.lease_epoch));
+        self.shared.tell(Event::Leadership(leadership));
     }
 
     /// When to give the server up, if it owes an answer.
@@ -304,7 +346,7 @@ impl<'a> Session<'a> {
             Heard::RetryDue(due) => self.shared.tell(Event::RetryDue(due)),
             Heard::Hold(hold) => self.shared.tell(Event::Hold(hold)),
             Heard::HoldReleased(released) => self.shared.tell(Event::HoldReleased(released)),
-            Heard::Leadership(leadership) => self.shared.tell(Event::Leadership(leadership)),
+            Heard::Leadership(leadership) => self.led(leadership),
             Heard::AppDataChanged(data) => {
                 self.shared.tell(Event::AppDataChanged { etag: data.etag });
             }

@@ -3,6 +3,8 @@
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
 use tokio::sync::broadcast;
@@ -35,6 +37,12 @@ pub(super) struct Shared {
     outbox: Mutex<Outbox>,
     /// There may be something to send.
     pub(super) changed: Notify,
+    /// Whether the unit wants to lead.
+    pub(super) wants_to_lead: AtomicBool,
+    /// Whether the last that was said of it was that it does.
+    pub(super) has_claimed: AtomicBool,
+    /// Epoch of the lease that it has, by what it was told last.
+    lease_epoch: Mutex<Option<u64>>,
     pub(super) phase: watch::Sender<Phase>,
     retained: Mutex<Vec<StatusReport>>,
     /// Gone once the worker is over, so that readers see the end.
@@ -49,6 +57,9 @@ impl Shared {
         Shared {
             outbox: Mutex::default(),
             changed: Notify::new(),
+            wants_to_lead: AtomicBool::new(false),
+            has_claimed: AtomicBool::new(false),
+            lease_epoch: Mutex::default(),
             phase: watch::Sender::new(Phase::New),
             retained: Mutex::default(),
             events: Mutex::new(Some(events)),
@@ -100,6 +111,20 @@ impl Shared {
 
     pub(super) fn retained(&self) -> Vec<StatusReport> {
         lock(&self.retained).clone()
+    }
+
+    /// The unit wants to lead from now on, or not any more.
+    pub(super) fn want_to_lead(&self, wants: bool) {
+        self.wants_to_lead.store(wants, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
+
+    pub(super) fn lease_epoch(&self) -> Option<u64> {
+        *lock(&self.lease_epoch)
+    }
+
+    pub(super) fn set_lease_epoch(&self, epoch: Option<u64>) {
+        *lock(&self.lease_epoch) = epoch;
     }
 
     /// A session begins with what the server has. Returns how much it has lost.

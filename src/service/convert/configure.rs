@@ -4,14 +4,16 @@ use std::collections::BTreeSet;
 
 use super::damping::{damping, latches};
 use super::fields::{Fields, Within, levels};
-use crate::domain::limits::{COLLECT_INTERVAL_MIN, LABEL_BYTES_MAX, TTL_MAX, TTL_MIN};
+use crate::domain::limits::{
+    COLLECT_INTERVAL_MIN, LABEL_BYTES_MAX, LEASE_DURATION_MAX, LEASE_DURATION_MIN, TTL_MAX, TTL_MIN,
+};
 use crate::domain::policy::{Config, ConfigPatch, LostUnits, Policy};
 use crate::domain::status::{LEVELS, Level};
 use crate::proto::v1;
 use crate::service::code::Reason;
 
 /// The fields of a configuration that can be named in a mask.
-const CONFIG_FIELDS: [&str; 9] = [
+const CONFIG_FIELDS: [&str; 11] = [
     "policy",
     "lost_units",
     "ttls",
@@ -21,6 +23,8 @@ const CONFIG_FIELDS: [&str; 9] = [
     "hand_over",
     "latches",
     "damping",
+    "lease_duration",
+    "drop_leader_status",
 ];
 
 /// `ConfigureApplication`: a field that is named and absent goes back to its default.
@@ -40,6 +44,8 @@ pub fn config_patch(
         ("hand_over", config.hand_over.is_some()),
         ("latches", !config.latches.is_empty()),
         ("damping", config.damping.is_some()),
+        ("lease_duration", config.lease_duration.is_some()),
+        ("drop_leader_status", config.drop_leader_status.is_some()),
     ];
     let paths: Vec<&str> = match mask {
         Some(mask) => mask.paths.iter().map(String::as_str).collect(),
@@ -105,6 +111,10 @@ fn config_fields(
         Some(given) => fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX).map(Some),
         None => Some(None),
     };
+    let given = config.lease_duration.as_ref();
+    let lease_duration =
+        fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
+    let drop_leader_status = config.drop_leader_status.unwrap_or_default();
     Some(ConfigPatch {
         policy: Some(policy?).filter(|_| named("policy")),
         lost_units: Some(lost_units?).filter(|_| named("lost_units")),
@@ -118,6 +128,9 @@ fn config_fields(
         hand_over: Some(hand_over?).filter(|_| named("hand_over")),
         latches: Some(latches?).filter(|_| named("latches")),
         damping: Some(damping?).filter(|_| named("damping")),
+        lease_duration: Some(lease_duration?.unwrap_or(default.lease_duration))
+            .filter(|_| named("lease_duration")),
+        drop_leader_status: Some(drop_leader_status).filter(|_| named("drop_leader_status")),
     })
 }
 

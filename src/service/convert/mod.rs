@@ -6,6 +6,7 @@ mod damping;
 mod error;
 mod fields;
 mod filter;
+mod leader;
 mod operation;
 mod output;
 mod page;
@@ -16,6 +17,7 @@ pub use configure::config_patch;
 pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
 pub use fields::{Fields, levels};
 pub use filter::filter;
+pub use leader::{app_data, candidates, data_patch, lease, speaker};
 pub use operation::{
     acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,
     retry, states, verify,

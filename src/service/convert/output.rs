@@ -82,7 +82,7 @@ pub fn application(app: &AppName, head: &Head) -> v1::Application {
         unit_count: count(totals.units),
         units_by_level: units_by_level.filter(|c| 0 < c.count).collect(),
         leader: head.leader().map_or_else(String::new, ToString::to_string),
-        lease_epoch: head.lease_epoch,
+        lease_epoch: head.valid_epoch(),
         revision: head.revision.0,
         create_time: Some(timestamp(head.create_time)),
         update_time: Some(timestamp(head.update_time)),
@@ -154,6 +154,8 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
         hand_over: config.hand_over.as_ref().map(|l| v1::HandOver { label: l.to_string() }),
         latches: damping::from_latches(config),
         damping: Some(damping::from_damping(config)),
+        lease_duration: Some(duration(config.lease_duration)),
+        drop_leader_status: Some(config.drop_leader_status),
     }
 }
 
@@ -316,5 +318,10 @@ fn cause(cause: Cause) -> &'static str {
         Cause::ErrorResolved => "ErrorResolved",
         Cause::HoldRetried => "HoldRetried",
         Cause::HoldSkipped => "HoldSkipped",
+        Cause::LeaderClaimed => "LeaderClaimed",
+        Cause::LeaderTransferred => "LeaderTransferred",
+        Cause::LeaderReleased => "LeaderReleased",
+        Cause::LeaderExpired => "LeaderExpired",
+        Cause::LeaderEnded => "LeaderEnded",
     }
 }

@@ -66,8 +66,10 @@ pub fn heard(speaker: &Speaker, rules: &ErrorRules, message: Option<Said>) -> He
         Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(speaker(), &clear)),
         Some(Said::Error(error)) => said(error.seq, None, error_of(speaker(), &error, rules)),
         Some(Said::Resolve(resolve)) => said(resolve.seq, None, resolve_of(speaker(), &resolve)),
-        Some(Said::ClaimLeadership(_)) => not_served(0, "claim_leadership"),
-        Some(Said::ReleaseLeadership(_)) => not_served(0, "release_leadership"),
+        Some(Said::ClaimLeadership(_)) => {
+            said(0, None, Ok(Command::ClaimLeadership(speaker(), None)))
+        }
+        Some(Said::ReleaseLeadership(_)) => said(0, None, Ok(Command::StepBack(speaker()))),
         Some(Said::Hello(_)) => broken("hello", "was said already; a session has one"),
         None => broken("message", "is empty, or of a newer version of the contract"),
     }
@@ -78,10 +80,6 @@ fn said(seq: u64, answers: Option<u64>, command: Result<Command, Problem>) -> He
         Ok(command) => Heard::Said { seq, command, answers },
         Err(refusal) => Heard::Refused { seq, refusal },
     }
-}
-
-fn not_served(seq: u64, what: &str) -> Heard<Problem> {
-    Heard::Refused { seq, refusal: Problem::not_implemented(what) }
 }
 
 fn broken(field: &str, text: &str) -> Heard<Problem> {
@@ -192,6 +190,15 @@ pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
             component: component.as_str().to_string(),
             reason: reason.to_string(),
         }),
+        Told::Leadership { leader, lease_epoch, is_self, heartbeat_interval } => {
+            Answer::Leadership(v1::Leadership {
+                leader: leader.map_or_else(String::new, |leader| leader.to_string()),
+                lease_epoch,
+                is_self,
+                heartbeat_interval: heartbeat_interval.map(duration),
+            })
+        }
+        Told::DataChanged { etag } => Answer::AppDataChanged(v1::AppDataChanged { etag }),
         Told::Superseded { incarnation } => Answer::Superseded(v1::Superseded { incarnation }),
         Told::Drain { reconnect_after } => {
             Answer::Drain(v1::ConnectDrain { reconnect_after: Some(duration(reconnect_after)) })

@@ -111,7 +111,7 @@ impl Driver {
     }
 }
 
-/// Head, units and statuses, but for what a state knows better than the store.
+/// Head, units, statuses and data, but for what a state knows better than the store.
 fn as_stored(state: &AppState) -> Records {
     let units = state.units_after(None).map(|(name, unit)| {
         let (last_seen, last_answer) = Default::default();
@@ -132,6 +132,7 @@ fn as_stored(state: &AppState) -> Records {
         requests: Vec::new(),
         operations: state.operations().iter().map(|(id, o)| (id.clone(), o.clone())).collect(),
         payloads: state.operations().payloads().map(|(id, p)| (id.clone(), p.clone())).collect(),
+        data: state.data().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
     }
 }
 

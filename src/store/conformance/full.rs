@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::app::{ApplicationStatus, Head, Mode, Unit};
+use crate::domain::app::{ApplicationStatus, DataHead, Head, Mode, Unit};
 use crate::domain::derive::{Summary, Totals, Winner};
 use crate::domain::flapping::Swings;
 use crate::domain::name::{PartName, UnitName};
@@ -108,6 +108,10 @@ fn mk_head() -> Head {
         fault_count: 0,
         sessions: BTreeMap::new(),
         operation: None,
+        // What came later has a test of its own: the fixtures do not have it.
+        lease: None,
+        next_candidate: 0,
+        data: DataHead::default(),
     }
 }
 
@@ -242,6 +246,7 @@ fn records_of(transition: &Transition) -> Records {
                 records.operations.extend(operation.map(|o| (id, o)));
             }
             Write::Payload(id, payload) => records.payloads.extend(payload.map(|p| (id, p))),
+            Write::Data(key, value) => records.data.extend(value.map(|v| (key, v))),
         }
     }
     records

@@ -54,6 +54,9 @@ impl Batch {
                 Key::Payload(app.clone(), id.clone()).to_bytes(),
                 payload.as_ref().map(codec::encode),
             ),
+            Write::Data(key, value) => {
+                (Key::Data(app.clone(), key.clone()).to_bytes(), value.as_ref().map(codec::encode))
+            }
         };
         let events = (transition.first_event()..).zip(&transition.events);
         Batch {

@@ -108,6 +108,10 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
                 let payload = codec::decode(bytes).map_err(bad)?;
                 records.payloads.push((id.clone(), payload));
             }
+            Key::Data(_, name) => {
+                let value = codec::decode(bytes).map_err(bad)?;
+                records.data.push((name.clone(), value));
+            }
             Key::Head(_) | Key::Event(..) => {}
         }
     }

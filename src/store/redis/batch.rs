@@ -90,6 +90,10 @@ impl Batch {
                     let key = Record::Payload(app.clone(), id.clone());
                     (key, payload.as_ref().map(codec::encode))
                 }
+                Write::Data(key, value) => {
+                    let key = Record::Data(app.clone(), key.clone());
+                    (key, value.as_ref().map(codec::encode))
+                }
             };
             let field = record.to_field();
             match (write, value) {

@@ -76,6 +76,9 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
             Record::Payload(_, id) => {
                 records.payloads.push((id.clone(), codec::decode(bytes).map_err(bad)?));
             }
+            Record::Data(_, name) => {
+                records.data.push((name.clone(), codec::decode(bytes).map_err(bad)?));
+            }
             Record::Head(_) | Record::Event(..) => {}
         }
     }
@@ -86,6 +89,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
     records.operations.sort_by(|a, b| a.0.cmp(&b.0));
     records.payloads.sort_by(|a, b| a.0.cmp(&b.0));
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));
+    records.data.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(records)
 }
 

@@ -1,0 +1,258 @@
+//! `bellwether data`: what the leader of an application keeps for all its units.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::cli::json;
+use crate::cli::leader::UnitArgs;
+use crate::cli::leader::epoch_of;
+use crate::cli::render::one_line;
+use crate::client;
+use crate::client::Client;
+use crate::proto::v1::AppData;
+use crate::proto::v1::GetAppDataRequest;
+use crate::proto::v1::UpdateAppDataRequest;
+use crate::proto::v1::WatchAppDataRequest;
+use crate::proto::v1::watch_app_data_response::Event;
+
+/// How long to wait before a watch that was cut off begins again, unless the server says.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What the leader of an application keeps for all its units; no place for secrets
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Print the data, or the value of one key as it is
+    Get {
+        /// The application
+        #[arg(value_name = "APP")]
+        application: String,
+        /// The key
+        #[arg(value_name = "KEY")]
+        key: Option<String>,
+    },
+    /// Set values, as the leader
+    Set {
+        #[command(flatten)]
+        unit: UnitArgs,
+        /// What to set; @FILE takes the value from a file, an empty one removes the key
+        #[arg(value_name = "KEY=VALUE|KEY=@FILE", required = true, value_parser = assignment)]
+        set: Vec<(String, String)>,
+        #[command(flatten)]
+        condition: Condition,
+    },
+    /// Remove keys, as the leader
+    Rm {
+        #[command(flatten)]
+        unit: UnitArgs,
+        /// The keys
+        #[arg(value_name = "KEY", required = true)]
+        keys: Vec<String>,
+        #[command(flatten)]
+        condition: Condition,
+    },
+    /// Follow the data: one JSON line per change, first for what is there
+    Watch {
+        /// The application
+        #[arg(value_name = "APP")]
+        application: String,
+    },
+}
+
+#[derive(clap::Args)]
+struct Condition {
+    /// Epoch of the lease [default: of the lease that the unit has now]
+    #[arg(long)]
+    epoch: Option<u64>,
+    /// Only if the data still have this etag
+    #[arg(long)]
+    etag: Option<String>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_string(), value.to_string())),
+        _ => Err("write KEY=VALUE".to_string()),
+    }
+}
+
+/// Reads, changes, or follows.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    match args.action {
+        Action::Get { application, key } => get(&client, application, key, context).await,
+        Action::Set { unit, set, condition } => {
+            let values = set.into_iter().map(|(key, value)| Ok((key, read(value)?)));
+            let set = values.collect::<Result<HashMap<_, _>, UsageError>>()?;
+            update(&client, &unit, set, Vec::new(), condition, context).await
+        }
+        Action::Rm { unit, keys, condition } => {
+            update(&client, &unit, HashMap::new(), keys, condition, context).await
+        }
+        Action::Watch { application } => watch(&client, application, context).await,
+    }
+}
+
+fn read(value: String) -> Result<Bytes, UsageError> {
+    let Some(file) = value.strip_prefix('@') else {
+        return Ok(value.into());
+    };
+    let read =
+        std::fs::read(file).map_err(|error| UsageError(format!("cannot read {file}: {error}")));
+    read.map(Bytes::from)
+}
+
+async fn get(
+    client: &Client,
+    application: String,
+    key: Option<String>,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let request = client.request(GetAppDataRequest {
+        namespace: context.namespace(),
+        application: application.clone(),
+        ..GetAppDataRequest::default()
+    });
+    let answer = client.answer(client.app_data().get_app_data(request).await)?;
+    let app_data = answer.app_data.unwrap_or_default();
+    if let Some(key) = key {
+        let Some(value) = app_data.data.get(&key) else {
+            anyhow::bail!("{application} has no data under the key {key:?}");
+        };
+        let mut stdout = std::io::stdout().lock();
+        std::io::Write::write_all(&mut stdout, value)?;
+        std::io::Write::flush(&mut stdout)?;
+    } else if context.is_structured() {
+        print_value(&json::from_message(&app_data, "AppData")?, context.output)?;
+    } else {
+        print(&render(&app_data))?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn update(
+    client: &Client,
+    unit: &UnitArgs,
+    set: HashMap<String, Bytes>,
+    delete: Vec<String>,
+    condition: Condition,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let target = unit.target()?;
+    let namespace = context.namespace();
+    let lease_epoch = match condition.epoch {
+        Some(epoch) => epoch,
+        None => epoch_of(client, namespace.clone(), &target).await?,
+    };
+    let request = client.request(UpdateAppDataRequest {
+        namespace,
+        application: target.application,
+        unit: target.unit,
+        lease_epoch,
+        set,
+        delete,
+        etag: condition.etag,
+        ..UpdateAppDataRequest::default()
+    });
+    let answer = client.answer(client.app_data().update_app_data(request).await)?;
+    if context.is_structured() {
+        print_value(&json::from_message(&answer, "UpdateAppDataResponse")?, context.output)?;
+    }
+    let what = if answer.changed { "changed" } else { "unchanged" };
+    say(&format!("{what}: etag {} (revision {})", answer.etag, answer.revision));
+    Ok(Exit::Ok)
+}
+
+async fn watch(client: &Client, application: String, context: &Context) -> anyhow::Result<Exit> {
+    let mut told = None;
+    loop {
+        let error = match follow(client, &application, context, &mut told).await {
+            Ok(()) => None,
+            Err(error) => match error.downcast::<client::Error>() {
+                Ok(error) if error.is_passing() => Some(error),
+                Ok(error) => return Err(error.into()),
+                Err(other) => return Err(other),
+            },
+        };
+        if let Some(error) = &error {
+            say(&format!("cut off: {error}; goes on by itself"));
+        }
+        let pause = error.and_then(|error| error.retry_after()).unwrap_or(AGAIN_AFTER);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn follow(
+    client: &Client,
+    application: &str,
+    context: &Context,
+    told: &mut Option<String>,
+) -> anyhow::Result<()> {
+    let request = WatchAppDataRequest {
+        namespace: context.namespace(),
+        application: application.to_string(),
+    };
+    let mut stream = client.answer(client.app_data().watch_app_data(request).await)?;
+    loop {
+        let next = stream.message().await;
+        let Some(response) =
+            next.map_err(|status| client::Error::from_status(client.url(), status))?
+        else {
+            return Ok(());
+        };
+        let Some(Event::AppData(app_data)) = response.event else {
+            continue;
+        };
+        // After a new start it may be what was printed already.
+        if told.as_ref() != Some(&app_data.etag) {
+            print(&format!("{}\n", json::from_message(&app_data, "AppData")?))?;
+            *told = Some(app_data.etag);
+        }
+    }
+}
+
+/// A key and the start of its value a line, by key.
+fn render(app_data: &AppData) -> String {
+    let sorted: BTreeMap<_, _> = app_data.data.iter().collect();
+    let width = sorted.keys().map(|key| key.chars().count()).max().unwrap_or_default();
+    let line = |(key, value): (&String, &Bytes)| {
+        let value = one_line(&String::from_utf8_lossy(value));
+        format!("{:<width$}  {value}\n", one_line(key))
+    };
+    sorted.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_each_key_on_a_line_of_its_own() {
+        let data = [("user", "web\ntwo"), ("database.name", "web")];
+        let data = data.map(|(key, value)| (key.to_string(), Bytes::from_static(value.as_bytes())));
+        let app_data = AppData { data: data.into(), ..AppData::default() };
+        assert_eq!(render(&app_data), "database.name  web\nuser           web two\n");
+    }
+
+    #[test]
+    fn what_is_no_assignment_is_refused() {
+        assert_eq!(assignment("a=b=c"), Ok(("a".to_string(), "b=c".to_string())));
+        for text in ["a", "=b"] {
+            assert_eq!(assignment(text), Err("write KEY=VALUE".to_string()));
+        }
+    }
+}

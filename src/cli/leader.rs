@@ -1,0 +1,247 @@
+//! `bellwether leader`: who leads an application, and asking or deciding that.
+
+use std::time::Duration;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::exit::UsageError;
+use crate::cli::json;
+use crate::cli::span;
+use crate::cli::target::Target;
+use crate::cli::target::UnitTarget;
+use crate::client::Client;
+use crate::proto::v1::ClaimLeadershipRequest;
+use crate::proto::v1::GetLeaderRequest;
+use crate::proto::v1::GetLeaderResponse;
+use crate::proto::v1::Lease;
+use crate::proto::v1::ReleaseLeadershipRequest;
+use crate::proto::v1::TransferLeadershipRequest;
+
+/// Who leads an application
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Say who leads, and who waits to
+    Get {
+        /// The application
+        #[arg(value_name = "APP")]
+        application: String,
+    },
+    /// Ask to lead, for a unit without a session; while another leads, wait in line
+    Claim {
+        #[command(flatten)]
+        unit: UnitArgs,
+        /// How long the lease lasts without a renewal: 2s to 5m [default: as configured]
+        #[arg(long, value_name = "SPAN", value_parser = span::parse)]
+        lease: Option<Duration>,
+    },
+    /// Step back: who waits longest leads at once
+    Release {
+        #[command(flatten)]
+        unit: UnitArgs,
+        /// Epoch of the lease [default: of the lease that the unit has now]
+        #[arg(long)]
+        epoch: Option<u64>,
+    },
+    /// Make a unit the leader, as an operator
+    Transfer {
+        #[command(flatten)]
+        unit: UnitArgs,
+    },
+}
+
+/// A unit.
+#[derive(clap::Args)]
+pub struct UnitArgs {
+    /// The unit, as web/0
+    #[arg(value_name = "APP/UNIT")]
+    unit: String,
+    /// The application, for units without it in their name (pods)
+    #[arg(long, value_name = "APP")]
+    application: Option<String>,
+}
+
+impl UnitArgs {
+    /// The unit that was named.
+    ///
+    /// # Errors
+    /// If its application cannot be told.
+    pub fn target(&self) -> Result<UnitTarget, UsageError> {
+        UnitTarget::parse(&self.unit, self.application.as_deref())
+    }
+}
+
+/// Asks, or decides.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    let namespace = context.namespace();
+    match args.action {
+        Action::Get { application } => {
+            if Target::parse(&application)?.unit.is_some() {
+                let text = format!("`{application}` is a unit: name its application");
+                return Err(UsageError(text).into());
+            }
+            show(&leader(&client, namespace, &application).await?, context)?;
+        }
+        Action::Claim { unit, lease } => {
+            let target = unit.target()?;
+            let lease_duration = lease.map(prost_types::Duration::try_from).transpose();
+            let request = client.request(ClaimLeadershipRequest {
+                namespace,
+                application: target.application,
+                unit: target.unit,
+                lease_duration: lease_duration
+                    .map_err(|_| UsageError("--lease is longer than time goes".to_string()))?,
+                ..ClaimLeadershipRequest::default()
+            });
+            let answer = client.answer(client.leaders().claim_leadership(request).await)?;
+            show_lease(&answer.lease.unwrap_or_default(), context)?;
+        }
+        Action::Release { unit, epoch } => {
+            let target = unit.target()?;
+            let lease_epoch = match epoch {
+                Some(epoch) => epoch,
+                None => epoch_of(&client, namespace.clone(), &target).await?,
+            };
+            let request = client.request(ReleaseLeadershipRequest {
+                namespace,
+                application: target.application,
+                unit: target.unit.clone(),
+                lease_epoch,
+                ..ReleaseLeadershipRequest::default()
+            });
+            let answer = client.answer(client.leaders().release_leadership(request).await)?;
+            say(&format!("{} does not lead (revision {})", target.unit, answer.revision));
+        }
+        Action::Transfer { unit } => {
+            let target = unit.target()?;
+            let request = client.request(TransferLeadershipRequest {
+                namespace,
+                application: target.application,
+                to_unit: target.unit,
+                ..TransferLeadershipRequest::default()
+            });
+            let answer = client.answer(client.leaders().transfer_leadership(request).await)?;
+            show_lease(&answer.lease.unwrap_or_default(), context)?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// The epoch under which a unit leads; 0, which the server refuses, if it does not.
+pub async fn epoch_of(
+    client: &Client,
+    namespace: String,
+    target: &UnitTarget,
+) -> anyhow::Result<u64> {
+    let lease = leader(client, namespace, &target.application).await?.lease;
+    Ok(lease.filter(|lease| lease.unit == target.unit).map_or(0, |lease| lease.lease_epoch))
+}
+
+async fn leader(
+    client: &Client,
+    namespace: String,
+    application: &str,
+) -> anyhow::Result<GetLeaderResponse> {
+    let request = client.request(GetLeaderRequest {
+        namespace,
+        application: application.to_string(),
+        ..GetLeaderRequest::default()
+    });
+    Ok(client.answer(client.leaders().get_leader(request).await)?)
+}
+
+fn show(answer: &GetLeaderResponse, context: &Context) -> anyhow::Result<()> {
+    if context.is_structured() {
+        return print_value(&json::from_message(answer, "GetLeaderResponse")?, context.output);
+    }
+    Ok(print(&render(answer))?)
+}
+
+fn show_lease(lease: &Lease, context: &Context) -> anyhow::Result<()> {
+    if context.is_structured() {
+        return print_value(&json::from_message(lease, "Lease")?, context.output);
+    }
+    Ok(print(&format!("{}\n", words(lease)))?)
+}
+
+fn words(lease: &Lease) -> String {
+    let Some(duration) = lease.duration.and_then(|d| Duration::try_from(d).ok()) else {
+        return match lease.lease_epoch {
+            0 => format!("{} leads, as decided outside", lease.unit),
+            epoch => format!("{} leads, epoch {epoch}", lease.unit),
+        };
+    };
+    let length = span::exact(duration);
+    let ends = match &lease.expire_time {
+        None => format!("while it is heard every {length}"),
+        Some(at) => format!("until {at} unless renewed, for {length} at a time"),
+    };
+    format!("{} leads, epoch {}, {ends}", lease.unit, lease.lease_epoch)
+}
+
+fn render(answer: &GetLeaderResponse) -> String {
+    let mut text = match &answer.lease {
+        Some(lease) => format!("{}\n", words(lease)),
+        None => "nobody leads\n".to_string(),
+    };
+    for (n, unit) in answer.candidates.iter().enumerate() {
+        text.push_str(&format!("{}. in line: {unit}\n", n + 1));
+    }
+    let shown = i32::try_from(answer.candidates.len()).unwrap_or(i32::MAX);
+    if shown < answer.candidate_count {
+        text.push_str(&format!("and {} more\n", answer.candidate_count - shown));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mk_lease() -> Lease {
+        Lease {
+            unit: "web/0".into(),
+            lease_epoch: 3,
+            duration: Some(prost_types::Duration { seconds: 15, nanos: 0 }),
+            ..Lease::default()
+        }
+    }
+
+    #[test]
+    fn says_who_leads_and_who_waits() {
+        let answer = GetLeaderResponse {
+            lease: Some(mk_lease()),
+            candidates: vec!["web/2".into(), "web/1".into()],
+            candidate_count: 5,
+            ..GetLeaderResponse::default()
+        };
+        let expected = "\
+web/0 leads, epoch 3, while it is heard every 15s
+1. in line: web/2
+2. in line: web/1
+and 3 more
+";
+        assert_eq!(render(&answer), expected);
+        assert_eq!(render(&GetLeaderResponse::default()), "nobody leads\n");
+    }
+
+    #[test]
+    fn says_how_long_a_lease_lasts() {
+        let at = prost_types::Timestamp { seconds: 1_700_000_000, nanos: 0 };
+        let timed = Lease { expire_time: Some(at), ..mk_lease() };
+        let expected =
+            "web/0 leads, epoch 3, until 2023-11-14T22:13:20Z unless renewed, for 15s at a time";
+        assert_eq!(words(&timed), expected);
+        let outside = Lease { unit: "web/0".into(), ..Lease::default() };
+        assert_eq!(words(&outside), "web/0 leads, as decided outside");
+    }
+}

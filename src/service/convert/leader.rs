@@ -1,0 +1,84 @@
+//! Both ways: who leads, and what the leader keeps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fields::Fields;
+use super::output::{duration, timestamp};
+use crate::domain::app::AppState;
+use crate::domain::command::Speaker;
+use crate::domain::data::DataPatch;
+use crate::domain::name::UnitName;
+use crate::domain::time::Timestamp;
+use crate::proto::v1;
+use crate::service::code::Reason;
+
+/// A unit that speaks for itself, outside of any session.
+pub fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Speaker> {
+    Some(Speaker::new(fields.unit("unit", unit)?, incarnation))
+}
+
+/// `UpdateAppData`, but for who asks.
+pub fn data_patch(
+    fields: &mut Fields,
+    request: &mut v1::UpdateAppDataRequest,
+) -> Option<DataPatch> {
+    let set = std::mem::take(&mut request.set);
+    let set: BTreeMap<Arc<str>, _> = set.into_iter().map(|(k, v)| (k.into(), v)).collect();
+    let delete = std::mem::take(&mut request.delete);
+    let delete: Vec<Arc<str>> = delete.into_iter().map(Arc::from).collect();
+    let mut keys = set.keys().map(|key| ("set", key)).chain(delete.iter().map(|k| ("delete", k)));
+    if let Some((field, _)) = keys.find(|(_, key)| key.is_empty()) {
+        fields.note(field, Reason::InvalidValue, "has an empty key; keys have 1 to 256 bytes");
+        return None;
+    }
+    if let Some(both) = delete.iter().find(|key| set.contains_key(*key)) {
+        let start: String = both.chars().take(64).collect();
+        let text = format!("has {start:?}, which is also set; name each key once");
+        fields.note("delete", Reason::InvalidValue, text);
+        return None;
+    }
+    let etag = request.etag.take().map(String::into_boxed_str);
+    Some(DataPatch { set, delete, etag })
+}
+
+/// The lease as of now: one that is over is nobody's, though that is not written yet.
+pub fn lease(state: &AppState, now: Timestamp) -> Option<v1::Lease> {
+    let head = state.head();
+    if head.config.external_leader.is_some() {
+        let unit = head.leader()?.to_string();
+        return Some(v1::Lease { unit, ..v1::Lease::default() });
+    }
+    let lease = head.lease.as_ref()?;
+    if lease.ends.is_some_and(|ends| ends <= now) {
+        return None;
+    }
+    Some(v1::Lease {
+        unit: lease.holder.to_string(),
+        incarnation: lease.incarnation,
+        lease_epoch: head.lease_epoch,
+        duration: Some(duration(lease.duration)),
+        acquire_time: Some(timestamp(lease.acquire_time)),
+        expire_time: lease.ends.map(timestamp),
+    })
+}
+
+/// Who waits to lead, in order: the first of them, and how many there are.
+pub fn candidates(state: &AppState, count_max: usize) -> (Vec<String>, i32) {
+    let waiting = state.units_after(None);
+    let mut waiting: Vec<(u64, &UnitName)> =
+        waiting.filter_map(|(name, unit)| Some((unit.candidate?, name))).collect();
+    waiting.sort_unstable();
+    let count = i32::try_from(waiting.len()).unwrap_or(i32::MAX);
+    (waiting.into_iter().take(count_max).map(|(_, name)| name.to_string()).collect(), count)
+}
+
+/// The data as they are.
+pub fn app_data(state: &AppState) -> v1::AppData {
+    let data = state.data().iter();
+    v1::AppData {
+        data: data.map(|(key, value)| (key.to_string(), value.clone())).collect(),
+        etag: state.head().data.etag(),
+        revision: state.head().revision.0,
+    }
+}

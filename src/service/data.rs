@@ -1,0 +1,207 @@
+//! `AppDataService`: what the leader keeps for all units. Values pass through here and are named in
+//! no log, metric or error.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status};
+
+use crate::aggregator::{self, Aggregator};
+use crate::domain::command::{self, Command};
+use crate::domain::data::etag;
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::proto::v1;
+use crate::proto::v1::app_data_service_server::AppDataService;
+use crate::proto::v1::watch_app_data_response as wire;
+use crate::service::code::Problem;
+use crate::service::convert::{self, Fields};
+use crate::service::observe::Deadline;
+use crate::service::watch::{Place, RECONNECT_AFTER, Watches};
+use crate::watch::{Event, Filter, Hub, Scope, Start, WatchError, Watcher};
+
+/// What a watch of the data answers.
+type DataStream = Pin<Box<dyn Stream<Item = Result<v1::WatchAppDataResponse, Status>> + Send>>;
+
+/// Serves the data of applications.
+pub struct AppDatas {
+    aggregator: Aggregator,
+    hub: Arc<Hub>,
+    watches: Watches,
+}
+
+impl AppDatas {
+    /// Serves what the aggregator decides and the hub follows.
+    pub fn new(aggregator: Aggregator, hub: Arc<Hub>, watches: Watches) -> AppDatas {
+        AppDatas { aggregator, hub, watches }
+    }
+}
+
+#[tonic::async_trait]
+impl AppDataService for AppDatas {
+    type WatchAppDataStream = DataStream;
+
+    async fn get_app_data(
+        &self,
+        request: Request<v1::GetAppDataRequest>,
+    ) -> Result<Response<v1::GetAppDataResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let app = fields.finish(app)?;
+        let revision = Revision(wire.min_revision);
+        if 0 < wire.min_revision {
+            self.hub.wait_for(&app, revision).await;
+        }
+        if self.hub.get(&app).is_none() {
+            return Err(Problem::application_not_found(&app).into());
+        }
+        let read = self.aggregator.read(&app, revision, convert::app_data).await;
+        let app_data = read.map_err(|e| Problem::of(&app, e))?;
+        Ok(Response::new(v1::GetAppDataResponse { app_data: Some(app_data) }))
+    }
+
+    async fn update_app_data(
+        &self,
+        request: Request<v1::UpdateAppDataRequest>,
+    ) -> Result<Response<v1::UpdateAppDataResponse>, Status> {
+        let mut wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
+        let patch = convert::data_patch(&mut fields, &mut wire);
+        let id = fields.request_id(&wire.request_id);
+        let (((app, claim), patch), id) = fields.finish(app.zip(claim).zip(patch).zip(id))?;
+        let request = command::Request { id, command: Command::UpdateData(claim, patch) };
+        let applied = self.aggregator.apply(&app, request).await;
+        let outcome = applied.map_err(|e| Problem::of(&app, e))?;
+        Ok(Response::new(v1::UpdateAppDataResponse {
+            etag: etag(outcome.data_version),
+            changed: outcome.changed,
+            deleted_count: outcome.removed as i32,
+            revision: outcome.revision.0,
+        }))
+    }
+
+    async fn watch_app_data(
+        &self,
+        request: Request<v1::WatchAppDataRequest>,
+    ) -> Result<Response<DataStream>, Status> {
+        let deadline = request.extensions().get::<Deadline>().copied();
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let app = fields.finish(app)?;
+        let place = self.watches.place()?;
+        let filter = Filter::of(Scope::Applications(BTreeSet::from([app.clone()])));
+        let watcher = self.hub.watch(filter, Start::Snapshot).map_err(Problem::from)?;
+        let reader = Reader {
+            app,
+            watcher,
+            aggregator: self.aggregator.clone(),
+            watches: self.watches.clone(),
+            deadline,
+            told: None,
+            drained: false,
+            ended: false,
+            _place: place,
+        };
+        let stream = futures_util::stream::unfold(reader, |mut reader| async {
+            let next = reader.next().await?;
+            Some((next, reader))
+        });
+        Ok(Response::new(Box::pin(stream)))
+    }
+}
+
+/// One reader, and what it was told last.
+struct Reader {
+    app: AppName,
+    watcher: Watcher,
+    aggregator: Aggregator,
+    watches: Watches,
+    deadline: Option<Deadline>,
+    told: Option<Box<str>>,
+    drained: bool,
+    ended: bool,
+    _place: Place,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Result<v1::WatchAppDataResponse, Status>> {
+        if self.ended {
+            return None;
+        }
+        let (watches, deadline) = (self.watches.clone(), self.deadline);
+        let passed = async {
+            match deadline {
+                Some(Deadline(at)) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            biased;
+            () = watches.draining() => {
+                if std::mem::replace(&mut self.drained, true) {
+                    return self.end(Problem::draining().into());
+                }
+                let reconnect_after = prost_types::Duration::try_from(RECONNECT_AFTER).ok();
+                wire::Event::Drain(v1::Drain { reconnect_after })
+            }
+            () = passed => {
+                let status = Status::deadline_exceeded("the deadline of this watch has passed");
+                return self.end(status);
+            }
+            changed = self.changed() => match changed {
+                Ok(app_data) => wire::Event::AppData(app_data),
+                Err(problem) => return self.end(problem.into()),
+            },
+        };
+        Some(Ok(v1::WatchAppDataResponse { event: Some(event) }))
+    }
+
+    fn end(&mut self, status: Status) -> Option<Result<v1::WatchAppDataResponse, Status>> {
+        self.ended = true;
+        Some(Err(status))
+    }
+
+    /// The next data that differ from those told last; the first at once.
+    async fn changed(&mut self) -> Result<v1::AppData, Problem> {
+        loop {
+            let item = self.watcher.next().await;
+            let item = item.map_err(|expired| Problem::from(WatchError::from(expired)))?;
+            let is_end = matches!(item.event, Event::SnapshotComplete { .. });
+            if is_end && self.told.is_some() {
+                continue;
+            }
+            let app_data = match item.event {
+                Event::Upserted(entry) => {
+                    let etag = entry.head.data.etag();
+                    if self.told.as_deref() == Some(&*etag) {
+                        continue;
+                    }
+                    self.read(entry.head.revision).await?
+                }
+                Event::SnapshotComplete { .. } | Event::Removed(_) => None,
+                Event::Bookmark { .. } => continue,
+            };
+            let app_data =
+                app_data.unwrap_or_else(|| v1::AppData { etag: etag(0), ..v1::AppData::default() });
+            if self.told.as_deref() != Some(&*app_data.etag) {
+                self.told = Some(app_data.etag.clone().into());
+                return Ok(app_data);
+            }
+        }
+    }
+
+    /// The data at a revision or later; `None` if the application was deleted meanwhile.
+    async fn read(&self, revision: Revision) -> Result<Option<v1::AppData>, Problem> {
+        match self.aggregator.read(&self.app, revision, convert::app_data).await {
+            Ok(app_data) => Ok(Some(app_data)),
+            Err(aggregator::Error::Rejected(_)) => Ok(None),
+            Err(error) => Err(Problem::of(&self.app, error)),
+        }
+    }
+}

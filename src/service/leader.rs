@@ -1,0 +1,179 @@
+//! `LeaderService`: for units that want to lead, and for operators.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use crate::aggregator::Aggregator;
+use crate::domain::app::AppState;
+use crate::domain::command::{self, Command};
+use crate::domain::limits::{LEASE_DURATION_MAX, LEASE_DURATION_MIN};
+use crate::domain::name::{AppName, UnitName};
+use crate::domain::request::Outcome;
+use crate::domain::revision::Revision;
+use crate::proto::v1;
+use crate::proto::v1::leader_service_server::LeaderService;
+use crate::service::code::Problem;
+use crate::service::convert::{self, Fields, Page};
+use crate::store::Store;
+use crate::watch::Hub;
+
+/// Serves leadership.
+pub struct Leaders {
+    aggregator: Aggregator,
+    hub: Arc<Hub>,
+    store: Arc<dyn Store>,
+}
+
+impl Leaders {
+    /// Serves what the aggregator decides, by the clock of the store.
+    pub fn new(aggregator: Aggregator, hub: Arc<Hub>, store: Arc<dyn Store>) -> Leaders {
+        Leaders { aggregator, hub, store }
+    }
+
+    async fn apply(
+        &self,
+        app: &AppName,
+        id: Option<Arc<str>>,
+        command: Command,
+    ) -> Result<Outcome, Problem> {
+        // A task is not started for what is not there.
+        if self.hub.get(app).is_none() {
+            return Err(Problem::application_not_found(app));
+        }
+        let request = command::Request { id, command };
+        self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
+    }
+
+    async fn read<T>(
+        &self,
+        app: &AppName,
+        revision: Revision,
+        read: impl FnOnce(&AppState) -> T,
+    ) -> Result<T, Problem> {
+        self.aggregator.read(app, revision, read).await.map_err(|e| Problem::of(app, e))
+    }
+
+    /// The lease that a unit was given; of one that is over by now, what is known for certain.
+    async fn lease(
+        &self,
+        app: &AppName,
+        unit: &UnitName,
+        outcome: Outcome,
+    ) -> Result<v1::Lease, Problem> {
+        let now = self.store.now();
+        let lease = self.read(app, outcome.revision, |state| convert::lease(state, now)).await?;
+        let own = |lease: &v1::Lease| lease.lease_epoch == outcome.lease_epoch;
+        Ok(lease.filter(own).unwrap_or_else(|| v1::Lease {
+            unit: unit.to_string(),
+            lease_epoch: outcome.lease_epoch,
+            ..v1::Lease::default()
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl LeaderService for Leaders {
+    async fn claim_leadership(
+        &self,
+        request: Request<v1::ClaimLeadershipRequest>,
+    ) -> Result<Response<v1::ClaimLeadershipResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let speaker = convert::speaker(&mut fields, &wire.unit, wire.incarnation);
+        let given = wire.lease_duration.as_ref();
+        let duration =
+            fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
+        let id = fields.request_id(&wire.request_id);
+        let read = app.zip(speaker).zip(duration).zip(id);
+        let (((app, speaker), duration), id) = fields.finish(read)?;
+        let unit = speaker.unit.clone();
+        let outcome = self.apply(&app, id, Command::ClaimLeadership(speaker, duration)).await?;
+        Ok(Response::new(v1::ClaimLeadershipResponse {
+            lease: Some(self.lease(&app, &unit, outcome).await?),
+            revision: outcome.revision.0,
+        }))
+    }
+
+    async fn renew_leadership(
+        &self,
+        request: Request<v1::RenewLeadershipRequest>,
+    ) -> Result<Response<v1::RenewLeadershipResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
+        let (app, claim) = fields.finish(app.zip(claim))?;
+        let unit = claim.unit.clone();
+        let outcome = self.apply(&app, None, Command::RenewLeadership(claim)).await?;
+        Ok(Response::new(v1::RenewLeadershipResponse {
+            lease: Some(self.lease(&app, &unit, outcome).await?),
+            revision: outcome.revision.0,
+        }))
+    }
+
+    async fn release_leadership(
+        &self,
+        request: Request<v1::ReleaseLeadershipRequest>,
+    ) -> Result<Response<v1::ReleaseLeadershipResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
+        let id = fields.request_id(&wire.request_id);
+        let ((app, claim), id) = fields.finish(app.zip(claim).zip(id))?;
+        let outcome = self.apply(&app, id, Command::ReleaseLeadership(claim)).await?;
+        Ok(Response::new(v1::ReleaseLeadershipResponse {
+            revision: outcome.revision.0,
+            changed: outcome.changed,
+        }))
+    }
+
+    async fn get_leader(
+        &self,
+        request: Request<v1::GetLeaderRequest>,
+    ) -> Result<Response<v1::GetLeaderResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let app = fields.finish(app)?;
+        let page = Page::from_wire(wire.page_size)?;
+        let revision = Revision(wire.min_revision);
+        if 0 < wire.min_revision {
+            self.hub.wait_for(&app, revision).await;
+        }
+        if self.hub.get(&app).is_none() {
+            return Err(Problem::application_not_found(&app).into());
+        }
+        let now = self.store.now();
+        let read = |state: &AppState| {
+            let (candidates, candidate_count) = convert::candidates(state, page.0);
+            v1::GetLeaderResponse {
+                lease: convert::lease(state, now),
+                lease_epoch: state.head().valid_epoch(),
+                candidates,
+                candidate_count,
+                revision: state.head().revision.0,
+            }
+        };
+        Ok(Response::new(self.read(&app, revision, read).await?))
+    }
+
+    async fn transfer_leadership(
+        &self,
+        request: Request<v1::TransferLeadershipRequest>,
+    ) -> Result<Response<v1::TransferLeadershipResponse>, Status> {
+        let wire = request.into_inner();
+        let mut fields = Fields::default();
+        let app = fields.app(&wire.namespace, &wire.application);
+        let unit = fields.unit("to_unit", &wire.to_unit);
+        let id = fields.request_id(&wire.request_id);
+        let ((app, unit), id) = fields.finish(app.zip(unit).zip(id))?;
+        let outcome = self.apply(&app, id, Command::TransferLeadership(unit.clone())).await?;
+        Ok(Response::new(v1::TransferLeadershipResponse {
+            lease: Some(self.lease(&app, &unit, outcome).await?),
+            revision: outcome.revision.0,
+        }))
+    }
+}

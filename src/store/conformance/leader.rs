@@ -1,0 +1,89 @@
+//! Who leads, who waits to, and what the leader keeps, with keys and values of any bytes: as any
+//! record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::domain::apply::apply;
+use crate::domain::command::{Claim, Command, Rejected, Request};
+use crate::domain::data::DataPatch;
+use crate::domain::draft::Draft;
+use crate::domain::limits::Limits;
+use crate::domain::name::UnitName;
+use crate::store::{CommitError, Store};
+
+use super::driver::{Driver, mk_report, mk_speaker};
+
+fn claim(unit: &str) -> Command {
+    Command::ClaimLeadership(mk_speaker(unit), None)
+}
+
+fn update(driver: &Driver, set: &[(&str, &'static [u8])]) -> Command {
+    let head = driver.state.head();
+    let claim = Claim { unit: head.leader().unwrap().clone(), lease_epoch: head.lease_epoch };
+    let set = set.iter().map(|(key, value)| (Arc::from(*key), Bytes::from_static(value)));
+    Command::UpdateData(claim, DataPatch { set: set.collect(), ..DataPatch::default() })
+}
+
+async fn led(store: &Arc<dyn Store>) -> Driver {
+    let mut web = Driver::new(store, "web").await;
+    web.run(mk_report("web/0", "up")).await;
+    web.run(mk_report("web/1", "up")).await;
+    web.run(claim("web/0")).await;
+    web
+}
+
+pub(super) async fn leadership_and_data_are_kept(store: Arc<dyn Store>) {
+    let mut web = led(&store).await;
+    web.check().await;
+    web.run(update(&web, &[("a\x00b", b"\x00\xff"), ("c d", &[7; 65536]), ("e", b"e")])).await;
+    web.check().await;
+    web.run(update(&web, &[("e", b""), ("a\x00b", b"other")])).await;
+    web.check().await;
+    let kept = web.reload().await;
+    let expected: BTreeMap<Arc<str>, Bytes> = BTreeMap::from([
+        (Arc::from("a\x00b"), Bytes::from_static(b"other")),
+        (Arc::from("c d"), Bytes::from_static(&[7; 65536])),
+    ]);
+    assert!(*kept.data() == expected);
+
+    let (epoch, version) = (web.state.head().lease_epoch, web.state.head().data.version);
+    web.delete().await;
+    assert!(web.reload().await.data().is_empty());
+    let mut again = led(&store).await;
+    again.run(update(&again, &[("e", b"e")])).await;
+    again.check().await;
+    let head = again.state.head();
+    assert_eq!((head.lease_epoch, head.data.version), (epoch + 1, version + 2));
+}
+
+/// The claim is refused, and that it waits is kept; who was not told must not pass it over.
+pub(super) async fn who_waits_in_line_is_not_forgotten(store: Arc<dyn Store>) {
+    let mut web = led(&store).await;
+    let other = Driver::new(&store, "web").await;
+    let revision = web.revision();
+    let limits = Limits::default();
+    let mut draft = Draft::new(&web.state, &limits, store.now());
+    let refused = apply(&mut draft, &Request { id: None, command: claim("web/1") });
+    assert!(matches!(refused, Err(Rejected::LeaseHeld { .. })), "{refused:?}");
+    let queued = draft.finish();
+    web.commit(queued).await.unwrap();
+    web.check().await;
+    assert_eq!(web.revision(), revision.next());
+    assert_eq!(
+        web.reload().await.unit(&UnitName::new("web/1").unwrap()).unwrap().candidate,
+        Some(0)
+    );
+
+    let epoch = web.state.head().lease_epoch;
+    let leader = Claim { unit: UnitName::new("web/0").unwrap(), lease_epoch: epoch };
+    let release = Command::ReleaseLeadership(leader);
+    let late = store.commit(Arc::new(other.draft(release.clone()))).await;
+    assert_eq!(late, Err(CommitError::Conflict { current: revision.next() }));
+    let mut other = Driver::new(&store, "web").await;
+    other.run(release).await;
+    other.check().await;
+    assert_eq!(other.state.head().leader().unwrap().as_str(), "web/1");
+}
