@@ -34,6 +34,7 @@ bench: tools ## Measure reports, delays, silence and heartbeats beside etcd, col
 	$(CARGO) run --locked --release -- bench collect $(ARGS)
 	$(CARGO) run --locked --release -- bench silence $(ARGS)
 	$(CARGO) run --locked --release -- bench heartbeats $(ARGS)
+	$(CARGO) run --locked --release -- bench election $(ARGS)
 	$(CARGO) run --locked --release -- bench loss $(ARGS)
 
 tools: ## Install what the tests need into .tools/, and two Debian packages

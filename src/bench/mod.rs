@@ -13,10 +13,12 @@
 //! long: it says what a call is ([`load::Work`], [`relay::Relay`]), names the sides and their
 //! targets, and gets its rounds, statistics and printing from the rest.
 
+pub mod campaign;
 pub mod collect;
 pub mod commits;
 pub mod delay;
 pub mod echo;
+pub mod election;
 pub mod etcd;
 pub mod figure;
 pub mod flow;
@@ -71,6 +73,8 @@ pub enum BenchCommand {
     Silence(silence::Silence),
     /// What workers cost that only say that they live, beside keepalives of leases in etcd
     Heartbeats(heartbeats::Heartbeats),
+    /// Time until another candidate leads, beside the election of etcd
+    Election(election::Election),
     /// Time until workers are back after one of two replicas over one Redis is killed
     Loss(loss::Loss),
     /// The plain tonic echo that other commands start as a peer
@@ -137,6 +141,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
             BenchCommand::Collect(collect) => collect::run(collect).await,
             BenchCommand::Silence(silence) => silence::run(silence).await,
+            BenchCommand::Election(election) => election::run(election).await,
             BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
             BenchCommand::Loss(loss) => loss::run(loss).await,
             BenchCommand::EchoServer => echo::serve().await,

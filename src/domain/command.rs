@@ -302,6 +302,11 @@ fn not_leader(unit: &UnitName, leader: Option<&UnitName>, lease_epoch: u64) -> S
         unit => format!("unit {unit}"),
     };
     match leader {
+        Some(leader) if leader == unit => {
+            format!(
+                "{speaker} does not lead by that epoch: its lease has {lease_epoch}, or is over"
+            )
+        }
         Some(leader) => {
             format!("{speaker} does not lead: {leader} does, with lease epoch {lease_epoch}")
         }
