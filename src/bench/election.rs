@@ -125,8 +125,8 @@ pub async fn run(args: Election) -> anyhow::Result<()> {
         connections: CANDIDATES as u32,
         rounds: args.load.rounds,
         how: format!(
-            "candidates of one election, {}; leases of {LEASE_SECONDS} s, kept alive {BEATS_PER_LEASE} \
-             times in it; {elections} elections of each kind a round",
+            "candidates of one election, {}; leases of {LEASE_SECONDS} s, kept alive \
+             {BEATS_PER_LEASE} times in it; {elections} elections of each kind a round",
             ground.place(args.store),
         ),
     };

@@ -242,8 +242,8 @@ pub enum Rejected {
     },
     /// Somebody else leads; who asked waits in line now.
     #[error(
-        "unit {leader} leads, with lease epoch {lease_epoch}; your unit waits in line, stay and ask \
-         again"
+        "unit {leader} leads, with lease epoch {lease_epoch}; your unit waits in line, stay and \
+         ask again"
     )]
     LeaseHeld {
         /// Who leads.

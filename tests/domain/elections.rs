@@ -189,8 +189,8 @@ impl Elections {
         self.check_queue();
     }
 
-    /// Who speaks for the first time as a new incarnation has not asked yet; after a loss that may be
-    /// one that the store knew already.
+    /// Who speaks for the first time as a new incarnation has not asked yet; after a loss that may
+    /// be one that the store knew already.
     fn forget_predecessor(&mut self, step: &Step) {
         let (Step::Claim(unit) | Step::Resign(unit) | Step::Connect(unit, _)) = step else {
             return;

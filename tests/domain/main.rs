@@ -4,8 +4,8 @@
 //! the rules as `tests/vectors/README.md` and the design word them; [`comings`] does so for units
 //! that come and go, [`holds`] for what is held back. [`commands`] makes up commands whose names
 //! collide. [`world`] runs both side by side; [`properties`] says what must hold; [`incarnations`]
-//! is about the order of their messages, [`damping`] about what is held, [`elections`] about who leads; [`bounds`] are the single
-//! cases at the edges.
+//! is about the order of their messages, [`damping`] about what is held,
+//! [`elections`] about who leads; [`bounds`] are the single cases at the edges.
 #![allow(clippy::unwrap_used)] // here a panic is how a test fails
 
 mod bounds;
