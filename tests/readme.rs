@@ -118,7 +118,8 @@ fn hidden(blocks: &[Block]) -> impl Iterator<Item = String> {
 
 /// Commands that never end by themselves are followed for a while; how they begin is what counts.
 fn ending(command: &str) -> String {
-    let follows = command.starts_with("bellwether watch")
+    let begins = ["bellwether watch", "bellwether data watch"];
+    let follows = begins.iter().any(|start| command.starts_with(start))
         || command.starts_with("bellwether ")
             && [" --watch", " --every"].iter().any(|flag| command.contains(flag));
     let command = command.split(" # ").next().unwrap_or(command).trim_end();

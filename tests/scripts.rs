@@ -11,6 +11,8 @@
 //! set-application web/0 override blocked "frozen" ttl=60s        clear-application web/0
 //! connect web/0 session=1.7        disconnect web/0 silent session=1.7 ttl=30s        orphan 1
 //! register web/0 ttl=30s stateless=blue        depart web/0 session=1.7 ttl=30s
+//! claim web/0        release web/0 epoch=1        transfer web/0
+//! lapse web/0 session=1.7 epoch=1        set-data web/0 epoch=1 key value key value        data
 //! remove-unit web/0        delete        expire        show        why        log        faults
 //! begin up-v2 by=web/0 v1 -> v2 payload=bundle deterministic lease=10s deadline=60s attempts=3
 //! begin up-v3 by=web/0 v1 -> v3 supersede="v2 is broken"
@@ -37,6 +39,7 @@ use std::sync::Arc;
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, Request};
+use bellwether::domain::data::etag;
 use bellwether::domain::delete::delete;
 use bellwether::domain::derive::{Contribution, derive};
 use bellwether::domain::draft::Draft;
@@ -143,6 +146,7 @@ impl Stage {
             "why" => self.why(),
             "log" => self.log(),
             "faults" => errors::faults(&self.state),
+            "data" => self.data(),
             "expire" => self.expire(),
             "op" => operation::show(&self.state, batch[0].word(1)),
             "delete" => self.delete(batch[0].option("id")),
@@ -177,6 +181,12 @@ impl Stage {
                     }
                     if outcome.fence != 0 {
                         write!(out, ", fence {}", outcome.fence).unwrap();
+                    }
+                    if outcome.lease_epoch != 0 {
+                        write!(out, ", epoch {}", outcome.lease_epoch).unwrap();
+                    }
+                    if outcome.data_version != 0 {
+                        write!(out, ", etag {}", etag(outcome.data_version)).unwrap();
                     }
                     if outcome.incarnation != 0 {
                         write!(out, ", incarnation {}", outcome.incarnation).unwrap();
@@ -230,6 +240,11 @@ impl Stage {
     }
 
     // === reading ===
+
+    fn data(&self) -> String {
+        let pairs = self.state.data().iter();
+        pairs.map(|(key, value)| format!("{key} = {}\n", String::from_utf8_lossy(value))).collect()
+    }
 
     fn show(&self) -> String {
         let head = self.state.head();

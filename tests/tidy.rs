@@ -30,7 +30,8 @@ const WIRE: &[&str] = &["service", "client", "app", "cli", "bench"];
 const CLIENT: &[&str] = &["client", "proto"];
 
 /// Crates that the domain may name. Everything else is IO or a wire format.
-const DOMAIN_CRATES: &[&str] = &["crate", "super", "self", "std", "core", "serde", "thiserror"];
+const DOMAIN_CRATES: &[&str] =
+    &["crate", "super", "self", "std", "core", "bytes", "serde", "thiserror"];
 
 /// Parts of std that reach outside the process, differ between two runs, or share what can change.
 const DOMAIN_STD_BANNED: &[&str] = &[

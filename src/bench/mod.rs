@@ -15,12 +15,14 @@
 //! into the table of `docs/performance.md`.
 
 pub mod all;
+pub mod campaign;
 pub mod changes;
 pub mod collect;
 pub mod commits;
 pub mod crowd;
 pub mod delay;
 pub mod echo;
+pub mod election;
 pub mod etcd;
 pub mod fanout;
 pub mod figure;
@@ -88,6 +90,8 @@ pub enum BenchCommand {
     Silence(silence::Silence),
     /// What workers cost that only say that they live, beside keepalives of leases in etcd
     Heartbeats(heartbeats::Heartbeats),
+    /// Time until another candidate leads, beside the election of etcd
+    Election(election::Election),
     /// Time until workers are back after one of two replicas over one Redis is killed
     Loss(loss::Loss),
     /// What a report costs the core in instructions, counted by valgrind
@@ -169,6 +173,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Growth(growth) => growth::run(growth).await,
             BenchCommand::Collect(collect) => collect::run(collect).await,
             BenchCommand::Silence(silence) => silence::run(silence).await,
+            BenchCommand::Election(election) => election::run(election).await,
             BenchCommand::Heartbeats(heartbeats) => heartbeats::run(heartbeats).await,
             BenchCommand::Loss(loss) => loss::run(loss).await,
             BenchCommand::Instructions(args) => instructions::run(args).await,

@@ -284,8 +284,8 @@ pub enum Rejected {
     Operation(#[from] Refused),
     /// Somebody else leads; who asked waits in line now.
     #[error(
-        "unit {leader} leads, with lease epoch {lease_epoch}; your unit waits in line, stay and ask \
-         again"
+        "unit {leader} leads, with lease epoch {lease_epoch}; your unit waits in line, stay and \
+         ask again"
     )]
     LeaseHeld {
         /// Who leads.
@@ -344,6 +344,11 @@ fn not_leader(unit: &UnitName, leader: Option<&UnitName>, lease_epoch: u64) -> S
         unit => format!("unit {unit}"),
     };
     match leader {
+        Some(leader) if leader == unit => {
+            format!(
+                "{speaker} does not lead by that epoch: its lease has {lease_epoch}, or is over"
+            )
+        }
         Some(leader) => {
             format!("{speaker} does not lead: {leader} does, with lease epoch {lease_epoch}")
         }

@@ -36,7 +36,7 @@ enum Step {
     Renew(usize),
     /// Beyond the units: by whoever leads.
     Release(usize),
-    StepBack(usize),
+    Resign(usize),
     Transfer(usize),
     Remove(usize),
     /// As a new incarnation, or as the same.
@@ -55,7 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => unit().prop_map(Step::Claim),
         3 => unit().prop_map(Step::Renew),
         8 => (0..UNITS * 4).prop_map(Step::Release),
-        1 => unit().prop_map(Step::StepBack),
+        1 => unit().prop_map(Step::Resign),
         1 => unit().prop_map(Step::Transfer),
         1 => unit().prop_map(Step::Remove),
         4 => (unit(), any::<bool>()).prop_map(|(unit, again)| Step::Connect(unit, again)),
@@ -143,7 +143,7 @@ impl Elections {
             }
             Step::Renew(unit) => Command::RenewLeadership(own(unit)),
             Step::Release(unit) => Command::ReleaseLeadership(own(unit)),
-            Step::StepBack(unit) => Command::StepBack(speaker(unit)),
+            Step::Resign(unit) => Command::StepBack(speaker(unit)),
             Step::Transfer(unit) => Command::TransferLeadership(name(unit)),
             Step::Remove(unit) => Command::RemoveUnit(name(unit)),
             Step::Connect(unit, again) => {
@@ -174,25 +174,25 @@ impl Elections {
                 assert_eq!(outcome.lease_epoch, self.state.head().lease_epoch);
                 assert_eq!(self.leader(), Some(*unit));
             }
-            (Step::Claim(unit), Some(Err(Rejected::LeaseHeld { .. }))) => {
-                if !self.queue.contains(unit) {
-                    self.queue.push(*unit);
-                }
+            (Step::Claim(unit), Some(Err(Rejected::LeaseHeld { .. })))
+                if !self.queue.contains(unit) =>
+            {
+                self.queue.push(*unit);
             }
             (Step::Remove(unit), Some(Ok(_))) => {
                 self.workers[*unit].incarnation = None;
                 self.queue.retain(|other| other != unit);
             }
-            (Step::StepBack(unit), Some(Ok(_))) => self.queue.retain(|other| other != unit),
+            (Step::Resign(unit), Some(Ok(_))) => self.queue.retain(|other| other != unit),
             _ => {}
         }
         self.check_queue();
     }
 
-    /// Who speaks for the first time as a new incarnation has not asked yet; after a loss that may be
-    /// one that the store knew already.
+    /// Who speaks for the first time as a new incarnation has not asked yet; after a loss that may
+    /// be one that the store knew already.
     fn forget_predecessor(&mut self, step: &Step) {
-        let (Step::Claim(unit) | Step::StepBack(unit) | Step::Connect(unit, _)) = step else {
+        let (Step::Claim(unit) | Step::Resign(unit) | Step::Connect(unit, _)) = step else {
             return;
         };
         let known = self.state.unit(&name(*unit)).map(|unit| unit.incarnation);

@@ -109,6 +109,22 @@ call ApplicationService/ClearApplicationStatus "{$app, \"unit\": \"web/0\"}" '"c
 call ReportService/ClearStatus "{$app, \"unit\": \"web/0\", \"component\": \"database\"}" '"clearedCount": 1'
 call ApplicationService/ListStatusEvents "{$app}" '"events"' LEVEL_BLOCKED Reported Cleared
 
+# Elect a leader here, who keeps data for all.
+call ApplicationService/ConfigureApplication "{$app, \"update_mask\": {\"paths\": [\"external_leader\", \"lease_duration\"]},
+  \"config\": {\"lease_duration\": \"60s\"}}" '"leaseDuration": "60s"'
+call LeaderService/ClaimLeadership "{$app, \"unit\": \"web/0\"}" '"leaseEpoch": "1"' '"expireTime"'
+refuse LeaderService/ClaimLeadership "{$app, \"unit\": \"web/1\"}" FailedPrecondition LEASE_HELD
+call LeaderService/RenewLeadership "{$app, \"unit\": \"web/0\", \"lease_epoch\": \"1\"}" '"leaseEpoch": "1"'
+call LeaderService/GetLeader "{$app}" '"unit": "web/0"' '"candidateCount": 1'
+call AppDataService/UpdateAppData "{$app, \"unit\": \"web/0\", \"lease_epoch\": \"1\",
+  \"set\": {\"database\": \"d2Vi\"}}" '"changed": true' '"etag"'
+call AppDataService/GetAppData "{$app}" '"database": "d2Vi"'
+follow bellwether.v1.AppDataService/WatchAppData "{$app}" '"database": "d2Vi"'
+call LeaderService/ReleaseLeadership "{$app, \"unit\": \"web/0\", \"lease_epoch\": \"1\"}" '"changed": true'
+call LeaderService/TransferLeadership "{$app, \"to_unit\": \"web/0\"}" '"leaseEpoch": "3"'
+refuse AppDataService/UpdateAppData "{$app, \"unit\": \"web/0\", \"lease_epoch\": \"1\",
+  \"set\": {\"database\": \"\"}}" FailedPrecondition NOT_LEADER
+
 # 5. What is wrong is refused with a reason that is printed in words.
 refuse ApplicationService/GetApplication "{\"application\": \"nowhere\"}" NotFound APPLICATION_NOT_FOUND
 refuse ApplicationService/GetApplication "{}" InvalidArgument MISSING_FIELD

@@ -276,6 +276,19 @@ fn heartbeats_beside_keepalives() {
 }
 
 #[test]
+fn elections_beside_those_of_etcd() {
+    if !available(&["etcd"]) {
+        return;
+    }
+    let report = measure(&["election", "--elections", "2"]);
+    for work in ["From the death of a leader", "From a leader's stepping back"] {
+        let row = row(&report, work);
+        assert_eq!((&row["ours"]["count"], &row["peer"]["count"]), (&2.into(), &2.into()));
+        assert!(positive(&row["ours"]["p50_seconds"]), "{row}");
+    }
+}
+
+#[test]
 fn workers_come_back_after_a_replica_is_lost() {
     if !available(&["redis-server"]) {
         return;

@@ -1,5 +1,5 @@
-//! A register that only the leader writes, in the manner of Jepsen: candidates that are processes of
-//! their own, two replicas over one Redis, and everything that goes wrong. What a former leader
+//! A register that only the leader writes, in the manner of Jepsen: candidates that are processes
+//! of their own, two replicas over one Redis, and everything that goes wrong. What a former leader
 //! writes is never accepted after the first write of its successor, an epoch has one holder, and
 //! what was read and incremented is never lost.
 //!

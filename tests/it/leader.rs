@@ -114,22 +114,11 @@ async fn act(server: &Server, id: &str, step: &Value, etags: &[String]) -> Resul
             server.applications().await.remove_unit(request).await.map(|_| true)
         }
         "set_data" => {
-            let pairs = step["set"].as_mapping().into_iter().flatten();
-            let set = pairs.map(|(key, v)| (key.as_str().unwrap().to_string(), value(v))).collect();
-            let delete = step["delete"].as_sequence().into_iter().flatten();
-            let etag = step.get("etag").map(|etag| match etag.as_str() {
-                Some(text) => text.to_string(),
-                None => etags[etag["after_step"].as_u64().unwrap() as usize - 1].clone(),
-            });
-            let delete = delete.map(|key| key.as_str().unwrap().to_string()).collect();
             let request = v1::UpdateAppDataRequest {
                 application,
                 unit,
                 lease_epoch,
-                set,
-                delete,
-                etag,
-                ..Default::default()
+                ..patch_of(step, etags)
             };
             server.app_data().await.update_app_data(request).await.map(|_| true)
         }
@@ -159,6 +148,18 @@ async fn act(server: &Server, id: &str, step: &Value, etags: &[String]) -> Resul
         "get_data" | "drain_unit" => Ok(true),
         other => panic!("no step {other}"),
     }
+}
+
+fn patch_of(step: &Value, etags: &[String]) -> v1::UpdateAppDataRequest {
+    let pairs = step["set"].as_mapping().into_iter().flatten();
+    let set = pairs.map(|(key, v)| (key.as_str().unwrap().to_string(), value(v))).collect();
+    let delete = step["delete"].as_sequence().into_iter().flatten();
+    let delete = delete.map(|key| key.as_str().unwrap().to_string()).collect();
+    let etag = step.get("etag").map(|etag| match etag.as_str() {
+        Some(text) => text.to_string(),
+        None => etags[etag["after_step"].as_u64().unwrap() as usize - 1].clone(),
+    });
+    v1::UpdateAppDataRequest { set, delete, etag, ..Default::default() }
 }
 
 async fn play(server: &Server, case: &Value) {

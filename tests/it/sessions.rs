@@ -114,7 +114,7 @@ async fn a_rejected_message_names_its_seq_and_the_rest_goes_on() {
         peer.answer().await;
     }
     // What is not served yet is refused, and the session goes on.
-    peer.say(Said::ClaimLeadership(v1::ClaimLeadership {})).await;
+    peer.say(Said::Error(Box::new(v1::ConnectError { seq: 9000, error: None }))).await;
     let Told::Reject(reject) = peer.answer().await else { panic!() };
     assert_eq!(reject.status.unwrap().code, tonic::Code::Unimplemented as i32);
 }

@@ -8,6 +8,7 @@ use bellwether::domain::app::Mode;
 use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Speaker,
 };
+use bellwether::domain::data::DataPatch;
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::session::{ReplicaId, SessionId};
@@ -128,7 +129,8 @@ impl Line {
     }
 
     fn claim(&self) -> Claim {
-        Claim { unit: self.unit(1), lease_epoch: 0 }
+        let lease_epoch = self.option("epoch").map_or(0, |n| n.parse().unwrap());
+        Claim { unit: self.unit(1), lease_epoch }
     }
 
     /// A status from word `n` on: component, level, message.
@@ -194,9 +196,23 @@ impl Line {
                 },
             ),
             "clear-application" => Command::ClearApplicationStatus(self.claim()),
+            "claim" => Command::ClaimLeadership(self.speaker(), None),
+            "release" => Command::ReleaseLeadership(self.claim()),
+            "transfer" => Command::TransferLeadership(self.unit(1)),
+            "lapse" => {
+                Command::LapseLeadership(self.claim(), session(self.option("session").unwrap()))
+            }
+            "set-data" => Command::UpdateData(self.claim(), self.data()),
             "remove-unit" => Command::RemoveUnit(self.unit(1)),
             _ => return self.about_error().or_else(|| self.coming_or_going()),
         })
+    }
+
+    /// Keys and values, one after the other.
+    fn data(&self) -> DataPatch {
+        let pairs = self.words[2..].chunks(2);
+        let set = pairs.map(|pair| (Arc::from(&*pair[0]), pair[1].clone().into()));
+        DataPatch { set: set.collect(), ..DataPatch::default() }
     }
 
     fn patch(&self) -> ConfigPatch {
@@ -214,6 +230,8 @@ impl Line {
                 other => panic!("no lost_units {other}"),
             }),
             external_leader: self.option("leader").map(|unit| Some(UnitName::new(unit).unwrap())),
+            lease_duration: self.duration("lease"),
+            drop_leader_status: self.option("drop").map(|word| word == "true"),
             lost_after: self.duration("lost_after"),
             default_ttl: self.duration("default_ttl").map(Some),
             hand_over: self.option("hand_over").map(|label| match label {

@@ -27,7 +27,8 @@ pub fn is_order(line: &Line) -> bool {
         "cancel",
         "retry-op",
     ];
-    words.contains(&line.word(0))
+    // A leader releases its lease, with its epoch.
+    words.contains(&line.word(0)) && line.option("epoch").is_none()
 }
 
 /// What a line asks of an operation; `None` if it is about something else.

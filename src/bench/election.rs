@@ -1,0 +1,284 @@
+//! `bench election`: how long an application is without a leader when the one it has is killed, and
+//! when it steps back; beside etcd's election with a lease as long.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::bench::campaign;
+use crate::bench::delay::{self, DelayRow, DelaySide};
+use crate::bench::figure::{AnyRow, Done};
+use crate::bench::ground::Ground;
+use crate::bench::ingest::Store;
+use crate::bench::machine::Machine;
+use crate::bench::replicas::Peer;
+use crate::bench::report::Report;
+use crate::bench::rounds::{self, Contender};
+use crate::bench::{Load, relay, runtime};
+use crate::proto::v1;
+use crate::proto::v1::application_service_client::ApplicationServiceClient;
+use crate::proto::v1::connect_request::Message as Said;
+use crate::proto::v1::connect_response::Message as Told;
+use crate::proto::v1::worker_service_client::WorkerServiceClient;
+
+/// Flags of `bench election`.
+#[derive(Debug, clap::Args)]
+pub struct Election {
+    /// Elections of each kind in each round
+    #[arg(long, default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub elections: u64,
+    /// Where our server remembers
+    #[arg(long, value_enum, default_value_t = Store::Embedded)]
+    pub store: Store,
+    /// What to measure beside it
+    #[arg(long, value_enum, default_value_t = Peer::Etcd)]
+    pub peer: Peer,
+    /// How much is sent.
+    #[command(flatten)]
+    pub load: Load,
+}
+
+/// Length of every lease: the shortest that both sides take.
+pub const LEASE_SECONDS: i64 = 2;
+/// Words of a leader within its lease.
+pub const BEATS_PER_LEASE: u32 = 3;
+/// Candidates that there are at any time, the leader among them.
+const CANDIDATES: usize = 3;
+/// After which nothing comes any more.
+const QUIET_MAX: Duration = Duration::from_secs(30);
+
+/// What a candidate finds out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// Another one leads, and this one is in line.
+    Waits,
+    /// It leads.
+    Leads,
+}
+
+/// What a candidate's task has of the measurement.
+pub struct Candidacy {
+    number: u64,
+    news: mpsc::UnboundedSender<(u64, News, Instant)>,
+    release: Arc<Notify>,
+}
+
+impl Candidacy {
+    /// Tells the measurement.
+    pub fn tell(&self, news: News) {
+        // Who measured may have enough.
+        let _ = self.news.send((self.number, news, Instant::now()));
+    }
+
+    /// Waits until it is to step back.
+    pub async fn released(&mut self) {
+        self.release.notified().await;
+    }
+}
+
+/// How long each took, of both kinds.
+struct Measured {
+    killed: Histogram<u64>,
+    released: Histogram<u64>,
+}
+
+/// Runs the command.
+pub async fn run(args: Election) -> anyhow::Result<()> {
+    let parent = args.load.data_directory();
+    let machine = Machine::look(&parent);
+    let ground = Ground::start(args.store, args.peer, "", &parent).await?;
+    let (address, elections) = (ground.server.grpc, args.elections);
+    let mut contenders = vec![Contender::new(Ground::name(), move |first| {
+        Box::pin(runtime::apart(ours(address, elections, first)))
+    })];
+    if let Some(etcd) = &ground.etcd {
+        let address = etcd.address;
+        contenders.push(Contender::new(format!("etcd {}", etcd.version), move |first| {
+            Box::pin(runtime::apart(etcds(address, elections, first)))
+        }));
+    }
+    let measured = rounds::alternate(&contenders, args.load.rounds).await?;
+    let row = |work: &str, of: fn(&Measured) -> &Histogram<u64>| {
+        let named = contenders.iter().map(|contender| &*contender.name).zip(&measured);
+        let mut sides = named.map(|(name, rounds)| {
+            DelaySide::spanning(name, &rounds.iter().map(of).collect::<Vec<_>>())
+        });
+        let ours = sides.next().context("our side was not measured")??;
+        let peer = sides.next().transpose()?;
+        anyhow::Ok(AnyRow::Delay(DelayRow::compare(work, ours, peer, None)))
+    };
+    let rows = vec![
+        row("From the death of a leader until the next one knows", |round| &round.killed)?,
+        row("From a leader's stepping back until the next one knows", |round| &round.released)?,
+    ];
+    let sent = Done {
+        workers: CANDIDATES as u64,
+        peer_workers: ground.etcd.as_ref().map_or(0, |_| CANDIDATES as u64),
+        connections: CANDIDATES as u32,
+        rounds: args.load.rounds,
+        how: format!(
+            "candidates of one election, {}; leases of {LEASE_SECONDS} s, kept alive \
+             {BEATS_PER_LEASE} times in it; {elections} elections of each kind a round",
+            ground.place(args.store),
+        ),
+    };
+    Report { machine, sent, rows }.print(args.load.json)
+}
+
+async fn ours(address: SocketAddr, elections: u64, round: u64) -> anyhow::Result<Measured> {
+    let application = format!("election-{round:x}");
+    let configure = v1::ConfigureApplicationRequest {
+        application: application.clone(),
+        config: Some(v1::ApplicationConfig {
+            lease_duration: Some(prost_types::Duration { seconds: LEASE_SECONDS, nanos: 0 }),
+            ..v1::ApplicationConfig::default()
+        }),
+        ..v1::ConfigureApplicationRequest::default()
+    };
+    let channel = relay::connect(address, 1).await?.remove(0);
+    ApplicationServiceClient::new(channel).configure_application(configure).await?;
+    measure(elections, |candidacy| worker(address, application.clone(), candidacy)).await
+}
+
+async fn etcds(address: SocketAddr, elections: u64, round: u64) -> anyhow::Result<Measured> {
+    let election = format!("/election/{round:x}");
+    measure(elections, |candidacy| campaign::run(address, election.clone(), candidacy)).await
+}
+
+/// One candidate of ours, over a connection of its own, until its task is ended.
+async fn worker(
+    address: SocketAddr,
+    application: String,
+    mut candidacy: Candidacy,
+) -> anyhow::Result<()> {
+    let channel = relay::connect(address, 1).await?.remove(0);
+    let unit = format!("{application}/{}", candidacy.number);
+    let hello = v1::Hello { application, unit, ..v1::Hello::default() };
+    let request = |message| v1::ConnectRequest { message: Some(message) };
+    let (say, said) = mpsc::channel(4);
+    say.send(request(Said::Hello(Box::new(hello)))).await?;
+    say.send(request(Said::ClaimLeadership(v1::ClaimLeadership {}))).await?;
+    let mut client = WorkerServiceClient::new(channel);
+    let mut told = client.connect(ReceiverStream::new(said)).await?.into_inner();
+    let lease = Duration::from_secs(LEASE_SECONDS.unsigned_abs());
+    let mut beats = tokio::time::interval(lease / BEATS_PER_LEASE);
+    // The welcome may name a leader before it is known that this one waits.
+    let mut has_joined = false;
+    loop {
+        tokio::select! {
+            answer = told.message() => {
+                let answer = answer?.context("the server has ended the session")?;
+                match answer.message {
+                    Some(Told::Leadership(leads)) if leads.is_self => candidacy.tell(News::Leads),
+                    Some(Told::Leadership(_)) if !std::mem::replace(&mut has_joined, true) => {
+                        candidacy.tell(News::Waits);
+                    }
+                    Some(Told::Reject(reject)) => bail!("rejected: {reject:?}"),
+                    _ => {}
+                }
+            }
+            _ = beats.tick() => say.send(request(Said::Heartbeat(v1::Heartbeat {}))).await?,
+            () = candidacy.released() => {
+                say.send(request(Said::ReleaseLeadership(v1::ReleaseLeadership {}))).await?;
+            }
+        }
+    }
+}
+
+// === the measurement, the same for both ===
+
+/// Candidates, of whom one leads.
+struct Race<R> {
+    run: R,
+    tasks: JoinSet<anyhow::Result<()>>,
+    running: Vec<(u64, tokio::task::AbortHandle, Arc<Notify>)>,
+    news: mpsc::UnboundedReceiver<(u64, News, Instant)>,
+    told: mpsc::UnboundedSender<(u64, News, Instant)>,
+    next: u64,
+}
+
+impl<R, F> Race<R>
+where
+    R: Fn(Candidacy) -> F,
+    F: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    /// One more candidate, once it leads or waits.
+    async fn join(&mut self) -> anyhow::Result<News> {
+        let (number, release) = (self.next, Arc::new(Notify::new()));
+        self.next += 1;
+        let candidacy = Candidacy { number, news: self.told.clone(), release: release.clone() };
+        let task = self.tasks.spawn((self.run)(candidacy));
+        self.running.push((number, task, release));
+        Ok(self.until(|who, _| who == number).await?.1)
+    }
+
+    async fn until(
+        &mut self,
+        is_it: impl Fn(u64, News) -> bool,
+    ) -> anyhow::Result<(u64, News, Instant)> {
+        let quiet = tokio::time::sleep(QUIET_MAX);
+        tokio::pin!(quiet);
+        loop {
+            tokio::select! {
+                Some(found) = self.news.recv() => if is_it(found.0, found.1) {
+                    return Ok(found);
+                },
+                Some(ended) = self.tasks.join_next() => match ended {
+                    Err(error) if error.is_cancelled() => {}
+                    ended => ended.context("candidate")?.context("a candidate has ended")?,
+                },
+                () = &mut quiet => bail!("nothing happens for {} s", QUIET_MAX.as_secs()),
+            }
+        }
+    }
+
+    /// The leader goes; how long until another one knows that it leads, and which.
+    async fn succeed(&mut self, leader: u64, clean: bool) -> anyhow::Result<(u64, Duration)> {
+        let place = self.running.iter().position(|(number, ..)| *number == leader);
+        let (_, task, release) = self.running.remove(place.context("the leader is gone")?);
+        let start = Instant::now();
+        match clean {
+            true => release.notify_one(),
+            false => task.abort(),
+        }
+        let (next, _, at) = self.until(|_, news| news == News::Leads).await?;
+        task.abort();
+        Ok((next, at - start))
+    }
+}
+
+async fn measure<R, F>(elections: u64, run: R) -> anyhow::Result<Measured>
+where
+    R: Fn(Candidacy) -> F,
+    F: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let (told, news) = mpsc::unbounded_channel();
+    let tasks = JoinSet::new();
+    let mut race = Race { run, tasks, running: Vec::new(), news, told, next: 0 };
+    race.join().await?;
+    let mut leader = 0;
+    for _ in 1..CANDIDATES {
+        race.join().await?;
+    }
+    let beat = Duration::from_secs(LEASE_SECONDS.unsigned_abs()) / BEATS_PER_LEASE;
+    let mut measured = Measured { killed: delay::histogram()?, released: delay::histogram()? };
+    for election in 0..2 * elections {
+        let clean = election % 2 == 0;
+        // Anywhere between two heartbeats.
+        tokio::time::sleep(beat.mul_f64((election % 7) as f64 / 7.0)).await;
+        let (next, took) = race.succeed(leader, clean).await?;
+        let kind = if clean { &mut measured.released } else { &mut measured.killed };
+        delay::record(kind, took, 1);
+        leader = next;
+        race.join().await?;
+    }
+    Ok(measured)
+}
