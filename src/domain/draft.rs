@@ -18,9 +18,9 @@ use super::operation::record::Operations;
 use super::operation::{Bytes, Operation};
 use super::request::{self, Outcome, Remembered};
 use super::revision::Revision;
-use super::status::{Freshness, Status, StatusKey};
+use super::status::{Status, StatusKey};
 use super::time::Timestamp;
-use super::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
+use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
 
 /// See the module.
 pub struct Draft<'a> {
@@ -40,7 +40,7 @@ pub struct Draft<'a> {
     /// How many more, or less, faults are to be tried in each second than before the draft.
     pub(super) tries: BTreeMap<u64, i64>,
     requests: BTreeMap<Arc<str>, Remembered>,
-    events: Vec<StatusEvent>,
+    pub(super) events: Vec<StatusEvent>,
     /// The operations after the draft, and of these what is to be written.
     pub(super) operations: Operations,
     pub(super) operation_writes: BTreeMap<OperationId, Option<Arc<Operation>>>,
@@ -316,68 +316,6 @@ impl<'a> Draft<'a> {
             *n < too_many || new != 0 && request::is_too_old(*at, self.now)
         });
         forgotten.map(|(_, (_, id))| id.clone()).collect()
-    }
-
-    /// Adds a line of history for what a status was and is, unless they say the same.
-    pub(super) fn log_status(
-        &mut self,
-        key: &StatusKey,
-        old: Option<&Status>,
-        new: Option<&Status>,
-        cause: Cause,
-    ) {
-        if let (Some(old), Some(new)) = (old, new) {
-            let same = old.report.level == new.report.level
-                && old.stale == new.stale
-                && old.report.reason == new.report.reason
-                && same_text(&old.report.message, &new.report.message);
-            if same {
-                return;
-            }
-        }
-        self.log_always(key, old, new, cause);
-    }
-
-    /// Adds a line of history for what a status was and is.
-    pub(super) fn log_always(
-        &mut self,
-        key: &StatusKey,
-        old: Option<&Status>,
-        new: Option<&Status>,
-        cause: Cause,
-    ) {
-        let text = |f: fn(&Status) -> &str| new.map_or("", f).into();
-        self.log(StatusEvent {
-            subject: Some(Subject::status(key)),
-            from: old.map(|s| s.report.level),
-            to: new.map(|s| s.report.level),
-            message: text(|s| &s.report.message),
-            reason: text(|s| &s.report.reason),
-            freshness: match new {
-                Some(new) if new.stale => Freshness::Stale,
-                _ => Freshness::Fresh,
-            },
-            ..self.event(cause)
-        });
-    }
-
-    /// A line of history with nothing but when and why.
-    pub(super) fn event(&self, cause: Cause) -> StatusEvent {
-        StatusEvent {
-            time: self.now,
-            revision: self.base.head.revision.next(),
-            subject: None,
-            from: None,
-            to: None,
-            message: "".into(),
-            reason: "".into(),
-            freshness: Freshness::Fresh,
-            cause,
-        }
-    }
-
-    pub(super) fn log(&mut self, event: StatusEvent) {
-        self.events.push(event);
     }
 
     /// Ends the draft: derives the status anew and says what changed.

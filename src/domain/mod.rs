@@ -42,6 +42,7 @@ pub mod doubt;
 pub mod draft;
 pub mod expire;
 pub mod fault;
+pub mod history;
 pub mod hold;
 pub mod lease;
 pub mod recount;

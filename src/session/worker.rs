@@ -236,7 +236,7 @@ impl Session {
                     errors.extend(Met::of(seq, &command));
                     let claims = matches!(command, Command::ClaimLeadership(..));
                     requests.push(Request { id: None, command });
-                    answers.push((seq, question, claims));
+                    answers.push(Asked { seq, question, claims });
                 }
                 Heard::Refused { seq, refusal } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
@@ -253,31 +253,11 @@ impl Session {
             }
         }
         let mut revision = self.entry.revision;
-        for ((seq, question, claims), outcome) in
-            answers.into_iter().zip(self.commit(requests).await)
-        {
-            if claims {
-                self.entry.news.tell_again();
-            }
-            match outcome {
-                // It waits in line, and is told.
-                Err(aggregator::Error::Rejected(
-                    Rejected::LeaseHeld { .. } | Rejected::LeaderIsExternal { .. },
-                )) if claims => {}
-                Ok(Outcome { revision: at, .. }) => {
-                    revision = revision.max(at);
-                    if let Some(question) = question {
-                        self.inner.answered(&self.entry, question, at);
-                    }
-                }
-                Err(aggregator::Error::Rejected(rejected)) if is_over(&rejected) => {
-                    self.entry.end_because(&rejected);
-                    return Err(End::Closed);
-                }
-                Err(error) => {
-                    errors.retain(|met| met.seq != seq);
-                    self.tell(told, Told::Rejected { seq, error }).await?;
-                }
+        for (asked, outcome) in answers.into_iter().zip(self.commit(requests).await) {
+            let seq = asked.seq;
+            match self.answer(told, asked, outcome).await? {
+                Some(at) => revision = revision.max(at),
+                None => errors.retain(|met| met.seq != seq),
             }
         }
         self.tell_verdicts(told, errors, revision).await?;
@@ -291,6 +271,41 @@ impl Session {
             self.depart().await;
         }
         Err(end)
+    }
+
+    /// Answers one thing that was said. Since when it is in force; `None` if it was refused.
+    async fn answer<R>(
+        &mut self,
+        told: &mpsc::Sender<Told<R>>,
+        Asked { seq, question, claims }: Asked,
+        outcome: Result<Outcome, aggregator::Error>,
+    ) -> Result<Option<Revision>, End<R>> {
+        use Rejected::{LeaderIsExternal, LeaseHeld};
+        if claims {
+            self.entry.news.tell_again();
+        }
+        match outcome {
+            Ok(Outcome { revision, .. }) => {
+                if let Some(question) = question {
+                    self.inner.answered(&self.entry, question, revision);
+                }
+                Ok(Some(revision))
+            }
+            // It waits in line, and is told.
+            Err(aggregator::Error::Rejected(LeaseHeld { .. } | LeaderIsExternal { .. }))
+                if claims =>
+            {
+                Ok(None)
+            }
+            Err(aggregator::Error::Rejected(rejected)) if is_over(&rejected) => {
+                self.entry.end_because(&rejected);
+                Err(End::Closed)
+            }
+            Err(error) => {
+                self.tell(told, Told::Rejected { seq, error }).await?;
+                Ok(None)
+            }
+        }
     }
 
     /// Says what to do about errors that were reported, as things stand after them.
@@ -383,6 +398,15 @@ impl Session {
         let entry = &self.entry;
         self.inner.table.remove(&entry.app, entry.unit(), entry.session);
     }
+}
+
+/// Something that was said, and is to be answered.
+struct Asked {
+    seq: u64,
+    /// The question that it answers.
+    question: Option<u64>,
+    /// It asks to lead.
+    claims: bool,
 }
 
 fn told_of<R>(word: leading::Word) -> Told<R> {

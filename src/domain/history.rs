@@ -1,0 +1,70 @@
+//! The lines of history that a draft adds.
+
+use super::draft::Draft;
+use super::message::same_text;
+use super::status::{Freshness, Status, StatusKey};
+use super::transition::{Cause, StatusEvent, Subject};
+
+impl Draft<'_> {
+    /// Adds a line of history for what a status was and is, unless they say the same.
+    pub(super) fn log_status(
+        &mut self,
+        key: &StatusKey,
+        old: Option<&Status>,
+        new: Option<&Status>,
+        cause: Cause,
+    ) {
+        if let (Some(old), Some(new)) = (old, new) {
+            let same = old.report.level == new.report.level
+                && old.stale == new.stale
+                && old.report.reason == new.report.reason
+                && same_text(&old.report.message, &new.report.message);
+            if same {
+                return;
+            }
+        }
+        self.log_always(key, old, new, cause);
+    }
+
+    /// Adds a line of history for what a status was and is.
+    pub(super) fn log_always(
+        &mut self,
+        key: &StatusKey,
+        old: Option<&Status>,
+        new: Option<&Status>,
+        cause: Cause,
+    ) {
+        let text = |f: fn(&Status) -> &str| new.map_or("", f).into();
+        self.log(StatusEvent {
+            subject: Some(Subject::status(key)),
+            from: old.map(|s| s.report.level),
+            to: new.map(|s| s.report.level),
+            message: text(|s| &s.report.message),
+            reason: text(|s| &s.report.reason),
+            freshness: match new {
+                Some(new) if new.stale => Freshness::Stale,
+                _ => Freshness::Fresh,
+            },
+            ..self.event(cause)
+        });
+    }
+
+    /// A line of history with nothing but when and why.
+    pub(super) fn event(&self, cause: Cause) -> StatusEvent {
+        StatusEvent {
+            time: self.now,
+            revision: self.base.head.revision.next(),
+            subject: None,
+            from: None,
+            to: None,
+            message: "".into(),
+            reason: "".into(),
+            freshness: Freshness::Fresh,
+            cause,
+        }
+    }
+
+    pub(super) fn log(&mut self, event: StatusEvent) {
+        self.events.push(event);
+    }
+}
