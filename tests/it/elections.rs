@@ -30,7 +30,7 @@ const STANDSTILL: Duration = Duration::from_millis(2500);
 /// A write that takes longer is not waited for.
 const WRITE_MAX: Duration = Duration::from_secs(1);
 /// Writes of a leader before it steps back.
-const TERM: u32 = 20;
+const TERM: u32 = 8;
 
 /// A write that was accepted.
 #[derive(Debug, Clone)]
