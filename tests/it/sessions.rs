@@ -113,10 +113,10 @@ async fn a_rejected_message_names_its_seq_and_the_rest_goes_on() {
         assert!(prost::Message::encoded_len(&status) < 8 << 10);
         peer.answer().await;
     }
-    // What is not served yet is refused, and the session goes on.
+    // What cannot be read is refused, and the session goes on.
     peer.say(Said::Error(Box::new(v1::ConnectError { seq: 9000, error: None }))).await;
     let Told::Reject(reject) = peer.answer().await else { panic!() };
-    assert_eq!(reject.status.unwrap().code, tonic::Code::Unimplemented as i32);
+    assert_eq!(reject.status.unwrap().code, tonic::Code::InvalidArgument as i32);
 }
 
 #[tokio::test(flavor = "multi_thread")]
