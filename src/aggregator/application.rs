@@ -235,7 +235,12 @@ impl Application {
             if revision <= known {
                 continue; // our own, or read already
             }
-            match transition.filter(|t| t.base == known && revision == t.head.revision) {
+            // What moved no revision was told to nobody, and only the store has it.
+            let quiet = state.head().quiet_commits;
+            let follows = |t: &Arc<Transition>| {
+                t.base == known && t.base_quiet == quiet && revision == t.head.revision
+            };
+            match transition.filter(follows) {
                 Some(transition) => state.replay(&transition),
                 None => self.behind = true,
             }

@@ -3,6 +3,9 @@
 use super::*;
 use crate::aggregator::arrivals::{Arrivals, COMMITS_MAX};
 use crate::domain::derive::{Summary, derive};
+use crate::domain::name::OperationId;
+use crate::domain::operation::order::{NewOperation, Order, What};
+use crate::domain::operation::{Bytes, Kind, Payload};
 use crate::domain::transition::Cause;
 use crate::store::{Change, Position};
 
@@ -100,6 +103,54 @@ async fn what_the_other_commits_is_replayed_and_not_read() {
         tokio::task::yield_now().await;
     }
     assert_eq!(*lock(&store.loads), loads);
+}
+
+/// A heartbeat of an operation moves no revision, so the other replica is not told of it; what is
+/// committed next must not make it believe that it knows all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_was_written_quietly_is_read_before_anything_is_built_on_it() {
+    let store = mk_shared();
+    let [one, other] = two(&store);
+    let app = mk_app("web");
+    one.apply(&app, mk_report("web/0", Level::Active, "0", None)).await.unwrap();
+    one.apply(&app, operate(What::Begin(Box::new(mk_upgrade())))).await.unwrap();
+    let checkpoint = |state: &AppState| {
+        let (_, operation) = state.operations().last().expect("it was begun");
+        operation.checkpoint.clone()
+    };
+    other.read(&app, Revision(2), checkpoint).await.unwrap();
+    let reached = Some(Bytes::from(b"step 3".to_vec()));
+    let heartbeat = What::Heartbeat { fence: 1, checkpoint: reached.clone(), progress: None };
+    one.apply(&app, operate(heartbeat)).await.unwrap();
+    let report = mk_report("web/0", Level::Active, "something else", None);
+    let told = one.apply(&app, report).await.unwrap().revision;
+    summary(&other, &app, told).await;
+    other.apply(&app, operate(What::Release { fence: 1 })).await.unwrap();
+    let state = AppState::load(app.clone(), store.load(&app).await.unwrap());
+    assert_eq!(Some(checkpoint(&state)), reached);
+}
+
+fn operate(what: What) -> Request {
+    let (id, by) = (OperationId::new("up-v2").unwrap(), UnitName::new("web/0").unwrap());
+    Request { id: None, command: Command::Operate(Order { id, by, what }) }
+}
+
+fn mk_upgrade() -> NewOperation {
+    NewOperation {
+        kind: Kind::Upgrade,
+        from_version: "v1".into(),
+        target_version: "v2".into(),
+        payload: Payload::default(),
+        bytes: None,
+        deterministic: true,
+        reversible: false,
+        attempts_max: 5,
+        interruptions_max: 10,
+        deadline: None,
+        lease_duration: Duration::from_secs(60),
+        supersede: false,
+        note: "".into(),
+    }
 }
 
 #[test]
