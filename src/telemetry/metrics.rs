@@ -156,7 +156,7 @@ impl Metrics {
         self.0.reports[result as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one error of a class, in the order of [`ERROR_CLASSES`].
+    /// Counts one error of a class, in the order of `ERROR_CLASSES`.
     pub fn error(&self, class: usize) {
         if let Some(count) = self.0.errors.get(class) {
             count.fetch_add(1, Ordering::Relaxed);
