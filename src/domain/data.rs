@@ -6,20 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::app::DataHead;
 use super::apply::Effect;
+use super::bytes::Bytes;
 use super::command::{Claim, Rejected};
 use super::draft::Draft;
 use super::limits::{DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX};
 use super::room::within;
 
-/// One value.
-pub type Value = Bytes;
-
 /// Values by key.
-pub type Data = BTreeMap<Arc<str>, Value>;
+pub type Data = BTreeMap<Arc<str>, Bytes>;
 
 /// A change of the data: keys that are not named stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,7 +52,7 @@ impl Draft<'_> {
         if patch.etag.as_ref().is_some_and(|given| **given != *current) {
             return Err(Rejected::EtagMismatch { current });
         }
-        let deleted = patch.delete.iter().map(|key| (key.clone(), Bytes::new()));
+        let deleted = patch.delete.iter().map(|key| (key.clone(), Bytes::default()));
         let all = deleted.chain(patch.set.iter().map(|(key, value)| (key.clone(), value.clone())));
         let mut changes: BTreeMap<Arc<str>, Option<Bytes>> = BTreeMap::new();
         let (mut keys, mut bytes) = (self.head.data.keys, self.head.data.bytes);

@@ -1,21 +1,22 @@
 //! A change in the making: what is known, overlaid with what a batch of commands changes. Nothing
 //! is touched until the transition it ends in is committed.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::app::{AppState, Head, Unit};
-use super::data::Value;
+use super::bytes::Bytes;
 use super::derive::Summary;
 use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
 use super::limits::Limits;
 use super::message::same_text;
 use super::name::{OperationId, PartName, UnitName};
+use super::operation::Operation;
 use super::operation::record::Operations;
-use super::operation::{Bytes, Operation};
 use super::request::{self, Outcome, Remembered};
 use super::revision::Revision;
 use super::status::{Status, StatusKey};
@@ -30,7 +31,7 @@ pub struct Draft<'a> {
     pub(super) head: Head,
     pub(super) statuses: BTreeMap<Arc<StatusKey>, Drafted>,
     pub(super) units: BTreeMap<UnitName, Option<Unit>>,
-    pub(super) data: BTreeMap<Arc<str>, Option<Value>>,
+    pub(super) data: BTreeMap<Arc<str>, Option<Bytes>>,
     /// Units after the draft, kept so that a batch of new ones does not count them over and over.
     pub(super) unit_count: usize,
     /// Keys by unit and component after the draft, of those that were counted: see
@@ -41,8 +42,8 @@ pub struct Draft<'a> {
     pub(super) tries: BTreeMap<u64, i64>,
     requests: BTreeMap<Arc<str>, Remembered>,
     pub(super) events: Vec<StatusEvent>,
-    /// The operations after the draft, and of these what is to be written.
-    pub(super) operations: Operations,
+    /// The operations after the draft, copied once one is written; and what is to be written.
+    pub(super) operations: Cow<'a, Operations>,
     pub(super) operation_writes: BTreeMap<OperationId, Option<Arc<Operation>>>,
     pub(super) payload_writes: BTreeMap<OperationId, Option<Bytes>>,
     heard: Heard,
@@ -83,7 +84,7 @@ impl<'a> Draft<'a> {
             tries: BTreeMap::new(),
             requests: BTreeMap::new(),
             events: Vec::new(),
-            operations: base.operations.clone(),
+            operations: Cow::Borrowed(&base.operations),
             operation_writes: BTreeMap::new(),
             payload_writes: BTreeMap::new(),
             heard: Heard::default(),

@@ -11,6 +11,7 @@
 //! - The read: [`derive`](derive::derive) says who wins and why; [`rank::compare`] is the rule.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod bytes;
 pub mod name;
 pub mod revision;
 pub mod time;

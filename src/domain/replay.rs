@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::app::{AppState, Due, Head, Unit, own_ranks, silent_rank, status_rank};
-use super::data::Value;
+use super::bytes::Bytes;
 use super::fault::{Fault, FaultKey};
 use super::limits::FAULT_SOFT_AFTER;
 use super::name::{AppName, OperationId, UnitName};
-use super::operation::{Bytes, Operation};
+use super::operation::Operation;
 use super::rank::{Origin, Rank};
 use super::request::Remembered;
 use super::session::Presence;
@@ -34,7 +34,7 @@ pub struct Records {
     /// Their payloads, as far as they are kept here.
     pub payloads: Vec<(OperationId, Bytes)>,
     /// The leader's data.
-    pub data: Vec<(Arc<str>, Value)>,
+    pub data: Vec<(Arc<str>, Bytes)>,
 }
 
 impl Records {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
-use super::data::Value;
+use super::bytes::Bytes;
 use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
 use super::name::{AppName, OperationId, PartName, UnitName};
-use super::operation::{Bytes, Operation};
+use super::operation::Operation;
 use super::request::Remembered;
 use super::revision::Revision;
 use super::status::{Freshness, Kind, Level, Status, StatusKey};
@@ -81,7 +81,7 @@ pub enum Write {
     /// The payload of an operation.
     Payload(OperationId, Option<Bytes>),
     /// A key of the leader's data.
-    Data(Arc<str>, Option<Value>),
+    Data(Arc<str>, Option<Bytes>),
 }
 
 /// What a report changes without a trace in the store.

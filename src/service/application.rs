@@ -21,6 +21,7 @@ use crate::service::collect;
 use crate::service::convert::{self, Fields, Page, PageToken};
 use crate::service::faults;
 use crate::service::observe::Deadline;
+use crate::service::reads::Reads;
 use crate::session::Sessions;
 use crate::store::Store;
 use crate::watch::Hub;
@@ -32,6 +33,7 @@ const AS_OF: &str = "bellwether-as-of";
 pub struct Applications {
     aggregator: Aggregator,
     hub: Arc<Hub>,
+    reads: Reads,
     sessions: Sessions,
     store: Arc<dyn Store>,
 }
@@ -44,26 +46,8 @@ impl Applications {
         sessions: Sessions,
         store: Arc<dyn Store>,
     ) -> Applications {
-        Applications { aggregator, hub, sessions, store }
-    }
-
-    /// Reads an application that there is, at `min_revision` or later.
-    async fn read<T>(
-        &self,
-        app: &AppName,
-        min_revision: u64,
-        read: impl FnOnce(&AppState) -> T,
-    ) -> Result<T, Problem> {
-        let revision = Revision(min_revision);
-        if 0 < min_revision {
-            self.hub.wait_for(app, revision).await;
-        }
-        // A task is not started for what is not there.
-        if self.hub.get(app).is_none() {
-            return Err(Problem::application_not_found(app));
-        }
-        let result = self.aggregator.read(app, revision, read).await;
-        result.map_err(|e| Problem::of(app, e))
+        let reads = Reads::new(aggregator.clone(), hub.clone());
+        Applications { aggregator, hub, reads, sessions, store }
     }
 
     /// An answer to a read. While the store is away it says as of when it is, in the metadata.
@@ -150,7 +134,7 @@ impl ApplicationService for Applications {
         let app = fields.finish(app)?;
         let page = Page::from_wire(wire.page_size)?;
         let explain = |state: &AppState| explain(state, page.0);
-        let answer = self.read(&app, wire.min_revision, explain).await?;
+        let answer = self.reads.read(&app, wire.min_revision, explain).await?;
         let observer_suspect = self.sessions.is_suspect(&app);
         Ok(self.as_of(v1::ExplainApplicationResponse { observer_suspect, ..answer }))
     }
@@ -168,7 +152,7 @@ impl ApplicationService for Applications {
         let token = PageToken::of("ListStatuses", &[&app.to_string(), unit.as_str()]);
         let after: Option<StatusKey> = token.read(&wire.page_token)?;
         let list = |state: &AppState| statuses(state, &unit, after.as_ref(), page.0);
-        let (statuses, next) = self.read(&app, wire.min_revision, list).await?;
+        let (statuses, next) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(self.as_of(v1::ListStatusesResponse {
             statuses,
             next_page_token: token.write(next.as_ref()),
@@ -187,7 +171,7 @@ impl ApplicationService for Applications {
         let token = PageToken::of("ListUnits", &[&app.to_string()]);
         let after: Option<UnitName> = token.read(&wire.page_token)?;
         let list = |state: &AppState| units(state, after.as_ref(), page.0);
-        let (units, next) = self.read(&app, wire.min_revision, list).await?;
+        let (units, next) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(self.as_of(v1::ListUnitsResponse { units, next_page_token: token.write(next.as_ref()) }))
     }
 
@@ -205,7 +189,7 @@ impl ApplicationService for Applications {
         let after: Option<FaultKey> = token.read(&wire.page_token)?;
         let detail = wire.include_internal_detail;
         let list = |state: &AppState| faults::page(state, &unit, after.as_ref(), page.0, detail);
-        let (faults, next) = self.read(&app, wire.min_revision, list).await?;
+        let (faults, next) = self.reads.read(&app, wire.min_revision, list).await?;
         let next_page_token = token.write(next.as_ref());
         Ok(self.as_of(v1::ListFaultsResponse { faults, next_page_token }))
     }
@@ -307,7 +291,7 @@ impl ApplicationService for Applications {
         let ((app, patch), id) = fields.finish(app.zip(patch).zip(id))?;
         let outcome = self.apply(&app, id, Command::Configure(Box::new(patch))).await?;
         let config = |state: &AppState| convert::config(&state.head().config);
-        let config = self.read(&app, outcome.revision.0, config).await?;
+        let config = self.reads.read(&app, outcome.revision.0, config).await?;
         Ok(Response::new(v1::ConfigureApplicationResponse {
             revision: outcome.revision.0,
             config: Some(config),

@@ -19,6 +19,7 @@ use crate::proto::v1::watch_app_data_response as wire;
 use crate::service::code::Problem;
 use crate::service::convert::{self, Fields};
 use crate::service::observe::Deadline;
+use crate::service::reads::Reads;
 use crate::service::watch::{Place, RECONNECT_AFTER, Watches};
 use crate::watch::{Event, Filter, Hub, Scope, Start, WatchError, Watcher};
 
@@ -29,13 +30,15 @@ type DataStream = Pin<Box<dyn Stream<Item = Result<v1::WatchAppDataResponse, Sta
 pub struct AppDatas {
     aggregator: Aggregator,
     hub: Arc<Hub>,
+    reads: Reads,
     watches: Watches,
 }
 
 impl AppDatas {
     /// Serves what the aggregator decides and the hub follows.
     pub fn new(aggregator: Aggregator, hub: Arc<Hub>, watches: Watches) -> AppDatas {
-        AppDatas { aggregator, hub, watches }
+        let reads = Reads::new(aggregator.clone(), hub.clone());
+        AppDatas { aggregator, hub, reads, watches }
     }
 }
 
@@ -51,15 +54,7 @@ impl AppDataService for AppDatas {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let app = fields.finish(app)?;
-        let revision = Revision(wire.min_revision);
-        if 0 < wire.min_revision {
-            self.hub.wait_for(&app, revision).await;
-        }
-        if self.hub.get(&app).is_none() {
-            return Err(Problem::application_not_found(&app).into());
-        }
-        let read = self.aggregator.read(&app, revision, convert::app_data).await;
-        let app_data = read.map_err(|e| Problem::of(&app, e))?;
+        let app_data = self.reads.read(&app, wire.min_revision, convert::app_data).await?;
         Ok(Response::new(v1::GetAppDataResponse { app_data: Some(app_data) }))
     }
 

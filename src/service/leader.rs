@@ -10,25 +10,26 @@ use crate::domain::command::{self, Command};
 use crate::domain::limits::{LEASE_DURATION_MAX, LEASE_DURATION_MIN};
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::request::Outcome;
-use crate::domain::revision::Revision;
 use crate::proto::v1;
 use crate::proto::v1::leader_service_server::LeaderService;
 use crate::service::code::Problem;
 use crate::service::convert::{self, Fields, Page};
+use crate::service::reads::Reads;
 use crate::store::Store;
 use crate::watch::Hub;
 
 /// Serves leadership.
 pub struct Leaders {
     aggregator: Aggregator,
-    hub: Arc<Hub>,
+    reads: Reads,
     store: Arc<dyn Store>,
 }
 
 impl Leaders {
     /// Serves what the aggregator decides, by the clock of the store.
     pub fn new(aggregator: Aggregator, hub: Arc<Hub>, store: Arc<dyn Store>) -> Leaders {
-        Leaders { aggregator, hub, store }
+        let reads = Reads::new(aggregator.clone(), hub);
+        Leaders { aggregator, reads, store }
     }
 
     async fn apply(
@@ -37,21 +38,9 @@ impl Leaders {
         id: Option<Arc<str>>,
         command: Command,
     ) -> Result<Outcome, Problem> {
-        // A task is not started for what is not there.
-        if self.hub.get(app).is_none() {
-            return Err(Problem::application_not_found(app));
-        }
+        self.reads.must_exist(app)?;
         let request = command::Request { id, command };
         self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
-    }
-
-    async fn read<T>(
-        &self,
-        app: &AppName,
-        revision: Revision,
-        read: impl FnOnce(&AppState) -> T,
-    ) -> Result<T, Problem> {
-        self.aggregator.read(app, revision, read).await.map_err(|e| Problem::of(app, e))
     }
 
     /// The lease that a unit was given; of one that is over by now, what is known for certain.
@@ -62,7 +51,9 @@ impl Leaders {
         outcome: Outcome,
     ) -> Result<v1::Lease, Problem> {
         let now = self.store.now();
-        let lease = self.read(app, outcome.revision, |state| convert::lease(state, now)).await?;
+        let find = |state: &AppState| convert::lease(state, now);
+        let lease = self.aggregator.read(app, outcome.revision, find).await;
+        let lease = lease.map_err(|e| Problem::of(app, e))?;
         let own = |lease: &v1::Lease| lease.lease_epoch == outcome.lease_epoch;
         Ok(lease.filter(own).unwrap_or_else(|| v1::Lease {
             unit: unit.to_string(),
@@ -139,13 +130,6 @@ impl LeaderService for Leaders {
         let app = fields.app(&wire.namespace, &wire.application);
         let app = fields.finish(app)?;
         let page = Page::from_wire(wire.page_size)?;
-        let revision = Revision(wire.min_revision);
-        if 0 < wire.min_revision {
-            self.hub.wait_for(&app, revision).await;
-        }
-        if self.hub.get(&app).is_none() {
-            return Err(Problem::application_not_found(&app).into());
-        }
         let now = self.store.now();
         let read = |state: &AppState| {
             let (candidates, candidate_count) = convert::candidates(state, page.0);
@@ -157,7 +141,7 @@ impl LeaderService for Leaders {
                 revision: state.head().revision.0,
             }
         };
-        Ok(Response::new(self.read(&app, revision, read).await?))
+        Ok(Response::new(self.reads.read(&app, wire.min_revision, read).await?))
     }
 
     async fn transfer_leadership(

@@ -32,6 +32,7 @@ mod faults;
 mod health;
 mod leader;
 mod operation;
+mod reads;
 mod report;
 mod rules;
 mod watch;

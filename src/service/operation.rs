@@ -11,18 +11,18 @@ use crate::domain::name::{AppName, OperationId};
 use crate::domain::operation::order::{Order, What};
 use crate::domain::operation::refused::Refused;
 use crate::domain::request::Outcome;
-use crate::domain::revision::Revision;
 use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
 use crate::service::code::Problem;
 use crate::service::convert::{self, Fields, Page, PageToken};
+use crate::service::reads::Reads;
 use crate::service::rules::ErrorRules;
 use crate::watch::Hub;
 
 /// Serves operations.
 pub struct Operations {
     aggregator: Aggregator,
-    hub: Arc<Hub>,
+    reads: Reads,
     rules: ErrorRules,
 }
 
@@ -36,7 +36,8 @@ struct Done {
 impl Operations {
     /// Serves what the aggregator decides.
     pub fn new(aggregator: Aggregator, hub: Arc<Hub>, rules: ErrorRules) -> Operations {
-        Operations { aggregator, hub, rules }
+        let reads = Reads::new(aggregator.clone(), hub);
+        Operations { aggregator, reads, rules }
     }
 
     /// Asks something of an operation. With its payload, if that is wanted.
@@ -55,24 +56,6 @@ impl Operations {
         let done = self.aggregator.read(app, outcome.revision, read).await;
         let done = done.map_err(|e| Problem::of(app, e))?;
         done.map_err(|refused| refused_by(app, refused))
-    }
-
-    /// Reads an application that there is, at `min_revision` or later.
-    async fn read<T>(
-        &self,
-        app: &AppName,
-        min_revision: u64,
-        read: impl FnOnce(&AppState) -> T,
-    ) -> Result<T, Problem> {
-        let revision = Revision(min_revision);
-        if 0 < min_revision {
-            self.hub.wait_for(app, revision).await;
-        }
-        // A task is not started for what is not there.
-        if self.hub.get(app).is_none() {
-            return Err(Problem::application_not_found(app));
-        }
-        self.aggregator.read(app, revision, read).await.map_err(|e| Problem::of(app, e))
     }
 }
 
@@ -229,7 +212,7 @@ impl OperationService for Operations {
             let operation = operations.get(&id)?;
             Some(convert::operation(&app, &id, operation, operations.payload(&id)))
         };
-        let operation = match self.read(&app, wire.min_revision, get).await? {
+        let operation = match self.reads.read(&app, wire.min_revision, get).await? {
             Some(operation) => operation,
             None => return Err(refused_by(&app, Refused::NotFound { id }).into()),
         };
@@ -265,7 +248,7 @@ impl OperationService for Operations {
             }
             (page_of, last.filter(|_| wanted.peek().is_some()))
         };
-        let (operations, next) = self.read(&app, wire.min_revision, list).await?;
+        let (operations, next) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(Response::new(v1::ListOperationsResponse {
             operations,
             next_page_token: token.write(next.as_ref()),

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::domain::data::Value;
+use crate::domain::bytes::Bytes;
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, OperationId, UnitName};
-use crate::domain::operation::{Bytes, Operation};
+use crate::domain::operation::Operation;
 use crate::domain::replay::Records;
 use crate::domain::request::Remembered;
 use crate::domain::session::ReplicaId;
@@ -48,7 +48,7 @@ struct AppRecords {
     requests: BTreeMap<Arc<str>, Remembered>,
     operations: BTreeMap<OperationId, Arc<Operation>>,
     payloads: BTreeMap<OperationId, Bytes>,
-    data: BTreeMap<Arc<str>, Value>,
+    data: BTreeMap<Arc<str>, Bytes>,
     events: VecDeque<NumberedEvent>,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
+use bellwether::domain::bytes::Bytes;
 use bellwether::domain::command::{Claim, Command, Newcomer, Rejected, Request, Speaker};
 use bellwether::domain::data::DataPatch;
 use bellwether::domain::doubt::doubt;
@@ -19,7 +20,6 @@ use bellwether::domain::request::Outcome;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::session::{ReplicaId, SessionId};
 use bellwether::domain::time::Timestamp;
-use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -274,7 +274,7 @@ impl Elections {
         let limits = Limits::default();
         for (epoch, (unit, _)) in self.holders.iter().rev().take(4) {
             for unit in [unit.clone(), name(0)] {
-                let set = [(Arc::from("key"), Bytes::from_static(b"value"))].into_iter().collect();
+                let set = [(Arc::from("key"), Bytes::from(&b"value"[..]))].into_iter().collect();
                 let patch = DataPatch { set, ..DataPatch::default() };
                 let claim = Claim { unit: unit.clone(), lease_epoch: *epoch };
                 let mut draft = Draft::new(&self.state, &limits, Timestamp(self.now));

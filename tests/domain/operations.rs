@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
+use bellwether::domain::bytes::Bytes;
 use bellwether::domain::classify::Class;
 use bellwether::domain::command::{Command, Rejected, Request};
 use bellwether::domain::delete::delete;
@@ -17,7 +18,7 @@ use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{OperationId, UnitName};
 use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
 use bellwether::domain::operation::refused::Refused;
-use bellwether::domain::operation::{Bytes, Failure, Kind, Operation, Payload, State};
+use bellwether::domain::operation::{Failure, Kind, Operation, Payload, State};
 use bellwether::domain::rank::Rank;
 use bellwether::domain::replay::Records;
 use bellwether::domain::revision::Revision;

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use bellwether::domain::app::AppState;
+use bellwether::domain::bytes::Bytes;
 use bellwether::domain::classify::Class;
 use bellwether::domain::command::Command;
 use bellwether::domain::limits::{ATTEMPTS_DEFAULT, INTERRUPTIONS_DEFAULT};
 use bellwether::domain::name::{OperationId, UnitName};
 use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
-use bellwether::domain::operation::{Bytes, Failure, Kind, Payload};
+use bellwether::domain::operation::{Failure, Kind, Payload};
 use bellwether::domain::time::Timestamp;
 use std::time::Duration;
 
@@ -143,11 +144,11 @@ pub fn show(state: &AppState, name: &str) -> String {
     }
     let (failed, interrupted) = (operation.attempts_failed, operation.interruptions);
     write!(out, "\n  | failed {failed}, interrupted {interrupted}").unwrap();
-    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes.as_slice()).into_owned();
+    let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
     if let Some(payload) = state.operations().payload(&id) {
         write!(out, ", payload {}", text(payload)).unwrap();
     }
-    if !operation.checkpoint.as_slice().is_empty() {
+    if !operation.checkpoint.is_empty() {
         write!(out, ", checkpoint {}", text(&operation.checkpoint)).unwrap();
     }
     if !operation.next_target.is_empty() {

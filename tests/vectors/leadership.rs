@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Mode};
 use bellwether::domain::apply::apply;
+use bellwether::domain::bytes::Bytes;
 use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, Newcomer, Rejected, Request, Speaker,
 };
@@ -18,7 +19,6 @@ use bellwether::domain::name::{AppName, UnitName};
 use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
-use bytes::Bytes;
 use serde::Deserialize;
 
 use super::level;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
+use bellwether::domain::bytes::Bytes;
 use bellwether::domain::classify::Class;
 use bellwether::domain::command::{Command, Rejected, Request};
 use bellwether::domain::delete::delete;
@@ -15,7 +16,7 @@ use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, OperationId, UnitName};
 use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
 use bellwether::domain::operation::refused::Refused;
-use bellwether::domain::operation::{Bytes, Failure, Kind, Operation, Payload};
+use bellwether::domain::operation::{Failure, Kind, Operation, Payload};
 use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
 use serde::Deserialize;
@@ -253,7 +254,7 @@ fn check(case: &Case, state: &AppState, step: &Step, answer: &Answer) {
     check_operation(&at, expect, operation);
     if let Some(payload) = &expect.payload {
         let kept = state.operations().payload(&id).unwrap();
-        assert_eq!(kept.as_slice(), payload.as_bytes(), "{at}");
+        assert_eq!(&kept[..], payload.as_bytes(), "{at}");
     }
     if let Some(level) = &expect.app_level {
         assert_eq!(operation.level().unwrap().word(), level, "{at}");
@@ -278,7 +279,7 @@ fn check_operation(at: &str, expect: &Expect, operation: &Operation) {
         assert_eq!(operation.reason.word(), expected, "{at}: reason");
     }
     if let Some(expected) = &expect.checkpoint {
-        assert_eq!(operation.checkpoint.as_slice(), expected.as_bytes(), "{at}: checkpoint");
+        assert_eq!(&operation.checkpoint[..], expected.as_bytes(), "{at}: checkpoint");
     }
     if let Some(expected) = &expect.next_target {
         assert_eq!(&*operation.next_target, expected, "{at}: next_target");

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::aggregator::arrivals::{Arrivals, COMMITS_MAX};
+use crate::domain::bytes::Bytes;
 use crate::domain::derive::{Summary, derive};
 use crate::domain::name::OperationId;
 use crate::domain::operation::order::{NewOperation, Order, What};
-use crate::domain::operation::{Bytes, Kind, Payload};
+use crate::domain::operation::{Kind, Payload};
 use crate::domain::transition::Cause;
 use crate::store::{Change, Position};
 

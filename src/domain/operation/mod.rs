@@ -26,21 +26,19 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::bytes::Bytes;
 use super::classify::Class;
 use super::name::UnitName;
 use super::time::Timestamp;
 
 mod backoff;
 pub mod begin;
-mod bytes;
 pub mod lapse;
 pub mod order;
 pub mod record;
 pub mod refused;
 pub mod transition;
 pub mod words;
-
-pub use self::bytes::Bytes;
 
 /// Where an operation stands, in the order of the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

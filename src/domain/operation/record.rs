@@ -336,7 +336,7 @@ impl Draft<'_> {
         self.promise_retry(id, old.as_deref(), &new);
         self.log_operation(id, old.as_deref(), &new);
         let new = Arc::new(new);
-        self.operations.put(id, Some(&new));
+        self.operations.to_mut().put(id, Some(&new));
         self.operation_writes.insert(id.clone(), Some(new));
         let shown = self.operation_status();
         if moved || shown != self.head.operation {
@@ -349,7 +349,7 @@ impl Draft<'_> {
     }
 
     fn put_payload(&mut self, id: &OperationId, payload: Option<Bytes>) {
-        self.operations.put_payload(id, payload.as_ref());
+        self.operations.to_mut().put_payload(id, payload.as_ref());
         self.payload_writes.insert(id.clone(), payload);
     }
 
@@ -392,7 +392,7 @@ impl Draft<'_> {
             .map(|(_, (_, _, id))| id)
             .collect();
         for id in gone {
-            self.operations.put(&id, None);
+            self.operations.to_mut().put(&id, None);
             self.operation_writes.insert(id.clone(), None);
             if self.operations.payload(&id).is_some() {
                 self.put_payload(&id, None);

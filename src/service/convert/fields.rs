@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::domain::bytes::Bytes;
 use crate::domain::limits::{LABEL_BYTES_MAX, LABELS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX};
 use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, namespace_name};
-use crate::domain::operation::Bytes;
 use crate::domain::status::{Kind, Level};
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
@@ -119,13 +119,13 @@ impl Fields {
     }
 
     /// Bytes of a worker's own.
-    pub(super) fn bytes(&mut self, field: &str, bytes: &[u8], max: usize) -> Option<Bytes> {
+    pub(super) fn bytes(&mut self, field: &str, bytes: &bytes::Bytes, max: usize) -> Option<Bytes> {
         if max < bytes.len() {
             let text = format!("has {} bytes; at most {max}", bytes.len());
             self.note(field, Reason::ValueTooLarge, text);
             return None;
         }
-        Some(Bytes::from(bytes.to_vec()))
+        Some(Bytes::from(bytes.clone()))
     }
 
     /// A component or a key.

@@ -24,7 +24,7 @@ pub fn data_patch(
     request: &mut v1::UpdateAppDataRequest,
 ) -> Option<DataPatch> {
     let set = std::mem::take(&mut request.set);
-    let set: BTreeMap<Arc<str>, _> = set.into_iter().map(|(k, v)| (k.into(), v)).collect();
+    let set: BTreeMap<Arc<str>, _> = set.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
     let delete = std::mem::take(&mut request.delete);
     let delete: Vec<Arc<str>> = delete.into_iter().map(Arc::from).collect();
     let mut keys = set.keys().map(|key| ("set", key)).chain(delete.iter().map(|k| ("delete", k)));
@@ -77,7 +77,7 @@ pub fn candidates(state: &AppState, count_max: usize) -> (Vec<String>, i32) {
 pub fn app_data(state: &AppState) -> v1::AppData {
     let data = state.data().iter();
     v1::AppData {
-        data: data.map(|(key, value)| (key.to_string(), value.clone())).collect(),
+        data: data.map(|(key, value)| (key.to_string(), value.to_wire())).collect(),
         etag: state.head().data.etag(),
         revision: state.head().revision.0,
     }

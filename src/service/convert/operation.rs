@@ -8,6 +8,7 @@ use aws_lc_rs::digest;
 use super::error::evidence;
 use super::fields::{Fields, Within};
 use super::output::{count, duration, timestamp};
+use crate::domain::bytes::Bytes;
 use crate::domain::classify::Class;
 use crate::domain::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CHECKPOINT_BYTES_MAX, INTERRUPTIONS_DEFAULT, LEASE_DEFAULT,
@@ -17,7 +18,7 @@ use crate::domain::limits::{
 use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
 use crate::domain::operation::record::Pending;
-use crate::domain::operation::{Bytes, Failure, Kind, Operation, Payload, State};
+use crate::domain::operation::{Failure, Kind, Operation, Payload, State};
 use crate::proto::v1;
 use crate::service::code::Reason;
 use crate::service::rules::ErrorRules;
@@ -98,7 +99,7 @@ fn payload(
         return Some((Payload { uri, digest: given.into() }, None));
     }
     let bytes = fields.bytes("payload", &wire.payload, PAYLOAD_BYTES_MAX)?;
-    let digest = match bytes.as_slice() {
+    let digest = match &bytes[..] {
         [] if given.is_empty() => return Some((Payload::default(), None)),
         bytes => digest_of(bytes),
     };
@@ -366,10 +367,8 @@ pub fn operation(
     payload: Option<&Bytes>,
 ) -> v1::Operation {
     v1::Operation {
-        checkpoint: bytes::Bytes::copy_from_slice(operation.checkpoint.as_slice()),
-        payload: payload.map_or_else(bytes::Bytes::new, |payload| {
-            bytes::Bytes::copy_from_slice(payload.as_slice())
-        }),
+        checkpoint: operation.checkpoint.to_wire(),
+        payload: payload.map_or_else(bytes::Bytes::new, Bytes::to_wire),
         ..operation_line(app, id, operation)
     }
 }

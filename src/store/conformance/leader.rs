@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use crate::domain::bytes::Bytes;
 
 use crate::domain::apply::apply;
 use crate::domain::command::{Claim, Command, Rejected, Request};
@@ -23,7 +23,7 @@ fn claim(unit: &str) -> Command {
 fn update(driver: &Driver, set: &[(&str, &'static [u8])]) -> Command {
     let head = driver.state.head();
     let claim = Claim { unit: head.leader().unwrap().clone(), lease_epoch: head.lease_epoch };
-    let set = set.iter().map(|(key, value)| (Arc::from(*key), Bytes::from_static(value)));
+    let set = set.iter().map(|(key, value)| (Arc::from(*key), Bytes::from(*value)));
     Command::UpdateData(claim, DataPatch { set: set.collect(), ..DataPatch::default() })
 }
 
@@ -44,8 +44,8 @@ pub(super) async fn leadership_and_data_are_kept(store: Arc<dyn Store>) {
     web.check().await;
     let kept = web.reload().await;
     let expected: BTreeMap<Arc<str>, Bytes> = BTreeMap::from([
-        (Arc::from("a\x00b"), Bytes::from_static(b"other")),
-        (Arc::from("c d"), Bytes::from_static(&[7; 65536])),
+        (Arc::from("a\x00b"), Bytes::from(&b"other"[..])),
+        (Arc::from("c d"), Bytes::from(vec![7; 65536])),
     ]);
     assert!(*kept.data() == expected);
 

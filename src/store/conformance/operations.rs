@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::domain::bytes::Bytes;
 use crate::domain::classify::Class;
 use crate::domain::command::Command;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::order::{NewOperation, Order, PayloadState, What};
-use crate::domain::operation::{
-    Bytes, Event, Failure, Kind, Lease, Operation, Payload, Reason, State,
-};
+use crate::domain::operation::{Event, Failure, Kind, Lease, Operation, Payload, Reason, State};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
 use crate::store::{CommitError, Store};
