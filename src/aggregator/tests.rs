@@ -376,7 +376,8 @@ async fn a_lost_race_is_decided_anew() {
     assert_eq!(units.unwrap(), 2);
     *lock(&store.conflicts) = 1000;
     let refused = aggregator.apply(&app, mk_report("web/0", Level::Error, "", None)).await;
-    assert_eq!(refused, Err(Error::Contention { attempts: 16 }));
+    let attempts = Options::default().commit_attempts_max;
+    assert_eq!(refused, Err(Error::Contention { attempts }));
 }
 
 #[tokio::test(start_paused = true)]
