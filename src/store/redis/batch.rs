@@ -52,18 +52,25 @@ struct BodyRef<'a>(Revision, &'a [Write], &'a [StatusEvent], &'a Heard, Timestam
 struct Body(Revision, Vec<Write>, Vec<StatusEvent>, Heard, Timestamp);
 
 impl Batch {
+    /// For the store, and for all who follow its log.
     pub(super) fn encode(transition: &Transition, bucket: Bucket) -> Batch {
-        let Transition { app, base, base_quiet, head, writes, events, heard, time, .. } =
-            transition;
-        let mut batch = Batch::of_head(app, bucket, *base, head.clone());
-        batch.base_quiet = Some(*base_quiet);
-        batch.clears = transition.is_deletion();
-        batch.time = *time;
+        let mut batch = Batch::encode_untold(transition, bucket);
         if transition.moves_revision() {
+            let Transition { base, writes, events, heard, time, .. } = transition;
             let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
             let body = BodyRef(*base, writes, events, heard, *time);
             batch.body = codec::encode_sized(&body, size);
         }
+        batch
+    }
+
+    /// For the store alone: who follows is told that something changed, and must read it.
+    pub(super) fn encode_untold(transition: &Transition, bucket: Bucket) -> Batch {
+        let Transition { app, base, base_quiet, head, writes, events, time, .. } = transition;
+        let mut batch = Batch::of_head(app, bucket, *base, head.clone());
+        batch.base_quiet = Some(*base_quiet);
+        batch.clears = transition.is_deletion();
+        batch.time = *time;
         for write in writes {
             let (record, value) = match write {
                 Write::Unit(name, unit) => {

@@ -126,6 +126,8 @@ struct Shared {
     own: Arc<Own>,
     view: View,
     clock: StoreClock,
+    /// Somebody else may follow the logs. Believed until we know better.
+    has_neighbours: AtomicBool,
     closed: AtomicBool,
     /// Why logs are not followed, by the first bucket of those that go together.
     troubles: Mutex<BTreeMap<Bucket, String>>,
@@ -151,6 +153,7 @@ impl RedisStore {
             replica,
             own: Arc::default(),
             clock,
+            has_neighbours: AtomicBool::new(true),
             closed: AtomicBool::default(),
             troubles: Mutex::default(),
         });
@@ -229,7 +232,10 @@ impl Store for RedisStore {
         let bucket = shared.keys.bucket_of(&transition.app);
         let gone = || shared.unavailable("store is closed".to_string());
         let lane = self.lane(bucket).ok_or_else(gone)?;
-        let batch = Batch::encode(&transition, bucket);
+        let batch = match shared.has_neighbours.load(Ordering::Relaxed) {
+            true => Batch::encode(&transition, bucket),
+            false => Batch::encode_untold(&transition, bucket),
+        };
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };
         lane.send(job).await.map_err(|_| gone())?;
@@ -284,7 +290,10 @@ impl Store for RedisStore {
         let call = neighbours::beat(keys, *replica);
         let values = self.shared.call(&keys.name(Key::Replicas), &call).await;
         let values = values.map_err(as_read_error)?;
-        neighbours::read_beat(values.last().unwrap_or(&Value::Nil))
+        let living = neighbours::read_beat(values.last().unwrap_or(&Value::Nil))?;
+        let has_neighbours = neighbours::has_others(&living, *replica);
+        self.shared.has_neighbours.store(has_neighbours, Ordering::Relaxed);
+        Ok(living)
     }
 
     async fn announce(&self, notice: Notice) -> Result<(), ReadError> {

@@ -1,6 +1,7 @@
 //! The other processes that share the store: who lives, and what they tell each other.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
@@ -11,6 +12,10 @@ use crate::store::{Bucket, Notice, REPLICA_FORGOTTEN_AFTER, ReadError, codec};
 use super::batch::LOG_ENTRIES_MAX;
 use super::key::{Key, KeySpace};
 use super::{reply, script};
+
+/// After this silence, by the store's clock, a process does not read what we write: if it comes
+/// back it reads the application anew.
+const PRESENT_MAX: Duration = Duration::from_secs(30);
 
 /// Says that a process lives.
 pub(super) fn beat(keys: &KeySpace, own: ReplicaId) -> Cmd {
@@ -29,6 +34,12 @@ pub(super) fn read_beat(answer: &Value) -> Result<BTreeMap<ReplicaId, Timestamp>
         record: "list of replicas".to_string(),
         reason: format!("{answer:?}"),
     })
+}
+
+/// Whether another process than ours has said lately that it lives.
+pub(super) fn has_others(living: &BTreeMap<ReplicaId, Timestamp>, own: ReplicaId) -> bool {
+    let now = living.get(&own).copied().unwrap_or_default();
+    living.iter().any(|(id, at)| *id != own && now.since(*at) < PRESENT_MAX)
 }
 
 /// Tells everybody who follows a bucket.

@@ -67,6 +67,29 @@ async fn writers_on_two_replicas_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_else_reads_is_not_put_into_the_log() {
+    let Some(server) = RedisServer::start().await else { return };
+    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
+    let diaries = [Diary::on(&one), Diary::on(&other)];
+    let told_with = async |revision| {
+        until("both are told", async || {
+            diaries.iter().all(|diary| diary.last("web") == Some((revision, false)))
+        })
+        .await;
+        diaries.each_ref().map(|diary| diary.pages().changes.last().unwrap().transition.is_some())
+    };
+    insist(&one, "web", "whoever may be there").await;
+    assert_eq!(told_with(1).await, [true, true]);
+    one.beat().await.unwrap();
+    insist(&one, "web", "nobody else is there").await;
+    assert_eq!(told_with(2).await, [true, false], "its own it knows anyway");
+    other.beat().await.unwrap();
+    one.beat().await.unwrap();
+    insist(&one, "web", "the other is there").await;
+    assert_eq!(told_with(3).await, [true, true]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_may_be_flushed_at_any_time() {
     let Some(server) = RedisServer::start().await else { return };
     let store = open(&server.url()).await;
