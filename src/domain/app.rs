@@ -20,6 +20,7 @@ use super::request::RequestLog;
 use super::revision::Revision;
 use super::session::{Presence, ReplicaId};
 use super::status::{Freshness, Kind, Level, Status, StatusKey};
+use super::statuses::Statuses;
 use super::time::Timestamp;
 
 /// What is known of the application as a whole. One record, written with each commit.
@@ -264,7 +265,7 @@ pub struct AppState {
     pub name: AppName,
     pub(super) head: Head,
     pub(super) units: BTreeMap<UnitName, Unit>,
-    pub(super) statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    pub(super) statuses: Statuses,
     pub(super) faults: Faults,
     pub(super) data: Data,
     pub(super) requests: RequestLog,
@@ -281,7 +282,7 @@ impl AppState {
             name,
             head: Head::empty(revision),
             units: BTreeMap::new(),
-            statuses: BTreeMap::new(),
+            statuses: Statuses::default(),
             faults: Faults::default(),
             data: Data::new(),
             requests: RequestLog::default(),
@@ -326,7 +327,7 @@ impl AppState {
         &self,
         first: &StatusKey,
     ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
-        self.statuses.range::<StatusKey, _>(first..)
+        self.statuses.from(first)
     }
 
     /// The statuses of one unit, or of one of its components.
@@ -335,14 +336,7 @@ impl AppState {
         unit: &UnitName,
         component: Option<&PartName>,
     ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
-        let first = StatusKey {
-            component: component.cloned().unwrap_or_default(),
-            ..StatusKey::first_of(unit)
-        };
-        let end = (unit.clone(), component.cloned());
-        self.statuses.range::<StatusKey, _>(&first..).take_while(move |(key, _)| {
-            key.unit == end.0 && end.1.as_ref().is_none_or(|c| key.component == *c)
-        })
+        self.statuses.of(unit, component)
     }
 
     /// Every contribution, the strongest first.

@@ -22,6 +22,7 @@ pub mod limits;
 pub mod message;
 pub mod policy;
 pub mod status;
+pub mod statuses;
 
 pub mod command;
 pub mod operation;

@@ -9,6 +9,7 @@ use super::fault::{Fault, FaultKey};
 use super::limits::FAULT_SOFT_AFTER;
 use super::name::{AppName, OperationId, UnitName};
 use super::operation::Operation;
+use super::policy::Config;
 use super::rank::{Origin, Rank};
 use super::request::Remembered;
 use super::session::Presence;
@@ -69,7 +70,7 @@ impl AppState {
                 key.unit = unit.clone();
             }
             status.expire_time_written = status.expire_time;
-            state.statuses.insert(Arc::new(key), Arc::new(status));
+            state.statuses.insert(&Arc::new(key), Arc::new(status));
         }
         for (key, fault) in records.faults {
             state.faults.put(Arc::new(key), Some(Arc::new(fault)));
@@ -92,22 +93,21 @@ impl AppState {
     /// `lost_after` to a silent unit, the length of its lease to a leader. Our outage is nobody's
     /// failure. What the leader set ends when it said: nothing is asked of it.
     pub fn grant_grace(&mut self, from: Timestamp) {
-        for status in self.statuses.values_mut().filter(|s| !s.stale) {
-            let ttl = status.ttl().or(self.head.config.default_ttl);
-            let (Some(expire), Some(ttl)) = (status.expire_time, ttl) else {
-                continue;
-            };
-            if expire < from.after(ttl) {
+        let Config { default_ttl, damping, .. } = &self.head.config;
+        let calm = from.after(damping.calm_after);
+        self.statuses.for_each_mut(|status| {
+            let promise = status.expire_time.zip(status.ttl().or(*default_ttl));
+            if let Some((expire, ttl)) = promise.filter(|_| !status.stale)
+                && expire < from.after(ttl)
+            {
                 Arc::make_mut(status).expire_time = Some(from.after(ttl));
             }
-        }
-        let calm = from.after(self.head.config.damping.calm_after);
-        for status in self.statuses.values_mut().filter(|s| s.flapping().is_some()) {
-            let flapping = Arc::make_mut(status).held.as_mut().and_then(|h| h.flapping.as_mut());
-            flapping
-                .into_iter()
-                .for_each(|flapping| flapping.calm_time = flapping.calm_time.max(calm));
-        }
+            if status.flapping().is_some() {
+                let held = Arc::make_mut(status).held.as_mut();
+                let flapping = held.and_then(|held| held.flapping.as_mut());
+                flapping.into_iter().for_each(|f| f.calm_time = f.calm_time.max(calm));
+            }
+        });
         self.faults.grant_grace(from.after(FAULT_SOFT_AFTER));
         if let Some(lease) = &mut self.head.lease {
             lease.ends = lease.ends.map(|ends| ends.max(from.after(lease.duration)));
@@ -133,12 +133,12 @@ impl AppState {
                 unit.not_before = unit.not_before.max(latest);
             }
         }
-        for status in self.statuses.values_mut().filter(|s| !s.stale) {
+        self.statuses.for_each_mut(|status| {
             let latest = status.expire_time_written.map(|at| at.after(status.unwritten_max()));
-            if status.expire_time < latest {
+            if !status.stale && status.expire_time < latest {
                 Arc::make_mut(status).expire_time = latest;
             }
-        }
+        });
         self.due.clear();
         self.collect_due();
     }
@@ -259,7 +259,7 @@ impl AppState {
                         // As others wrote it.
                         Arc::make_mut(&mut kept).expire_time_written = kept.expire_time;
                     }
-                    let old = self.statuses.insert(key.clone(), kept);
+                    let old = self.statuses.insert(key, kept);
                     self.forget_deadline(key, old.as_deref(), Some(status));
                     if !old.as_ref().is_some_and(|old| old.ranks_as(status)) {
                         moved.push((key, old, Some(status)));

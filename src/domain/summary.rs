@@ -121,7 +121,9 @@ impl Draft<'_> {
 
     fn touched(&self) -> BTreeSet<UnitName> {
         let mut touched: BTreeSet<UnitName> = self.units.keys().cloned().collect();
-        touched.extend(self.statuses.keys().map(|key| key.unit.clone()));
+        let mut units: Vec<&UnitName> = self.statuses.keys().map(|key| &key.unit).collect();
+        units.dedup();
+        touched.extend(units.into_iter().cloned());
         touched.extend(self.faults.keys().map(|key| key.unit.clone()));
         touched.insert(UnitName::application());
         if self.reranks {

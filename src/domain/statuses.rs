@@ -1,0 +1,90 @@
+//! The statuses of an application: each found by its key at once, and all in the order of their
+//! keys. A report looks for one status, of which there may be many; only lists need the order.
+
+// Things are looked up in it, and nothing is listed by it.
+#![allow(clippy::disallowed_types)]
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::name::{PartName, UnitName};
+use super::status::{Status, StatusKey};
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Statuses {
+    by_key: HashMap<Arc<StatusKey>, Arc<Status>, foldhash::fast::RandomState>,
+    order: BTreeSet<Arc<StatusKey>>,
+}
+
+impl Statuses {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// One of them.
+    pub fn get(&self, key: &StatusKey) -> Option<&Arc<Status>> {
+        self.by_key.get(key)
+    }
+
+    /// One of them, to be changed.
+    pub fn get_mut(&mut self, key: &StatusKey) -> Option<&mut Arc<Status>> {
+        self.by_key.get_mut(key)
+    }
+
+    /// Puts one in, and gives back what it takes the place of.
+    pub fn insert(&mut self, key: &Arc<StatusKey>, status: Arc<Status>) -> Option<Arc<Status>> {
+        if let Some(known) = self.by_key.get_mut(key) {
+            return Some(std::mem::replace(known, status));
+        }
+        self.order.insert(key.clone());
+        self.by_key.insert(key.clone(), status)
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, key: &StatusKey) -> Option<Arc<Status>> {
+        self.order.remove(key);
+        self.by_key.remove(key)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
+        self.order.iter().filter_map(|key| Some((key, self.by_key.get(key)?)))
+    }
+
+    /// Changes each by itself.
+    pub fn for_each_mut(&mut self, change: impl FnMut(&mut Arc<Status>)) {
+        self.by_key.values_mut().for_each(change);
+    }
+
+    /// Those from `first` on: by unit, component, key and kind.
+    pub fn from<'s>(
+        &'s self,
+        first: &StatusKey,
+    ) -> impl Iterator<Item = (&'s Arc<StatusKey>, &'s Arc<Status>)> + use<'s> {
+        let keys = self.order.range::<StatusKey, _>(first..);
+        keys.filter_map(|key| Some((key, self.by_key.get(key)?)))
+    }
+
+    /// Those of one unit, or of one of its components, in the same order.
+    pub fn of(
+        &self,
+        unit: &UnitName,
+        component: Option<&PartName>,
+    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
+        let first = StatusKey {
+            component: component.cloned().unwrap_or_default(),
+            ..StatusKey::first_of(unit)
+        };
+        let end = (unit.clone(), component.cloned());
+        self.from(&first).take_while(move |(key, _)| {
+            key.unit == end.0 && end.1.as_ref().is_none_or(|c| key.component == *c)
+        })
+    }
+}
