@@ -38,6 +38,7 @@ const DOMAIN_CRATES: &[&str] = &[
     "core",
     "bytes",
     "foldhash",
+    "indexmap",
     "serde",
     "smol_str",
     "thiserror",

@@ -263,7 +263,7 @@ pub enum Due {
 pub struct AppState {
     /// Which application.
     pub name: AppName,
-    pub(super) head: Head,
+    pub(super) head: Arc<Head>,
     pub(super) units: BTreeMap<UnitName, Unit>,
     pub(super) statuses: Statuses,
     pub(super) faults: Faults,
@@ -280,7 +280,7 @@ impl AppState {
     pub fn empty(name: AppName, revision: Revision) -> AppState {
         AppState {
             name,
-            head: Head::empty(revision),
+            head: Arc::new(Head::empty(revision)),
             units: BTreeMap::new(),
             statuses: Statuses::default(),
             faults: Faults::default(),

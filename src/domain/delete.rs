@@ -59,7 +59,7 @@ pub fn delete(
         base: old.revision,
         base_quiet: old.quiet_commits,
         weighs_results: false,
-        head,
+        head: Arc::new(head),
         writes: answers.chain(orphans).collect(),
         events: vec![event],
         heard: Heard::default(),

@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::app::{AppState, Head, Unit};
 use super::bytes::Bytes;
 use super::derive::Summary;
+use super::drafted::DraftedStatuses;
 use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
 use super::limits::Limits;
@@ -29,7 +29,7 @@ pub struct Draft<'a> {
     pub(super) limits: &'a Limits,
     pub(super) now: Timestamp,
     pub(super) head: Head,
-    pub(super) statuses: BTreeMap<Arc<StatusKey>, Drafted>,
+    pub(super) statuses: DraftedStatuses,
     pub(super) units: BTreeMap<UnitName, Option<Unit>>,
     pub(super) data: BTreeMap<Arc<str>, Option<Bytes>>,
     /// Units after the draft, kept so that a batch of new ones does not count them over and over.
@@ -59,14 +59,6 @@ pub struct Draft<'a> {
     pub(super) reranks: bool,
 }
 
-/// A status that the draft writes or removes.
-pub(super) struct Drafted {
-    /// What is known of it.
-    pub(super) before: Option<Arc<Status>>,
-    /// What it will be.
-    pub(super) after: Option<Arc<Status>>,
-}
-
 impl<'a> Draft<'a> {
     /// Starts from what is known, at `now` of the store's clock.
     pub fn new(base: &'a AppState, limits: &'a Limits, now: Timestamp) -> Draft<'a> {
@@ -74,8 +66,8 @@ impl<'a> Draft<'a> {
             base,
             limits,
             now,
-            head: base.head.clone(),
-            statuses: BTreeMap::new(),
+            head: (*base.head).clone(),
+            statuses: DraftedStatuses::default(),
             units: BTreeMap::new(),
             data: BTreeMap::new(),
             unit_count: base.units.len(),
@@ -159,11 +151,9 @@ impl<'a> Draft<'a> {
         unit: &UnitName,
         component: Option<&PartName>,
     ) -> BTreeSet<Arc<StatusKey>> {
-        let first = StatusKey::first_of(unit);
         let belongs = |key: &StatusKey| component.is_none_or(|c| key.component == *c);
         let kept = self.base.statuses_of(unit, component).map(|(k, _)| k);
-        let drafted = self.statuses.range::<StatusKey, _>(&first..);
-        let drafted = drafted.take_while(|(key, _)| key.unit == *unit).map(|(k, _)| k);
+        let drafted = self.statuses.of(unit).map(|(k, _)| k);
         let keys = kept.chain(drafted.filter(|key| belongs(key)));
         keys.filter(|key| self.status(key).is_some()).cloned().collect()
     }
@@ -227,10 +217,7 @@ impl<'a> Draft<'a> {
         old: Option<Arc<Status>>,
         after: Option<Arc<Status>>,
     ) {
-        match self.statuses.entry(key) {
-            Entry::Vacant(place) => drop(place.insert(Drafted { before: old, after })),
-            Entry::Occupied(mut place) => place.get_mut().after = after,
-        }
+        self.statuses.put(key, old, after);
     }
 
     pub(super) fn hear(&mut self, unit: &UnitName) {
@@ -345,7 +332,7 @@ impl<'a> Draft<'a> {
         let forgotten = self.forget_requests();
         let operations = self.take_operation_writes();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
-        let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s.after));
+        let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
         let faults = self.faults.into_iter().map(|(k, f)| Write::Fault(k, f));
         let data = self.data.into_iter().map(|(key, value)| Write::Data(key, value));
         // What takes the place of an old answer removes it first: any other is the first one.
@@ -360,7 +347,7 @@ impl<'a> Draft<'a> {
             base: self.base.head.revision,
             base_quiet: self.base.head.quiet_commits,
             weighs_results: self.weighs_results,
-            head: self.head,
+            head: Arc::new(self.head),
             writes: units
                 .chain(statuses)
                 .chain(faults)
@@ -379,7 +366,7 @@ impl<'a> Draft<'a> {
     /// says when its unit was last seen.
     fn settle_heard(&mut self) {
         let statuses = &self.statuses;
-        let is_written = |key: &Arc<StatusKey>| statuses.contains_key(key);
+        let is_written = |key: &Arc<StatusKey>| statuses.contains(key);
         self.heard.deadlines.retain(|(key, _)| !is_written(key));
         let swings = std::mem::take(&mut self.swings).into_iter();
         self.heard.swings = swings.filter(|(key, _)| !is_written(key)).collect();
@@ -417,7 +404,7 @@ impl<'a> Draft<'a> {
     /// The earliest deadline after the draft. One that a repeat has moved is looked at once more
     /// than needed.
     fn next_due(&self) -> Option<Timestamp> {
-        let after = || self.statuses.values().filter_map(|drafted| drafted.after.as_ref());
+        let after = || self.statuses.written().map(|(_, status)| status);
         let units = self.units.values().flatten();
         let kept = self.base.due.iter().find(|(_, due)| self.is_still_due(due));
         after()
@@ -436,7 +423,7 @@ impl<'a> Draft<'a> {
     fn is_still_due(&self, due: &super::app::Due) -> bool {
         use super::app::Due;
         match due {
-            Due::Status(key) | Due::Calm(key) => !self.statuses.contains_key(key),
+            Due::Status(key) | Due::Calm(key) => !self.statuses.contains(key),
             Due::Unit(name) => !self.units.contains_key(name),
             Due::Fault(key) => !self.faults.contains_key(key),
             Due::ApplicationStatus | Due::Lease | Due::Operation(_) => false,

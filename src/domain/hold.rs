@@ -74,8 +74,7 @@ impl Draft<'_> {
             return;
         }
         let is_of_interest = |s: &Status| s.held.is_some() || s.swings != Swings::default();
-        let drafted = self.statuses.iter().filter_map(|(k, s)| Some((k, s.after.as_ref()?)));
-        let known = self.base.statuses.iter().chain(drafted);
+        let known = self.base.statuses.iter().chain(self.statuses.written());
         let keys: BTreeSet<Arc<StatusKey>> =
             known.filter(|(_, status)| is_of_interest(status)).map(|(k, _)| k.clone()).collect();
         for key in keys {

@@ -42,6 +42,7 @@ pub mod data;
 pub mod delete;
 pub mod doubt;
 pub mod draft;
+mod drafted;
 pub mod expire;
 pub mod fault;
 pub mod history;

@@ -61,7 +61,7 @@ impl AppState {
     /// Builds the state from what a store has of it.
     pub fn load(name: AppName, records: Records) -> AppState {
         let mut state = AppState::empty(name, records.head.revision);
-        state.head = records.head;
+        state.head = Arc::new(records.head);
         state.units = records.units.into_iter().collect();
         state.units.values_mut().for_each(|unit| unit.last_seen_written = unit.last_seen);
         for (mut key, mut status) in records.statuses {
@@ -109,7 +109,9 @@ impl AppState {
             }
         });
         self.faults.grant_grace(from.after(FAULT_SOFT_AFTER));
-        if let Some(lease) = &mut self.head.lease {
+        if self.head.lease_ends().is_some()
+            && let Some(lease) = &mut Arc::make_mut(&mut self.head).lease
+        {
             lease.ends = lease.ends.map(|ends| ends.max(from.after(lease.duration)));
         }
         let earliest = from.after(self.head.config.lost_after);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::app::{Unit, own_ranks, silent_rank, status_rank};
 use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
-use super::draft::{Draft, Drafted};
+use super::draft::Draft;
+use super::drafted::Drafted;
 use super::fault::{FaultKey, fault_rank, fault_words};
 use super::name::{PartName, UnitName};
 use super::rank::{Origin, Rank};
@@ -121,9 +122,7 @@ impl Draft<'_> {
 
     fn touched(&self) -> BTreeSet<UnitName> {
         let mut touched: BTreeSet<UnitName> = self.units.keys().cloned().collect();
-        let mut units: Vec<&UnitName> = self.statuses.keys().map(|key| &key.unit).collect();
-        units.dedup();
-        touched.extend(units.into_iter().cloned());
+        touched.extend(self.statuses.units().cloned());
         touched.extend(self.faults.keys().map(|key| key.unit.clone()));
         touched.insert(UnitName::application());
         if self.reranks {
@@ -136,14 +135,11 @@ impl Draft<'_> {
         let was_silent = self.base.units.get(&unit).is_some_and(|u| !u.is_believed());
         let is_silent = self.unit(&unit).is_some_and(|u| !u.is_believed());
         let whole = self.reranks || was_silent || is_silent || unit.is_application();
-        let first = StatusKey::first_of(&unit);
-        let drafted = self.statuses.range::<StatusKey, _>(&first..);
-        let drafted = drafted.take_while(|(key, _)| key.unit == unit);
         let now = self.unit(&unit);
         let rank =
             |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
         let (mut keys, mut after) = (BTreeSet::new(), BTreeSet::new());
-        for (key, Drafted { before, after: status }) in drafted {
+        for (key, Drafted { before, after: status }) in self.statuses.of(&unit) {
             let pair = before.as_ref().zip(status.as_ref());
             if !whole && pair.is_some_and(|(before, after)| before.ranks_as(after)) {
                 // It is found in the index, where it stood before.
@@ -154,7 +150,7 @@ impl Draft<'_> {
         }
         if whole {
             let kept = self.base.statuses_of(&unit, None);
-            for (key, status) in kept.filter(|(key, _)| !self.statuses.contains_key(*key)) {
+            for (key, status) in kept.filter(|(key, _)| !self.statuses.contains(key)) {
                 keys.insert(key.clone());
                 after.extend(rank(key, status));
             }

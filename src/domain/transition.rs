@@ -30,7 +30,7 @@ pub struct Transition {
     /// such a result another one, so it is compared even if there is nothing to write.
     pub weighs_results: bool,
     /// The head after it; `head.revision` is `base` if nothing that is shown changed.
-    pub head: Head,
+    pub head: Arc<Head>,
     /// Records to write or remove.
     pub writes: Vec<Write>,
     /// What to add to the history.

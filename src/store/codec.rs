@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::app::Head;
 use crate::domain::time::Timestamp;
+use crate::domain::transition::Write;
 
 use super::heads::Marks;
 use super::{Epoch, Position};
@@ -64,7 +65,20 @@ pub(super) fn encode<T: Serialize + ?Sized>(record: &T) -> Vec<u8> {
     encode_sized(record, RECORD_BYTES)
 }
 
-/// The same, of something about this large.
+/// What is written as bytes, or nothing if it is removed.
+pub(super) fn encode_write(write: &Write) -> Option<Vec<u8>> {
+    match write {
+        Write::Unit(_, unit) => unit.as_ref().map(encode),
+        Write::Status(_, status) => status.as_deref().map(encode),
+        Write::Fault(_, fault) => fault.as_deref().map(encode),
+        Write::Request(_, answer) => answer.as_ref().map(encode),
+        Write::Operation(_, operation) => operation.as_deref().map(encode),
+        Write::Payload(_, payload) => payload.as_ref().map(encode),
+        Write::Data(_, value) => value.as_ref().map(encode),
+    }
+}
+
+/// A record as bytes, of something about this large.
 pub(super) fn encode_sized<T: Serialize + ?Sized>(record: &T, size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size);
     bytes.resize(BODY, 0);

@@ -13,6 +13,7 @@ use redb::TableDefinition;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
+use crate::domain::transition::Write;
 
 /// Names of the tables and bytes of the keys are on disk, so they stay as they are.
 type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -40,6 +41,9 @@ const REQUEST: u8 = b'r';
 const OPERATION: u8 = b'o';
 const PAYLOAD: u8 = b'p';
 const DATA: u8 = b'd';
+
+/// Mostly enough for a key without its application, so that it does not grow while it is made.
+const FIELD_BYTES: usize = 64;
 
 /// Names one record of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,45 +77,22 @@ pub(super) enum Key {
 impl Key {
     /// The key as its table has it.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        match self {
-            Key::Head(app) => prefix(app, 0),
-            Key::Unit(app, unit) => tagged(app, UNIT, unit.as_str()),
-            Key::Status(app, key) => {
-                let parts = [key.unit.as_str(), key.component.as_str(), key.key.as_str()];
-                let mut bytes = prefix(app, 2 + parts.iter().map(|p| p.len() + 1).sum::<usize>());
-                bytes.push(STATUS);
-                for part in parts {
-                    bytes.extend_from_slice(part.as_bytes());
-                    bytes.push(0);
-                }
-                bytes.push(match key.kind {
-                    Kind::Pull => b'0',
-                    Kind::Push => b'1',
-                });
-                bytes
-            }
-            Key::Fault(app, key) => {
-                let parts = [key.unit.as_str(), key.component.as_str()];
-                let parts_bytes = parts.iter().map(|p| p.len() + 1).sum::<usize>();
-                let mut bytes = prefix(app, 1 + parts_bytes + key.target.len());
-                bytes.push(FAULT);
-                for part in parts {
-                    bytes.extend_from_slice(part.as_bytes());
-                    bytes.push(0);
-                }
-                bytes.extend_from_slice(key.target.as_bytes());
-                bytes
-            }
-            Key::Request(app, id) => tagged(app, REQUEST, id),
-            Key::Operation(app, id) => tagged(app, OPERATION, id.as_str()),
-            Key::Payload(app, id) => tagged(app, PAYLOAD, id.as_str()),
-            Key::Data(app, key) => tagged(app, DATA, key),
+        let (app, write) = match self {
+            Key::Head(app) => return prefix(app, 0),
             Key::Event(app, number) => {
                 let mut bytes = prefix(app, 8);
                 bytes.extend_from_slice(&number.to_be_bytes());
-                bytes
+                return bytes;
             }
-        }
+            Key::Unit(app, unit) => (app, Write::Unit(unit.clone(), None)),
+            Key::Status(app, key) => (app, Write::Status(key.clone(), None)),
+            Key::Fault(app, key) => (app, Write::Fault(key.clone(), None)),
+            Key::Request(app, id) => (app, Write::Request(id.clone(), None)),
+            Key::Operation(app, id) => (app, Write::Operation(id.clone(), None)),
+            Key::Payload(app, id) => (app, Write::Payload(id.clone(), None)),
+            Key::Data(app, key) => (app, Write::Data(key.clone(), None)),
+        };
+        key_of(app, &write)
     }
 
     /// Reads a key of `heads`.
@@ -120,20 +101,6 @@ impl Key {
             (app, []) => Some(Key::Head(app)),
             _ => None,
         }
-    }
-
-    /// The key without the application: enough where each application has a place of its own.
-    pub(super) fn to_field(&self) -> Vec<u8> {
-        let (Key::Head(app)
-        | Key::Unit(app, _)
-        | Key::Status(app, _)
-        | Key::Fault(app, _)
-        | Key::Request(app, _)
-        | Key::Operation(app, _)
-        | Key::Payload(app, _)
-        | Key::Data(app, _)
-        | Key::Event(app, _)) = self;
-        self.to_bytes().split_off(prefix(app, 0).len())
     }
 
     /// Reads a key of `records`.
@@ -201,11 +168,49 @@ pub(super) fn range_of(app: &AppName) -> Range<Vec<u8>> {
     start..end
 }
 
-fn tagged(app: &AppName, tag: u8, name: &str) -> Vec<u8> {
-    let mut bytes = prefix(app, 1 + name.len());
-    bytes.push(tag);
-    bytes.extend_from_slice(name.as_bytes());
+/// The key of what is written, in `records`.
+pub(super) fn key_of(app: &AppName, write: &Write) -> Vec<u8> {
+    let mut bytes = prefix(app, FIELD_BYTES);
+    push_field(&mut bytes, write);
     bytes
+}
+
+/// The same without the application: enough where each application has a place of its own.
+pub(super) fn field_of(write: &Write) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(FIELD_BYTES);
+    push_field(&mut bytes, write);
+    bytes
+}
+
+fn push_field(bytes: &mut Vec<u8>, write: &Write) {
+    match write {
+        Write::Unit(unit, _) => push(bytes, UNIT, [], unit.as_str()),
+        Write::Status(key, _) => {
+            let kind = match key.kind {
+                Kind::Pull => "0",
+                Kind::Push => "1",
+            };
+            let parts = [key.unit.as_str(), key.component.as_str(), key.key.as_str()];
+            push(bytes, STATUS, parts, kind);
+        }
+        Write::Fault(key, _) => {
+            push(bytes, FAULT, [key.unit.as_str(), key.component.as_str()], &key.target);
+        }
+        Write::Request(id, _) => push(bytes, REQUEST, [], id),
+        Write::Operation(id, _) => push(bytes, OPERATION, [], id.as_str()),
+        Write::Payload(id, _) => push(bytes, PAYLOAD, [], id.as_str()),
+        Write::Data(key, _) => push(bytes, DATA, [], key),
+    }
+}
+
+/// Names that end with a zero byte, and what may hold one.
+fn push<const N: usize>(bytes: &mut Vec<u8>, tag: u8, names: [&str; N], last: &str) {
+    bytes.push(tag);
+    for name in names {
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(0);
+    }
+    bytes.extend_from_slice(last.as_bytes());
 }
 
 fn prefix(app: &AppName, more: usize) -> Vec<u8> {
@@ -312,8 +317,8 @@ mod tests {
             ] {
                 let bytes = record.to_bytes();
                 prop_assert!(range_of(&app).contains(&bytes));
-                let field = record.to_field();
-                let from_field = Key::record_from_field(app.clone(), &field);
+                let field = &bytes[prefix(&app, 0).len()..];
+                let from_field = Key::record_from_field(app.clone(), field);
                 prop_assert_eq!(from_field.as_ref(), Some(&record));
                 prop_assert_eq!(Key::record_from_bytes(&bytes), Some(record));
             }

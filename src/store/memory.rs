@@ -11,7 +11,7 @@ use crate::domain::operation::Operation;
 use crate::domain::replay::Records;
 use crate::domain::request::Remembered;
 use crate::domain::session::ReplicaId;
-use crate::domain::status::{Status, StatusKey};
+use crate::domain::statuses::Statuses;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Transition, Write};
 
@@ -43,7 +43,7 @@ struct Kept {
 #[derive(Default)]
 struct AppRecords {
     units: BTreeMap<UnitName, crate::domain::app::Unit>,
-    statuses: BTreeMap<Arc<StatusKey>, Arc<Status>>,
+    statuses: Statuses,
     faults: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
     requests: BTreeMap<Arc<str>, Remembered>,
     operations: BTreeMap<OperationId, Arc<Operation>>,
@@ -130,7 +130,7 @@ impl Store for MemoryStore {
         }
         let stepped = match transition.is_durable() {
             true => {
-                let head = Arc::new(transition.head.clone());
+                let head = transition.head.clone();
                 let tombstones_max = self.retention.tombstones_max;
                 kept.heads.swap(app, base, head, tombstones_max)
             }
@@ -214,7 +214,7 @@ impl AppRecords {
     fn write(&mut self, transition: &Transition) {
         if transition.is_deletion() {
             self.units.clear();
-            self.statuses.clear();
+            self.statuses = Statuses::default();
             self.faults.clear();
             self.requests.clear();
             self.operations.clear();
@@ -224,7 +224,10 @@ impl AppRecords {
         for write in &transition.writes {
             match write {
                 Write::Unit(name, unit) => put(&mut self.units, name, unit.as_ref()),
-                Write::Status(key, status) => put(&mut self.statuses, key, status.as_ref()),
+                Write::Status(key, Some(status)) => {
+                    self.statuses.insert(key, status.clone());
+                }
+                Write::Status(key, None) => drop(self.statuses.remove(key)),
                 Write::Fault(key, fault) => put(&mut self.faults, key, fault.as_ref()),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer.as_ref()),
                 Write::Operation(id, operation) => {

@@ -130,7 +130,7 @@ impl Stored {
         if transition.is_deletion() {
             *self = Stored::default();
         }
-        self.head = Some(transition.head.clone());
+        self.head = Some((*transition.head).clone());
         for write in &transition.writes {
             match write {
                 Write::Operation(id, Some(record)) => {

@@ -51,7 +51,7 @@ impl Stored {
         if transition.is_deletion() {
             *self = Stored::default();
         }
-        self.head = Some(transition.head.clone());
+        self.head = Some((*transition.head).clone());
         for write in transition.writes.iter().cloned() {
             match write {
                 Write::Unit(name, unit) => {

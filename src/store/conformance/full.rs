@@ -36,7 +36,7 @@ pub fn mk_full() -> [Transition; 2] {
     let full = Transition {
         app: mk_app("full"),
         base: Revision(0),
-        head: mk_head(),
+        head: mk_head().into(),
         writes: mk_writes(),
         events: mk_events(),
         heard: Heard::default(),
@@ -47,7 +47,7 @@ pub fn mk_full() -> [Transition; 2] {
     let deleted = Transition {
         app: mk_app("deleted"),
         base: Revision(0),
-        head: Head { next_event: 1, ..Head::empty(Revision(9)) },
+        head: Head { next_event: 1, ..Head::empty(Revision(9)) }.into(),
         writes: Vec::new(),
         events: mk_events()[..1].to_vec(),
         heard: Heard::default(),
@@ -230,7 +230,7 @@ fn mk_events() -> Vec<StatusEvent> {
 
 /// What a store has after a transition on nothing.
 fn records_of(transition: &Transition) -> Records {
-    let mut records = Records::of_head(transition.head.clone());
+    let mut records = Records::of_head((*transition.head).clone());
     for write in transition.writes.clone() {
         match write {
             Write::Unit(name, unit) => records.units.extend(unit.map(|u| (name, u))),

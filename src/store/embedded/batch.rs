@@ -13,7 +13,9 @@ use crate::domain::transition::{StatusEvent, Transition, Write};
 use crate::store::Retention;
 use crate::store::codec::{self, HeadRecord, Meta};
 use crate::store::heads::Step;
-use crate::store::key::{EVENTS, HEADS, Key, META, META_FORMAT, META_STORE, RECORDS, range_of};
+use crate::store::key::{
+    EVENTS, HEADS, Key, META, META_FORMAT, META_STORE, RECORDS, key_of, range_of,
+};
 
 /// See the module.
 pub(super) struct Batch {
@@ -30,39 +32,12 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn encode(transition: &Transition) -> Batch {
         let app = &transition.app;
-        let record = |write: &Write| match write {
-            Write::Unit(name, unit) => {
-                (Key::Unit(app.clone(), name.clone()).to_bytes(), unit.as_ref().map(codec::encode))
-            }
-            Write::Status(key, status) => (
-                Key::Status(app.clone(), key.clone()).to_bytes(),
-                status.as_deref().map(codec::encode),
-            ),
-            Write::Fault(key, fault) => (
-                Key::Fault(app.clone(), key.clone()).to_bytes(),
-                fault.as_deref().map(codec::encode),
-            ),
-            Write::Request(id, answer) => (
-                Key::Request(app.clone(), id.clone()).to_bytes(),
-                answer.as_ref().map(codec::encode),
-            ),
-            Write::Operation(id, operation) => (
-                Key::Operation(app.clone(), id.clone()).to_bytes(),
-                operation.as_deref().map(codec::encode),
-            ),
-            Write::Payload(id, payload) => (
-                Key::Payload(app.clone(), id.clone()).to_bytes(),
-                payload.as_ref().map(codec::encode),
-            ),
-            Write::Data(key, value) => {
-                (Key::Data(app.clone(), key.clone()).to_bytes(), value.as_ref().map(codec::encode))
-            }
-        };
+        let record = |write: &Write| (key_of(app, write), codec::encode_write(write));
         let events = (transition.first_event()..).zip(&transition.events);
         Batch {
             app: app.clone(),
             base: transition.base,
-            head: Arc::new(transition.head.clone()),
+            head: transition.head.clone(),
             time: transition.time,
             head_record: HeadRecord::encode(&transition.head),
             records: transition.writes.iter().map(record).collect(),

@@ -12,7 +12,7 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Heard, StatusEvent, Transition, Write};
 use crate::store::codec;
-use crate::store::key::Key as Record;
+use crate::store::key::field_of;
 use crate::store::{Bucket, Retention};
 
 use super::key::{Key, KeySpace};
@@ -32,7 +32,7 @@ pub(super) struct Batch {
     base: Revision,
     /// `None`: it does not matter.
     base_quiet: Option<u64>,
-    head: Head,
+    head: Arc<Head>,
     clears: bool,
     /// Empty if nobody can replay it.
     body: Vec<u8>,
@@ -72,37 +72,7 @@ impl Batch {
         batch.clears = transition.is_deletion();
         batch.time = *time;
         for write in writes {
-            let (record, value) = match write {
-                Write::Unit(name, unit) => {
-                    let key = Record::Unit(app.clone(), name.clone());
-                    (key, unit.as_ref().map(codec::encode))
-                }
-                Write::Status(key, status) => {
-                    let key = Record::Status(app.clone(), key.clone());
-                    (key, status.as_deref().map(codec::encode))
-                }
-                Write::Fault(key, fault) => {
-                    let key = Record::Fault(app.clone(), key.clone());
-                    (key, fault.as_deref().map(codec::encode))
-                }
-                Write::Request(id, answer) => {
-                    let key = Record::Request(app.clone(), id.clone());
-                    (key, answer.as_ref().map(codec::encode))
-                }
-                Write::Operation(id, operation) => {
-                    let key = Record::Operation(app.clone(), id.clone());
-                    (key, operation.as_deref().map(codec::encode))
-                }
-                Write::Payload(id, payload) => {
-                    let key = Record::Payload(app.clone(), id.clone());
-                    (key, payload.as_ref().map(codec::encode))
-                }
-                Write::Data(key, value) => {
-                    let key = Record::Data(app.clone(), key.clone());
-                    (key, value.as_ref().map(codec::encode))
-                }
-            };
-            let field = record.to_field();
+            let (field, value) = (field_of(write), codec::encode_write(write));
             match (write, value) {
                 // A deletion writes again what it knows.
                 (Write::Request(..), Some(answer))
@@ -120,13 +90,18 @@ impl Batch {
     }
 
     /// A head alone, which nobody can replay: what puts an application right after a loss.
-    pub(super) fn of_head(app: &AppName, bucket: Bucket, base: Revision, head: Head) -> Batch {
+    pub(super) fn of_head(
+        app: &AppName,
+        bucket: Bucket,
+        base: Revision,
+        head: impl Into<Arc<Head>>,
+    ) -> Batch {
         Batch {
             app: app.clone(),
             bucket,
             base,
             base_quiet: None,
-            head,
+            head: head.into(),
             clears: false,
             body: Vec::new(),
             time: Timestamp::default(),
@@ -179,7 +154,7 @@ impl Batch {
         let mut call = script::call_sized(&script::COMMIT, &names, self.size());
         call.arg(self.app.to_string()).arg(self.base.0);
         call.arg(&*mark.writer).arg(mark.sequence);
-        call.arg(head.revision.0).arg(codec::encode(head));
+        call.arg(head.revision.0).arg(codec::encode(&**head));
         call.arg(u8::from(self.clears)).arg(u8::from(head.deleted));
         call.arg(&self.body).arg(LOG_ENTRIES_MAX);
         call.arg(event_id(oldest)).arg(self.time.0.saturating_sub(age_max));
@@ -230,7 +205,11 @@ pub(super) struct Mark {
 }
 
 /// The transition that an entry of the log tells of.
-pub(super) fn decode_body(app: &AppName, head: &Head, body: &[u8]) -> Result<Transition, String> {
+pub(super) fn decode_body(
+    app: &AppName,
+    head: &Arc<Head>,
+    body: &[u8],
+) -> Result<Transition, String> {
     let Body(base, writes, events, heard, time) = codec::decode(body)?;
     let (app, head) = (app.clone(), head.clone());
     let (base_quiet, weighs_results) = (head.quiet_commits, false);

@@ -221,19 +221,25 @@ pub(super) fn read_logged(
     let number = |name: &[u8]| text(name)?.parse::<u64>().ok();
     let app = text(b"a").and_then(app_from_text).ok_or_else(|| missing("application"))?;
     let position = Position(number(b"p").ok_or_else(|| missing("position"))?);
-    let head = field(&fields, b"h").ok_or_else(|| missing("head"))?;
-    let head: Head = codec::decode(head).map_err(bad)?;
+    let head = || {
+        let bytes = field(&fields, b"h").ok_or_else(|| missing("head"))?;
+        codec::decode::<Head>(bytes).map(Arc::new).map_err(bad)
+    };
     let ours = text(b"w").and_then(|mark| mark.split_once(':')).filter(|(w, _)| *w == writer);
-    let ours = ours.and_then(|(_, sequence)| own.get(sequence.parse().ok()?, &app, &head));
-    let transition = match (ours, field(&fields, b"t")) {
-        (Some(transition), _) => Some(transition),
-        (None, None) => None,
-        (None, Some(body)) => Some(Arc::new(decode_body(&app, &head, body).map_err(bad)?)),
+    let ours = ours.and_then(|(_, sequence)| own.get(sequence.parse().ok()?, &app));
+    let (head, transition) = match (ours, field(&fields, b"t")) {
+        (Some(transition), _) => (transition.head.clone(), Some(transition)),
+        (None, None) => (head()?, None),
+        (None, Some(body)) => {
+            let head = head()?;
+            let transition = decode_body(&app, &head, body).map_err(bad)?;
+            (head, Some(Arc::new(transition)))
+        }
     };
     let forgotten = number(b"f").zip(number(b"g"));
     Ok(Logged::Change(Box::new(Entry {
         id,
-        change: Change { app, bucket, position, head: Arc::new(head), transition },
+        change: Change { app, bucket, position, head, transition },
         forgotten: forgotten.map(|(up_to, floor)| (Position(up_to), Revision(floor))),
     })))
 }

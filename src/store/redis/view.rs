@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
@@ -155,7 +154,7 @@ impl View {
             app: transition.app.clone(),
             bucket,
             position: *position,
-            head: Arc::new(transition.head.clone()),
+            head: transition.head.clone(),
             transition: None,
         };
         view.heads.adopt(&change);
@@ -227,10 +226,9 @@ impl Own {
         Kept { own: self.clone(), sequence }
     }
 
-    /// The commit of that number, if it is one of the application at this revision.
-    pub(super) fn get(&self, sequence: u64, app: &AppName, head: &Head) -> Option<Arc<Transition>> {
-        let found = self.lock().get(&sequence).cloned();
-        found.filter(|t| t.app == *app && t.head.revision == head.revision)
+    /// The commit of that number, if it is one of the application.
+    pub(super) fn get(&self, sequence: u64, app: &AppName) -> Option<Arc<Transition>> {
+        self.lock().get(&sequence).filter(|transition| transition.app == *app).cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Transition>>> {

@@ -1,0 +1,78 @@
+//! The statuses that a draft writes or removes: each found by its key at once, those of a unit
+//! together, and all in an order that is the same in each run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+
+use super::name::UnitName;
+use super::status::{Status, StatusKey};
+
+/// A status that the draft writes or removes.
+pub(super) struct Drafted {
+    /// What is known of it.
+    pub(super) before: Option<Arc<Status>>,
+    /// What it will be.
+    pub(super) after: Option<Arc<Status>>,
+}
+
+type OfUnit = IndexMap<Arc<StatusKey>, Drafted, foldhash::fast::RandomState>;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct DraftedStatuses {
+    units: BTreeMap<UnitName, OfUnit>,
+}
+
+impl DraftedStatuses {
+    pub(super) fn get(&self, key: &StatusKey) -> Option<&Drafted> {
+        self.units.get(&key.unit)?.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &StatusKey) -> Option<&mut Drafted> {
+        self.units.get_mut(&key.unit)?.get_mut(key)
+    }
+
+    pub(super) fn contains(&self, key: &StatusKey) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// Writes or removes a status; `old` is what it is in the draft so far.
+    pub(super) fn put(
+        &mut self,
+        key: Arc<StatusKey>,
+        old: Option<Arc<Status>>,
+        after: Option<Arc<Status>>,
+    ) {
+        let of_unit = match self.units.get_mut(&key.unit) {
+            Some(of_unit) => of_unit,
+            None => self.units.entry(key.unit.clone()).or_default(),
+        };
+        match of_unit.entry(key) {
+            Entry::Vacant(place) => drop(place.insert(Drafted { before: old, after })),
+            Entry::Occupied(mut place) => place.get_mut().after = after,
+        }
+    }
+
+    /// Whose statuses they are.
+    pub(super) fn units(&self) -> impl Iterator<Item = &UnitName> {
+        self.units.keys()
+    }
+
+    /// Those of one unit.
+    pub(super) fn of(&self, unit: &UnitName) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
+        self.units.get(unit).into_iter().flatten()
+    }
+
+    /// Those that are written, as they will be.
+    pub(super) fn written(&self) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
+        let all = self.units.values().flatten();
+        all.filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))
+    }
+
+    pub(super) fn into_iter(self) -> impl Iterator<Item = (Arc<StatusKey>, Option<Arc<Status>>)> {
+        self.units.into_values().flatten().map(|(key, drafted)| (key, drafted.after))
+    }
+}
