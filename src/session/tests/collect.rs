@@ -126,7 +126,8 @@ async fn a_collect_reaches_workers_of_another_replica() {
     let mut deaf = other.worker("web/2").await;
     for worker in [&mut here, &mut there] {
         let (newcomer, _) = worker.question().await;
-        worker.answer(newcomer, Level::Active, "").await;
+        let seq = worker.answer(newcomer, Level::Active, "").await;
+        worker.acknowledged(seq).await;
     }
     deaf.question().await;
     let one = Arc::new(one);
