@@ -60,7 +60,7 @@ pub async fn claim(server: &Server, application: &str, unit: &str) -> Result<v1:
     Ok(server.leaders().await.claim_leadership(request).await?.into_inner().lease.unwrap())
 }
 
-async fn leader(server: &Server, application: &str) -> v1::GetLeaderResponse {
+pub async fn leader(server: &Server, application: &str) -> v1::GetLeaderResponse {
     let request = v1::GetLeaderRequest { application: application.into(), ..Default::default() };
     server.leaders().await.get_leader(request).await.unwrap().into_inner()
 }

@@ -28,6 +28,7 @@ mod faults;
 mod health;
 mod interop;
 mod leader;
+mod leader_worker;
 mod many;
 mod multiplex;
 mod network;
