@@ -1,6 +1,8 @@
 //! The real binary over real sockets: one test binary, a file a subject.
 
+mod candidate;
 mod load;
+mod pair;
 mod peer;
 mod redis;
 mod server;
