@@ -16,6 +16,8 @@ mod bench;
 mod bench_all;
 mod bench_watch;
 mod cli;
+mod cli_leader;
+mod cli_ops;
 mod clock;
 mod cluster;
 mod damping;
