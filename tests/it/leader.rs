@@ -473,3 +473,45 @@ async fn a_watch_tells_the_data_at_once_at_each_change_and_its_end() {
     assert!(matches!(stream.message().await.unwrap().unwrap().event, Some(Event::Drain(_))));
     assert_eq!(reason(&stream.message().await.unwrap_err()), "DRAINING");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_in_no_log_metric_history_or_status() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    for store in [&["--ephemeral"][..], &["--store", &redis.url()]] {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut command = crate::server::command(store);
+        command.env("BELLWETHER_LOG", "info,bellwether=trace").stderr(log.reopen().unwrap());
+        let mut server = Server::spawn(command);
+        register(&server, "web", "web/0").await;
+        claim(&server, "web", "web/0").await.unwrap();
+        let mut client = server.app_data().await;
+        client.update_app_data(update("web/0", 1, "db", "kept-value")).await.unwrap();
+        let late = update("web/0", 7, "db", "late-value");
+        let large = update("web/0", 1, "db", &"large-value".repeat(6000));
+        let stray = v1::UpdateAppDataRequest {
+            delete: vec!["db".into()],
+            ..update("web/0", 1, "db", "stray-value")
+        };
+        let mut seen = String::new();
+        for request in [late, large, stray] {
+            seen += &format!("{:?}", client.update_app_data(request).await.unwrap_err());
+        }
+        for path in ["/metrics", "/readyz?verbose", "/"] {
+            seen += &crate::ops::fetch(server.ops, path).1;
+        }
+        let events =
+            v1::ListStatusEventsRequest { application: "web".into(), ..Default::default() };
+        let mut applications = server.applications().await;
+        seen += &format!("{:?}", applications.list_status_events(events).await.unwrap());
+        seen += &format!("{:?}", applications.get_application(get("web")).await.unwrap());
+        assert_eq!(data(&server, "web").await.data["db"], "kept-value");
+        server.terminate();
+        server.wait();
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        assert!(log.contains("UpdateAppData"), "calls are logged: {log}");
+        for value in ["kept-value", "late-value", "large-value", "stray-value"] {
+            assert!(!seen.contains(value), "{value} is in {seen}");
+            assert!(!log.contains(value), "{value} is in {log}");
+        }
+    }
+}
