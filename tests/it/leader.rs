@@ -313,6 +313,56 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
     assert_eq!(leader(&server, "web").await.candidates, ["web/1"]);
 }
 
+/// What a refusal says of who leads.
+fn names(refused: Status) -> (String, String, String) {
+    let details = tonic_types::StatusExt::get_error_details(&refused);
+    let facts = &details.error_info().unwrap().metadata;
+    let fact = |key: &str| facts.get(key).cloned().unwrap_or_default();
+    (reason(&refused), fact("leader"), fact("lease_epoch"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_path_refuses_who_does_not_lead_with_one_error_that_names_who_does() {
+    let server = Server::ephemeral();
+    register(&server, "web", "web/0").await;
+    register(&server, "web", "web/1").await;
+    claim(&server, "web", "web/0").await.unwrap();
+    let (application, unit, lease_epoch) = ("web".to_string(), "web/1".to_string(), 1);
+    let mut leaders = server.leaders().await;
+    let mut applications = server.applications().await;
+    let renew = v1::RenewLeadershipRequest {
+        application: application.clone(),
+        unit: unit.clone(),
+        lease_epoch,
+        ..Default::default()
+    };
+    let release = v1::ReleaseLeadershipRequest {
+        application: application.clone(),
+        unit: unit.clone(),
+        lease_epoch,
+        ..Default::default()
+    };
+    let set = v1::SetApplicationStatusRequest {
+        application: application.clone(),
+        unit: unit.clone(),
+        lease_epoch,
+        level: v1::Level::Active as i32,
+        ..Default::default()
+    };
+    let clear =
+        v1::ClearApplicationStatusRequest { application, unit, lease_epoch, ..Default::default() };
+    let refused = [
+        leaders.renew_leadership(renew).await.unwrap_err(),
+        leaders.release_leadership(release).await.unwrap_err(),
+        applications.set_application_status(set).await.unwrap_err(),
+        applications.clear_application_status(clear).await.unwrap_err(),
+        server.app_data().await.update_app_data(update("web/1", 1, "a", "b")).await.unwrap_err(),
+    ];
+    for refused in refused {
+        assert_eq!(names(refused), ("NOT_LEADER".into(), "web/0".into(), "1".into()));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_unit_is_not_made_the_leader() {
     let server = Server::ephemeral();
