@@ -96,15 +96,24 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.action {
         Action::Get { application, key } => get(&client, application, key, context).await,
         Action::Set { unit, set, condition } => {
-            let values = set.into_iter().map(|(key, value)| Ok((key, read(value)?)));
-            let set = values.collect::<Result<HashMap<_, _>, UsageError>>()?;
-            update(&client, &unit, set, Vec::new(), condition, context).await
+            update(&client, &unit, values(set)?, Vec::new(), condition, context).await
         }
         Action::Rm { unit, keys, condition } => {
             update(&client, &unit, HashMap::new(), keys, condition, context).await
         }
         Action::Watch { application } => watch(&client, application, context).await,
     }
+}
+
+/// What to set. Of a key that is given twice nobody knows which value was meant.
+fn values(set: Vec<(String, String)>) -> Result<HashMap<String, Bytes>, UsageError> {
+    let mut values = HashMap::new();
+    for (key, value) in set {
+        if values.insert(key.clone(), read(value)?).is_some() {
+            return Err(UsageError(format!("key {key:?} is given twice")));
+        }
+    }
+    Ok(values)
 }
 
 fn read(value: String) -> Result<Bytes, UsageError> {

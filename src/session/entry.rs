@@ -1,13 +1,13 @@
 //! One session as others reach it: it can be asked, and it can be ended.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::domain::callback::{Callback, Callbacks, Topic};
-use crate::domain::command::{Newcomer, Rejected};
+use crate::domain::command::{Newcomer, Rejected, Speaker};
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
@@ -45,6 +45,8 @@ pub(super) struct Entry {
     holds_moved: Notify,
     /// What it is told of its application.
     pub(super) news: News,
+    /// Its unit asked to lead, and did not take it back.
+    claims: AtomicBool,
     /// By the clock of attention, in milliseconds.
     last_heard: AtomicU64,
 }
@@ -121,6 +123,7 @@ impl Entry {
             holds: Mutex::default(),
             holds_moved: Notify::new(),
             news: News::default(),
+            claims: AtomicBool::new(false),
             last_heard: AtomicU64::new(0),
         };
         (entry, Ends { over: is_over, asks: asked })
@@ -128,6 +131,15 @@ impl Entry {
 
     pub(super) fn unit(&self) -> &UnitName {
         &self.who.unit
+    }
+
+    /// Who speaks in it: what it says is refused once the unit holds a newer one.
+    pub(super) fn speaker(&self) -> Speaker {
+        Speaker {
+            unit: self.who.unit.clone(),
+            incarnation: Some(self.incarnation),
+            session: Some(self.session),
+        }
     }
 
     /// When its worker was last heard.
@@ -139,6 +151,16 @@ impl Entry {
     pub(super) fn heard(&self, now: Duration) {
         let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         self.last_heard.store(millis, Ordering::Relaxed);
+    }
+
+    /// Whether its unit asked to lead: should the store forget that, it is said again.
+    pub(super) fn claims(&self) -> bool {
+        self.claims.load(Ordering::Relaxed)
+    }
+
+    /// Its unit wants to lead, or not any more.
+    pub(super) fn set_claims(&self, claims: bool) {
+        self.claims.store(claims, Ordering::Relaxed);
     }
 
     /// Ends the session.

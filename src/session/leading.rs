@@ -206,7 +206,8 @@ impl Inner {
         if self.aggregator.apply(&entry.app, request).await.is_err() {
             return; // the store is away: again in the next round
         }
-        // It leads no longer, or elsewhere.
+        // It leads no longer, or elsewhere. Once it is heard it may ask again.
+        entry.set_claims(false);
         let mut leading = lock(&self.leading.0);
         let is_same = |l: &Leader| l.lease_epoch == lease_epoch && Arc::ptr_eq(&l.entry, &entry);
         if leading.get(&entry.app).is_some_and(is_same) {

@@ -133,10 +133,33 @@ impl Inner {
         let asserted = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
         let is_here = asserted.is_ok();
         match asserted {
-            Ok(_) => {}
+            Ok(_) => self.claim_again(entry).await,
             Err(Error::Rejected(rejected)) => entry.end_because(&rejected),
             Err(_) => self.known.again(Chore::Assert(entry.clone())),
         }
         is_here
+    }
+    /// That a unit asked to lead may be forgotten as well. Where it is not, nothing changes.
+    async fn claim_again(&self, entry: &Arc<Entry>) {
+        let mut wants = entry.claims();
+        if !wants {
+            return;
+        }
+        loop {
+            let command = match wants {
+                true => Command::ClaimLeadership(entry.speaker(), None),
+                false => Command::StepBack(entry.speaker()),
+            };
+            let said = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
+            if !matches!(said, Ok(_) | Err(Error::Rejected(_))) {
+                return self.known.again(Chore::Assert(entry.clone()));
+            }
+            // Taken back meanwhile, which may have come before.
+            let wanted = wants;
+            wants = entry.claims();
+            if wants == wanted {
+                return;
+            }
+        }
     }
 }

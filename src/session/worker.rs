@@ -235,6 +235,9 @@ impl Session {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
                     errors.extend(Met::of(seq, &command));
                     let claims = matches!(command, Command::ClaimLeadership(..));
+                    if claims || matches!(command, Command::StepBack(_)) {
+                        self.entry.set_claims(claims);
+                    }
                     requests.push(Request { id: None, command });
                     answers.push(Asked { seq, question, claims });
                 }
@@ -357,11 +360,7 @@ impl Session {
 
     /// Who speaks in this session: what it says is refused once the unit holds a newer one.
     pub fn speaker(&self) -> Speaker {
-        Speaker {
-            unit: self.entry.unit().clone(),
-            incarnation: Some(self.entry.incarnation),
-            session: Some(self.entry.session),
-        }
+        self.entry.speaker()
     }
 
     /// The unit will not come back.

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::server::{BINARY, Server};
 
-struct Said {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub struct Said {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
 }
 
-fn command(server: &Server, line: &[&str]) -> Command {
+pub fn command(server: &Server, line: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command
         .args(line)
@@ -24,7 +24,7 @@ fn command(server: &Server, line: &[&str]) -> Command {
     command
 }
 
-fn run(server: &Server, line: &[&str]) -> Said {
+pub fn run(server: &Server, line: &[&str]) -> Said {
     let output = command(server, line).output().unwrap();
     Said {
         code: output.status.code(),
@@ -34,13 +34,13 @@ fn run(server: &Server, line: &[&str]) -> Said {
 }
 
 /// Runs what must succeed; returns what it printed.
-fn ok(server: &Server, line: &[&str]) -> String {
+pub fn ok(server: &Server, line: &[&str]) -> String {
     let said = run(server, line);
     assert_eq!(said.code, Some(0), "{line:?}: {}{}", said.out, said.err);
     said.out
 }
 
-fn json(server: &Server, line: &[&str]) -> Value {
+pub fn json(server: &Server, line: &[&str]) -> Value {
     serde_json::from_str(&ok(server, line)).unwrap()
 }
 
@@ -118,7 +118,7 @@ fn how_it_ends() {
 }
 
 /// A child that is ended when dropped.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {

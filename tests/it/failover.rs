@@ -94,7 +94,7 @@ async fn replica_of(master: &RedisServer) -> RedisServer {
 }
 
 /// Waits until a replica has all that its master has now.
-async fn has_caught_up(replica: &RedisServer, master: &RedisServer) {
+pub async fn has_caught_up(replica: &RedisServer, master: &RedisServer) {
     let there: u64 = master.info("master_repl_offset").await.parse().unwrap();
     eventually("the replica has caught up", async || {
         let link = replica.info("master_link_status").await;

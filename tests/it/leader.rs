@@ -60,7 +60,7 @@ pub async fn claim(server: &Server, application: &str, unit: &str) -> Result<v1:
     Ok(server.leaders().await.claim_leadership(request).await?.into_inner().lease.unwrap())
 }
 
-async fn leader(server: &Server, application: &str) -> v1::GetLeaderResponse {
+pub async fn leader(server: &Server, application: &str) -> v1::GetLeaderResponse {
     let request = v1::GetLeaderRequest { application: application.into(), ..Default::default() };
     server.leaders().await.get_leader(request).await.unwrap().into_inner()
 }
@@ -313,6 +313,56 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
     assert_eq!(leader(&server, "web").await.candidates, ["web/1"]);
 }
 
+/// What a refusal says of who leads.
+fn names(refused: Status) -> (String, String, String) {
+    let details = tonic_types::StatusExt::get_error_details(&refused);
+    let facts = &details.error_info().unwrap().metadata;
+    let fact = |key: &str| facts.get(key).cloned().unwrap_or_default();
+    (reason(&refused), fact("leader"), fact("lease_epoch"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_path_refuses_who_does_not_lead_with_one_error_that_names_who_does() {
+    let server = Server::ephemeral();
+    register(&server, "web", "web/0").await;
+    register(&server, "web", "web/1").await;
+    claim(&server, "web", "web/0").await.unwrap();
+    let (application, unit, lease_epoch) = ("web".to_string(), "web/1".to_string(), 1);
+    let mut leaders = server.leaders().await;
+    let mut applications = server.applications().await;
+    let renew = v1::RenewLeadershipRequest {
+        application: application.clone(),
+        unit: unit.clone(),
+        lease_epoch,
+        ..Default::default()
+    };
+    let release = v1::ReleaseLeadershipRequest {
+        application: application.clone(),
+        unit: unit.clone(),
+        lease_epoch,
+        ..Default::default()
+    };
+    let set = v1::SetApplicationStatusRequest {
+        application: application.clone(),
+        unit: unit.clone(),
+        lease_epoch,
+        level: v1::Level::Active as i32,
+        ..Default::default()
+    };
+    let clear =
+        v1::ClearApplicationStatusRequest { application, unit, lease_epoch, ..Default::default() };
+    let refused = [
+        leaders.renew_leadership(renew).await.unwrap_err(),
+        leaders.release_leadership(release).await.unwrap_err(),
+        applications.set_application_status(set).await.unwrap_err(),
+        applications.clear_application_status(clear).await.unwrap_err(),
+        server.app_data().await.update_app_data(update("web/1", 1, "a", "b")).await.unwrap_err(),
+    ];
+    for refused in refused {
+        assert_eq!(names(refused), ("NOT_LEADER".into(), "web/0".into(), "1".into()));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_unit_is_not_made_the_leader() {
     let server = Server::ephemeral();
@@ -472,4 +522,46 @@ async fn a_watch_tells_the_data_at_once_at_each_change_and_its_end() {
     server.terminate();
     assert!(matches!(stream.message().await.unwrap().unwrap().event, Some(Event::Drain(_))));
     assert_eq!(reason(&stream.message().await.unwrap_err()), "DRAINING");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_in_no_log_metric_history_or_status() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    for store in [&["--ephemeral"][..], &["--store", &redis.url()]] {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let mut command = crate::server::command(store);
+        command.env("BELLWETHER_LOG", "info,bellwether=trace").stderr(log.reopen().unwrap());
+        let mut server = Server::spawn(command);
+        register(&server, "web", "web/0").await;
+        claim(&server, "web", "web/0").await.unwrap();
+        let mut client = server.app_data().await;
+        client.update_app_data(update("web/0", 1, "db", "kept-value")).await.unwrap();
+        let late = update("web/0", 7, "db", "late-value");
+        let large = update("web/0", 1, "db", &"large-value".repeat(6000));
+        let stray = v1::UpdateAppDataRequest {
+            delete: vec!["db".into()],
+            ..update("web/0", 1, "db", "stray-value")
+        };
+        let mut seen = String::new();
+        for request in [late, large, stray] {
+            seen += &format!("{:?}", client.update_app_data(request).await.unwrap_err());
+        }
+        for path in ["/metrics", "/readyz?verbose", "/"] {
+            seen += &crate::ops::fetch(server.ops, path).1;
+        }
+        let events =
+            v1::ListStatusEventsRequest { application: "web".into(), ..Default::default() };
+        let mut applications = server.applications().await;
+        seen += &format!("{:?}", applications.list_status_events(events).await.unwrap());
+        seen += &format!("{:?}", applications.get_application(get("web")).await.unwrap());
+        assert_eq!(data(&server, "web").await.data["db"], "kept-value");
+        server.terminate();
+        server.wait();
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        assert!(log.contains("UpdateAppData"), "calls are logged: {log}");
+        for value in ["kept-value", "late-value", "large-value", "stray-value"] {
+            assert!(!seen.contains(value), "{value} is in {seen}");
+            assert!(!log.contains(value), "{value} is in {log}");
+        }
+    }
 }

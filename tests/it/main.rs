@@ -1,6 +1,8 @@
 //! The real binary over real sockets: one test binary, a file a subject.
 
+mod candidate;
 mod load;
+mod pair;
 mod peer;
 mod redis;
 mod server;
@@ -14,6 +16,8 @@ mod bench;
 mod bench_all;
 mod bench_watch;
 mod cli;
+mod cli_leader;
+mod cli_ops;
 mod clock;
 mod cluster;
 mod damping;
@@ -28,6 +32,7 @@ mod faults;
 mod health;
 mod interop;
 mod leader;
+mod leader_worker;
 mod many;
 mod multiplex;
 mod network;

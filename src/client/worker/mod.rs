@@ -217,7 +217,8 @@ impl Worker {
         Acknowledged::waiting(outcomes).await.map(drop)
     }
 
-    /// Asks to lead the application, in this session and those after it. Returns at once:
+    /// Asks to lead the application, in this session and those after it, and again when it was
+    /// deposed, until [`release_leadership`](Worker::release_leadership). Returns at once:
     /// [`Event::Leadership`] says who leads, at once and at each change. Where another unit leads,
     /// this one waits in line. While it leads it is heard often enough to go on.
     pub fn claim_leadership(&self) {

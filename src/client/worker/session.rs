@@ -286,7 +286,7 @@ impl<'a> Session<'a> {
             Some(asked) => asked == wants,
             None => !wants && !self.shared.has_claimed.load(Ordering::Relaxed),
         };
-        !is_known && self.drained.is_none()
+        !is_known && self.drained.is_none() && self.resting.is_none()
     }
 
     fn ask_to_lead(&mut self) {
@@ -300,11 +300,22 @@ impl<'a> Session<'a> {
     }
 
     fn led(&mut self, leadership: Leadership) {
+        if !leadership.is_self && self.shared.lease_epoch().is_some() {
+            // Deposed, and in no line: if it still wants to lead it has to say so.
+            self.ask_again();
+        }
         let interval = leadership.heartbeat_interval.and_then(|d| Duration::try_from(d).ok());
         self.leads = interval.filter(|i| leadership.is_self && !i.is_zero());
         self.leads = self.leads.map(|interval| interval.min(self.heartbeat));
         self.shared.set_lease_epoch(leadership.is_self.then_some(leadership.lease_epoch));
         self.shared.tell(Event::Leadership(leadership));
+    }
+
+    /// What was said last of wanting to lead counts no more.
+    fn ask_again(&mut self) {
+        if self.asked_to_lead.take().is_some() {
+            self.shared.has_claimed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// When to give the server up, if it owes an answer.
@@ -360,6 +371,12 @@ impl<'a> Session<'a> {
         let refusal = Refusal::from(reject.status.unwrap_or_default());
         if refusal.reason == STALE {
             return Some(Cut::after_welcome(Error::Refused(Box::new(refusal))));
+        }
+        if reject.seq == 0 && is_passing(&refusal) {
+            // Only what is said of wanting to lead is refused without a number.
+            self.ask_again();
+            self.resting = Some(Instant::now() + self.rests.pause(refusal.retry_after));
+            return None;
         }
         let mut outbox = self.shared.outbox();
         if is_passing(&refusal) {

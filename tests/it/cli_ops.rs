@@ -1,0 +1,101 @@
+//! `ops`: work in flight, as an operator sees and moves it.
+
+use bellwether::proto::v1;
+use bellwether::proto::v1::operation_service_client::OperationServiceClient;
+
+use crate::cli::{json, ok, run};
+use crate::server::Server;
+
+/// A server with `up-v2` of `web`, which failed with an error of this class, if of any.
+async fn mk_server(class: Option<v1::ErrorClass>) -> Server {
+    let server = Server::ephemeral();
+    let mut client = OperationServiceClient::new(server.channel().await);
+    let begin = v1::BeginOperationRequest {
+        application: "web".into(),
+        unit: "web/0".into(),
+        operation_id: "up-v2".into(),
+        from_version: "v1".into(),
+        target_version: "v2".into(),
+        ..Default::default()
+    };
+    let begun = client.begin_operation(begin).await.unwrap().into_inner().operation.unwrap();
+    let Some(class) = class else { return server };
+    let error = v1::ErrorReport {
+        class: class.into(),
+        message: "forbidden: cannot patch".into(),
+        ..Default::default()
+    };
+    let failed = v1::FailOperationRequest {
+        application: "web".into(),
+        operation_id: "up-v2".into(),
+        fence: begun.fence,
+        error: Some(error),
+        touched: true,
+        ..Default::default()
+    };
+    client.fail_operation(failed).await.unwrap();
+    server
+}
+
+fn fails(server: &Server, line: &[&str], code: i32, words: &str) {
+    let said = run(server, line);
+    assert_eq!(said.code, Some(code), "{line:?}: {}{}", said.out, said.err);
+    assert!(said.err.contains(words), "{words:?} is not in: {}", said.err);
+    assert_eq!(said.out, "", "a mistake is no output");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_blocked_is_shown_tried_again_and_given_up() {
+    let server = mk_server(Some(v1::ErrorClass::Blocked)).await;
+    let list = ok(&server, &["ops", "list", "web"]);
+    assert!(list.contains("up-v2") && list.contains("blocked"), "{list}");
+    let show = ok(&server, &["ops", "show", "web", "up-v2"]);
+    assert!(show.contains("forbidden: cannot patch"), "{show}");
+    let value = json(&server, &["ops", "show", "web", "up-v2", "-o", "json"]);
+    assert_eq!(value["state"], "OPERATION_STATE_BLOCKED", "{value}");
+    let retried = run(&server, &["ops", "retry", "web", "up-v2"]);
+    assert_eq!(retried.code, Some(0), "{}", retried.err);
+    assert!(retried.err.starts_with("operation up-v2 to v2 is ready"), "{}", retried.err);
+    let cancelled = json(&server, &["ops", "cancel", "web", "up-v2", "-o", "json"]);
+    assert_eq!(cancelled["state"], "OPERATION_STATE_ABANDONED", "{cancelled}");
+    let list = json(&server, &["ops", "list", "web", "-o", "json"]);
+    assert_eq!(list["operations"].as_array().map(Vec::len), Some(1), "{list}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_target_takes_the_place_of_what_has_failed() {
+    let server = mk_server(Some(v1::ErrorClass::Fatal)).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "image: web:v3").unwrap();
+    let payload = file.path().to_str().unwrap();
+    let line = ["ops", "supersede", "web", "up-v2", "--with", "up-v3", "--to", "v3"];
+    let line = [&line[..], &["--reason", "v2 loops", "--payload", payload]].concat();
+    assert_eq!(run(&server, &line).code, Some(0));
+    let list = ok(&server, &["ops", "list", "web"]);
+    let at = |id: &str| list.lines().position(|line| line.contains(id));
+    assert!(at("up-v3").unwrap() < at("up-v2").unwrap(), "the latest first: {list}");
+    let before = json(&server, &["ops", "show", "web", "up-v2", "-o", "json"]);
+    assert_eq!(before["state"], "OPERATION_STATE_SUPERSEDED", "{before}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mistake_has_its_sentence() {
+    let server = mk_server(None).await;
+    let supersede = ["ops", "supersede", "web", "up-v2", "--with", "up-v3", "--to", "v3"];
+    let supersede = [&supersede[..], &["--reason", "why not"]].concat();
+    for (line, code, words) in [
+        (&["ops", "show", "web", "up-v9"][..], 3, "[OPERATION_NOT_FOUND]"),
+        (&["ops", "retry", "web", "up-v9"], 3, "[OPERATION_NOT_FOUND]"),
+        (&["ops", "cancel", "nobody", "up-v2"], 3, "[OPERATION_NOT_FOUND]"),
+        (&["ops", "list", "nobody"], 3, "[APPLICATION_NOT_FOUND]"),
+        (&["ops", "retry", "web", "up-v2"], 1, "up-v2"),
+        (&supersede, 2, "only what has failed or is blocked is superseded"),
+        (&supersede[..8], 2, "--reason"),
+        (&["ops", "list"], 2, "Usage:"),
+    ] {
+        fails(&server, line, code, words);
+    }
+    ok(&server, &["report", "api/0", "--level", "active"]);
+    let none = run(&server, &["ops", "list", "api"]);
+    assert_eq!((none.code, &*none.out, &*none.err), (Some(0), "", "api has no operations\n"));
+}

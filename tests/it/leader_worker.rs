@@ -1,0 +1,110 @@
+//! Who asked to lead goes on asking: through a store that is away, through one that has forgotten,
+//! and after it was not heard for too long.
+
+use std::time::{Duration, Instant};
+
+use bellwether::client::Worker;
+use bellwether::client::worker::{Event, Options};
+use bellwether::proto::v1;
+use bellwether::proto::v1::connect_request::Message as Said;
+use bellwether::proto::v1::connect_response::Message as Told;
+
+use crate::leader::{claim, configure, leader};
+use crate::ops::fetch;
+use crate::peer::{Peer, hello};
+use crate::redis::Redis;
+use crate::server::{Server, eventually};
+use crate::sessions_replicas::TIMES;
+use crate::testing::Proxy;
+
+/// Epochs up to here are of the first history of the store.
+const COUNTS_PER_HISTORY: u64 = 1 << 32;
+
+/// Longer than a server tries to write.
+const REFUSED_AFTER: Duration = Duration::from_secs(4);
+
+async fn work(server: &str, unit: &str) -> Worker {
+    let options = Options::new(server, "web", unit);
+    let worker = Worker::connect(options, |_| async { Vec::new() }).unwrap();
+    worker.connected().await.unwrap();
+    worker
+}
+
+async fn leads(worker: &Worker) -> u64 {
+    eventually("it leads", async || worker.lease_epoch()).await
+}
+
+/// Until the server has noticed that its store is away, or back.
+async fn is_ready(server: &Server, expected: bool) {
+    eventually("the server notices", async || {
+        (fetch(server.ops, "/readyz").0.contains("200") == expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_and_a_release_are_made_again_once_the_store_is_back() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let server = Server::start(&["--store", &redis.url()]);
+    let (first, second) = (work(&server.url(), "web/0").await, work(&server.url(), "web/1").await);
+    redis.signal("STOP");
+    is_ready(&server, false).await;
+    first.claim_leadership();
+    // Refused: who asks is told how things are in any case.
+    let mut events = first.events();
+    while !matches!(events.next().await, Some(Event::Leadership(_))) {}
+    redis.signal("CONT");
+    leads(&first).await;
+    second.claim_leadership();
+    eventually("it waits", async || {
+        (leader(&server, "web").await.candidates == ["web/1"]).then_some(())
+    })
+    .await;
+    redis.signal("STOP");
+    is_ready(&server, false).await;
+    first.release_leadership();
+    let released = Instant::now();
+    while released.elapsed() < REFUSED_AFTER {
+        claim(&server, "web", "web/1").await.unwrap_err();
+    }
+    redis.signal("CONT");
+    leads(&second).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_was_not_heard_for_its_lease_asks_again_in_the_same_session() {
+    let server = Server::ephemeral();
+    configure(&server, "web", 2).await;
+    let way = Proxy::to(&server.grpc.to_string()).await;
+    let worker = work(&format!("http://{}", way.address()), "web/0").await;
+    worker.claim_leadership();
+    let before = leads(&worker).await;
+    way.black_hole();
+    eventually("nobody leads", async || leader(&server, "web").await.lease.is_none().then_some(()))
+        .await;
+    way.heal();
+    eventually("it leads again", async || worker.lease_epoch().filter(|epoch| before < *epoch))
+        .await;
+    let unit = crate::sessions::unit(&server, "web", "web/0").await.unwrap();
+    assert_eq!(unit.incarnation, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_that_the_store_has_forgotten_are_made_again() {
+    let Some(mut redis) = Redis::start(&[]) else { return };
+    let server = Server::configured(&["--store", &redis.url()], TIMES);
+    let mut peer = Peer::connect(&server, hello("web", "web/0")).await;
+    peer.keep_alive();
+    peer.say(Said::ClaimLeadership(v1::ClaimLeadership {})).await;
+    eventually("it leads", async || leader(&server, "web").await.lease).await;
+    // Nothing is on disk.
+    redis.kill();
+    redis.restart();
+    loop {
+        match peer.answer().await {
+            Told::Leadership(led) if led.is_self && COUNTS_PER_HISTORY < led.lease_epoch => break,
+            Told::Superseded(by) => panic!("{by:?}"),
+            _ => {}
+        }
+    }
+}

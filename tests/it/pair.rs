@@ -1,0 +1,72 @@
+//! Two Redis servers of which one is the master, and the other takes over again and again.
+
+use crate::failover::has_caught_up;
+use crate::server::eventually;
+use crate::testing::{Proxy, RedisServer};
+
+/// A master and its replica, which take turns.
+pub struct Pair {
+    pub master: RedisServer,
+    pub replica: RedisServer,
+}
+
+impl Pair {
+    pub async fn start() -> Option<Pair> {
+        let arguments = ["--repl-diskless-sync-delay", "0"];
+        let (master, replica) = (
+            RedisServer::start_with(&arguments).await?,
+            RedisServer::start_with(&arguments).await?,
+        );
+        let pair = Pair { master, replica };
+        pair.follow().await;
+        Some(pair)
+    }
+
+    /// As Redis does it when told to, which loses nothing. Connections to the former master stay.
+    pub async fn hand_over(&mut self, ways: &[Proxy]) {
+        let port = self.replica.port.to_string();
+        self.master.call::<()>(&["FAILOVER", "TO", "127.0.0.1", &port]).await.unwrap();
+        self.has_taken_over().await;
+        self.swap(ways);
+        self.follows().await;
+    }
+
+    /// The master dies and comes back empty, as a replica. What its replica has is kept.
+    pub async fn kill(&mut self, ways: &[Proxy]) {
+        self.master.kill();
+        self.replica.call::<()>(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
+        self.has_taken_over().await;
+        self.swap(ways);
+        self.replica.restart().await;
+        self.follow().await;
+    }
+
+    async fn has_taken_over(&self) {
+        eventually("the replica has taken over", async || {
+            (self.replica.info("role").await == "master").then_some(())
+        })
+        .await;
+    }
+
+    fn swap(&mut self, ways: &[Proxy]) {
+        std::mem::swap(&mut self.master, &mut self.replica);
+        for way in ways {
+            way.lead_to(&self.master.address());
+        }
+    }
+
+    async fn follow(&self) {
+        let port = self.master.port.to_string();
+        self.replica.call::<()>(&["REPLICAOF", "127.0.0.1", &port]).await.unwrap();
+        self.follows().await;
+    }
+
+    /// Waits until the replica has all, and the master knows.
+    async fn follows(&self) {
+        has_caught_up(&self.replica, &self.master).await;
+        eventually("the master counts on its replica", async || {
+            self.master.info("slave0").await.contains("state=online").then_some(())
+        })
+        .await;
+    }
+}
