@@ -29,8 +29,9 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
 }
 
 /// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not
-/// active on what may be wrong, not even for that moment.
-pub fn doubted_head(head: Head, now: Timestamp) -> Head {
+/// active on what may be wrong, nor led under an epoch that has passed, not even for that moment.
+pub fn doubted_head(mut head: Head, losses: u32, now: Timestamp) -> Head {
+    head.lease_epoch = Head { losses, ..head.clone() }.above_losses(head.lease_epoch);
     if head.summary.totals.units == 0 || override_status(&head).is_some() {
         return head;
     }

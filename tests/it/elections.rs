@@ -1,7 +1,8 @@
 //! A register that only the leader writes, in the manner of Jepsen: candidates that are processes
 //! of their own, two replicas over a Redis that fails over, and everything that goes wrong. What a
 //! former leader writes is never accepted after the first write of its successor, an epoch has one
-//! holder, epochs only rise, and what was acknowledged is never lost.
+//! holder, epochs only rise, and what was acknowledged is never lost; or, where Redis loses writes
+//! on purpose, the first three of these.
 //!
 //! `BELLWETHER_ELECTIONS_SECONDS` makes it longer.
 
@@ -28,6 +29,9 @@ const SECONDS_DEFAULT: u64 = 15;
 const STANDSTILL: Duration = Duration::from_millis(2500);
 /// How often each server is asked who leads.
 const ASK_EVERY: Duration = Duration::from_millis(20);
+/// Epochs and versions up to here are of the first history of the store.
+const COUNTS_PER_HISTORY: u64 = 1 << 32;
+
 /// Splitmix64: the same seed, the same faults.
 struct Dice(u64);
 
@@ -150,6 +154,48 @@ impl Arena {
         }
         self.failovers += 1;
     }
+
+    /// The replica of Redis lacks what was acknowledged last, seen by both servers.
+    async fn lose(&mut self) {
+        self.redis.part().await;
+        let (lease, version) = eventually("a leader", async || self.known(0).await).await;
+        // A leader whose election is lost, or one that is deposed and comes back after that was.
+        let leader = self.leader().await;
+        let stands = self.dice.below(2) == 0;
+        if stands {
+            self.candidates[leader].signal("STOP");
+        }
+        eventually("another one leads, and writes", async || {
+            let (now, at) = self.known(0).await?;
+            (now.unit != lease.unit && version < at).then_some(())
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(self.dice.below(500) as u64)).await;
+        self.redis.hold_writes().await;
+        eventually("both servers have seen all", async || {
+            (self.known(0).await == self.known(1).await).then_some(())
+        })
+        .await;
+        self.redis.kill(&self.ways).await;
+        self.failovers += 1;
+        if stands {
+            self.candidates[leader].signal("CONT");
+        }
+        let history = version / COUNTS_PER_HISTORY;
+        eventually("a leader writes in the next history", async || {
+            let (_, at) = self.known(1).await?;
+            (history < at / COUNTS_PER_HISTORY).then_some(())
+        })
+        .await;
+    }
+
+    /// Who leads, and the version of the data, as a server says.
+    async fn known(&self, server: usize) -> Option<(v1::Lease, u64)> {
+        let lease = ask(&mut self.servers[server].leaders().await).await?;
+        let url = self.servers[server].url();
+        let data = tokio::time::timeout(WRITE_MAX, read(&url)).await.ok()?.ok()?;
+        Some((lease, version(&data)))
+    }
 }
 
 /// A replica whose clock is as a file says, if there is what shifts it.
@@ -234,6 +280,22 @@ async fn nothing_of_a_former_leader_is_accepted_after_its_successors_first_write
         })
         .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn epochs_rise_and_have_one_holder_where_redis_loses_elections_and_writes() {
+    let Some((mut arena, said)) = Arena::start("acknowledged").await else { return };
+    let witnesses = [Witness::of(&arena.servers[0]).await, Witness::of(&arena.servers[1]).await];
+    arena.lose().await;
+    while arena.goes_on() {
+        arena.lose().await;
+    }
+    let Arena { candidates, said: sender, failovers, .. } = arena;
+    drop((candidates, sender));
+    let history = History::of(said, witnesses);
+    history.check(failovers);
+    let last = history.accepted.last().unwrap();
+    assert!(COUNTS_PER_HISTORY < last.epoch, "nothing was lost: {last:?}");
 }
 
 /// All that was told to anybody.

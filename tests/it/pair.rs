@@ -41,6 +41,21 @@ impl Pair {
         self.follow().await;
     }
 
+    /// From now on the replica gets nothing, and cannot come back: what is written can be lost.
+    pub async fn part(&self) {
+        self.master.call::<()>(&["ACL", "SETUSER", "default", "-psync", "-sync"]).await.unwrap();
+        let _killed: i64 = self.master.call(&["CLIENT", "KILL", "TYPE", "replica"]).await.unwrap();
+        eventually("the master is alone", async || {
+            (self.master.info("connected_slaves").await == "0").then_some(())
+        })
+        .await;
+    }
+
+    /// The master answers who reads, and lets those who write wait.
+    pub async fn hold_writes(&self) {
+        self.master.call::<()>(&["CLIENT", "PAUSE", "60000", "WRITE"]).await.unwrap();
+    }
+
     async fn has_taken_over(&self) {
         eventually("the replica has taken over", async || {
             (self.replica.info("role").await == "master").then_some(())

@@ -224,7 +224,14 @@ impl Store for RedisStore {
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let bucket = self.shared.keys.bucket_of(app);
         let ask = read::ask_app(&self.shared.keys, bucket, app);
-        read::read_app(app, &self.read(bucket, &ask).await?)
+        let seen = self.shared.view.revision(bucket, app);
+        let (records, losses) = read::read_app(app, &self.read(bucket, &ask).await?)?;
+        // Decided on now, it would be as if nothing had been lost.
+        if records.head.revision < seen || self.shared.view.cursor(bucket).2 < losses {
+            let reason = "redis has lost writes, and that is not dealt with yet".to_string();
+            return Err(ReadError::Unavailable { reason });
+        }
+        Ok(records)
     }
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {

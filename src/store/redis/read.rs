@@ -29,21 +29,26 @@ pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipelin
     let mut pipeline = redis::pipe();
     pipeline.cmd("MULTI");
     pipeline.cmd("HGET").arg(keys.name(Key::Heads(bucket))).arg(app.to_string());
-    pipeline.cmd("HGET").arg(keys.name(Key::State(bucket))).arg("floor");
+    pipeline.cmd("HMGET").arg(keys.name(Key::State(bucket))).arg("floor").arg("losses");
     pipeline.cmd("HGETALL").arg(keys.name(Key::App(bucket, app)));
     pipeline.cmd("EXEC");
     pipeline
 }
 
 /// Reads the answer to [`ask_app`].
-pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadError> {
+///
+/// Also for how many losses its bucket was doubted.
+pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<(Records, u32), ReadError> {
     let results = reply::transaction(values).map_err(away)?;
-    let [head, floor, fields] = results else {
+    let [head, state, fields] = results else {
         return Err(away("unexpected answer to EXEC".to_string()));
     };
+    let number = |value: Option<&Value>| value.and_then(reply::number).unwrap_or_default();
+    let state = reply::items(state);
+    let losses = u32::try_from(number(state.get(1))).unwrap_or(u32::MAX);
     let mut records = Records::of_head(match reply::bytes(head) {
         Some(bytes) => read_head(app, bytes)?.1,
-        None => Head::empty(Revision(reply::number(floor).unwrap_or_default())),
+        None => Head::empty(Revision(number(state.first()))),
     });
     for (field, value) in reply::pairs(fields) {
         let field = reply::bytes(field).unwrap_or_default();
@@ -90,7 +95,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<Records, ReadE
     records.payloads.sort_by(|a, b| a.0.cmp(&b.0));
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));
     records.data.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(records)
+    Ok((records, losses))
 }
 
 /// Asks for the events of an application before one, newest first.

@@ -106,6 +106,11 @@ impl View {
         (view.cursor, view.heads.marks().last, view.losses)
     }
 
+    /// The revision at which an application was told.
+    pub(super) fn revision(&self, bucket: Bucket, app: &AppName) -> Revision {
+        self.known().buckets[usize::from(bucket.0)].heads.head(app).revision
+    }
+
     pub(super) fn follow(&self, follower: Arc<dyn Follower>) {
         let Known { buckets, followers } = &mut *self.known();
         followers.add_to_buckets(follower, buckets.iter().map(|view| &view.heads));
