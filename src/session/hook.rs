@@ -54,8 +54,8 @@ pub(super) struct Held {
 pub(super) enum Chore {
     /// Say again that this session is here.
     Assert(Arc<Entry>),
-    /// Look whether the sessions of this application are still the newest.
-    Look(AppName),
+    /// Look whether the sessions of this application are still the newest, as of a revision.
+    Look(AppName, Revision),
     /// Say again that all sessions are here; by force if the store may have forgotten.
     AssertAll { by_force: bool },
     /// Ask, for another replica.
@@ -127,7 +127,7 @@ impl Follower for Hook {
         }
         let Some(transition) = transition else {
             if 0 < inner.table.count(app) || head.sessions.contains_key(&inner.replica) {
-                inner.known.add(Chore::Look(app.clone()));
+                inner.known.add(Chore::Look(app.clone(), head.revision));
             }
             return;
         };

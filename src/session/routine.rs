@@ -18,6 +18,8 @@ use super::{Inner, spread};
 
 /// How often we look around.
 const ROUND: Duration = Duration::from_millis(500);
+/// How long the news of a change may come before the change itself: others' chores wait meanwhile.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Sessions that are said again together.
 const ASSERTS_MAX: usize = 64;
 
@@ -79,7 +81,7 @@ impl Inner {
                     let entries = apps.iter().flat_map(|app| self.table.of(app)).collect();
                     self.assert_all(entries, by_force).await;
                 }
-                Chore::Look(app) => self.look(&app).await,
+                Chore::Look(app, revision) => self.look(&app, revision).await,
                 Chore::Ask(app, asker, question) => self.ask_for(&app, asker, &question),
             }
         }
@@ -97,7 +99,8 @@ impl Inner {
             .await;
     }
 
-    async fn look(&self, app: &AppName) {
+    /// As things stand at this revision or later.
+    async fn look(&self, app: &AppName, since: Revision) {
         let entries = self.table.of(app);
         let judge = |state: &AppState| {
             let revision = state.head().revision;
@@ -110,6 +113,7 @@ impl Inner {
             }
         };
         // If it cannot be read, what a session that is over sends is refused all the same.
-        let _ = self.aggregator.read(app, Revision::default(), judge).await;
+        let read = self.aggregator.read(app, since, judge);
+        let _ = tokio::time::timeout(LOOK_MAX, read).await;
     }
 }

@@ -36,6 +36,7 @@ use super::{
 use batch::{Batch, Mark};
 use key::{Key, KeySpace, Tag};
 use link::{LinkError, Links, Target};
+use neighbours::Neighbours;
 use reader::Reader;
 use time::{Sample, StoreClock};
 use view::{Own, View};
@@ -126,8 +127,7 @@ struct Shared {
     own: Arc<Own>,
     view: View,
     clock: StoreClock,
-    /// Somebody else may follow the logs. Believed until we know better.
-    has_neighbours: AtomicBool,
+    neighbours: Mutex<Neighbours>,
     closed: AtomicBool,
     /// Why logs are not followed, by the first bucket of those that go together.
     troubles: Mutex<BTreeMap<Bucket, String>>,
@@ -153,7 +153,7 @@ impl RedisStore {
             replica,
             own: Arc::default(),
             clock,
-            has_neighbours: AtomicBool::new(true),
+            neighbours: Mutex::default(),
             closed: AtomicBool::default(),
             troubles: Mutex::default(),
         });
@@ -166,6 +166,7 @@ impl RedisStore {
         for buckets in store.shared.groups().await? {
             store.start(buckets).await?;
         }
+        store.join().await?;
         Ok(store)
     }
 
@@ -179,6 +180,16 @@ impl RedisStore {
         let lane = Lane::new(self.shared.clone(), tag, jobs);
         lock(&self.writers).push(tokio::spawn(lane.run()));
         lock(&self.lanes).push(queue);
+        Ok(())
+    }
+
+    /// Lets all others know that somebody reads what they write, before anybody can ask us.
+    async fn join(&self) -> Result<(), OpenError> {
+        let Shared { keys, replica, .. } = &*self.shared;
+        self.shared.call(&keys.name(Key::Replicas), &neighbours::beat(keys, *replica)).await?;
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(neighbours::join(keys, Bucket(0), *replica));
+        self.shared.ask(&keys.name(Key::Log(Bucket(0))), &pipeline).await?;
         Ok(())
     }
 
@@ -239,9 +250,9 @@ impl Store for RedisStore {
         let bucket = shared.keys.bucket_of(&transition.app);
         let gone = || shared.unavailable("store is closed".to_string());
         let lane = self.lane(bucket).ok_or_else(gone)?;
-        let batch = match shared.has_neighbours.load(Ordering::Relaxed) {
-            true => Batch::encode(&transition, bucket),
-            false => Batch::encode_untold(&transition, bucket),
+        let batch = match lock(&shared.neighbours).is_alone() {
+            true => Batch::encode_untold(&transition, bucket),
+            false => Batch::encode(&transition, bucket),
         };
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };
@@ -293,13 +304,13 @@ impl Store for RedisStore {
     }
 
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        let Shared { keys, replica, .. } = &*self.shared;
+        let Shared { keys, replica, neighbours, .. } = &*self.shared;
+        let joined = lock(neighbours).joined();
         let call = neighbours::beat(keys, *replica);
         let values = self.shared.call(&keys.name(Key::Replicas), &call).await;
         let values = values.map_err(as_read_error)?;
         let living = neighbours::read_beat(values.last().unwrap_or(&Value::Nil))?;
-        let has_neighbours = neighbours::has_others(&living, *replica);
-        self.shared.has_neighbours.store(has_neighbours, Ordering::Relaxed);
+        lock(neighbours).hear(&living, *replica, joined);
         Ok(living)
     }
 

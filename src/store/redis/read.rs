@@ -8,6 +8,7 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
+use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::StatusEvent;
 use crate::store::heads::{Heads, Marks};
@@ -198,6 +199,8 @@ pub(super) enum Logged {
     Change(Box<Entry>),
     /// The bucket may have lost writes.
     Doubt,
+    /// A process is there that was not.
+    Joined(EntryId, Option<ReplicaId>),
     /// A process told all something.
     Notice(EntryId, Option<Box<Notice>>),
 }
@@ -216,6 +219,10 @@ pub(super) fn read_logged(
     let (id, fields) = read_entry(entry).ok_or_else(|| bad("it has no id".to_string()))?;
     if field(&fields, b"d").is_some() {
         return Ok(Logged::Doubt);
+    }
+    if let Some(who) = field(&fields, b"j") {
+        let who = std::str::from_utf8(who).ok().and_then(|id| u64::from_str_radix(id, 16).ok());
+        return Ok(Logged::Joined(id, who.map(ReplicaId)));
     }
     if let Some(notice) = field(&fields, b"n") {
         // One that is not understood is of a newer version, and for its kind.

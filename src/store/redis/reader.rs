@@ -16,7 +16,7 @@ use super::key::{Key, Tag};
 use super::link::Dedicated;
 use super::read::{self, Logged};
 use super::view::{BucketView, Gap};
-use super::{Shared, meta, repair, reply, script};
+use super::{Shared, lock, meta, repair, reply, script};
 
 /// How long Redis keeps a question for more. An answer that takes much longer never comes.
 const BLOCK: Duration = Duration::from_secs(1);
@@ -332,6 +332,13 @@ impl Session<'_> {
                 },
                 Logged::Notice(id, notice) => {
                     shared.view.take_notice(bucket, id, notice.as_deref());
+                    continue;
+                }
+                Logged::Joined(id, who) => {
+                    if who != Some(shared.replica) {
+                        lock(&shared.neighbours).join();
+                    }
+                    shared.view.take_notice(bucket, id, None);
                     continue;
                 }
                 Logged::Doubt => self.check_meta().await?,

