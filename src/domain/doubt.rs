@@ -4,6 +4,7 @@
 use super::app::Head;
 use super::derive::{Rule, Summary, override_status};
 use super::draft::Draft;
+use super::lease::above_losses;
 use super::name::UnitName;
 use super::status::Level;
 use super::time::Timestamp;
@@ -31,7 +32,7 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
 /// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not
 /// active on what may be wrong, nor led under an epoch that has passed, not even for that moment.
 pub fn doubted_head(mut head: Head, losses: u32, now: Timestamp) -> Head {
-    head.lease_epoch = Head { losses, ..head.clone() }.above_losses(head.lease_epoch);
+    head.lease_epoch = above_losses(losses, head.lease_epoch);
     if head.summary.totals.units == 0 || override_status(&head).is_some() {
         return head;
     }

@@ -37,17 +37,22 @@ pub struct Lease {
 /// above all that may have been told.
 const COUNTS_PER_HISTORY: u64 = 1 << 32;
 
+/// The next number of a count that only rises, also where the store has lost the last ones. JSON
+/// numbers are text, so it may pass 2^53.
+pub(super) fn above_losses(losses: u32, last: u64) -> u64 {
+    let first = u64::from(losses) * COUNTS_PER_HISTORY + 1;
+    first.max(last + 1)
+}
+
 impl Head {
     /// When the lease ends by itself, if it does.
     pub(super) fn lease_ends(&self) -> Option<Timestamp> {
         self.lease.as_ref()?.ends
     }
 
-    /// The next number of a count that only rises, also where the store has lost the last ones.
-    /// JSON numbers are text, so it may pass 2^53.
+    /// See [`above_losses`].
     pub(super) fn above_losses(&self, last: u64) -> u64 {
-        let first = u64::from(self.losses) * COUNTS_PER_HISTORY + 1;
-        first.max(last + 1)
+        above_losses(self.losses, last)
     }
 
     /// Epoch of the lease that counts now: 0 where leadership is decided outside.

@@ -139,6 +139,7 @@ impl Inner {
         }
         is_here
     }
+
     /// That a unit asked to lead may be forgotten as well. Where it is not, nothing changes.
     async fn claim_again(&self, entry: &Arc<Entry>) {
         let mut wants = entry.claims();

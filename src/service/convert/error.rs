@@ -214,7 +214,7 @@ pub fn resolve_hold(fields: &mut Fields, request: &v1::ResolveHoldRequest) -> Op
     Some(Command::ResolveHold { unit: unit?, component: component?, resolution, why })
 }
 
-fn class(class: Class) -> v1::ErrorClass {
+pub(super) fn class(class: Class) -> v1::ErrorClass {
     match class {
         Class::Unclassified => v1::ErrorClass::Unclassified,
         Class::Transient => v1::ErrorClass::Transient,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest;
 
-use super::error::evidence;
+use super::error::{class, evidence};
 use super::fields::{Fields, Within};
 use super::output::{count, duration, timestamp};
 use crate::domain::bytes::Bytes;
@@ -345,20 +345,6 @@ fn from_kind(kind: Kind) -> v1::OperationKind {
     }
 }
 
-fn from_class(class: Class) -> v1::ErrorClass {
-    match class {
-        Class::Unclassified => v1::ErrorClass::Unclassified,
-        Class::Transient => v1::ErrorClass::Transient,
-        Class::Throttled => v1::ErrorClass::Throttled,
-        Class::Conflict => v1::ErrorClass::Conflict,
-        Class::Interrupted => v1::ErrorClass::Interrupted,
-        Class::Dependency => v1::ErrorClass::Dependency,
-        Class::Blocked => v1::ErrorClass::Blocked,
-        Class::Gone => v1::ErrorClass::Gone,
-        Class::Fatal => v1::ErrorClass::Fatal,
-    }
-}
-
 /// An operation, with its payload if that is given.
 pub fn operation(
     app: &AppName,
@@ -439,7 +425,7 @@ fn error(failure: &Failure) -> v1::ErrorReport {
         domain: failure.domain.to_string(),
         reason: failure.reason.to_string(),
         message: failure.message.to_string(),
-        class: from_class(failure.class) as i32,
+        class: class(failure.class) as i32,
         ..v1::ErrorReport::default()
     }
 }
