@@ -81,7 +81,7 @@ impl Draft<'_> {
         let removed = changes.values().filter(|value| value.is_none()).count() as u32;
         self.data.extend(changes);
         self.head_changed(false);
-        let version = self.head.above_losses(self.head.data.version);
+        let version = self.next_count(self.head.data.version);
         self.head.data = DataHead { version, keys, bytes };
         Ok(Effect { changed: true, removed, data_version: version, ..Effect::default() })
     }

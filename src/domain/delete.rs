@@ -59,6 +59,7 @@ pub fn delete(
         base: old.revision,
         base_quiet: old.quiet_commits,
         weighs_results: false,
+        counts_above: None,
         head: Arc::new(head),
         writes: answers.chain(orphans).collect(),
         events: vec![event],

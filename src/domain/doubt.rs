@@ -4,7 +4,7 @@
 use super::app::Head;
 use super::derive::{Rule, Summary, override_status};
 use super::draft::Draft;
-use super::lease::above_losses;
+use super::lease::next_count;
 use super::name::UnitName;
 use super::status::Level;
 use super::time::Timestamp;
@@ -31,8 +31,8 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
 
 /// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not
 /// active on what may be wrong, nor led under an epoch that has passed, not even for that moment.
-pub fn doubted_head(mut head: Head, losses: u32, now: Timestamp) -> Head {
-    head.lease_epoch = above_losses(losses, head.lease_epoch);
+pub fn doubted_head(mut head: Head, losses: u32, counts_above: u64, now: Timestamp) -> Head {
+    head.lease_epoch = next_count(head.lease_epoch, losses, counts_above);
     if head.summary.totals.units == 0 || override_status(&head).is_some() {
         return head;
     }

@@ -53,6 +53,8 @@ pub struct Draft<'a> {
     pub(super) held: bool,
     /// See [`Transition::weighs_results`].
     pub(super) weighs_results: bool,
+    /// See [`Draft::count_above`].
+    pub(super) counts_above: u64,
     /// Something that is shown changed, so the revision moves.
     pub(super) changed: bool,
     /// Policy or leader changed: every rank may have.
@@ -83,9 +85,21 @@ impl<'a> Draft<'a> {
             swings: BTreeMap::new(),
             held: false,
             weighs_results: false,
+            counts_above: 0,
             changed: false,
             reranks: false,
         }
+    }
+
+    /// What is counted goes on above this, which the store says: what it has lost may have been told.
+    pub fn count_above(&mut self, floor: u64) {
+        self.counts_above = floor;
+    }
+
+    /// Whether it counted what must never be told twice.
+    fn has_counted(&self) -> bool {
+        let (was, is) = (&self.base.head, &self.head);
+        (was.lease_epoch, was.data.version) != (is.lease_epoch, is.data.version)
     }
 
     /// The revision that this draft will have if it changes anything that is shown.
@@ -329,6 +343,7 @@ impl<'a> Draft<'a> {
         self.settle_heard();
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
+        let counts_above = self.has_counted().then_some(self.counts_above);
         let forgotten = self.forget_requests();
         let operations = self.take_operation_writes();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
@@ -347,6 +362,7 @@ impl<'a> Draft<'a> {
             base: self.base.head.revision,
             base_quiet: self.base.head.quiet_commits,
             weighs_results: self.weighs_results,
+            counts_above,
             head: Arc::new(self.head),
             writes: units
                 .chain(statuses)

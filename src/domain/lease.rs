@@ -37,22 +37,18 @@ pub struct Lease {
 /// above all that may have been told.
 const COUNTS_PER_HISTORY: u64 = 1 << 32;
 
-/// The next number of a count that only rises, also where the store has lost the last ones. JSON
+/// The next number of a count that only rises, also where the store has lost the last ones: above
+/// what the store says, and above all that was told before it was seen to lose so much. JSON
 /// numbers are text, so it may pass 2^53.
-pub(super) fn above_losses(losses: u32, last: u64) -> u64 {
-    let first = u64::from(losses) * COUNTS_PER_HISTORY + 1;
-    first.max(last + 1)
+pub(super) fn next_count(last: u64, losses: u32, counts_above: u64) -> u64 {
+    let told = u64::from(losses) * COUNTS_PER_HISTORY;
+    last.max(told).max(counts_above) + 1
 }
 
 impl Head {
     /// When the lease ends by itself, if it does.
     pub(super) fn lease_ends(&self) -> Option<Timestamp> {
         self.lease.as_ref()?.ends
-    }
-
-    /// See [`above_losses`].
-    pub(super) fn above_losses(&self, last: u64) -> u64 {
-        above_losses(self.losses, last)
     }
 
     /// Epoch of the lease that counts now: 0 where leadership is decided outside.
@@ -261,6 +257,11 @@ impl Draft<'_> {
         }
     }
 
+    /// See [`next_count`].
+    pub(super) fn next_count(&self, last: u64) -> u64 {
+        next_count(last, self.head.losses, self.counts_above)
+    }
+
     /// The lease as of now. Says whether that is news: one that lasts as long as a session is not.
     fn extend(&mut self, lease: Lease) -> bool {
         let ends = self.ends_of(&lease.holder, lease.duration);
@@ -289,7 +290,7 @@ impl Draft<'_> {
         if self.unit(&name).is_some_and(|unit| unit.candidate.is_some()) {
             self.unqueue(&name);
         }
-        self.head.lease_epoch = self.head.above_losses(self.head.lease_epoch);
+        self.head.lease_epoch = self.next_count(self.head.lease_epoch);
         self.log_leader(Some(&name), cause);
         let acquire_time = self.now;
         self.head.lease = Some(Lease { holder: name, incarnation, duration, acquire_time, ends });

@@ -69,6 +69,13 @@ pub trait Store: Send + Sync + 'static {
     /// The history that positions belong to. Moves when the store may have lost writes.
     fn epoch(&self) -> Epoch;
 
+    /// What epochs and versions of an application go on above: nothing up to here is given again,
+    /// although the store may not have it. A commit that was decided on another answer and counted
+    /// is a [`CommitError::Conflict`] at its own revision.
+    fn counts_above(&self, _: &AppName) -> u64 {
+        0
+    }
+
     /// How many orders of changes there are: one where one writer orders everything.
     fn buckets(&self) -> u16 {
         1

@@ -29,8 +29,8 @@ const SECONDS_DEFAULT: u64 = 15;
 const STANDSTILL: Duration = Duration::from_millis(2500);
 /// How often each server is asked who leads.
 const ASK_EVERY: Duration = Duration::from_millis(20);
-/// Epochs and versions up to here are of the first history of the store.
-const COUNTS_PER_HISTORY: u64 = 1 << 32;
+/// Where another master serves, epochs and versions begin with a multiple of this.
+const COUNTS_PER_SECOND: u64 = 1 << 20;
 
 /// Splitmix64: the same seed, the same faults.
 struct Dice(u64);
@@ -181,10 +181,10 @@ impl Arena {
         if stands {
             self.candidates[leader].signal("CONT");
         }
-        let history = version / COUNTS_PER_HISTORY;
+        let history = version / COUNTS_PER_SECOND;
         eventually("a leader writes in the next history", async || {
             let (_, at) = self.known(1).await?;
-            (history < at / COUNTS_PER_HISTORY).then_some(())
+            (history < at / COUNTS_PER_SECOND).then_some(())
         })
         .await;
     }
@@ -294,7 +294,7 @@ async fn epochs_rise_and_have_one_holder_where_redis_loses_elections_and_writes(
     let history = History::of(said, witnesses);
     history.check(failovers);
     let last = history.accepted.last().unwrap();
-    assert!(COUNTS_PER_HISTORY < last.epoch, "nothing was lost: {last:?}");
+    assert!(COUNTS_PER_SECOND < last.epoch, "nothing was lost: {last:?}");
 }
 
 /// All that was told to anybody.

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use bellwether::client::Worker;
 use bellwether::client::worker::{Event, Options};
 use bellwether::proto::v1;
+use bellwether::proto::v1::Level;
 use bellwether::proto::v1::connect_request::Message as Said;
 use bellwether::proto::v1::connect_response::Message as Told;
 
 use crate::leader::{claim, configure, leader};
 use crate::ops::fetch;
+use crate::pair::Pair;
 use crate::peer::{Peer, hello};
 use crate::redis::Redis;
-use crate::server::{Server, eventually};
+use crate::server::{Server, eventually, mk_report};
 use crate::sessions_replicas::TIMES;
 use crate::testing::Proxy;
 
@@ -107,4 +109,34 @@ async fn claims_that_the_store_has_forgotten_are_made_again() {
             _ => {}
         }
     }
+}
+
+/// Where its election was lost with the master, nobody but that server knows of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_that_one_server_told_is_not_given_again_by_the_other() {
+    let Some(mut redis) = Pair::start().await else { return };
+    let address = redis.master.address();
+    let ways = [Proxy::to(&address).await, Proxy::to(&address).await];
+    let server = |way: &Proxy| Server::start(&["--store", &way.url()]);
+    let servers = ways.each_ref().map(server);
+    for unit in ["web/0", "web/1"] {
+        let report = mk_report("web", unit, Level::Active, "up");
+        servers[0].reports().await.report_status(report).await.unwrap();
+    }
+    eventually("the other server knows the units", async || {
+        crate::sessions::unit(&servers[1], "web", "web/1").await
+    })
+    .await;
+    redis.part().await;
+    ways[1].cut();
+    let told = claim(&servers[0], "web", "web/0").await.unwrap().lease_epoch;
+    ways[0].black_hole();
+    redis.kill(&ways).await;
+    ways[1].heal();
+    let given = eventually("the other server grants", async || {
+        claim(&servers[1], "web", "web/1").await.ok()
+    })
+    .await
+    .lease_epoch;
+    assert!(told < given, "{given} was given after {told}");
 }

@@ -57,6 +57,7 @@ impl Driver {
     ) -> Transition {
         let limits = Limits::default();
         let mut draft = Draft::new(&self.state, &limits, now);
+        draft.count_above(self.store.counts_above(&self.state.name));
         for request in requests {
             apply(&mut draft, &request).unwrap();
         }

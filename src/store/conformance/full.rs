@@ -42,6 +42,7 @@ pub fn mk_full() -> [Transition; 2] {
         heard: Heard::default(),
         base_quiet: 0,
         weighs_results: false,
+        counts_above: None,
         time: mk_time(3),
     };
     let deleted = Transition {
@@ -53,6 +54,7 @@ pub fn mk_full() -> [Transition; 2] {
         heard: Heard::default(),
         base_quiet: 0,
         weighs_results: false,
+        counts_above: None,
         time: mk_time(4),
     };
     [full, deleted]

@@ -32,6 +32,8 @@ pub(super) struct Batch {
     base: Revision,
     /// `None`: it does not matter.
     base_quiet: Option<u64>,
+    /// See [`Transition::counts_above`].
+    counts_above: Option<u64>,
     head: Arc<Head>,
     clears: bool,
     /// Empty if nobody can replay it.
@@ -69,6 +71,7 @@ impl Batch {
         let Transition { app, base, base_quiet, head, writes, events, time, .. } = transition;
         let mut batch = Batch::of_head(app, bucket, *base, head.clone());
         batch.base_quiet = Some(*base_quiet);
+        batch.counts_above = transition.counts_above;
         batch.clears = transition.is_deletion();
         batch.time = *time;
         for write in writes {
@@ -101,6 +104,7 @@ impl Batch {
             bucket,
             base,
             base_quiet: None,
+            counts_above: None,
             head: head.into(),
             clears: false,
             body: Vec::new(),
@@ -161,6 +165,7 @@ impl Batch {
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
         call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
         call.arg(head.quiet_commits);
+        call.arg(self.counts_above.map(|floor| floor.to_string()).unwrap_or_default());
         call.arg(self.answers.len()).arg(self.answers.len() + self.set.len());
         call.arg(self.removed.len()).arg(self.events.len());
         for (field, value) in self.answers.iter().chain(&self.set) {
@@ -179,6 +184,13 @@ impl Batch {
 /// The first half of the id of an event: Redis has no id 0.
 pub(super) fn event_id(number: u64) -> u64 {
     number.saturating_add(1)
+}
+
+/// Notes which master serves a bucket, of which so much is known; see `master.lua`.
+pub(super) fn note_master(keys: &KeySpace, bucket: Bucket, known: Option<u64>) -> Cmd {
+    let mut call = script::call(&script::MASTER, &[keys.name(Key::State(bucket))]);
+    call.arg(known.map(|floor| floor.to_string()).unwrap_or_default());
+    call
 }
 
 /// Note of doubt in a bucket's log.
@@ -211,7 +223,16 @@ pub(super) fn decode_body(
     body: &[u8],
 ) -> Result<Transition, String> {
     let Body(base, writes, events, heard, time) = codec::decode(body)?;
-    let (app, head) = (app.clone(), head.clone());
-    let (base_quiet, weighs_results) = (head.quiet_commits, false);
-    Ok(Transition { app, base, base_quiet, weighs_results, head, writes, events, heard, time })
+    Ok(Transition {
+        app: app.clone(),
+        base,
+        base_quiet: head.quiet_commits,
+        weighs_results: false,
+        counts_above: None,
+        head: head.clone(),
+        writes,
+        events,
+        heard,
+        time,
+    })
 }

@@ -5,12 +5,12 @@
 
 local heads, app, log, events, state, tombs = unpack(KEYS)
 local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
-  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet =
-  unpack(ARGV, 1, 17)
+  events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet,
+  counts_above = unpack(ARGV, 1, 18)
 -- The answers to requests that are new are the first of those that are set.
-local answer_count, set_count = tonumber(ARGV[18]), tonumber(ARGV[19])
-local removed_count, event_count = tonumber(ARGV[20]), tonumber(ARGV[21])
-local sets_at = 22
+local answer_count, set_count = tonumber(ARGV[19]), tonumber(ARGV[20])
+local removed_count, event_count = tonumber(ARGV[21]), tonumber(ARGV[22])
+local sets_at = 23
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
@@ -36,6 +36,15 @@ local known_quiet = redis.call('HGET', app, 'q') or '0'
 local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
 if current ~= base or missed_quiet or (done and tonumber(seq) < tonumber(done)) then
   return {0, current}
+end
+-- Another master may have lost what this counts on: see master.lua.
+if counts_above ~= '' then
+  local noted = redis.call('HMGET', state, 'master', 'counts_above')
+  local replication = redis.call('INFO', 'replication')
+  local master = string.match(replication, 'master_replid:(%x+)') or ''
+  if noted[1] ~= master or noted[2] ~= counts_above then
+    return {0, current}
+  end
 end
 -- An answer that moved no revision was told to nobody: who answers the same request must read it.
 for i = sets_at, sets_at + 2 * (answer_count - 1), 2 do

@@ -224,6 +224,10 @@ impl Store for RedisStore {
         self.shared.view.epoch()
     }
 
+    fn counts_above(&self, app: &AppName) -> u64 {
+        self.shared.view.counts_above(self.shared.keys.bucket_of(app))
+    }
+
     fn buckets(&self) -> u16 {
         self.shared.keys.buckets
     }
@@ -264,6 +268,9 @@ impl Store for RedisStore {
             // What was missed is on its way here already: who asked need not read it again.
             let told = shared.view.until_at(bucket, &transition.app, current);
             let _ = tokio::time::timeout(MISSED_MAX, told).await;
+            if transition.counts_above.is_some() {
+                shared.note_master(bucket).await?;
+            }
         }
         match outcome? {
             None if transition.is_durable() => shared.view.refresh(&transition, bucket),
@@ -376,6 +383,20 @@ impl Shared {
         let mut pipeline = script::load_all();
         pipeline.add_command(call.clone());
         self.ask(key, &pipeline).await
+    }
+
+    /// A commit that counted may have been refused because another master serves a bucket.
+    async fn note_master(&self, bucket: Bucket) -> Result<(), CommitError> {
+        let note = batch::note_master(&self.keys, bucket, self.view.known_counts_above(bucket));
+        let noted = self.call(&self.keys.name(Key::State(bucket)), &note).await;
+        let noted = noted.map_err(|error| self.unavailable(error.reason().to_string()))?;
+        match noted.last().map(|value| (reply::number(value), value)) {
+            Some((Some(counts_above), _)) => {
+                self.view.count_above(bucket, counts_above);
+                Ok(())
+            }
+            unexpected => Err(self.unavailable(format!("no note of a master: {unexpected:?}"))),
+        }
     }
 
     fn next_mark(&self) -> Mark {

@@ -58,6 +58,7 @@ impl Reader {
         };
         session.load_scripts().await?;
         session.check_meta().await?;
+        session.note_master(&self.buckets).await?;
         session.verify(&self.buckets).await?;
         self.connection = Some(dedicated);
         Ok(())
@@ -196,6 +197,22 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// Another master may lack what was told: what is counted on it goes on above that.
+    async fn note_master(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
+        let Shared { keys, view, .. } = self.shared;
+        let mut pipeline = redis::pipe();
+        for &bucket in buckets {
+            let known = view.known_counts_above(bucket);
+            pipeline.add_command(batch::note_master(keys, bucket, known));
+        }
+        let values = self.ask(&pipeline).await?;
+        for (&bucket, value) in buckets.iter().zip(&values) {
+            let noted = reply::number(value);
+            view.count_above(bucket, noted.ok_or_else(|| unavailable(&format!("{value:?}")))?);
+        }
+        Ok(())
+    }
+
     /// Finds out whether Redis has what was seen, and catches up where it has more or other.
     async fn verify(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
         let shared = self.shared;
@@ -239,7 +256,8 @@ impl Session<'_> {
         for _ in 0..REPAIRS_MAX {
             let found = self.read_bucket(bucket).await?;
             let time = self.shared.clock.now();
-            let repairs = repair::compare(bucket, &seen, &found, time);
+            let counts_above = self.shared.view.counts_above(bucket);
+            let repairs = repair::compare(bucket, &seen, &found, counts_above, time);
             if (repairs.lost || is_lost) && found.losses <= seen.losses {
                 self.count_loss().await?;
                 self.doubt(bucket, &seen, repairs.floor).await?;

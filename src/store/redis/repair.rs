@@ -31,6 +31,7 @@ pub(super) fn compare(
     bucket: Bucket,
     seen: &BucketView,
     found: &BucketView,
+    counts_above: u64,
     time: Timestamp,
 ) -> Repairs {
     let (was, is) = (seen.heads.marks(), found.heads.marks());
@@ -46,8 +47,8 @@ pub(super) fn compare(
                 let same = is_same(head, now) && *position == known.position;
                 if !same && (*position <= was.last || now.revision <= head.revision) {
                     let revision = now.revision.max(head.revision).next();
-                    let put =
-                        doubted_head(Head { revision, ..(**now).clone() }, found.losses, time);
+                    let put = Head { revision, ..(**now).clone() };
+                    let put = doubted_head(put, found.losses, counts_above, time);
                     repairs.batches.push(Batch::of_head(app, bucket, now.revision, put));
                     repairs.lost = true;
                 }
@@ -60,7 +61,7 @@ pub(super) fn compare(
         if other.position <= was.last && seen.heads.get(&other.app).is_none() {
             let head = &*other.head;
             let put = Head { revision: head.revision.next(), ..head.clone() };
-            let put = doubted_head(put, found.losses, time);
+            let put = doubted_head(put, found.losses, counts_above, time);
             repairs.batches.push(Batch::of_head(&other.app, bucket, head.revision, put));
             repairs.lost = true;
         }

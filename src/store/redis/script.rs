@@ -13,6 +13,9 @@ pub(super) static COMMIT: LazyLock<Script> =
 /// Notes that a bucket may have lost writes.
 pub(super) static DOUBT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("doubt.lua")));
+/// Notes which master serves a bucket.
+pub(super) static MASTER: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("master.lua")));
 /// Counts a loss.
 pub(super) static EPOCH: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("epoch.lua")));
@@ -38,6 +41,7 @@ pub(super) fn load_all() -> Pipeline {
     for source in [
         include_str!("commit.lua"),
         include_str!("doubt.lua"),
+        include_str!("master.lua"),
         include_str!("epoch.lua"),
         include_str!("beat.lua"),
     ] {

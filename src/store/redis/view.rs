@@ -38,6 +38,8 @@ pub(super) struct View {
     /// How far each bucket's log was told to followers.
     told: Vec<watch::Sender<EntryId>>,
     epoch: Mutex<Epoch>,
+    /// What each bucket's counts go on above; `None` before a master was asked.
+    counts_above: Vec<Mutex<Option<u64>>>,
 }
 
 struct Known {
@@ -70,6 +72,7 @@ pub(super) struct Gap;
 
 impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
+        let counts_above = (0..buckets).map(|_| Mutex::default()).collect();
         let told = (0..buckets).map(|_| watch::Sender::default()).collect();
         let buckets = (0..buckets)
             .map(|n| BucketView {
@@ -78,7 +81,7 @@ impl View {
             })
             .collect();
         let known = Known { buckets, followers: Followers::default() };
-        View { known: Mutex::new(known), told, epoch: Mutex::new(epoch) }
+        View { known: Mutex::new(known), told, epoch: Mutex::new(epoch), counts_above }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -92,6 +95,27 @@ impl View {
             tracing::warn!(epoch = %epoch, "store has lost writes");
             *current = epoch;
         }
+    }
+
+    /// What the counts of a bucket go on above, as last noted.
+    pub(super) fn counts_above(&self, bucket: Bucket) -> u64 {
+        self.known_counts_above(bucket).unwrap_or_default()
+    }
+
+    /// The same; none if it was never noted.
+    pub(super) fn known_counts_above(&self, bucket: Bucket) -> Option<u64> {
+        *self.counts_above_of(bucket)
+    }
+
+    /// Takes in what was noted; it never falls.
+    pub(super) fn count_above(&self, bucket: Bucket, noted: u64) {
+        let mut known = self.counts_above_of(bucket);
+        *known = Some(known.map_or(noted, |known| known.max(noted)));
+    }
+
+    fn counts_above_of(&self, bucket: Bucket) -> MutexGuard<'_, Option<u64>> {
+        let known = &self.counts_above[usize::from(bucket.0)];
+        known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A copy of what is known of a bucket.

@@ -31,6 +31,9 @@ async fn open_full(server: &RedisServer) -> Arc<dyn Store> {
     Arc::new(try_open(&server.url(), Options::default()).await.unwrap())
 }
 
+/// Fields of a bucket's state that say which master serves it: no record, and other ones each time.
+const OF_MASTER: [&str; 2] = ["master", "counts_above"];
+
 /// Commands that make all keys there are.
 async fn dump(server: &RedisServer) -> Vec<String> {
     let mut keys: Vec<String> = server.call(&["KEYS", "*"]).await.unwrap();
@@ -45,9 +48,12 @@ async fn dump(server: &RedisServer) -> Vec<String> {
             other => panic!("{key} is a {other}"),
         };
         let found: Value = server.call(ask).await.unwrap();
-        let mut pairs: Vec<_> = reply::pairs(&found).into_iter().map(quote_pair).collect();
+        let is_of_master = |field| reply::text(field).is_some_and(|f| OF_MASTER.contains(&f));
+        let kept = reply::pairs(&found).into_iter().filter(|(field, _)| !is_of_master(field));
+        let mut pairs: Vec<_> = kept.map(quote_pair).collect();
         pairs.sort();
         match kind.as_str() {
+            "hash" if pairs.is_empty() => {}
             "hash" => lines.push(format!("HSET {key} {}", pairs.concat())),
             "zset" => lines.extend(
                 reply::pairs(&found)

@@ -14,6 +14,7 @@ mod doctor;
 mod durability;
 mod epoch;
 mod formats;
+mod masters;
 mod open;
 mod replicas;
 mod resend;
