@@ -91,7 +91,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What is counted goes on above this, which the store says: what it has lost may have been told.
+    /// What is counted goes on above this, as the store says: what it has lost may have been told.
     pub fn count_above(&mut self, floor: u64) {
         self.counts_above = floor;
     }

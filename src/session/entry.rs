@@ -1,6 +1,6 @@
 //! One session as others reach it: it can be asked, and it can be ended.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,10 +43,8 @@ pub(super) struct Entry {
     called: Notify,
     holds: Mutex<Holds>,
     holds_moved: Notify,
-    /// What it is told of its application.
+    /// What it is told of its application, and asked for.
     pub(super) news: News,
-    /// Its unit asked to lead, and did not take it back.
-    claims: AtomicBool,
     /// By the clock of attention, in milliseconds.
     last_heard: AtomicU64,
 }
@@ -123,7 +121,6 @@ impl Entry {
             holds: Mutex::default(),
             holds_moved: Notify::new(),
             news: News::default(),
-            claims: AtomicBool::new(false),
             last_heard: AtomicU64::new(0),
         };
         (entry, Ends { over: is_over, asks: asked })
@@ -151,16 +148,6 @@ impl Entry {
     pub(super) fn heard(&self, now: Duration) {
         let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         self.last_heard.store(millis, Ordering::Relaxed);
-    }
-
-    /// Whether its unit asked to lead: should the store forget that, it is said again.
-    pub(super) fn claims(&self) -> bool {
-        self.claims.load(Ordering::Relaxed)
-    }
-
-    /// Its unit wants to lead, or not any more.
-    pub(super) fn set_claims(&self, claims: bool) {
-        self.claims.store(claims, Ordering::Relaxed);
     }
 
     /// Ends the session.

@@ -47,6 +47,11 @@ impl Leads {
         }
     }
 
+    /// What is told of who leads.
+    fn leadership(&self) -> Leads {
+        Leads { data_version: 0, ..self.clone() }
+    }
+
     /// Whether it is the unit of this session that leads, and not an incarnation before it.
     fn is(&self, entry: &Entry) -> bool {
         self.leader.as_ref() == Some(entry.unit())
@@ -68,6 +73,19 @@ pub(super) enum Word {
     },
 }
 
+/// What a unit asked for last. Should the store forget that, it is said again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Wish {
+    #[default]
+    Nothing,
+    Lead,
+    /// Not to lead, said under this epoch and after so many losses of the store.
+    StepBack {
+        lease_epoch: u64,
+        losses: u32,
+    },
+}
+
 /// What one session was told, and what there is to tell.
 #[derive(Default)]
 pub(super) struct News {
@@ -79,29 +97,73 @@ pub(super) struct News {
 struct Told {
     revision: Revision,
     now: Leads,
+    losses: u32,
     leadership: Option<Leads>,
     data_version: u64,
+    wish: Wish,
 }
 
 impl News {
     /// What the welcome says: who leads, if another does.
-    pub(super) fn welcome(&self, entry: &Entry, revision: Revision, leads: &Leads) {
+    pub(super) fn welcome(
+        &self,
+        entry: &Entry,
+        (revision, losses): (Revision, u32),
+        leads: &Leads,
+    ) {
         let mut told = lock(&self.told);
         if !leads.is(entry) {
-            told.leadership = Some(Leads { data_version: 0, ..leads.clone() });
+            told.leadership = Some(leads.leadership());
         }
         drop(told);
-        self.learn(revision, leads);
+        self.learn(entry, (revision, losses), leads);
     }
 
-    /// How things are as of a revision.
-    pub(super) fn learn(&self, revision: Revision, leads: &Leads) {
+    /// How things are as of a revision, and of so many losses of the store.
+    pub(super) fn learn(&self, entry: &Entry, (revision, losses): (Revision, u32), leads: &Leads) {
         let mut told = lock(&self.told);
         if told.revision <= revision {
             told.revision = revision;
             told.now = leads.clone();
+            told.losses = losses;
             self.come.notify_one();
+            if leads.is(entry) {
+                told.settle_wish();
+            }
         }
+    }
+
+    /// Its unit asks to lead, or not to any more.
+    pub(super) fn wish(&self, to_lead: bool) {
+        let mut told = lock(&self.told);
+        let (lease_epoch, losses) = (told.now.lease_epoch, told.losses);
+        told.wish = match to_lead {
+            true => Wish::Lead,
+            false => Wish::StepBack { lease_epoch, losses },
+        };
+    }
+
+    /// Whether its unit asked to lead, or not to any more: `None` if neither has to be said again.
+    pub(super) fn wants_to_lead(&self) -> Option<bool> {
+        match lock(&self.told).wish {
+            Wish::Nothing => None,
+            Wish::Lead => Some(true),
+            Wish::StepBack { .. } => Some(false),
+        }
+    }
+
+    /// What its unit asked for has been said again, and may be forgotten by the next loss.
+    pub(super) fn said_again(&self) {
+        let mut told = lock(&self.told);
+        let (lease_epoch, losses) = (told.now.lease_epoch, told.losses);
+        if matches!(told.wish, Wish::StepBack { .. }) {
+            told.wish = Wish::StepBack { lease_epoch, losses };
+        }
+    }
+
+    /// What its unit asked for is over.
+    pub(super) fn wishes_nothing(&self) {
+        lock(&self.told).wish = Wish::Nothing;
     }
 
     /// The worker asked: it is told who leads in any case.
@@ -125,7 +187,7 @@ impl News {
         if told.revision == Revision::default() {
             return None; // not known yet
         }
-        let leads = Leads { data_version: 0, ..told.now.clone() };
+        let leads = told.now.leadership();
         if told.leadership.as_ref() != Some(&leads) {
             let is_self = leads.is(entry);
             let lease = leads.lease_duration.filter(|_| is_self);
@@ -140,6 +202,18 @@ impl News {
             return Some(Word::Data { version });
         }
         None
+    }
+}
+
+impl Told {
+    /// Its unit leads. If it had stepped back, and nothing was lost, somebody wanted it to.
+    fn settle_wish(&mut self) {
+        if let Wish::StepBack { lease_epoch, losses } = self.wish
+            && lease_epoch < self.now.lease_epoch
+            && losses == self.losses
+        {
+            self.wish = Wish::Nothing;
+        }
     }
 }
 
@@ -165,8 +239,9 @@ impl Inner {
     /// Something that sessions are told has changed.
     pub(super) fn tell_of(&self, app: &AppName, head: &Head) {
         let leads = Leads::of(head);
+        let at = (head.revision, self.store.epoch().losses);
         for entry in self.table.of(app) {
-            entry.news.learn(head.revision, &leads);
+            entry.news.learn(&entry, at, &leads);
         }
         let holder = leads.leader.as_ref().and_then(|leader| self.table.get(app, leader));
         match holder.filter(|entry| leads.is(entry)) {
@@ -207,7 +282,7 @@ impl Inner {
             return; // the store is away: again in the next round
         }
         // It leads no longer, or elsewhere. Once it is heard it may ask again.
-        entry.set_claims(false);
+        entry.news.wishes_nothing();
         let mut leading = lock(&self.leading.0);
         let is_same = |l: &Leader| l.lease_epoch == lease_epoch && Arc::ptr_eq(&l.entry, &entry);
         if leading.get(&entry.app).is_some_and(is_same) {

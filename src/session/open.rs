@@ -58,7 +58,8 @@ impl Sessions {
             }
             entry.set_holds(state.head().revision, holding(state, entry.unit()));
             let leads = Leads::of(state.head());
-            entry.news.welcome(&entry, state.head().revision, &leads);
+            let at = (state.head().revision, inner.store.epoch().losses);
+            entry.news.welcome(&entry, at, &leads);
             inner.leads_here(&entry, &leads);
             let is_over = unit.and_then(|unit| unit.session());
             let welcome = Welcome {
@@ -140,13 +141,10 @@ impl Inner {
         is_here
     }
 
-    /// That a unit asked to lead may be forgotten as well. Where it is not, nothing changes.
+    /// That a unit asked to lead, or not to any more, may be forgotten as well. Where it is not,
+    /// nothing changes.
     async fn claim_again(&self, entry: &Arc<Entry>) {
-        let mut wants = entry.claims();
-        if !wants {
-            return;
-        }
-        loop {
+        while let Some(wants) = entry.news.wants_to_lead() {
             let command = match wants {
                 true => Command::ClaimLeadership(entry.speaker(), None),
                 false => Command::StepBack(entry.speaker()),
@@ -155,11 +153,9 @@ impl Inner {
             if !matches!(said, Ok(_) | Err(Error::Rejected(_))) {
                 return self.known.again(Chore::Assert(entry.clone()));
             }
-            // Taken back meanwhile, which may have come before.
-            let wanted = wants;
-            wants = entry.claims();
-            if wants == wanted {
-                return;
+            // Else it was taken back meanwhile, which may have come before.
+            if entry.news.wants_to_lead() == Some(wants) {
+                return entry.news.said_again();
             }
         }
     }

@@ -236,7 +236,7 @@ impl Session {
                     errors.extend(Met::of(seq, &command));
                     let claims = matches!(command, Command::ClaimLeadership(..));
                     if claims || matches!(command, Command::StepBack(_)) {
-                        self.entry.set_claims(claims);
+                        self.entry.news.wish(claims);
                     }
                     requests.push(Request { id: None, command });
                     answers.push(Asked { seq, question, claims });

@@ -10,6 +10,7 @@ use bellwether::proto::v1::Level;
 use bellwether::proto::v1::connect_request::Message as Said;
 use bellwether::proto::v1::connect_response::Message as Told;
 
+use crate::failover::has_caught_up;
 use crate::leader::{claim, configure, leader};
 use crate::ops::fetch;
 use crate::pair::Pair;
@@ -30,6 +31,13 @@ async fn work(server: &str, unit: &str) -> Worker {
     let worker = Worker::connect(options, |_| async { Vec::new() }).unwrap();
     worker.connected().await.unwrap();
     worker
+}
+
+async fn waits(server: &Server, unit: &str) {
+    eventually("it waits", async || {
+        (leader(server, "web").await.candidates == [unit]).then_some(())
+    })
+    .await;
 }
 
 async fn leads(worker: &Worker) -> u64 {
@@ -58,10 +66,7 @@ async fn a_claim_and_a_release_are_made_again_once_the_store_is_back() {
     redis.signal("CONT");
     leads(&first).await;
     second.claim_leadership();
-    eventually("it waits", async || {
-        (leader(&server, "web").await.candidates == ["web/1"]).then_some(())
-    })
-    .await;
+    waits(&server, "web/1").await;
     redis.signal("STOP");
     is_ready(&server, false).await;
     first.release_leadership();
@@ -111,6 +116,49 @@ async fn claims_that_the_store_has_forgotten_are_made_again() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_the_store_has_forgotten_is_made_again() {
+    let arguments = ["--save", "3600 1000000", "--dbfilename", "dump.rdb"];
+    let Some(mut redis) = Redis::start(&arguments) else { return };
+    let server = Server::configured(&["--store", &redis.url()], TIMES);
+    let (first, second) = (work(&server.url(), "web/0").await, work(&server.url(), "web/1").await);
+    first.claim_leadership();
+    let before = leads(&first).await;
+    redis.cli(&["SAVE"]);
+    first.release_leadership();
+    second.claim_leadership();
+    leads(&second).await;
+    redis.kill();
+    redis.restart();
+    let after = eventually("it leads again", async || {
+        second.lease_epoch().filter(|epoch| COUNTS_PER_HISTORY < *epoch)
+    })
+    .await;
+    assert!(before < after);
+    eventually("the first one knows", async || first.lease_epoch().is_none().then_some(())).await;
+    // Whom an operator chooses leads, although it had stepped back, also after the next loss.
+    redis.cli(&["SAVE"]);
+    let transfer = v1::TransferLeadershipRequest {
+        application: "web".into(),
+        to_unit: "web/0".into(),
+        ..Default::default()
+    };
+    server.leaders().await.transfer_leadership(transfer).await.unwrap();
+    let chosen = leads(&first).await;
+    redis.cli(&["SAVE"]);
+    configure(&server, "web", 20).await;
+    redis.kill();
+    redis.restart();
+    eventually("it still leads", async || first.lease_epoch().filter(|epoch| chosen < *epoch))
+        .await;
+    eventually("it was heard again", async || {
+        let unit = crate::sessions::unit(&server, "web", "web/0").await?;
+        (unit.freshness() == v1::Freshness::Fresh).then_some(())
+    })
+    .await;
+    assert_eq!(leader(&server, "web").await.lease.unwrap().unit, "web/0");
+}
+
 /// Where its election was lost with the master, nobody but that server knows of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_epoch_that_one_server_told_is_not_given_again_by_the_other() {
@@ -127,6 +175,7 @@ async fn an_epoch_that_one_server_told_is_not_given_again_by_the_other() {
         crate::sessions::unit(&servers[1], "web", "web/1").await
     })
     .await;
+    has_caught_up(&redis.replica, &redis.master).await;
     redis.part().await;
     ways[1].cut();
     let told = claim(&servers[0], "web", "web/0").await.unwrap().lease_epoch;
