@@ -106,6 +106,12 @@ impl Follower for Tap {
 
     fn forgotten(&self, _: Bucket, _: Position) {}
 
+    fn counts_above(&self, bucket: Bucket, counts_above: u64) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.schedule.count_above(bucket, counts_above);
+        }
+    }
+
     /// Revisions may have gone back, so what is active is read again; then everybody is doubted.
     fn doubted(&self, bucket: Bucket, epoch: Epoch) {
         let Some(inner) = self.0.upgrade() else {

@@ -1,5 +1,5 @@
 //! Looks at every application of which the store may have lost writes, whether anybody asks for it
-//! or not: nothing may be active on what was lost.
+//! or not: nothing may be active on what was lost, nor led by who may have a successor.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -28,6 +28,8 @@ struct Entries {
     by_time: BTreeSet<(Timestamp, AppName)>,
     /// How often each bucket may have lost writes.
     losses: BTreeMap<Bucket, u32>,
+    /// What the counts of each bucket go on above.
+    counts_above: BTreeMap<Bucket, u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -36,6 +38,8 @@ struct Known {
     bucket: Bucket,
     /// For how many losses its units were doubted; `None` if there are none to doubt.
     doubted: Option<u32>,
+    /// Of the lease, if somebody holds it.
+    lease_epoch: Option<u64>,
 }
 
 impl Schedule {
@@ -71,12 +75,15 @@ impl Schedule {
         known.and_then(|known| entries.losses.get(&known.bucket)).copied().unwrap_or_default()
     }
 
-    /// The applications with units that are still believed as before a loss.
+    /// The applications with units that are still believed as before a loss, or led under an epoch
+    /// of before.
     pub(super) fn to_doubt(&self) -> Vec<AppName> {
         let entries = lock(&self.entries);
         let is_open = |known: &Known| {
             let losses = entries.losses.get(&known.bucket).copied().unwrap_or_default();
+            let counts_above = entries.counts_above.get(&known.bucket).copied().unwrap_or_default();
             known.doubted.is_some_and(|doubted| doubted < losses)
+                || known.lease_epoch.is_some_and(|epoch| epoch <= counts_above)
         };
         let open = entries.known.iter().filter(|(_, known)| is_open(known));
         open.map(|(app, _)| app.clone()).collect()
@@ -89,10 +96,11 @@ impl Schedule {
         let due = head.next_due.filter(|_| !head.deleted);
         let has_units = 0 < head.summary.totals.units;
         let doubted = has_units.then_some(head.losses);
+        let lease_epoch = head.lease.as_ref().map(|_| head.lease_epoch);
         let old = match head.deleted {
             true => entries.known.remove(&change.app),
             false => {
-                let known = Known { due, bucket: change.bucket, doubted };
+                let known = Known { due, bucket: change.bucket, doubted, lease_epoch };
                 entries.known.insert(change.app.clone(), known)
             }
         };
@@ -115,6 +123,15 @@ impl Schedule {
         let mut entries = lock(&self.entries);
         let known = entries.losses.entry(bucket).or_default();
         *known = losses.max(*known);
+        drop(entries);
+        self.doubted.notify_one();
+    }
+
+    /// The store told what the counts of a bucket go on above.
+    pub(super) fn count_above(&self, bucket: Bucket, counts_above: u64) {
+        let mut entries = lock(&self.entries);
+        let known = entries.counts_above.entry(bucket).or_default();
+        *known = counts_above.max(*known);
         drop(entries);
         self.doubted.notify_one();
     }

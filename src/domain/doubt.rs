@@ -11,11 +11,19 @@ use super::time::Timestamp;
 use super::transition::{Cause, StatusEvent, Subject};
 
 /// Drafts that each unit there is becomes uncertain, unless that was done for this loss, here or
-/// elsewhere. Comes first in a draft: who speaks in it spoke after the loss.
+/// elsewhere; and that who leads goes on under a new epoch, if the one it has is of before what
+/// counts go on above. Comes first in a draft: who speaks in it spoke after the loss.
 pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
-    if losses <= draft.head.losses {
-        return;
+    if draft.head.losses < losses {
+        doubt_units(draft, losses);
+        draft.doubt_lease();
     }
+    if draft.head.lease_epoch <= draft.counts_above {
+        draft.doubt_lease();
+    }
+}
+
+fn doubt_units(draft: &mut Draft<'_>, losses: u32) {
     draft.head.losses = losses;
     let doubts_operation = draft.doubt_operations();
     let units: Vec<UnitName> = draft.base.units.keys().cloned().collect();
@@ -26,7 +34,6 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
     for name in units {
         draft.doubt_unit(&name);
     }
-    draft.doubt_lease();
 }
 
 /// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not

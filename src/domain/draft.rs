@@ -55,6 +55,8 @@ pub struct Draft<'a> {
     pub(super) weighs_results: bool,
     /// See [`Draft::count_above`].
     pub(super) counts_above: u64,
+    /// It took the word of a leader.
+    pub(super) was_led: bool,
     /// Something that is shown changed, so the revision moves.
     pub(super) changed: bool,
     /// Policy or leader changed: every rank may have.
@@ -86,20 +88,22 @@ impl<'a> Draft<'a> {
             held: false,
             weighs_results: false,
             counts_above: 0,
+            was_led: false,
             changed: false,
             reranks: false,
         }
     }
 
     /// What is counted goes on above this, as the store says: what it has lost may have been told.
+    /// Comes before all else.
     pub fn count_above(&mut self, floor: u64) {
         self.counts_above = floor;
     }
 
-    /// Whether it counted what must never be told twice.
+    /// Whether it went by what must never be told twice.
     fn has_counted(&self) -> bool {
         let (was, is) = (&self.base.head, &self.head);
-        (was.lease_epoch, was.data.version) != (is.lease_epoch, is.data.version)
+        self.was_led || (was.lease_epoch, was.data.version) != (is.lease_epoch, is.data.version)
     }
 
     /// The revision that this draft will have if it changes anything that is shown.

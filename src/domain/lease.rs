@@ -178,7 +178,7 @@ impl Draft<'_> {
     }
 
     /// Whether a unit leads now, with this epoch. One whose lease is over has no rights.
-    pub(super) fn may_lead(&self, claim: &Claim) -> Result<(), Rejected> {
+    pub(super) fn may_lead(&mut self, claim: &Claim) -> Result<(), Rejected> {
         let leads = match (&self.head.config.external_leader, &self.head.lease) {
             (Some(unit), _) => *unit == claim.unit && claim.lease_epoch == 0,
             (None, Some(lease)) => {
@@ -188,6 +188,7 @@ impl Draft<'_> {
             (None, None) => false,
         };
         if leads {
+            self.was_led = true;
             return Ok(());
         }
         Err(Rejected::NotLeader {

@@ -29,8 +29,8 @@ pub struct Transition {
     /// It took results of statuses that may be held. What others wrote of them quietly may make
     /// such a result another one, so it is compared even if there is nothing to write.
     pub weighs_results: bool,
-    /// What its counts go on above, if it counted: the epoch of the lease, the version of the data.
-    /// Where they go on above something else by now the store refuses it.
+    /// What counts go on above, if it went by one: gave an epoch or a version of the data, or took
+    /// the word of a leader. Where they go on above something else by now the store refuses it.
     pub counts_above: Option<u64>,
     /// The head after it; `head.revision` is `base` if nothing that is shown changed.
     pub head: Arc<Head>,

@@ -229,6 +229,11 @@ impl Followers {
         self.0.iter().for_each(|follower| follower.noticed(notice));
     }
 
+    /// Tells all what the counts of a bucket go on above.
+    pub(super) fn tell_counts_above(&self, bucket: Bucket, counts_above: u64) {
+        self.0.iter().for_each(|follower| follower.counts_above(bucket, counts_above));
+    }
+
     /// Tells all that a bucket may have lost writes.
     pub(super) fn tell_doubted(&self, bucket: Bucket, epoch: Epoch) {
         self.0.iter().for_each(|follower| follower.doubted(bucket, epoch));

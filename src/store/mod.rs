@@ -93,9 +93,9 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a transition part of what is remembered.
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
 
-    /// Tells the follower how far tombstones were forgotten (if any were), then of each application
-    /// and tombstone there is, in order of position, and from then on of each change. Nothing is
-    /// left out in between.
+    /// Tells the follower what counts go on above and how far tombstones were forgotten (if any
+    /// were), then of each application and tombstone there is, in order of position, and from then
+    /// on of each change. Nothing is left out in between.
     fn follow(&self, follower: Arc<dyn Follower>);
 
     /// The history of an application before the event numbered `before` (from the end without it),
@@ -148,6 +148,10 @@ pub trait Follower: Send + Sync {
     /// `changed`, and what it no longer has as a tombstone; positions go on in `epoch`, above those
     /// told before. May be told again for the same loss, as to whoever follows from later on.
     fn doubted(&self, bucket: Bucket, epoch: Epoch);
+
+    /// Epochs and versions in this bucket go on above this from now on: those up to here may have
+    /// been given to others by what the store has lost.
+    fn counts_above(&self, _: Bucket, _: u64) {}
 
     /// A process that shares the store, maybe this one, told all of them something.
     fn noticed(&self, _: &Notice) {}

@@ -27,6 +27,8 @@ use proptest::test_runner::{Config, TestRunner};
 use crate::world::app_name;
 
 const UNITS: usize = 5;
+/// Between the epochs of two masters.
+const COUNTS_PER_MASTER: u64 = 1 << 20;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -43,8 +45,8 @@ enum Step {
     Connect(usize, bool),
     Disconnect(usize, bool),
     Lapse(usize),
-    /// The store goes back to what it had so many commits ago.
-    Lose(usize),
+    /// The store goes back to what it had so many commits ago, and this is found out or not.
+    Lose(usize, bool),
     Restart,
 }
 
@@ -61,7 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (unit(), any::<bool>()).prop_map(|(unit, again)| Step::Connect(unit, again)),
         3 => (unit(), any::<bool>()).prop_map(|(unit, silent)| Step::Disconnect(unit, silent)),
         2 => unit().prop_map(Step::Lapse),
-        1 => (1..6usize).prop_map(Step::Lose),
+        1 => (1..6usize, any::<bool>()).prop_map(|(count, found)| Step::Lose(count, found)),
         1 => Just(Step::Restart),
     ]
 }
@@ -80,6 +82,8 @@ struct Elections {
     replica: AppState,
     past: Vec<AppState>,
     losses: u32,
+    /// What epochs go on above on this master of the store.
+    counts_above: u64,
     workers: Vec<Worker>,
     /// Who waits, in the order they asked.
     queue: Vec<usize>,
@@ -106,6 +110,7 @@ impl Elections {
             state,
             past: Vec::new(),
             losses: 0,
+            counts_above: 0,
             workers: vec![Worker::default(); UNITS],
             queue: Vec::new(),
             holders: BTreeMap::new(),
@@ -118,7 +123,7 @@ impl Elections {
         self.commit(None);
         match step {
             Step::Pass(millis) => self.now += millis,
-            Step::Lose(commits) => self.lose(*commits),
+            Step::Lose(commits, is_found) => self.lose(*commits, *is_found),
             Step::Restart => {
                 self.state = load(&self.state, self.state.head().clone());
                 self.state.grant_grace(Timestamp(self.now));
@@ -159,7 +164,7 @@ impl Elections {
             Step::Lapse(unit) => {
                 Command::LapseLeadership(own(unit), session(self.workers[unit].session))
             }
-            Step::Pass(_) | Step::Lose(_) | Step::Restart => unreachable!(),
+            Step::Pass(_) | Step::Lose(..) | Step::Restart => unreachable!(),
         };
         self.forget_predecessor(step);
         let outcome = self.commit(Some((step, command)));
@@ -207,6 +212,7 @@ impl Elections {
         let before = self.state.clone();
         let limits = Limits::default();
         let mut draft = Draft::new(&before, &limits, Timestamp(self.now));
+        draft.count_above(self.counts_above);
         doubt(&mut draft, self.losses);
         expire(&mut draft);
         let command = step.as_ref().map(|(_, command)| command.clone());
@@ -247,7 +253,8 @@ impl Elections {
             unit.is_some_and(|u| u.lost_since.or(u.quiet_since).is_none() && !u.departed)
         };
         let was_held = before.lease.as_ref().map(|lease| &lease.holder);
-        let is_doubted = was_held == Some(&lease.holder) && head.losses != before.losses;
+        let is_lost = head.losses != before.losses || before.lease_epoch <= self.counts_above;
+        let is_doubted = was_held == Some(&lease.holder) && is_lost;
         match step {
             Some(Step::Transfer(to)) if *to == leader => {}
             _ if is_doubted => {}
@@ -290,11 +297,17 @@ impl Elections {
     }
 
     /// Revisions go on above all that were told: that is what a store does when it finds out.
-    fn lose(&mut self, commits: usize) {
+    /// Epochs do so in any case.
+    fn lose(&mut self, commits: usize, is_found: bool) {
         let place = self.past.len().saturating_sub(commits);
         let old = self.past[place].clone();
-        self.losses += 1;
-        let revision = Revision(self.revision_max + 1);
+        let told = self.holders.last_key_value().map_or(0, |(epoch, _)| *epoch);
+        self.counts_above = told.max(self.counts_above) + COUNTS_PER_MASTER;
+        let mut revision = old.head().revision;
+        if is_found {
+            self.losses += 1;
+            revision = Revision(self.revision_max + 1);
+        }
         self.state = load(&old, Head { revision, ..old.head().clone() });
         self.replica = self.state.clone();
         // The workers know better who they are; who waits is as the store has it.

@@ -95,7 +95,7 @@ async fn tell(
 }
 
 /// Writes whatever was written meanwhile: the epoch alone can refuse it.
-async fn insist(server: &str, unit: &str, epoch: u64) -> Result<(String, u64), Error> {
+pub async fn insist(server: &str, unit: &str, epoch: u64) -> Result<(String, u64), Error> {
     let value = format!("{epoch} {:?}", SystemTime::now());
     Ok((write(server, unit, epoch, ("insisted", value), None).await?, 0))
 }

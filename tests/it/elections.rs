@@ -15,8 +15,9 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::leader_service_client::LeaderServiceClient;
 use tonic::transport::Channel;
 
-use crate::candidate::{Accepted, Candidate, Said, WRITE_MAX, read, register};
+use crate::candidate::{Accepted, Candidate, Said, WRITE_MAX, insist, read, register};
 use crate::clock::shifting_library;
+use crate::failover::has_caught_up;
 use crate::leader::configure;
 use crate::pair::Pair;
 use crate::server::{Server, command, eventually};
@@ -29,8 +30,8 @@ const SECONDS_DEFAULT: u64 = 15;
 const STANDSTILL: Duration = Duration::from_millis(2500);
 /// How often each server is asked who leads.
 const ASK_EVERY: Duration = Duration::from_millis(20);
-/// Where another master serves, epochs and versions begin with a multiple of this.
-const COUNTS_PER_SECOND: u64 = 1 << 20;
+/// Epochs, and versions, that different masters gave are further apart than this.
+const COUNTS_PER_MASTER: u64 = 1 << 19;
 
 /// Splitmix64: the same seed, the same faults.
 struct Dice(u64);
@@ -75,6 +76,8 @@ impl Arena {
             server(&ways[1].url(), durability, &clock, shifting_library()),
         ];
         configure(&servers[1], "web", 2).await;
+        // With it the short lease would be lost.
+        has_caught_up(&redis.replica, &redis.master).await;
         let (said, history) = mpsc::channel();
         let urls = servers.each_ref().map(Server::url);
         let candidates = (0..CANDIDATES).map(|n| Candidate::spawn(n, &urls, &said)).collect();
@@ -155,15 +158,26 @@ impl Arena {
         self.failovers += 1;
     }
 
-    /// The replica of Redis lacks what was acknowledged last, seen by both servers.
+    /// The replica of Redis lacks what was acknowledged last, seen by both servers or by one alone.
     async fn lose(&mut self) {
         self.redis.part().await;
+        // The one that comes to the next master first knows nothing of what is lost.
+        let is_alone = self.dice.below(3) == 0;
+        if is_alone {
+            self.ways[1].cut();
+        }
         let (lease, version) = eventually("a leader", async || self.known(0).await).await;
         // A leader whose election is lost, or one that is deposed and comes back after that was.
-        let leader = self.leader().await;
+        let is_leader = |c: &Candidate| c.unit == lease.unit;
+        let leader = self.candidates.iter().position(is_leader).unwrap();
         let stands = self.dice.below(2) == 0;
         if stands {
             self.candidates[leader].signal("STOP");
+        }
+        if is_alone {
+            // Those that want to lead may all be with the other server.
+            eventually("another one leads, and writes", async || self.elect(&lease.unit).await)
+                .await;
         }
         eventually("another one leads, and writes", async || {
             let (now, at) = self.known(0).await?;
@@ -172,21 +186,50 @@ impl Arena {
         .await;
         tokio::time::sleep(Duration::from_millis(self.dice.below(500) as u64)).await;
         self.redis.hold_writes().await;
-        eventually("both servers have seen all", async || {
-            (self.known(0).await == self.known(1).await).then_some(())
-        })
-        .await;
+        match is_alone {
+            true => self.ways[0].cut(),
+            false => {
+                eventually("both servers have seen all", async || {
+                    (self.known(0).await == self.known(1).await).then_some(())
+                })
+                .await;
+            }
+        }
         self.redis.kill(&self.ways).await;
         self.failovers += 1;
+        self.ways[1].heal();
         if stands {
             self.candidates[leader].signal("CONT");
         }
-        let history = version / COUNTS_PER_SECOND;
-        eventually("a leader writes in the next history", async || {
+        eventually("a leader writes on the next master", async || {
             let (_, at) = self.known(1).await?;
-            (history < at / COUNTS_PER_SECOND).then_some(())
+            (version + COUNTS_PER_MASTER < at).then_some(())
         })
         .await;
+        self.ways[0].heal();
+    }
+
+    /// An operator has another one lead, in whose name something is written.
+    async fn elect(&self, leader: &str) -> Option<()> {
+        let server = &self.servers[0];
+        let others = self.candidates.iter().filter(|candidate| candidate.unit != leader);
+        for Candidate { unit, .. } in others {
+            let transfer = v1::TransferLeadershipRequest {
+                application: "web".into(),
+                to_unit: unit.clone(),
+                ..Default::default()
+            };
+            let moved = server.leaders().await.transfer_leadership(transfer).await;
+            let Ok(Some(lease)) = moved.map(|moved| moved.into_inner().lease) else {
+                continue; // it is lost
+            };
+            let (unit, epoch) = (lease.unit, lease.lease_epoch);
+            let (etag, value) = insist(&server.url(), &unit, epoch).await.ok()?;
+            let version = u64::from_str_radix(&etag, 16).unwrap();
+            let _ = self.said.send(Said::Accepted(Accepted { unit, epoch, version, value }));
+            return Some(());
+        }
+        None
     }
 
     /// Who leads, and the version of the data, as a server says.
@@ -294,7 +337,7 @@ async fn epochs_rise_and_have_one_holder_where_redis_loses_elections_and_writes(
     let history = History::of(said, witnesses);
     history.check(failovers);
     let last = history.accepted.last().unwrap();
-    assert!(COUNTS_PER_SECOND < last.epoch, "nothing was lost: {last:?}");
+    assert!(COUNTS_PER_MASTER < last.epoch, "nothing was lost: {last:?}");
 }
 
 /// All that was told to anybody.

@@ -186,11 +186,15 @@ impl RedisStore {
     /// Lets all others know that somebody reads what they write, before anybody can ask us.
     async fn join(&self) -> Result<(), OpenError> {
         let Shared { keys, replica, .. } = &*self.shared;
-        self.shared.call(&keys.name(Key::Replicas), &neighbours::beat(keys, *replica)).await?;
+        let mut answers =
+            self.shared.call(&keys.name(Key::Replicas), &neighbours::beat(keys, *replica)).await?;
         let mut pipeline = redis::pipe();
         pipeline.add_command(neighbours::join(keys, Bucket(0), *replica));
-        self.shared.ask(&keys.name(Key::Log(Bucket(0))), &pipeline).await?;
-        Ok(())
+        answers.extend(self.shared.ask(&keys.name(Key::Log(Bucket(0))), &pipeline).await?);
+        match reply::error(&answers) {
+            Some(error) => Err(OpenError::Unavailable { reason: error.to_string() }),
+            None => Ok(()),
+        }
     }
 
     /// How far off [`now`](Store::now) may be, either way.

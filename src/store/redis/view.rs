@@ -109,8 +109,14 @@ impl View {
 
     /// Takes in what was noted; it never falls.
     pub(super) fn count_above(&self, bucket: Bucket, noted: u64) {
+        let Known { followers, .. } = &*self.known();
         let mut known = self.counts_above_of(bucket);
-        *known = Some(known.map_or(noted, |known| known.max(noted)));
+        let before = *known;
+        *known = before.max(Some(noted));
+        drop(known);
+        if before.is_some_and(|before| before < noted) {
+            followers.tell_counts_above(bucket, noted);
+        }
     }
 
     fn counts_above_of(&self, bucket: Bucket) -> MutexGuard<'_, Option<u64>> {
@@ -137,6 +143,12 @@ impl View {
 
     pub(super) fn follow(&self, follower: Arc<dyn Follower>) {
         let Known { buckets, followers } = &mut *self.known();
+        for bucket in (0..).map(Bucket).take(buckets.len()) {
+            match self.counts_above(bucket) {
+                0 => {}
+                counts_above => follower.counts_above(bucket, counts_above),
+            }
+        }
         followers.add_to_buckets(follower, buckets.iter().map(|view| &view.heads));
     }
 

@@ -3,10 +3,13 @@
 /// Hash slots of any cluster.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// The slot of all keys that contain this hash tag, given with or without braces.
-pub(super) fn slot_of(tag: &str) -> u16 {
-    let inside = tag.strip_prefix('{').and_then(|tag| tag.strip_suffix('}')).unwrap_or(tag);
-    crc16(inside.as_bytes()) % SLOTS
+/// The slot of a key, or of all keys that contain a hash tag: that goes by what is in braces, if
+/// there is anything.
+pub(super) fn slot_of(key: &str) -> u16 {
+    let opened = key.split_once('{').map(|(_, rest)| rest);
+    let inside = opened.and_then(|rest| rest.split_once('}')).map(|(inside, _)| inside);
+    let hashed = inside.filter(|inside| !inside.is_empty()).unwrap_or(key);
+    crc16(hashed.as_bytes()) % SLOTS
 }
 
 /// CRC-16/XMODEM, as the cluster specification says. Tags are a few bytes: no table is needed.
@@ -28,6 +31,8 @@ mod tests {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         assert_eq!(slot_of("{foo}"), 12_182);
         assert_eq!(slot_of("foo"), 12_182);
+        assert_eq!(slot_of("a:{foo}:{b}"), 12_182);
+        assert_eq!(slot_of("{}foo"), crc16(b"{}foo") % SLOTS);
         assert_eq!(slot_of(""), 0);
     }
 }

@@ -96,6 +96,19 @@ async fn what_nobody_else_reads_is_not_put_into_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_joins_on_a_cluster_is_written_for() {
+    let Some(cluster) = Cluster::start().await else { return };
+    let one = open(&cluster.url()).await;
+    one.beat().await.unwrap();
+    insist(&one, "web", "nobody else is there").await;
+    let other = open(&cluster.url()).await;
+    let others = Diary::on(&other);
+    insist(&one, "web", "the other is there").await;
+    until("the other is told", async || others.last("web") == Some((2, false))).await;
+    assert!(others.pages().changes.last().unwrap().transition.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_may_be_flushed_at_any_time() {
     let Some(server) = RedisServer::start().await else { return };
     let store = open(&server.url()).await;
