@@ -201,12 +201,18 @@ impl Arena {
         if stands {
             self.candidates[leader].signal("CONT");
         }
+        self.goes_on_after(version, 1).await;
+        self.ways[0].heal();
+        self.goes_on_after(version, 0).await;
+    }
+
+    /// A leader writes on the next master, as a server says.
+    async fn goes_on_after(&self, version: u64, server: usize) {
         eventually("a leader writes on the next master", async || {
-            let (_, at) = self.known(1).await?;
+            let (_, at) = self.known(server).await?;
             (version + COUNTS_PER_MASTER < at).then_some(())
         })
         .await;
-        self.ways[0].heal();
     }
 
     /// An operator has another one lead, in whose name something is written.
