@@ -136,10 +136,9 @@ impl News {
     /// Its unit asks to lead, or not to any more.
     pub(super) fn wish(&self, to_lead: bool) {
         let mut told = lock(&self.told);
-        let (lease_epoch, losses) = (told.now.lease_epoch, told.losses);
         told.wish = match to_lead {
             true => Wish::Lead,
-            false => Wish::StepBack { lease_epoch, losses },
+            false => told.step_back(),
         };
     }
 
@@ -155,9 +154,8 @@ impl News {
     /// What its unit asked for has been said again, and may be forgotten by the next loss.
     pub(super) fn said_again(&self) {
         let mut told = lock(&self.told);
-        let (lease_epoch, losses) = (told.now.lease_epoch, told.losses);
         if matches!(told.wish, Wish::StepBack { .. }) {
-            told.wish = Wish::StepBack { lease_epoch, losses };
+            told.wish = told.step_back();
         }
     }
 
@@ -206,6 +204,11 @@ impl News {
 }
 
 impl Told {
+    /// As things stand now.
+    fn step_back(&self) -> Wish {
+        Wish::StepBack { lease_epoch: self.now.lease_epoch, losses: self.losses }
+    }
+
     /// Its unit leads. If it had stepped back, and nothing was lost, somebody wanted it to.
     fn settle_wish(&mut self) {
         if let Wish::StepBack { lease_epoch, losses } = self.wish

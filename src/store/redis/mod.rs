@@ -272,7 +272,8 @@ impl Store for RedisStore {
             // What was missed is on its way here already: who asked need not read it again.
             let told = shared.view.until_at(bucket, &transition.app, current);
             let _ = tokio::time::timeout(MISSED_MAX, told).await;
-            if transition.counts_above.is_some() {
+            // Nobody was faster: it may be that another master serves.
+            if transition.counts_above.is_some() && current == transition.base {
                 shared.note_master(bucket).await?;
             }
         }
