@@ -1,6 +1,8 @@
-//! Compiles `proto/` without a system protoc and writes the descriptor set that reflection serves.
+//! Compiles `proto/` without a system protoc, writes the descriptor set that reflection serves, and
+//! finds the commit that the server names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // compile_fds emits no rerun lines of its own.
@@ -17,6 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "bellwether/v1/operation_service.proto",
             "bellwether/v1/leader_service.proto",
             "bellwether/v1/app_data_service.proto",
+            "bellwether/v1/server_service.proto",
             "grpc/health/v1/health.proto",
         ])?;
     std::fs::write(out.join("descriptor.bin"), compiler.encode_file_descriptor_set())?;
@@ -31,5 +34,36 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .boxed(".bellwether.v1.ConnectRequest.message.error")
         .extern_path(".google.rpc", "::tonic_types::pb")
         .compile_fds(compiler.file_descriptor_set())?;
+    println!("cargo:rerun-if-env-changed=BELLWETHER_COMMIT");
+    println!("cargo:rustc-env=BELLWETHER_COMMIT={}", commit().unwrap_or_default());
     Ok(())
+}
+
+/// The commit of the source: `BELLWETHER_COMMIT` if it is set, as a build from an archive or in a
+/// container does; else what git says. A debug build names none, because each commit would compile
+/// the whole crate again.
+fn commit() -> Option<String> {
+    let given = std::env::var("BELLWETHER_COMMIT").unwrap_or_default();
+    if !given.is_empty() {
+        return Some(given);
+    }
+    if std::env::var("PROFILE").as_deref() != Ok("release") {
+        return None;
+    }
+    // The repository may be the one of a program that holds a copy of this source.
+    let top = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
+    let source = std::env::var("CARGO_MANIFEST_DIR").ok()?;
+    if top.canonicalize().ok()? != Path::new(&source).canonicalize().ok()? {
+        return None;
+    }
+    // Moves with each commit and each checkout.
+    println!("cargo:rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
+    git(&["rev-parse", "HEAD"])
+}
+
+/// What git answers; nothing without git or outside of a repository.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let answer = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| answer.trim().to_string())
 }

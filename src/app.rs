@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::aggregator::Aggregator;
 use crate::config::{Config, StoreChoice};
 use crate::domain::classify::Rules;
+use crate::proto::v1::StoreKind;
 use crate::service::ops::{Ops, Readiness};
-use crate::service::{self, ErrorRules, Parts, listen};
+use crate::service::{self, About, ErrorRules, Parts, listen};
 use crate::session::Sessions;
 use crate::store::embedded::{self, EmbeddedStore};
 use crate::store::redis::{self, RedisStore};
@@ -149,6 +150,8 @@ impl App {
             Ops { prometheus: self.prometheus, ready: readiness(&self.store, &draining) },
             stopped.clone(),
         ));
+        let about =
+            About { store_kind: store_kind(&self.config.store), limits: self.config.limits() };
         let parts = Parts {
             aggregator: self.aggregator.clone(),
             sessions: self.sessions.clone(),
@@ -156,6 +159,7 @@ impl App {
             store: self.store.clone(),
             metrics: self.metrics,
             error_rules: self.error_rules,
+            about,
             draining: draining.clone(),
         };
         let connections = listen::connections(self.grpc, self.config.service.connections_max);
@@ -209,6 +213,16 @@ fn flatten(
     match ended {
         Ok(result) => Ok(result?),
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
+}
+
+fn store_kind(choice: &StoreChoice) -> StoreKind {
+    match choice {
+        StoreChoice::Memory => StoreKind::Memory,
+        StoreChoice::Embedded(_) => StoreKind::Embedded,
+        StoreChoice::Redis(target, _) if target.is_cluster() => StoreKind::RedisCluster,
+        StoreChoice::Redis(target, _) if target.master_name().is_some() => StoreKind::RedisSentinel,
+        StoreChoice::Redis(..) => StoreKind::Redis,
     }
 }
 

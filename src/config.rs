@@ -17,6 +17,7 @@ use crate::store::redis::durability::Durability;
 use crate::store::redis::link::{Target, TargetError, TlsFiles};
 
 mod faults;
+mod limits;
 pub mod rules;
 
 use faults::FileFaults;

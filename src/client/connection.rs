@@ -11,6 +11,7 @@ use crate::proto::v1::application_service_client::ApplicationServiceClient;
 use crate::proto::v1::leader_service_client::LeaderServiceClient;
 use crate::proto::v1::operation_service_client::OperationServiceClient;
 use crate::proto::v1::report_service_client::ReportServiceClient;
+use crate::proto::v1::server_service_client::ServerServiceClient;
 use crate::proto::v1::worker_service_client::WorkerServiceClient;
 
 /// A server on the same network answers a connection within milliseconds; three lost packets fit.
@@ -103,6 +104,11 @@ impl Client {
     /// For calls of workers.
     pub fn reports(&self) -> ReportServiceClient<Channel> {
         ReportServiceClient::new(self.channel.clone())
+    }
+
+    /// For questions about the server itself.
+    pub fn server(&self) -> ServerServiceClient<Channel> {
+        ServerServiceClient::new(self.channel.clone())
     }
 
     /// Gives a unary request its deadline.

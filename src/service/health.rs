@@ -1,5 +1,5 @@
-//! `grpc.health.v1`, to the letter: the server as `""`, every application as
-//! `namespace/application`.
+//! `grpc.health.v1`, to the letter: the server as `""` and under the names of its services, every
+//! application as `namespace/application`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
@@ -16,12 +16,28 @@ use crate::proto::health::health_server::Health;
 use crate::proto::health::{
     HealthCheckRequest, HealthCheckResponse, HealthListRequest, HealthListResponse,
 };
+use crate::proto::v1::{
+    app_data_service_server, application_service_server, leader_service_server,
+    operation_service_server, report_service_server, server_service_server, worker_service_server,
+};
 use crate::service::code::Problem;
 use crate::service::watch::{Place, Watches};
 use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
 
 /// Applications that `List` answers at most; its specification allows to refuse more.
 const LIST_MAX: usize = 10_000;
+
+/// Services whose health is that of the server: clients with health checks of their own ask by the
+/// name of the service that they call.
+const SERVICES: [&str; 7] = [
+    report_service_server::SERVICE_NAME,
+    worker_service_server::SERVICE_NAME,
+    application_service_server::SERVICE_NAME,
+    operation_service_server::SERVICE_NAME,
+    leader_service_server::SERVICE_NAME,
+    app_data_service_server::SERVICE_NAME,
+    server_service_server::SERVICE_NAME,
+];
 
 type StatusStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
@@ -58,6 +74,11 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status as i32 }
 }
 
+/// Whether a service name means the server as a whole.
+fn is_server(service: &str) -> bool {
+    service.is_empty() || SERVICES.contains(&service)
+}
+
 /// The application that a service name means, if it can mean one.
 fn app_of(service: &str) -> Option<AppName> {
     let (namespace, application) = service.split_once('/')?;
@@ -73,7 +94,7 @@ impl Health for Healths {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
         let service = request.into_inner().service;
-        if service.is_empty() {
+        if is_server(&service) {
             return Ok(Response::new(response(self.server())));
         }
         match app_of(&service).and_then(|app| self.hub.get(&app)) {
@@ -107,7 +128,7 @@ impl Health for Healths {
         let service = request.into_inner().service;
         let place = self.watches.place()?;
         let follow = match app_of(&service) {
-            _ if service.is_empty() => Follow::Server,
+            _ if is_server(&service) => Follow::Server,
             None => Follow::Nothing,
             Some(app) => {
                 let filter = Filter::of(Scope::Applications(BTreeSet::from([app])));

@@ -18,6 +18,7 @@ use crate::proto::v1::application_service_server::ApplicationServiceServer;
 use crate::proto::v1::leader_service_server::LeaderServiceServer;
 use crate::proto::v1::operation_service_server::OperationServiceServer;
 use crate::proto::v1::report_service_server::ReportServiceServer;
+use crate::proto::v1::server_service_server::ServerServiceServer;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
 use crate::session::Sessions;
 use crate::store::Store;
@@ -35,6 +36,7 @@ mod operation;
 mod reads;
 mod report;
 mod rules;
+mod server;
 mod watch;
 mod worker;
 
@@ -46,6 +48,7 @@ pub mod observe;
 pub mod ops;
 
 pub use rules::ErrorRules;
+pub use server::About;
 
 /// Bounds of the gRPC server.
 #[derive(Debug, Clone)]
@@ -90,6 +93,8 @@ pub struct Parts {
     pub metrics: Metrics,
     /// Say what errors mean.
     pub error_rules: ErrorRules,
+    /// Describes the server.
+    pub about: About,
     /// Cancelled when the server begins to stop.
     pub draining: CancellationToken,
 }
@@ -119,7 +124,7 @@ const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
 
 /// Every gRPC service behind the observing layer.
 pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
-    let Parts { aggregator, hub, sessions, store, metrics, error_rules, draining } = parts;
+    let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining } = parts;
     let limits = watch::Limits {
         streams_max: options.watch_streams_max,
         per_stream_max: WATCHES_PER_STREAM_MAX,
@@ -145,6 +150,8 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
     let operations =
         operation::Operations::new(aggregator.clone(), hub.clone(), error_rules.clone());
     let operations = OperationServiceServer::new(operations).max_decoding_message_size(bytes_max);
+    let servers = server::Servers::new(about, options.reflection, store.clone());
+    let servers = ServerServiceServer::new(servers).max_decoding_message_size(bytes_max);
     let applications = application::Applications::new(aggregator, hub.clone(), sessions, store);
     let applications =
         ApplicationServiceServer::new(applications).max_decoding_message_size(bytes_max);
@@ -178,6 +185,7 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         .add_service(operations)
         .add_service(leaders)
         .add_service(data)
+        .add_service(servers)
         .add_service(health)
         .add_optional_service(v1)
         .add_optional_service(v1alpha)

@@ -197,6 +197,9 @@ call ApplicationService/RemoveUnit "{$app, \"unit\": \"web/1\"}" '"removedCount"
 call ApplicationService/DeleteApplication "{$app}" '"revision"'
 refuse ApplicationService/GetApplication "{$app}" NotFound APPLICATION_NOT_FOUND
 
+# 11. Which server answers.
+call ServerService/GetServerInfo "{}" '"version"' STORE_KIND_ '"units_max"' '"storeEpoch"' multiplex_watches
+
 uncalled=$(grep -vxF -f <(tr / . <"$scratch/called") "$scratch/methods" || true)
 [ -z "$uncalled" ] || fail "listed by reflection and not called here: $uncalled"
 echo "called all $(wc -l <"$scratch/methods") methods of $(wc -l <"$scratch/ours") services"

@@ -17,7 +17,11 @@ async fn check_and_list() {
     let mut health = server.health().await;
     let server_health = health.check(service("")).await.unwrap().into_inner();
     assert_eq!(server_health.status(), ServingStatus::Serving);
-    for unknown in ["default/web", "web", "a/b/c"] {
+    for known in ["bellwether.v1.ReportService", "bellwether.v1.ServerService"] {
+        let health = health.check(service(known)).await.unwrap().into_inner();
+        assert_eq!(health.status(), ServingStatus::Serving, "{known}");
+    }
+    for unknown in ["bellwether.v1.NoService", "default/web", "web", "a/b/c"] {
         assert_eq!(health.check(service(unknown)).await.unwrap_err().code(), Code::NotFound);
     }
     let mut reports = server.reports().await;

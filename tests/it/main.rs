@@ -44,6 +44,7 @@ mod ops;
 mod replicas;
 mod report;
 mod sentinel;
+mod server_info;
 mod sessions;
 mod sessions_bad;
 mod sessions_charm;

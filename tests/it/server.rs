@@ -12,6 +12,7 @@ use bellwether::proto::v1::app_data_service_client::AppDataServiceClient;
 use bellwether::proto::v1::application_service_client::ApplicationServiceClient;
 use bellwether::proto::v1::leader_service_client::LeaderServiceClient;
 use bellwether::proto::v1::report_service_client::ReportServiceClient;
+use bellwether::proto::v1::server_service_client::ServerServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic_types::StatusExt;
 
@@ -95,6 +96,10 @@ impl Server {
 
     pub async fn app_data(&self) -> AppDataServiceClient<Channel> {
         AppDataServiceClient::new(self.channel().await)
+    }
+
+    pub async fn about(&self) -> ServerServiceClient<Channel> {
+        ServerServiceClient::new(self.channel().await)
     }
 
     pub async fn health(&self) -> HealthClient<Channel> {

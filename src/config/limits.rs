@@ -1,0 +1,63 @@
+//! Every limit in force with its name, for whoever asks the server.
+
+use std::collections::BTreeMap;
+
+use super::Config;
+use crate::domain::limits;
+
+impl Config {
+    /// Limits by name. Those that an operator sets have the names of the configuration file.
+    pub fn limits(&self) -> BTreeMap<&'static str, u64> {
+        let mut all = fixed();
+        let decide = &self.aggregator;
+        let within = &decide.limits;
+        let service = &self.service;
+        all.extend([
+            ("applications_max", decide.applications_max as u64),
+            ("mailbox_max", decide.mailbox_max as u64),
+            ("units_max", within.units_max as u64),
+            ("statuses_per_unit_max", within.statuses_per_unit_max as u64),
+            ("keys_per_component_max", within.keys_per_component_max as u64),
+            ("request_ids_max", within.request_ids_max as u64),
+            ("faults_max", within.faults_max as u64),
+            ("faults_per_unit_max", within.faults_per_unit_max as u64),
+            ("connections_max", service.connections_max as u64),
+            ("calls_per_connection_max", u64::from(service.calls_per_connection_max)),
+            ("watch_streams_max", service.watch_streams_max as u64),
+            ("request_bytes_max", service.request_bytes_max as u64),
+            ("sessions_max", self.session.sessions_max as u64),
+            ("heartbeats_per_second_max", u64::from(self.session.heartbeats_per_second_max)),
+            ("heartbeat_interval_seconds", self.session.heartbeat_interval.as_secs()),
+            ("events_max", self.retention.events_max),
+            ("event_age_max_seconds", self.retention.event_age_max.as_secs()),
+            ("tombstones_max", self.retention.tombstones_max as u64),
+        ]);
+        all
+    }
+}
+
+/// Limits of the contract, the same for every server.
+fn fixed() -> BTreeMap<&'static str, u64> {
+    BTreeMap::from([
+        ("name_bytes_max", limits::NAME_BYTES_MAX as u64),
+        ("message_bytes_max", limits::MESSAGE_BYTES_MAX as u64),
+        ("short_message_chars_max", limits::SHORT_MESSAGE_CHARS_MAX as u64),
+        ("labels_max", limits::LABELS_MAX as u64),
+        ("label_bytes_max", limits::LABEL_BYTES_MAX as u64),
+        ("request_id_bytes_max", limits::REQUEST_ID_BYTES_MAX as u64),
+        ("request_ttl_seconds", limits::REQUEST_TTL.as_secs()),
+        ("ttl_min_seconds", limits::TTL_MIN.as_secs()),
+        ("ttl_max_seconds", limits::TTL_MAX.as_secs()),
+        ("internal_detail_bytes_max", limits::INTERNAL_DETAIL_BYTES_MAX as u64),
+        ("data_key_bytes_max", limits::DATA_KEY_BYTES_MAX as u64),
+        ("data_value_bytes_max", limits::DATA_VALUE_BYTES_MAX as u64),
+        ("data_bytes_max", limits::DATA_BYTES_MAX),
+        ("data_keys_max", limits::DATA_KEYS_MAX as u64),
+        ("payload_bytes_max", limits::PAYLOAD_BYTES_MAX as u64),
+        ("checkpoint_bytes_max", limits::CHECKPOINT_BYTES_MAX as u64),
+        ("progress_bytes_max", limits::PROGRESS_BYTES_MAX as u64),
+        ("uri_bytes_max", limits::URI_BYTES_MAX as u64),
+        ("page_size_max", limits::PAGE_SIZE_MAX as u64),
+        ("page_size_default", limits::PAGE_SIZE_DEFAULT as u64),
+    ])
+}

@@ -1,0 +1,64 @@
+//! `ServerService`: what the server is, for version commands, doctors and client libraries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use crate::proto::v1;
+use crate::proto::v1::server_service_server::ServerService;
+use crate::service::convert;
+use crate::store::Store;
+
+/// Commit of the source, from `build.rs`; empty if the build did not know it.
+const COMMIT: &str = env!("BELLWETHER_COMMIT");
+
+/// What the server is, as its configuration says.
+#[derive(Debug, Clone)]
+pub struct About {
+    /// Kind of the store.
+    pub store_kind: v1::StoreKind,
+    /// Limits in force, by the name that errors give.
+    pub limits: BTreeMap<&'static str, u64>,
+}
+
+/// Serves the description of the server.
+pub struct Servers {
+    about: About,
+    has_reflection: bool,
+    store: Arc<dyn Store>,
+}
+
+impl Servers {
+    /// Describes a server over this store.
+    pub fn new(about: About, has_reflection: bool, store: Arc<dyn Store>) -> Servers {
+        Servers { about, has_reflection, store }
+    }
+
+    /// In alphabetical order. A new name needs a line in the proto.
+    fn features(&self) -> Vec<String> {
+        let features = [("multiplex_watches", true), ("reflection", self.has_reflection)];
+        let present = features.into_iter().filter(|(_, is_present)| *is_present);
+        present.map(|(name, _)| name.to_string()).collect()
+    }
+}
+
+#[tonic::async_trait]
+impl ServerService for Servers {
+    async fn get_server_info(
+        &self,
+        _request: Request<v1::GetServerInfoRequest>,
+    ) -> Result<Response<v1::GetServerInfoResponse>, Status> {
+        let limits = self.about.limits.iter().map(|(name, max)| ((*name).to_string(), *max));
+        Ok(Response::new(v1::GetServerInfoResponse {
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            commit: COMMIT.to_string(),
+            store_kind: self.about.store_kind as i32,
+            limits: limits.collect(),
+            time: Some(convert::timestamp(self.store.now())),
+            replica_id: format!("{:016x}", self.store.replica().0),
+            store_epoch: self.store.epoch().to_string(),
+            features: self.features(),
+        }))
+    }
+}

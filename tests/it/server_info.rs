@@ -1,0 +1,54 @@
+//! What the server says of itself.
+
+use bellwether::proto::v1::{GetServerInfoRequest, GetServerInfoResponse, StoreKind};
+
+use crate::redis::Redis;
+use crate::server::Server;
+
+async fn ask(server: &Server) -> GetServerInfoResponse {
+    let answer = server.about().await.get_server_info(GetServerInfoRequest {}).await;
+    answer.unwrap().into_inner()
+}
+
+#[tokio::test]
+async fn a_server_says_its_version_store_limits_and_features() {
+    let text = "[limits]\nunits_max = 5\n[sessions]\nheartbeat_interval_seconds = 7";
+    let server = Server::configured(&["--ephemeral"], text);
+    let info = ask(&server).await;
+    assert_eq!(info.version, env!("CARGO_PKG_VERSION"));
+    let is_hex = info.commit.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(is_hex && [0, 40].contains(&info.commit.len()), "{}", info.commit);
+    assert_eq!(info.store_kind(), StoreKind::Memory);
+    assert_eq!(info.limits["units_max"], 5);
+    assert_eq!(info.limits["heartbeat_interval_seconds"], 7);
+    assert_eq!(info.limits["page_size_max"], 1000);
+    assert_eq!(info.limits["message_bytes_max"], 4096);
+    assert_eq!(info.features, ["multiplex_watches", "reflection"]);
+    assert_eq!(info.replica_id.len(), 16);
+    let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let apart = info.time.unwrap().seconds.abs_diff(wall.as_secs() as i64);
+    assert!(apart < 60, "{apart} s apart");
+}
+
+#[tokio::test]
+async fn replicas_over_one_store_have_its_epoch_and_names_of_their_own() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let url = redis.url();
+    let (one, other) = (Server::start(&["--store", &url]), Server::start(&["--store", &url]));
+    let (one, other) = (ask(&one).await, ask(&other).await);
+    assert_eq!(one.store_kind(), StoreKind::Redis);
+    assert_eq!(one.store_epoch, other.store_epoch);
+    assert_ne!(one.replica_id, other.replica_id);
+}
+
+#[tokio::test]
+async fn the_epoch_is_of_the_store_and_the_replica_of_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::on(dir.path());
+    let first = ask(&server).await;
+    server.kill();
+    let second = ask(&Server::on(dir.path())).await;
+    assert_eq!(first.store_kind(), StoreKind::Embedded);
+    assert_eq!(first.store_epoch, second.store_epoch);
+    assert_ne!(first.replica_id, second.replica_id);
+}
