@@ -373,7 +373,8 @@ impl Draft<'_> {
             self.lead_if_nobody_does();
             let reranks = reranks || old.as_ref() != self.head.leader();
             self.head_changed(reranks);
-            self.log(self.event(Cause::Configured));
+            let changes = before.changes_to(&self.head.config);
+            self.log(StatusEvent { changes, ..self.event(Cause::Configured) });
             self.release(&before);
         }
         Ok(Effect { changed, ..Effect::default() })

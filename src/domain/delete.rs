@@ -39,6 +39,7 @@ pub fn delete(
         reason: "".into(),
         freshness: Freshness::Fresh,
         cause: Cause::Deleted,
+        changes: Vec::new(),
     };
     let head = Head {
         revision,

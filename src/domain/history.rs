@@ -61,6 +61,7 @@ impl Draft<'_> {
             reason: "".into(),
             freshness: Freshness::Fresh,
             cause,
+            changes: Vec::new(),
         }
     }
 

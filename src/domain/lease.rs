@@ -16,7 +16,7 @@ use super::draft::Draft;
 use super::name::UnitName;
 use super::session::{Presence, SessionId};
 use super::time::Timestamp;
-use super::transition::{Cause, StatusEvent, Subject};
+use super::transition::{Cause, Change, StatusEvent, Subject};
 
 /// The lease of an application. Its epoch is the head's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -355,9 +355,14 @@ impl Draft<'_> {
     /// A line of history: of the unit that begins to lead, or of the one that ceases to.
     fn log_leader(&mut self, granted: Option<&UnitName>, cause: Cause) {
         let holder = self.head.lease.as_ref().map(|lease| lease.holder.clone());
-        let Some(unit) = granted.cloned().or(holder) else {
+        let Some(unit) = granted.or(holder.as_ref()).cloned() else {
             return;
         };
+        let name = |unit: Option<&UnitName>| unit.map_or("", UnitName::as_str).to_string();
+        let mut changes = vec![Change::new("leader", &name(holder.as_ref()), &name(granted))];
+        if granted.is_some() {
+            changes.push(Change::new("lease_epoch", "", &self.head.lease_epoch.to_string()));
+        }
         let message = match granted {
             Some(unit) => format!("{unit} leads, with lease epoch {}", self.head.lease_epoch),
             None => format!("{unit} leads no longer"),
@@ -365,6 +370,7 @@ impl Draft<'_> {
         self.log(StatusEvent {
             subject: Some(Subject::unit(&unit)),
             message: message.into(),
+            changes,
             ..self.event(cause)
         });
     }

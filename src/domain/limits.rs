@@ -7,6 +7,8 @@ pub const NAME_BYTES_MAX: usize = 253;
 /// Bytes of a message, check or action: a stack trace does not belong into a status, a paragraph
 /// may.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
+/// Bytes of a value before or after a change of the history: a name fits.
+pub const CHANGE_BYTES_MAX: usize = 256;
 /// Characters of a short message: what `juju status` and narrow tables can show.
 pub const SHORT_MESSAGE_CHARS_MAX: usize = 40;
 /// Labels of a status: as many as Kubernetes tools show without folding.

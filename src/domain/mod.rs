@@ -25,6 +25,7 @@ pub mod status;
 pub mod statuses;
 
 pub mod command;
+mod configured;
 pub mod operation;
 pub mod request;
 pub mod session;

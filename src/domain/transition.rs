@@ -9,6 +9,7 @@ use super::app::{Head, Unit};
 use super::bytes::Bytes;
 use super::fault::{Fault, FaultKey};
 use super::flapping::Swings;
+use super::limits::CHANGE_BYTES_MAX;
 use super::name::{AppName, OperationId, PartName, UnitName};
 use super::operation::Operation;
 use super::request::Remembered;
@@ -174,6 +175,9 @@ pub struct Subject {
     pub key: PartName,
     /// The kind; `None` for the unit as a whole, for what the leader set and for an operation.
     pub kind: Option<Kind>,
+    /// What was asked or acted on, of an error that is open. Not written if empty.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub target: Box<str>,
 }
 
 impl Subject {
@@ -184,6 +188,7 @@ impl Subject {
             component: PartName::default(),
             key: PartName::default(),
             kind: None,
+            target: Box::default(),
         }
     }
 
@@ -194,6 +199,7 @@ impl Subject {
             component: PartName::operation(),
             key: id.as_key(),
             kind: None,
+            target: Box::default(),
         }
     }
 
@@ -204,6 +210,7 @@ impl Subject {
             component: key.component.clone(),
             key: key.key.clone(),
             kind: Some(key.kind),
+            target: Box::default(),
         }
     }
 }
@@ -229,4 +236,30 @@ pub struct StatusEvent {
     pub freshness: Freshness,
     /// Why it moved.
     pub cause: Cause,
+    /// What moved beside the level. Not written if empty, so that most events keep their bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
+}
+
+/// A value that an event moved: a setting, the leader, a hold, the state of an operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Which value, as the wire names it: `policy`, `leader`, `hold`.
+    pub field: Box<str>,
+    /// Value before, at most [`CHANGE_BYTES_MAX`] bytes; empty if there was none.
+    pub from: Box<str>,
+    /// Value after, at most [`CHANGE_BYTES_MAX`] bytes; empty if there is none.
+    pub to: Box<str>,
+}
+
+impl Change {
+    /// A value that moved, its texts cut to their limit.
+    pub fn new(field: &str, from: &str, to: &str) -> Change {
+        Change { field: field.into(), from: cut(from).into(), to: cut(to).into() }
+    }
+}
+
+/// The start of a text, at most [`CHANGE_BYTES_MAX`] bytes of it.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(CHANGE_BYTES_MAX)]
 }

@@ -229,6 +229,7 @@ mod tests {
                     component: PartName::default(),
                     key: PartName::default(),
                     kind: Some(Kind::Push),
+                    target: Box::default(),
                 }),
                 from: Some(from),
                 to: None,
@@ -236,6 +237,7 @@ mod tests {
                 reason: "".into(),
                 freshness: Freshness::Stale,
                 cause: Cause::Expired,
+                changes: Vec::new(),
             };
             prop_assert_eq!(decode::<StatusEvent>(&encode(&event)), Ok(event));
         }

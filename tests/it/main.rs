@@ -30,6 +30,7 @@ mod errors_sessions;
 mod failover;
 mod faults;
 mod health;
+mod history;
 mod interop;
 mod leader;
 mod leader_worker;

@@ -13,7 +13,7 @@ use crate::domain::message::same_text;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::room::within;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{Cause, StatusEvent, Subject};
+use crate::domain::transition::{Cause, Change, StatusEvent, Subject};
 
 impl Draft<'_> {
     /// A unit met an error.
@@ -298,13 +298,30 @@ impl Draft<'_> {
                 component: key.component.clone(),
                 key: PartName::default(),
                 kind: None,
+                target: (*key.target).into(),
             }),
+            changes: hold_change(old, new, cause).into_iter().collect(),
             from: old.and_then(Fault::level),
             to: new.and_then(Fault::level),
             message: shown.map_or_else(|| "".into(), |fault| fault.shown.clone()),
             reason: shown.map_or("", Fault::reason).into(),
             ..self.event(cause)
         }
+    }
+}
+
+/// How a hold began or ended. A fault that held nothing may be tried at once all the same.
+fn hold_change(old: Option<&Fault>, new: Option<&Fault>, cause: Cause) -> Option<Change> {
+    let word = |fault: Option<&Fault>| match fault.and_then(|fault| fault.held_since) {
+        Some(_) => "held",
+        None => "",
+    };
+    let (before, after) = (word(old), word(new));
+    match cause {
+        Cause::HoldRetried => Some(Change::new("hold", before, "to be retried")),
+        Cause::HoldSkipped => Some(Change::new("hold", before, "skipped")),
+        _ if before != after => Some(Change::new("hold", before, after)),
+        _ => None,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::domain::draft::Draft;
 use crate::domain::limits::{OPERATION_KEPT, OPERATIONS_FINISHED_MAX};
 use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{Cause, StatusEvent, Subject, Write};
+use crate::domain::transition::{Cause, Change, StatusEvent, Subject, Write};
 
 /// The operations of an application, with the payloads that are kept here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -367,7 +367,17 @@ impl Draft<'_> {
         if old.is_some_and(|old| old.state == new.state) {
             return;
         }
+        let state = |operation: Option<&Operation>| operation.map_or("", |o| o.state.word());
+        let holder = |operation: Option<&Operation>| {
+            operation.and_then(Operation::holder).map_or("", UnitName::as_str).to_string()
+        };
+        let mut changes = vec![Change::new("state", state(old), state(Some(new)))];
+        let (before, after) = (holder(old), holder(Some(new)));
+        if before != after {
+            changes.push(Change::new("holder", &before, &after));
+        }
         self.log(StatusEvent {
+            changes,
             subject: Some(Subject::operation(id)),
             from: old.and_then(Operation::level),
             to: new.level(),

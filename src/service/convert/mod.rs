@@ -4,6 +4,7 @@
 mod configure;
 mod damping;
 mod error;
+mod event;
 mod fields;
 mod filter;
 mod leader;
@@ -15,6 +16,7 @@ mod session;
 
 pub use configure::config_patch;
 pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
+pub use event::event;
 pub use fields::{Fields, levels};
 pub use filter::filter;
 pub use leader::{app_data, candidates, data_patch, lease, speaker};
@@ -23,7 +25,7 @@ pub use operation::{
     retry, states, verify,
 };
 pub use output::{
-    application, config, contribution, duration, event, override_contribution, record, rule,
+    application, config, contribution, duration, override_contribution, record, rule,
     status_report, timestamp, unit,
 };
 pub use page::{Page, PageToken};

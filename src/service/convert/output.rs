@@ -8,7 +8,6 @@ use crate::domain::policy::{Config, LostUnits};
 use crate::domain::rank::Origin;
 use crate::domain::status::{Freshness, Kind, Level, Status, StatusKey};
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{Cause, StatusEvent, Subject};
 use crate::proto::v1;
 
 /// A level.
@@ -24,7 +23,7 @@ pub fn level(level: Level) -> v1::Level {
     }
 }
 
-fn kind(kind: Kind) -> v1::StatusKind {
+pub(super) fn kind(kind: Kind) -> v1::StatusKind {
     match kind {
         Kind::Pull => v1::StatusKind::Pull,
         Kind::Push => v1::StatusKind::Push,
@@ -265,63 +264,4 @@ pub fn override_contribution(head: &Head) -> Option<v1::Contribution> {
         freshness: v1::Freshness::Fresh as i32,
         ..v1::Contribution::default()
     })
-}
-
-/// A line of history.
-pub fn event(event: &StatusEvent) -> v1::StatusEvent {
-    let word = |l: Option<Level>| l.map_or(v1::Level::Unspecified, level) as i32;
-    v1::StatusEvent {
-        time: Some(timestamp(event.time)),
-        revision: event.revision.0,
-        status: event.subject.as_ref().map(subject),
-        from_level: word(event.from),
-        level: word(event.to),
-        message: event.message.to_string(),
-        reason: event.reason.to_string(),
-        freshness: freshness(event.freshness) as i32,
-        cause: cause(event.cause).to_string(),
-    }
-}
-
-fn subject(subject: &Subject) -> v1::StatusRef {
-    v1::StatusRef {
-        unit: subject.unit.to_string(),
-        component: subject.component.as_str().to_string(),
-        key: subject.key.as_str().to_string(),
-        kind: subject.kind.map_or(v1::StatusKind::Unspecified, kind) as i32,
-        target: String::new(),
-    }
-}
-
-fn cause(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Reported => "Reported",
-        Cause::Replaced => "Replaced",
-        Cause::Cleared => "Cleared",
-        Cause::Expired => "Expired",
-        Cause::UnitLost => "UnitLost",
-        Cause::UnitReturned => "UnitReturned",
-        Cause::UnitRemoved => "UnitRemoved",
-        Cause::Configured => "Configured",
-        Cause::LeaderSet => "LeaderSet",
-        Cause::LeaderCleared => "LeaderCleared",
-        Cause::Deleted => "Deleted",
-        Cause::Derived => "Derived",
-        Cause::Doubted => "Doubted",
-        Cause::UnitReplaced => "UnitReplaced",
-        Cause::HandedOver => "HandedOver",
-        Cause::FlappingBegan => "FlappingBegan",
-        Cause::FlappingEnded => "FlappingEnded",
-        Cause::Operation => "Operation",
-        Cause::ErrorReported => "ErrorReported",
-        Cause::FaultPersists => "FaultPersists",
-        Cause::ErrorResolved => "ErrorResolved",
-        Cause::HoldRetried => "HoldRetried",
-        Cause::HoldSkipped => "HoldSkipped",
-        Cause::LeaderClaimed => "LeaderClaimed",
-        Cause::LeaderTransferred => "LeaderTransferred",
-        Cause::LeaderReleased => "LeaderReleased",
-        Cause::LeaderExpired => "LeaderExpired",
-        Cause::LeaderEnded => "LeaderEnded",
-    }
 }

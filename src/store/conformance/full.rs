@@ -223,6 +223,7 @@ fn mk_events() -> Vec<StatusEvent> {
         reason: "Reason".into(),
         freshness: Freshness::Lost,
         cause: Cause::UnitLost,
+        changes: Vec::new(),
     };
     let unit = Subject::unit(&mk_unit_name());
     let status = Subject { kind: Some(Kind::Pull), ..unit.clone() };

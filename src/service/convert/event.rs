@@ -1,0 +1,132 @@
+//! History to the wire: what happened, what moved, and who caused it.
+
+use super::output::{freshness, kind, level, timestamp};
+use crate::domain::name::PartName;
+use crate::domain::status::Level;
+use crate::domain::transition::{Cause, Change, StatusEvent, Subject};
+use crate::proto::v1;
+
+/// A line of history.
+pub fn event(event: &StatusEvent) -> v1::StatusEvent {
+    let word = |l: Option<Level>| l.map_or(v1::Level::Unspecified, level) as i32;
+    v1::StatusEvent {
+        time: Some(timestamp(event.time)),
+        revision: event.revision.0,
+        status: event.subject.as_ref().map(subject),
+        from_level: word(event.from),
+        level: word(event.to),
+        message: event.message.to_string(),
+        reason: event.reason.to_string(),
+        freshness: freshness(event.freshness) as i32,
+        cause: cause(event.cause).to_string(),
+        kind: kind_of(event) as i32,
+        changes: event.changes.iter().map(change).collect(),
+        actor: actor(event.cause) as i32,
+    }
+}
+
+fn subject(subject: &Subject) -> v1::StatusRef {
+    v1::StatusRef {
+        unit: subject.unit.to_string(),
+        component: subject.component.as_str().to_string(),
+        key: subject.key.as_str().to_string(),
+        kind: subject.kind.map_or(v1::StatusKind::Unspecified, kind) as i32,
+        target: subject.target.to_string(),
+    }
+}
+
+fn change(change: &Change) -> v1::EventChange {
+    v1::EventChange {
+        field: change.field.to_string(),
+        from: change.from.to_string(),
+        to: change.to.to_string(),
+    }
+}
+
+fn kind_of(event: &StatusEvent) -> v1::EventKind {
+    let subject = event.subject.as_ref();
+    let is_status = subject.is_some_and(|s| s.kind.is_some() || s.unit.is_application());
+    match event.cause {
+        Cause::Operation => v1::EventKind::Operation,
+        Cause::ErrorReported | Cause::FaultPersists | Cause::ErrorResolved => v1::EventKind::Error,
+        Cause::HoldRetried | Cause::HoldSkipped => v1::EventKind::Hold,
+        Cause::LeaderClaimed
+        | Cause::LeaderTransferred
+        | Cause::LeaderReleased
+        | Cause::LeaderExpired => v1::EventKind::Leader,
+        Cause::Doubted if event.changes.iter().any(|c| &*c.field == "leader") => {
+            v1::EventKind::Leader
+        }
+        Cause::Configured if subject.is_none() => v1::EventKind::Configuration,
+        _ if subject.is_none() => v1::EventKind::Application,
+        // What an error showed goes with its unit.
+        _ if is_status || subject.is_some_and(|s| s.component != PartName::default()) => {
+            v1::EventKind::Status
+        }
+        _ => v1::EventKind::Unit,
+    }
+}
+
+fn actor(cause: Cause) -> v1::EventActor {
+    match cause {
+        Cause::Operation | Cause::UnitRemoved => v1::EventActor::Unspecified,
+        Cause::Reported
+        | Cause::Replaced
+        | Cause::Cleared
+        | Cause::UnitReturned
+        | Cause::UnitReplaced
+        | Cause::ErrorReported
+        | Cause::ErrorResolved
+        | Cause::LeaderClaimed
+        | Cause::LeaderReleased => v1::EventActor::Unit,
+        Cause::LeaderSet | Cause::LeaderCleared => v1::EventActor::Leader,
+        Cause::Configured
+        | Cause::Deleted
+        | Cause::HoldRetried
+        | Cause::HoldSkipped
+        | Cause::LeaderTransferred => v1::EventActor::Operator,
+        Cause::Expired
+        | Cause::UnitLost
+        | Cause::Derived
+        | Cause::Doubted
+        | Cause::HandedOver
+        | Cause::FlappingBegan
+        | Cause::FlappingEnded
+        | Cause::FaultPersists
+        | Cause::LeaderExpired
+        | Cause::LeaderEnded => v1::EventActor::Server,
+    }
+}
+
+fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Reported => "Reported",
+        Cause::Replaced => "Replaced",
+        Cause::Cleared => "Cleared",
+        Cause::Expired => "Expired",
+        Cause::UnitLost => "UnitLost",
+        Cause::UnitReturned => "UnitReturned",
+        Cause::UnitRemoved => "UnitRemoved",
+        Cause::Configured => "Configured",
+        Cause::LeaderSet => "LeaderSet",
+        Cause::LeaderCleared => "LeaderCleared",
+        Cause::Deleted => "Deleted",
+        Cause::Derived => "Derived",
+        Cause::Doubted => "Doubted",
+        Cause::UnitReplaced => "UnitReplaced",
+        Cause::HandedOver => "HandedOver",
+        Cause::FlappingBegan => "FlappingBegan",
+        Cause::FlappingEnded => "FlappingEnded",
+        Cause::Operation => "Operation",
+        Cause::ErrorReported => "ErrorReported",
+        Cause::FaultPersists => "FaultPersists",
+        Cause::ErrorResolved => "ErrorResolved",
+        Cause::HoldRetried => "HoldRetried",
+        Cause::HoldSkipped => "HoldSkipped",
+        Cause::LeaderClaimed => "LeaderClaimed",
+        Cause::LeaderTransferred => "LeaderTransferred",
+        Cause::LeaderReleased => "LeaderReleased",
+        Cause::LeaderExpired => "LeaderExpired",
+        Cause::LeaderEnded => "LeaderEnded",
+    }
+}
