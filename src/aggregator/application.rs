@@ -17,7 +17,7 @@ use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
-use crate::store::{CommitError, ReadError};
+use crate::store::{CommitError, ReadError, Version};
 use crate::telemetry::{CommitResult, ReportResult};
 
 use super::arrivals::Arrivals;
@@ -323,7 +323,7 @@ impl Application {
         }
     }
 
-    /// Decides, commits what was decided, and decides anew whenever somebody else was faster.
+    /// Decides, commits what was decided, and decides again after each lost race.
     async fn commit<D>(&mut self, decide: D) -> Result<Vec<Result<Outcome, Rejected>>, Error>
     where
         D: Fn(&AppState, &Inner, Timestamp) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>),
@@ -340,49 +340,80 @@ impl Application {
             }
             self.grant_grace();
             let now = self.inner.store.now();
-            let (transition, outcomes, must_settle) = {
+            let decision = {
                 let state = self.shared.state();
                 let (transition, outcomes) = decide(&state, &self.inner, now);
-                let must_settle = self.unsettled && !outcomes.is_empty();
+                let is_unsettled = self.unsettled && !outcomes.is_empty();
                 let nothing = || Draft::new(&state, &self.inner.options.limits, now).finish();
-                (transition.or_else(|| must_settle.then(nothing)), outcomes, must_settle)
+                let transition = transition.or_else(|| is_unsettled.then(nothing)).map(Arc::new);
+                Decision { base: Version::of(state.head()), transition, outcomes, is_unsettled }
             };
-            let Some(transition) = transition.map(Arc::new) else {
-                return Ok(outcomes);
-            };
-            // What waits for good results is compared also if nothing of it is written.
-            let must_compare = transition.weighs_results && self.inner.store.is_shared();
-            if transition.is_durable() || must_settle || must_compare {
-                self.shared.arrivals.expect(transition.head.revision);
-                let committed = self.inner.store.commit(transition.clone());
-                match self.measured(outcomes.len(), committed).await {
-                    Ok(()) => (self.pause, self.unsettled) = (Duration::ZERO, false),
-                    Err(CommitError::Conflict { current }) if attempts < attempts_max => {
-                        attempts += 1;
-                        self.catch_up();
-                        // What arrived may be all that was missed, and more. If nothing did, the
-                        // store went back, or has what was written quietly and told to nobody.
-                        let known = self.shared.state().head().revision;
-                        self.behind |= known < current || known == transition.base;
-                        continue;
+            match self.prove(&decision).await {
+                Ok(()) => {}
+                Err(CommitError::Conflict { current }) if attempts < attempts_max => {
+                    attempts += 1;
+                    self.catch_up();
+                    // The changes that arrived may include the missed one. If none arrived, the
+                    // store went back, or it holds a quiet commit that no log entry announces.
+                    let known = self.shared.state().head().revision;
+                    self.behind |= known < current || known == decision.base.revision;
+                    continue;
+                }
+                Err(error) => {
+                    if matches!(error, CommitError::Unavailable { .. }) {
+                        self.inner.outage.begun(now);
                     }
-                    Err(error) => {
-                        if matches!(error, CommitError::Unavailable { .. }) {
-                            self.inner.outage.begun(now);
-                            self.unsettled = true;
-                        }
-                        self.behind = true;
-                        self.pause = STORE_PAUSE;
-                        return Err(Error::of_commit(error, attempts));
-                    }
+                    self.behind = true;
+                    self.pause = STORE_PAUSE;
+                    return Err(Error::of_commit(error, attempts));
                 }
             }
-            self.shared.state_mut().replay(&transition);
-            let revision = transition.head.revision;
-            self.shared.progress.send_replace(Progress::At(revision));
-            return Ok(outcomes);
+            if let Some(transition) = decision.transition {
+                self.shared.state_mut().replay(&transition);
+                let revision = transition.head.revision;
+                self.shared.progress.send_replace(Progress::At(revision));
+            }
+            return Ok(decision.outcomes);
         }
     }
+
+    /// Makes the answers of a decision true in the store: commits its transition, or confirms that
+    /// the version it was based on is still the newest. A store of one process has no newer one.
+    async fn prove(&mut self, decision: &Decision) -> Result<(), CommitError> {
+        let Decision { base, transition, outcomes, is_unsettled } = decision;
+        let is_shared = self.inner.store.is_shared();
+        let needs_proof = is_shared && !outcomes.is_empty();
+        let to_commit = transition.as_ref().filter(|transition| {
+            // The master of Redis is compared by commits only.
+            let depends_on_master = needs_proof && transition.counts_above.is_some();
+            transition.is_durable() || *is_unsettled || depends_on_master
+        });
+        let Some(transition) = to_commit else {
+            return match needs_proof {
+                true => self.inner.store.confirm(&self.name, *base).await,
+                false => Ok(()),
+            };
+        };
+        self.shared.arrivals.expect(transition.head.revision);
+        let committed = self.inner.store.commit(transition.clone());
+        let result = self.measured(outcomes.len(), committed).await;
+        match &result {
+            Ok(()) => (self.pause, self.unsettled) = (Duration::ZERO, false),
+            Err(CommitError::Unavailable { .. }) => self.unsettled = true,
+            Err(CommitError::Conflict { .. }) => {}
+        }
+        result
+    }
+}
+
+/// What a batch of requests comes to.
+struct Decision {
+    /// The version it was based on.
+    base: Version,
+    transition: Option<Arc<Transition>>,
+    outcomes: Vec<Result<Outcome, Rejected>>,
+    /// A commit of unknown outcome came before: another commit must succeed first.
+    is_unsettled: bool,
 }
 
 impl Application {

@@ -15,6 +15,7 @@ use crate::domain::status::{Freshness, Kind, Level, Report};
 use crate::domain::transition::Transition;
 use crate::store::{
     Bucket, CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError, Retention,
+    Version,
 };
 
 fn mk_app(name: &str) -> AppName {
@@ -228,6 +229,14 @@ impl Troubled {
         })
     }
 
+    fn is_there(&self) -> Result<(), CommitError> {
+        let (reason, retry_after) = ("away".to_string(), Duration::from_secs(1));
+        match *lock(&self.away) {
+            true => Err(CommitError::Unavailable { reason, retry_after }),
+            false => Ok(()),
+        }
+    }
+
     /// It may have lost writes.
     fn lose(&self) {
         *lock(&self.losses) += 1;
@@ -261,10 +270,7 @@ impl Store for Troubled {
         if hangs {
             woken.await;
         }
-        if *lock(&self.away) {
-            let retry_after = Duration::from_secs(1);
-            return Err(CommitError::Unavailable { reason: "away".into(), retry_after });
-        }
+        self.is_there()?;
         let races = {
             let mut conflicts = lock(&self.conflicts);
             let races = 0 < *conflicts;
@@ -279,6 +285,10 @@ impl Store for Troubled {
             other.apply(&transition.app, report).await.unwrap();
         }
         self.inner.commit(transition).await
+    }
+    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
+        self.is_there()?;
+        self.inner.confirm(app, version).await
     }
     fn follow(&self, follower: Arc<dyn Follower>) {
         lock(&self.followers).push(follower.clone());

@@ -59,7 +59,6 @@ pub fn delete(
         app: state.name.clone(),
         base: old.revision,
         base_quiet: old.quiet_commits,
-        weighs_results: false,
         counts_above: None,
         head: Arc::new(head),
         writes: answers.chain(orphans).collect(),

@@ -11,8 +11,9 @@ use super::time::Timestamp;
 use super::transition::{Cause, StatusEvent, Subject};
 
 /// Drafts that each unit there is becomes uncertain, unless that was done for this loss, here or
-/// elsewhere; and that who leads goes on under a new epoch, if the one it has is of before what
-/// counts go on above. Comes first in a draft: who speaks in it spoke after the loss.
+/// elsewhere. A leader keeps leading under a new epoch, and an operation must be acquired again, if
+/// their epoch or fence is one that a former master gave. Comes first in a draft: the requests of
+/// the draft came after the loss.
 pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
     if draft.head.losses < losses {
         doubt_units(draft, losses);
@@ -20,6 +21,9 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
     }
     if draft.head.lease_epoch <= draft.counts_above {
         draft.doubt_lease();
+    }
+    if draft.has_former_fence() {
+        draft.doubt_operations();
     }
 }
 

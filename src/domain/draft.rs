@@ -51,12 +51,11 @@ pub struct Draft<'a> {
     pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
     /// Something that is held changed, and nobody is told.
     pub(super) held: bool,
-    /// See [`Transition::weighs_results`].
-    pub(super) weighs_results: bool,
     /// See [`Draft::count_above`].
     pub(super) counts_above: u64,
-    /// It took the word of a leader.
-    pub(super) was_led: bool,
+    /// It took the word of a leader, or of an operation's holder, whose epoch or fence another
+    /// master of the store may have followed by a newer one.
+    pub(super) depends_on_master: bool,
     /// Something that is shown changed, so the revision moves.
     pub(super) changed: bool,
     /// Policy or leader changed: every rank may have.
@@ -86,9 +85,8 @@ impl<'a> Draft<'a> {
             heard: Heard::default(),
             swings: BTreeMap::new(),
             held: false,
-            weighs_results: false,
             counts_above: 0,
-            was_led: false,
+            depends_on_master: false,
             changed: false,
             reranks: false,
         }
@@ -103,7 +101,8 @@ impl<'a> Draft<'a> {
     /// Whether it went by what must never be told twice.
     fn has_counted(&self) -> bool {
         let (was, is) = (&self.base.head, &self.head);
-        self.was_led || (was.lease_epoch, was.data.version) != (is.lease_epoch, is.data.version)
+        self.depends_on_master
+            || (was.lease_epoch, was.data.version) != (is.lease_epoch, is.data.version)
     }
 
     /// The revision that this draft will have if it changes anything that is shown.
@@ -365,7 +364,6 @@ impl<'a> Draft<'a> {
             app: self.base.name.clone(),
             base: self.base.head.revision,
             base_quiet: self.base.head.quiet_commits,
-            weighs_results: self.weighs_results,
             counts_above,
             head: Arc::new(self.head),
             writes: units

@@ -24,7 +24,6 @@ impl Draft<'_> {
         let Some(old) = self.with_swings(&key) else {
             return false;
         };
-        self.weighs_results = true;
         let incarnation = self.unit(&key.unit).map_or(0, |unit| unit.incarnation);
         let new = old.after_result(&self.head.config, &key, said, incarnation, self.now);
         if let Some(new) = &new

@@ -139,7 +139,7 @@ impl Draft<'_> {
         }
         let lease = self.head.lease.as_ref();
         if lease.is_some_and(|l| l.holder == *to && l.incarnation == unit.incarnation) {
-            return Ok(Effect::default());
+            return Ok(self.led(false));
         }
         self.drop_leaders_status();
         self.grant(to.clone(), None, Cause::LeaderTransferred);
@@ -188,7 +188,7 @@ impl Draft<'_> {
             (None, None) => false,
         };
         if leads {
-            self.was_led = true;
+            self.depends_on_master = true;
             return Ok(());
         }
         Err(Rejected::NotLeader {

@@ -27,11 +27,9 @@ pub struct Transition {
     pub base: Revision,
     /// How many quiet commits there had been; see [`Head::quiet_commits`].
     pub base_quiet: u64,
-    /// It took results of statuses that may be held. What others wrote of them quietly may make
-    /// such a result another one, so it is compared even if there is nothing to write.
-    pub weighs_results: bool,
-    /// What counts go on above, if it went by one: gave an epoch or a version of the data, or took
-    /// the word of a leader. Where they go on above something else by now the store refuses it.
+    /// What counts go on above, if the transition depends on that: it gave an epoch, a fence or a
+    /// version of the data, or took the word of a leader or of an operation's holder. The store
+    /// refuses the transition where counts go on above another number by now.
     pub counts_above: Option<u64>,
     /// The head after it; `head.revision` is `base` if nothing that is shown changed.
     pub head: Arc<Head>,

@@ -30,7 +30,7 @@ use super::clock::Clock;
 use super::heads::{Followers, Heads};
 use super::{
     CommitError, Epoch, Follower, Notice, NumberedEvent, OpenError, ReadError, Retention, Store,
-    random_store_id,
+    Version, random_store_id,
 };
 
 use batch::Batch;
@@ -199,6 +199,15 @@ impl Store for EmbeddedStore {
             return Err(gone());
         }
         answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
+        self.shared.health().map_err(|reason| self.shared.unavailable(reason))?;
+        let known = self.shared.published().heads.head(app);
+        match Version::of(&known) == version {
+            true => Ok(()),
+            false => Err(CommitError::Conflict { current: known.revision }),
+        }
     }
 
     fn follow(&self, follower: Arc<dyn Follower>) {

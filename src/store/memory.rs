@@ -18,7 +18,7 @@ use crate::domain::transition::{Transition, Write};
 use super::clock::Clock;
 use super::heads::{Followers, Heads};
 use super::{
-    CommitError, Epoch, Follower, Notice, NumberedEvent, ReadError, Retention, Store,
+    CommitError, Epoch, Follower, Notice, NumberedEvent, ReadError, Retention, Store, Version,
     random_store_id,
 };
 
@@ -115,12 +115,7 @@ impl Store for MemoryStore {
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         let mut kept = self.kept();
-        if kept.closed {
-            return Err(CommitError::Unavailable {
-                reason: "store is closed".to_string(),
-                retry_after: Duration::from_secs(1),
-            });
-        }
+        kept.is_open()?;
         let (app, base) = (&transition.app, transition.base);
         let known = kept.heads.head(app);
         let missed_quiet = known.quiet_commits != transition.base_quiet;
@@ -148,6 +143,16 @@ impl Store for MemoryStore {
         }
         kept.followers.tell(&step);
         Ok(())
+    }
+
+    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
+        let kept = self.kept();
+        kept.is_open()?;
+        let known = kept.heads.head(app);
+        match Version::of(&known) == version {
+            true => Ok(()),
+            false => Err(CommitError::Conflict { current: known.revision }),
+        }
     }
 
     fn follow(&self, follower: Arc<dyn Follower>) {
@@ -193,6 +198,17 @@ impl Store for MemoryStore {
 
     async fn close(&self) {
         self.kept().closed = true;
+    }
+}
+
+impl Kept {
+    fn is_open(&self) -> Result<(), CommitError> {
+        let reason = || "store is closed".to_string();
+        let retry_after = Duration::from_secs(1);
+        match self.closed {
+            true => Err(CommitError::Unavailable { reason: reason(), retry_after }),
+            false => Ok(()),
+        }
     }
 }
 

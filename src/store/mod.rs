@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
+use crate::domain::revision::Revision;
 use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{StatusEvent, Transition};
@@ -44,6 +45,9 @@ pub use notice::{Notice, Word};
 ///   All of a transition is applied or nothing. When `commit` returns `Ok`, the transition survives
 ///   whatever the store promises to survive (a crash of the process and of the machine for the
 ///   embedded store; nothing for memory).
+/// - **Answers without a write.** A shared store may hold a newer version than this process has
+///   seen. An answer that needs no commit ("unchanged", a refusal) is sent only after
+///   [`confirm`](Store::confirm) has succeeded for the version it was decided on.
 /// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been
 ///   applied. The caller reads again before it decides anew, and does not acknowledge what it finds
 ///   before another commit has succeeded, if only one of nothing: that one vouches for it.
@@ -93,6 +97,11 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a transition part of what is remembered.
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
 
+    /// Succeeds if the application is at this version in the store at some moment between call and
+    /// answer, and that is as durable as a commit; otherwise the answer is
+    /// [`CommitError::Conflict`]. Writes nothing that any reader sees.
+    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError>;
+
     /// Tells the follower what counts go on above and how far tombstones were forgotten (if any
     /// were), then of each application and tombstone there is, in order of position, and from then
     /// on of each change. Nothing is left out in between.
@@ -123,6 +132,22 @@ pub trait Store: Send + Sync + 'static {
 
     /// Finishes what was begun and lets go of what is held. Later commits are `Unavailable`.
     async fn close(&self);
+}
+
+/// Which state of an application a decision was based on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Counts the commits that change what is shown.
+    pub revision: Revision,
+    /// Counts the commits that change only what is not shown; see [`Head::quiet_commits`].
+    pub quiet_commits: u64,
+}
+
+impl Version {
+    /// The version of a head.
+    pub fn of(head: &Head) -> Version {
+        Version { revision: head.revision, quiet_commits: head.quiet_commits }
+    }
 }
 
 /// A line of history with its number.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 
+use crate::leader::{claim, configure, leader};
 use crate::load::insist;
+use crate::redis::Redis;
 use crate::server::{Server, command, eventually, get, mk_report};
 use crate::testing::RedisServer;
 
@@ -80,5 +82,52 @@ async fn an_hour_off_on_one_replica_changes_nothing() {
         })
         .await;
         assert!(ttl <= reported.elapsed(), "stale before its time");
+    }
+}
+
+/// As where the clock of a master is an hour ahead of the next one's: the note in Redis is how
+/// servers know the first time, and it is lost with the first master.
+#[tokio::test(flavor = "multi_thread")]
+async fn time_goes_on_while_the_clock_of_redis_is_behind() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let hour = Duration::from_secs(3600).as_micros().to_string();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
+    redis.cli(&["hset", "bw:clock", "behind", &hour, "since", &now.to_string()]);
+    let server = Server::start(&["--store", &redis.url()]);
+    configure(&server, "web", 2).await;
+    let ttl = Duration::from_secs(2);
+    let mut report = mk_report("web", "web/0", Level::Active, "up");
+    report.status.as_mut().unwrap().ttl = Some(ttl.try_into().unwrap());
+    insist(&server, report.clone()).await;
+    let soon = SystemTime::now() + Duration::from_secs(3500);
+    let seen_at = |units: &[v1::Unit]| {
+        let time = units[0].last_seen_time.unwrap();
+        SystemTime::try_from(time).unwrap()
+    };
+    assert!(soon < seen_at(&look(&server).await.1), "the clock of this Redis is ahead");
+    redis.cli(&["del", "bw:clock"]);
+    eventually("the difference is noted", async || {
+        let micros: u64 = redis.cli(&["hget", "bw:clock", "behind"]).parse().unwrap_or_default();
+        (3_500_000_000 < micros).then_some(())
+    })
+    .await;
+    claim(&server, "web", "web/0").await.unwrap();
+    eventually("the lease ends", async || {
+        leader(&server, "web").await.lease.is_none().then_some(())
+    })
+    .await;
+    eventually("the status is stale", async || {
+        (look(&server).await.0.status?.stale_units == 1).then_some(())
+    })
+    .await;
+    // A server that never saw the earlier times agrees with the one that did.
+    let other = Server::start(&["--store", &redis.url()]);
+    insist(&other, report).await;
+    assert!(soon < seen_at(&look(&other).await.1), "the time of the store went back");
+    for server in [&server, &other] {
+        eventually("the status is stale again", async || {
+            (look(server).await.0.status?.stale_units == 1).then_some(())
+        })
+        .await;
     }
 }

@@ -70,6 +70,25 @@ pub async fn leader(server: &Server, application: &str) -> v1::GetLeaderResponse
     server.leaders().await.get_leader(request).await.unwrap().into_inner()
 }
 
+pub async fn transfer(server: &Server, application: &str, to: &str) -> Result<v1::Lease, Status> {
+    let (application, to_unit) = (application.to_string(), to.to_string());
+    let request = v1::TransferLeadershipRequest { application, to_unit, ..Default::default() };
+    let transferred = server.leaders().await.transfer_leadership(request).await?;
+    Ok(transferred.into_inner().lease.unwrap())
+}
+
+/// Writes one key of the data of `web`. Answers the etag.
+pub async fn write(
+    server: &Server,
+    unit: &str,
+    lease_epoch: u64,
+    key: &str,
+    value: &str,
+) -> Result<String, Status> {
+    let request = update(unit, lease_epoch, key, value);
+    Ok(server.app_data().await.update_app_data(request).await?.into_inner().etag)
+}
+
 async fn data(server: &Server, application: &str) -> v1::AppData {
     let request = v1::GetAppDataRequest { application: application.into(), ..Default::default() };
     server.app_data().await.get_app_data(request).await.unwrap().into_inner().app_data.unwrap()
@@ -647,6 +666,27 @@ async fn values_are_in_no_log_metric_history_or_status() {
         for value in ["kept-value", "late-value", "large-value", "stray-value"] {
             assert!(!seen.contains(value), "{value} is in {seen}");
             assert!(!log.contains(value), "{value} is in {log}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_transfer_to_the_leader_answers_the_lease_in_force() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    for server in [Server::ephemeral(), Server::start(&["--store", &redis.url()])] {
+        for unit in ["web/0", "web/1"] {
+            register(&server, "web", unit).await;
+        }
+        let lease = claim(&server, "web", "web/0").await.unwrap();
+        let request = v1::TransferLeadershipRequest {
+            application: "web".into(),
+            to_unit: "web/0".into(),
+            ..Default::default()
+        };
+        let with_id = v1::TransferLeadershipRequest { request_id: "1".into(), ..request.clone() };
+        for request in [request, with_id.clone(), with_id] {
+            let answer = server.leaders().await.transfer_leadership(request).await.unwrap();
+            assert_eq!(answer.into_inner().lease.as_ref(), Some(&lease));
         }
     }
 }

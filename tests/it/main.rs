@@ -31,6 +31,7 @@ mod failover;
 mod faults;
 mod health;
 mod history;
+mod in_force;
 mod interop;
 mod leader;
 mod leader_worker;

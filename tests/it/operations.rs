@@ -330,3 +330,60 @@ async fn whatever_it_does_its_unit_and_its_application_can_be_removed() {
     let zombie = operations.complete_operation(mk_complete(1)).await.unwrap_err();
     assert_eq!(reason(&zombie), "STALE_FENCE");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_fence_is_given_twice_after_redis_lost_the_begin() {
+    let Some(mut redis) = Redis::start(&["--appendonly", "no"]) else { return };
+    let server = Server::start(&["--store", &redis.url()]);
+    let mut operations = client(&server).await;
+    let mut last = 0;
+    for round in 0..3 {
+        let begun = operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap();
+        let former = begun.into_inner().operation.unwrap().fence;
+        assert!(last < former, "round {round}: {last}, then {former}");
+        redis.kill();
+        redis.restart();
+        let again = v1::BeginOperationRequest { unit: "web/1".into(), ..mk_begin("up-v2", "v2") };
+        let begun =
+            eventually("a begin", async || operations.begin_operation(again.clone()).await.ok())
+                .await;
+        let operation = begun.into_inner().operation.unwrap();
+        assert!(former < operation.fence, "round {round}: {former}, then {}", operation.fence);
+        assert_eq!(operation.holder, "web/1");
+        let late = operations.complete_operation(mk_complete(former)).await;
+        assert_eq!(reason(&late.unwrap_err()), "STALE_FENCE");
+        // The newest fence is no use to a unit that it was not given to.
+        let stolen =
+            v1::CompleteOperationRequest { unit: "web/0".into(), ..mk_complete(operation.fence) };
+        let refused = operations.complete_operation(stolen).await;
+        assert_eq!(reason(&refused.unwrap_err()), "STALE_FENCE");
+        last = operation.fence;
+        redis.kill();
+        redis.restart();
+        eventually("the application is gone", async || {
+            let get = operations.get_operation(mk_get()).await;
+            let refused = get.err()?;
+            matches!(&*reason(&refused), "APPLICATION_NOT_FOUND" | "OPERATION_NOT_FOUND")
+                .then_some(())
+        })
+        .await;
+    }
+}
+
+/// The former master may have lost an acquire, whose fence was a higher one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fence_of_a_former_master_is_refused_until_the_operation_is_acquired_again() {
+    let Some(redis) = Redis::start(&["--enable-debug-command", "yes"]) else { return };
+    let server = Server::start(&["--store", &redis.url()]);
+    let mut operations = client(&server).await;
+    let begun = operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap();
+    let former = begun.into_inner().operation.unwrap().fence;
+    redis.cli(&["debug", "change-repl-id"]);
+    let late = operations.complete_operation(mk_complete(former)).await;
+    assert_eq!(reason(&late.unwrap_err()), "STALE_FENCE");
+    let acquired = operations.acquire_operation(mk_acquire("web/0")).await.unwrap();
+    let operation = acquired.into_inner().operation.unwrap();
+    assert!(former + (1 << 20) < operation.fence, "{former}, then {}", operation.fence);
+    assert_eq!((operation.interruptions, operation.attempts_failed), (0, 0));
+    operations.complete_operation(mk_complete(operation.fence)).await.unwrap();
+}

@@ -48,6 +48,9 @@ impl Store for Counted {
         }
         committed
     }
+    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
+        self.inner.confirm(app, version).await
+    }
     fn follow(&self, follower: Arc<dyn Follower>) {
         self.inner.follow(follower);
     }

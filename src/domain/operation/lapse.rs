@@ -65,15 +65,13 @@ impl Operation {
         lease.into_iter().chain(deadline).chain(unclaimed).min()
     }
 
-    /// What the store may have lost of it: fences that were given are never given again, and
-    /// whoever held it has to take it up anew. Nobody is to blame, so nothing is counted.
-    pub(super) fn doubt(&mut self, id: &OperationId, now: Timestamp) {
-        /// More than could be acquired within what a store loses.
-        const FENCES_LOST_MAX: u64 = 1 << 20;
+    /// The store may have lost an acquire: the holder must acquire the operation again. The new
+    /// fence is above all fences that may have been given. No interruption is counted.
+    pub(super) fn doubt(&mut self, id: &OperationId, next_fence: u64, now: Timestamp) {
         if !self.is_open() {
             return;
         }
-        self.fence += FENCES_LOST_MAX;
+        self.fence = next_fence;
         let nobody = UnitName::application();
         let call = Call { id, by: &nobody, now };
         match self.state {

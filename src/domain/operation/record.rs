@@ -163,9 +163,7 @@ impl Draft<'_> {
     /// Does what is asked of an operation. What time has changed is kept also if it is refused, and
     /// so is the target that was asked for.
     pub(in crate::domain) fn operate(&mut self, order: &Order) -> Result<Effect, Rejected> {
-        // What a replica believes of fences and leases is compared even if there is nothing to
-        // write.
-        self.weighs_results = true;
+        self.depends_on_master = true;
         self.lapse_operations();
         let call = Call { id: &order.id, by: &order.by, now: self.now };
         let known = self.operation(&order.id).cloned();
@@ -211,7 +209,7 @@ impl Draft<'_> {
                 return Err(refused.into());
             }
         }
-        let fence = self.operation(call.id).map_or(0, |orphan| orphan.fence) + 1;
+        let fence = self.next_count(self.operation(call.id).map_or(0, |orphan| orphan.fence));
         let turn = before.map_or(0, |(_, before)| before.turn) + 1;
         self.put_operation(call.id, Operation::begin(call, new, fence, turn));
         if let Some(bytes) = &new.bytes {
@@ -246,7 +244,9 @@ impl Draft<'_> {
         let mut operation = (**known).clone();
         let answer = match what {
             What::Begin(_) => Ok(()),
-            What::Acquire { verify, payload } => operation.acquire(call, *verify, *payload),
+            What::Acquire { verify, payload } => {
+                operation.acquire(call, *verify, *payload, self.next_count(known.fence))
+            }
             What::Heartbeat { fence, checkpoint, progress } => {
                 operation.heartbeat(call, *fence, checkpoint.as_ref(), progress.as_deref())
             }
@@ -308,15 +308,20 @@ impl Draft<'_> {
         self.put_operation(&id, operation);
     }
 
-    /// The store may have lost what was written last. Says whether there is any to doubt.
+    /// The store may have lost an acquire. Returns whether an operation is open.
     pub(in crate::domain) fn doubt_operations(&mut self) -> bool {
         let Some((id, open)) = self.operations.open() else {
             return false;
         };
         let (id, mut operation) = (id.clone(), (**open).clone());
-        operation.doubt(&id, self.now);
+        operation.doubt(&id, self.next_count(open.fence), self.now);
         self.put_operation(&id, operation);
         true
+    }
+
+    /// Whether an open operation has a fence that a former master of the store gave.
+    pub(in crate::domain) fn has_former_fence(&self) -> bool {
+        self.operations.open().is_some_and(|(_, open)| open.fence <= self.counts_above)
     }
 
     /// Writes a record if it is another than before, and tells of it what can be seen.

@@ -58,12 +58,13 @@ pub struct Call<'a> {
 }
 
 impl Operation {
-    /// T9, T10, T21, T29: somebody takes it up.
+    /// T9, T10, T21, T29: a unit takes it up, under a fence above all earlier ones.
     pub fn acquire(
         &mut self,
         call: Call<'_>,
         verify: bool,
         payload: PayloadState,
+        next_fence: u64,
     ) -> Result<(), Refused> {
         self.is_free(call)?;
         match self.state {
@@ -83,7 +84,7 @@ impl Operation {
             return Err(Refused::PayloadLost { id: call.id.clone(), state, reason });
         }
         let looks_first = verify || self.cut_off && !self.deterministic;
-        self.fence += 1;
+        self.fence = next_fence;
         self.hold(call);
         self.enter(
             call,
@@ -341,12 +342,25 @@ impl Operation {
         self.lease = Some(Lease { holder, expire_time });
     }
 
-    /// T6.
+    /// T6. A unit that names itself must also be the one that the fence was given to.
     fn has_fence(&self, call: Call<'_>, given: u64) -> Result<(), Refused> {
-        match given == self.fence {
+        let is_holder = || match self.last_holder() {
+            Some(holder) => call.by.is_application() || holder == call.by,
+            None => true,
+        };
+        match given == self.fence && is_holder() {
             true => Ok(()),
             false => Err(Refused::StaleFence { id: call.id.clone(), given, current: self.fence }),
         }
+    }
+
+    /// The unit that the newest fence was given to, if the history still has it.
+    fn last_holder(&self) -> Option<&UnitName> {
+        let given = |event: &&Event| {
+            matches!(event.reason, Reason::Begun | Reason::Acquired) && event.fence == self.fence
+        };
+        let last = self.history.iter().rev().find(given).map(|event| &event.by);
+        self.holder().or(last.filter(|unit| !unit.is_application()))
     }
 
     /// T3, and whoever wants what is held.

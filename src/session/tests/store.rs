@@ -15,6 +15,7 @@ use crate::domain::transition::Transition;
 use crate::session::lock;
 use crate::store::{
     CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError, Retention, Store,
+    Version,
 };
 
 /// See the module.
@@ -104,6 +105,14 @@ impl Store for TestStore {
             true => Err(unavailable(ReadError::Unavailable { reason: "away".into() })),
             false => Ok(()),
         }
+    }
+    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
+        let mut hangs = self.hangs.subscribe();
+        let _ = hangs.wait_for(|hangs| !hangs).await;
+        let retry_after = Duration::from_secs(1);
+        let unavailable = |_| CommitError::Unavailable { reason: "away".into(), retry_after };
+        self.is_there().map_err(unavailable)?;
+        self.inner.confirm(app, version).await
     }
     fn follow(&self, follower: Arc<dyn Follower>) {
         self.inner.follow(follower);

@@ -41,7 +41,6 @@ pub fn mk_full() -> [Transition; 2] {
         events: mk_events(),
         heard: Heard::default(),
         base_quiet: 0,
-        weighs_results: false,
         counts_above: None,
         time: mk_time(3),
     };
@@ -53,7 +52,6 @@ pub fn mk_full() -> [Transition; 2] {
         events: mk_events()[..1].to_vec(),
         heard: Heard::default(),
         base_quiet: 0,
-        weighs_results: false,
         counts_above: None,
         time: mk_time(4),
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::domain::command::Command;
 use crate::domain::policy::{ConfigPatch, Damping, Scope};
 use crate::domain::status::{Kind, Level};
-use crate::store::{CommitError, Store};
+use crate::store::{CommitError, Store, Version};
 
 use super::driver::{Driver, Recorder, mk_speaker, mk_status};
 
@@ -63,7 +63,12 @@ pub(super) async fn what_was_written_quietly_is_not_undone(store: Arc<dyn Store>
     assert_eq!(other.commit(late).await, Err(CommitError::Conflict { current }));
     // Also what would write nothing, and what would move the revision.
     let repeat = other.draft(swing(7));
-    assert!(!repeat.is_durable() && repeat.weighs_results);
+    assert!(!repeat.is_durable());
+    let version = Version::of(other.state.head());
+    let confirmed = store.confirm(&other.state.name, version).await;
+    assert_eq!(confirmed, Err(CommitError::Conflict { current }));
+    let version = Version::of(web.state.head());
+    assert_eq!(store.confirm(&web.state.name, version).await, Ok(()));
     assert_eq!(other.commit(repeat).await, Err(CommitError::Conflict { current }));
     let calm = other.draft(Command::Configure(Box::new(ConfigPatch {
         damping: Some(Damping::default()),

@@ -227,7 +227,6 @@ pub(super) fn decode_body(
         app: app.clone(),
         base,
         base_quiet: head.quiet_commits,
-        weighs_results: false,
         counts_above: None,
         head: head.clone(),
         writes,

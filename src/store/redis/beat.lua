@@ -1,12 +1,11 @@
--- Notes that a process lives, by the store's clock, and answers who else does: id and moment in
--- milliseconds, one after the other. Who has been silent for too long is forgotten.
+-- Records that a process lives, and answers which processes do: id and time in milliseconds, one
+-- after the other. The time is that of the store, as the process knows it. A process that is silent
+-- for too long is removed.
 
 local replicas = KEYS[1]
-local own, forget_after = ARGV[1], tonumber(ARGV[2])
+local own, forget_after, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-redis.call('HSET', replicas, own, string.format('%.0f', now))
+redis.call('HSET', replicas, own, ARGV[3])
 
 local known = redis.call('HGETALL', replicas)
 local living = {}

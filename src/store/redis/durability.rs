@@ -5,6 +5,9 @@ use std::time::Duration;
 use redis::{Pipeline, ServerError, Value};
 use tokio::sync::Mutex;
 
+use crate::store::Bucket;
+
+use super::key::Tag;
 use super::link::{Dedicated, LinkError, is_unserved};
 use super::{Shared, reply};
 
@@ -92,6 +95,27 @@ fn advise(error: &ServerError) -> String {
             .into();
     }
     said
+}
+
+impl Shared {
+    /// Logs a warning where a failover may leave two masters that both acknowledge writes.
+    pub(super) async fn warn_of_two_masters(&self, fails_over: bool) {
+        if !fails_over || self.durability != Durability::Acknowledged {
+            return;
+        }
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INFO").arg("replication");
+        let Ok(values) = self.links.run(&Tag(Bucket(0)).to_string(), &pipeline).await else {
+            return;
+        };
+        let info = values.first().map(reply::info).unwrap_or_default();
+        if info.contains("\nslave0:") && !info.contains("min_slaves_good_slaves") {
+            tracing::warn!(
+                "during a failover two masters of Redis may acknowledge writes, and those of one \
+                 are lost; set min-replicas-to-write 1 there, or use --durability replicated:1"
+            );
+        }
+    }
 }
 
 /// Sends the pipelines of a lane.

@@ -17,6 +17,9 @@ pub(super) enum Key<'a> {
     /// One per store: `bw:replicas`, a hash from each process that shares it (hexadecimal) to when
     /// it last said that it lives, in milliseconds. Who is silent for an hour is removed.
     Replicas,
+    /// One per store: `bw:clock`, a hash of `behind` (microseconds by which the clock of Redis was
+    /// behind the time of the store) and `since` (when, by that clock). Absent while it is right.
+    Clock,
     /// One per bucket: `bw:{b07}:heads`, a hash from `<namespace>/<application>` to
     /// `<revision> <position> <head>`. Rewritten by each commit; tombstones stay until forgotten.
     Heads(Bucket),
@@ -58,6 +61,7 @@ impl KeySpace {
         match key {
             Key::Meta => format!("{prefix}:meta"),
             Key::Replicas => format!("{prefix}:replicas"),
+            Key::Clock => format!("{prefix}:clock"),
             Key::Heads(b) => format!("{prefix}:{}:heads", Tag(b)),
             Key::State(b) => format!("{prefix}:{}:state", Tag(b)),
             Key::Log(b) => format!("{prefix}:{}:log", Tag(b)),
@@ -107,6 +111,7 @@ mod tests {
         for (key, name) in [
             (Key::Meta, "bw:meta"),
             (Key::Replicas, "bw:replicas"),
+            (Key::Clock, "bw:clock"),
             (Key::Heads(b), "bw:{b07}:heads"),
             (Key::State(b), "bw:{b07}:state"),
             (Key::Log(b), "bw:{b07}:log"),

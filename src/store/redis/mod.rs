@@ -17,20 +17,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, Value, cmd};
+use redis::{Cmd, Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
+use crate::domain::revision::Revision;
 use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 
 use super::{
     Bucket, CommitError, Epoch, Follower, Notice, NumberedEvent, OpenError, ReadError, Retention,
-    Store, random_store_id,
+    Store, Version, random_store_id,
 };
 
 use batch::{Batch, Mark};
@@ -38,11 +38,12 @@ use key::{Key, KeySpace, Tag};
 use link::{LinkError, Links, Target};
 use neighbours::Neighbours;
 use reader::Reader;
-use time::{Sample, StoreClock};
+use time::StoreClock;
 use view::{Own, View};
 use writer::{Job, Lane};
 
 mod batch;
+mod confirm;
 pub mod doctor;
 pub mod durability;
 mod key;
@@ -74,8 +75,6 @@ const TOLD_MAX: Duration = Duration::from_secs(5);
 const MISSED_MAX: Duration = Duration::from_millis(100);
 /// When to try again while Redis is away: it takes a failover a few seconds.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How often Redis is asked for its time.
-const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What can be chosen.
 #[derive(Debug, Clone)]
@@ -109,10 +108,17 @@ impl Default for Options {
 pub struct RedisStore {
     shared: Arc<Shared>,
     /// One per group of buckets; none once it is closed.
-    lanes: Mutex<Vec<mpsc::Sender<Job>>>,
+    lanes: Mutex<Vec<Queues>>,
     writers: Mutex<Vec<JoinHandle<()>>>,
     /// Tasks that only read.
     readers: Vec<JoinHandle<()>>,
+}
+
+/// Where the work on a group of buckets waits.
+#[derive(Clone)]
+struct Queues {
+    commits: mpsc::Sender<Job>,
+    confirmations: mpsc::Sender<confirm::Job>,
 }
 
 /// What the tasks share with those who ask.
@@ -139,9 +145,10 @@ impl RedisStore {
     pub async fn open(target: Target, options: Options) -> Result<RedisStore, OpenError> {
         let Options { buckets, durability, retention, prefix, link } = options;
         let keys = KeySpace::new(&prefix, buckets.max(1));
+        let fails_over = target.master_name().is_some() || target.is_cluster();
         let links = Links::connect(target, link).await?;
         let epoch = make_store(&links, &keys).await?;
-        let clock = StoreClock::new(ask_time(&links).await?);
+        let clock = StoreClock::new(time::ask(&links, &keys, Timestamp::default()).await?.0);
         let replica = ReplicaId(random_store_id());
         let shared = Arc::new(Shared {
             view: View::new(keys.buckets, epoch),
@@ -160,13 +167,14 @@ impl RedisStore {
         let mut store = RedisStore {
             lanes: Mutex::default(),
             writers: Mutex::default(),
-            readers: vec![tokio::spawn(shared.clone().judge_time())],
+            readers: vec![tokio::spawn(time::follow(shared.clone()))],
             shared,
         };
         for buckets in store.shared.groups().await? {
             store.start(buckets).await?;
         }
         store.join().await?;
+        store.shared.warn_of_two_masters(fails_over).await;
         Ok(store)
     }
 
@@ -176,18 +184,22 @@ impl RedisStore {
         let mut reader = Reader::new(self.shared.clone(), buckets);
         reader.catch_up().await?;
         self.readers.push(tokio::spawn(reader.run()));
-        let (queue, jobs) = mpsc::channel(QUEUE_MAX);
-        let lane = Lane::new(self.shared.clone(), tag, jobs);
-        lock(&self.writers).push(tokio::spawn(lane.run()));
-        lock(&self.lanes).push(queue);
+        let (commits, jobs) = mpsc::channel(QUEUE_MAX);
+        let lane = Lane::new(self.shared.clone(), tag.clone(), jobs);
+        let (confirmations, jobs) = mpsc::channel(QUEUE_MAX);
+        let confirm = confirm::run(self.shared.clone(), tag, jobs);
+        lock(&self.writers).extend([tokio::spawn(lane.run()), tokio::spawn(confirm)]);
+        lock(&self.lanes).push(Queues { commits, confirmations });
         Ok(())
     }
 
     /// Lets all others know that somebody reads what they write, before anybody can ask us.
     async fn join(&self) -> Result<(), OpenError> {
         let Shared { keys, replica, .. } = &*self.shared;
-        let mut answers =
-            self.shared.call(&keys.name(Key::Replicas), &neighbours::beat(keys, *replica)).await?;
+        let mut answers = self
+            .shared
+            .call(&keys.name(Key::Replicas), &neighbours::beat(keys, *replica, self.now()))
+            .await?;
         let mut pipeline = redis::pipe();
         pipeline.add_command(neighbours::join(keys, Bucket(0), *replica));
         answers.extend(self.shared.ask(&keys.name(Key::Log(Bucket(0))), &pipeline).await?);
@@ -202,7 +214,7 @@ impl RedisStore {
         self.shared.clock.error()
     }
 
-    fn lane(&self, bucket: Bucket) -> Option<mpsc::Sender<Job>> {
+    fn lane(&self, bucket: Bucket) -> Option<Queues> {
         let lanes = lock(&self.lanes);
         // One for all, or one for each.
         lanes.get(usize::from(bucket.0)).or_else(|| lanes.first()).cloned()
@@ -264,14 +276,12 @@ impl Store for RedisStore {
         };
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };
-        lane.send(job).await.map_err(|_| gone())?;
+        lane.commits.send(job).await.map_err(|_| gone())?;
         drop(lane);
         // Kept until it was told, so that the reader finds it.
         let (outcome, _kept) = answered.await.map_err(|_| gone())?;
         if let Err(CommitError::Conflict { current }) = outcome {
-            // What was missed is on its way here already: who asked need not read it again.
-            let told = shared.view.until_at(bucket, &transition.app, current);
-            let _ = tokio::time::timeout(MISSED_MAX, told).await;
+            shared.await_missed(bucket, &transition.app, current).await;
             // Nobody was faster: it may be that another master serves.
             if transition.counts_above.is_some() && current == transition.base {
                 shared.note_master(bucket).await?;
@@ -288,6 +298,22 @@ impl Store for RedisStore {
             }
         }
         Ok(())
+    }
+
+    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
+        let shared = &self.shared;
+        let bucket = shared.keys.bucket_of(app);
+        let gone = || shared.unavailable("store is closed".to_string());
+        let lane = self.lane(bucket).ok_or_else(gone)?;
+        let (answer, answered) = oneshot::channel();
+        let job = confirm::Job { app: app.clone(), bucket, version, answer };
+        lane.confirmations.send(job).await.map_err(|_| gone())?;
+        drop(lane);
+        let confirmed = answered.await.map_err(|_| gone())?;
+        if let Err(CommitError::Conflict { current }) = confirmed {
+            shared.await_missed(bucket, app, current).await;
+        }
+        confirmed
     }
 
     fn follow(&self, follower: Arc<dyn Follower>) {
@@ -318,7 +344,7 @@ impl Store for RedisStore {
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
         let Shared { keys, replica, neighbours, .. } = &*self.shared;
         let joined = lock(neighbours).joined();
-        let call = neighbours::beat(keys, *replica);
+        let call = neighbours::beat(keys, *replica, self.now());
         let values = self.shared.call(&keys.name(Key::Replicas), &call).await;
         let values = values.map_err(as_read_error)?;
         let living = neighbours::read_beat(values.last().unwrap_or(&Value::Nil))?;
@@ -368,11 +394,8 @@ impl Shared {
         let mut pipeline = redis::pipe();
         pipeline.cmd("INFO").arg("cluster");
         let values = self.links.run(&Tag(Bucket(0)).to_string(), &pipeline).await?;
-        let info = values.first().and_then(|value| match value {
-            Value::VerbatimString { text, .. } => Some(&**text),
-            value => reply::text(value),
-        });
-        Ok(match info.is_some_and(|info| info.contains("cluster_enabled:1")) {
+        let info = values.first().map(reply::info).unwrap_or_default();
+        Ok(match info.contains("cluster_enabled:1") {
             true => all.into_iter().map(|bucket| vec![bucket]).collect(),
             false => vec![all],
         })
@@ -404,18 +427,14 @@ impl Shared {
         }
     }
 
-    fn next_mark(&self) -> Mark {
-        Mark { writer: self.writer.clone(), sequence: self.own.next_sequence() }
+    /// Waits for a missed commit, which the log delivers: the caller need not read the application.
+    async fn await_missed(&self, bucket: Bucket, app: &AppName, current: Revision) {
+        let told = self.view.until_at(bucket, app, current);
+        let _ = tokio::time::timeout(MISSED_MAX, told).await;
     }
 
-    async fn judge_time(self: Arc<Shared>) {
-        loop {
-            tokio::time::sleep(CLOCK_INTERVAL).await;
-            // While Redis is away its time goes on as ours does.
-            if let Ok(sample) = ask_time(&self.links).await {
-                self.clock.judge(sample);
-            }
-        }
+    fn next_mark(&self) -> Mark {
+        Mark { writer: self.writer.clone(), sequence: self.own.next_sequence() }
     }
 
     fn set_trouble(&self, first: Bucket, trouble: Option<String>) {
@@ -456,24 +475,6 @@ async fn make_store(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenError> 
     match meta::read(&values, keys)? {
         Some(meta) => Ok(meta.epoch),
         None => Err(OpenError::Unavailable { reason: format!("{key} is not kept") }),
-    }
-}
-
-async fn ask_time(links: &Links) -> Result<Sample, LinkError> {
-    let mut pipeline = redis::pipe();
-    pipeline.add_command(cmd("TIME"));
-    let asked = Instant::now();
-    let values = links.run(&Tag(Bucket(0)).to_string(), &pipeline).await?;
-    let answered = Instant::now();
-    let micros = match values.first().map(reply::items) {
-        Some([seconds, micros]) => reply::number(seconds).zip(reply::number(micros)),
-        _ => None,
-    };
-    match micros {
-        Some((seconds, micros)) => {
-            Ok(Sample::of_round_trip(seconds * 1_000_000 + micros, asked, answered))
-        }
-        None => Err(LinkError::Away { reason: format!("unexpected answer to TIME: {values:?}") }),
     }
 }
 

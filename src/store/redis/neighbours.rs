@@ -17,10 +17,11 @@ use super::{reply, script};
 /// back it reads the application anew.
 const PRESENT_MAX: Duration = Duration::from_secs(30);
 
-/// Says that a process lives.
-pub(super) fn beat(keys: &KeySpace, own: ReplicaId) -> Cmd {
+/// Records that a process lives, at a time of the store.
+pub(super) fn beat(keys: &KeySpace, own: ReplicaId, now: Timestamp) -> Cmd {
     let mut call = script::call(&script::BEAT, &[keys.name(Key::Replicas)]);
     call.arg(format!("{:016x}", own.0)).arg(REPLICA_FORGOTTEN_AFTER.as_millis() as u64);
+    call.arg(now.0);
     call
 }
 

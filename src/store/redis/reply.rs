@@ -16,6 +16,14 @@ pub(super) fn text(value: &Value) -> Option<&str> {
     std::str::from_utf8(bytes(value)?).ok()
 }
 
+/// The text of an answer to `INFO`.
+pub(super) fn info(value: &Value) -> &str {
+    match value {
+        Value::VerbatimString { text, .. } => text,
+        value => self::text(value).unwrap_or_default(),
+    }
+}
+
 /// A number, also one that came as a text.
 pub(super) fn number(value: &Value) -> Option<u64> {
     match value {

@@ -10,6 +10,9 @@ use redis::{Cmd, Pipeline, Script};
 /// Commits one transition.
 pub(super) static COMMIT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("commit.lua")));
+/// Compares versions.
+pub(super) static CONFIRM: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("confirm.lua")));
 /// Notes that a bucket may have lost writes.
 pub(super) static DOUBT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("doubt.lua")));
@@ -19,6 +22,9 @@ pub(super) static MASTER: LazyLock<Script> =
 /// Counts a loss.
 pub(super) static EPOCH: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("epoch.lua")));
+
+/// Reads the time.
+pub(super) static TIME: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("time.lua")));
 
 /// Says that a process lives.
 pub(super) static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("beat.lua")));
@@ -40,10 +46,12 @@ pub(super) fn load_all() -> Pipeline {
     let mut pipeline = redis::pipe();
     for source in [
         include_str!("commit.lua"),
+        include_str!("confirm.lua"),
         include_str!("doubt.lua"),
         include_str!("master.lua"),
         include_str!("epoch.lua"),
         include_str!("beat.lua"),
+        include_str!("time.lua"),
     ] {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(source);
     }

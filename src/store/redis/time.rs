@@ -3,12 +3,19 @@
 //! A question takes some time on its way; Redis answered at some moment in between. So its time is
 //! known but for half of the round trip, and less and less well as our own clock runs on alone.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::domain::time::Timestamp;
+
+use super::key::{Key, KeySpace};
+use super::link::{LinkError, Links};
+use super::{Shared, reply, script};
+
+/// How often Redis is asked for the time.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// How far two clocks may drift apart: 200 parts in a million, more than any computer's.
 const DRIFT_DIVISOR: u32 = 5000;
@@ -82,6 +89,58 @@ impl StoreClock {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Follows the time of the store for as long as it is open.
+pub(super) async fn follow(shared: Arc<Shared>) {
+    let mut was_behind = false;
+    loop {
+        tokio::time::sleep(ASK_EVERY).await;
+        // While Redis is away the time goes on by the clock of this process.
+        let asked = ask(&shared.links, &shared.keys, shared.clock.now()).await;
+        let Ok((sample, behind)) = asked else {
+            continue;
+        };
+        shared.clock.judge(sample);
+        let is_behind = !behind.is_zero();
+        if is_behind && !was_behind {
+            tracing::warn!(
+                ?behind,
+                "clock of Redis is behind the time of the store, which goes on; \
+                 set the clocks of all Redis servers by NTP"
+            );
+        }
+        was_behind = is_behind;
+    }
+}
+
+/// Asks for the time of the store, of which this process knows `known` already. Answers it, and by
+/// how much the clock of Redis is behind.
+pub(super) async fn ask(
+    links: &Links,
+    keys: &KeySpace,
+    known: Timestamp,
+) -> Result<(Sample, Duration), LinkError> {
+    let key = keys.name(Key::Clock);
+    let mut call = script::call(&script::TIME, std::slice::from_ref(&key));
+    call.arg(known.0.saturating_mul(1000));
+    let mut pipeline = redis::pipe();
+    pipeline.add_command(call);
+    let mut asked = Instant::now();
+    let mut values = links.run(&key, &pipeline).await?;
+    if reply::error(&values).is_some_and(|error| error.code() == "NOSCRIPT") {
+        links.run(&key, &script::load_all()).await?;
+        asked = Instant::now();
+        values = links.run(&key, &pipeline).await?;
+    }
+    let answered = Instant::now();
+    match values.first().map(reply::items) {
+        Some([micros, behind]) if let Some(micros) = reply::number(micros) => {
+            let behind = Duration::from_micros(reply::number(behind).unwrap_or_default());
+            Ok((Sample::of_round_trip(micros, asked, answered), behind))
+        }
+        _ => Err(LinkError::Away { reason: format!("unexpected answer to TIME: {values:?}") }),
     }
 }
 

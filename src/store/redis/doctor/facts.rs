@@ -90,6 +90,8 @@ pub(super) struct Clock {
     pub(super) ahead_ms: i64,
     /// How far off that may be, either way.
     pub(super) error: Duration,
+    /// By how much it was last seen behind the time of the store.
+    pub(super) behind: Duration,
 }
 
 /// Names with values, as Redis tells them.

@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, RedisError, Value, from_redis_value};
 
 use crate::store::redis::durability::Durability;
-use crate::store::redis::key::KeySpace;
+use crate::store::redis::key::{Key, KeySpace};
 use crate::store::redis::link::{self, LinkError, Place, Survey, Target};
 use crate::store::redis::{Options, meta, reply};
 
@@ -101,7 +101,7 @@ async fn ask_server(
         config: ask_config(&mut connection).await?,
         rights: ask_rights(&mut connection, &keys, durability, kind).await?,
         pings: ping(&mut connection).await?,
-        clock: ask_clock(&mut connection).await?,
+        clock: ask_clock(&mut connection, &keys).await?,
         store: ask_store(&mut connection, &keys).await?,
     })
 }
@@ -165,9 +165,12 @@ async fn ping(connection: &mut MultiplexedConnection) -> Result<Vec<Duration>, R
 }
 
 /// Its time, and ours in the middle of the question.
-async fn ask_clock(connection: &mut MultiplexedConnection) -> Result<Option<Clock>, RedisError> {
+async fn ask_clock(
+    connection: &mut MultiplexedConnection,
+    keys: &KeySpace,
+) -> Result<Option<Clock>, RedisError> {
     let mut pipeline = redis::pipe();
-    pipeline.cmd("TIME");
+    pipeline.cmd("TIME").cmd("HGET").arg(keys.name(Key::Clock)).arg("behind");
     let (ours, asked) = (SystemTime::now(), Instant::now());
     let answers = send(connection, &pipeline).await?;
     let error = asked.elapsed() / 2;
@@ -176,7 +179,9 @@ async fn ask_clock(connection: &mut MultiplexedConnection) -> Result<Option<Cloc
         let theirs = reply::number(seconds)? * 1000 + reply::number(micros)? / 1000;
         let ours = (ours + error).duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis();
         let ahead_ms = i64::try_from(theirs).ok()? - i64::try_from(ours).ok()?;
-        Some(Clock { ahead_ms, error })
+        // On a Cluster the key is on another master.
+        let behind = answers.get(1).and_then(reply::number).unwrap_or_default();
+        Some(Clock { ahead_ms, error, behind: Duration::from_micros(behind) })
     };
     Ok(read())
 }

@@ -72,9 +72,21 @@ pub(super) fn min_replicas(facts: &Facts, server: &Server) -> Option<Finding> {
         }
         // A commit that no replica has is not acknowledged anyway.
         0 if online != 0 && facts.replicas_needed() == 0 => {
-            let why = "a master that is cut off from its replicas goes on acknowledging reports, \
-                       which are thrown away when it comes back under another master";
-            Finding::warning("min-replicas", found, why)
+            let finding = match facts.kind {
+                Kind::Standalone => {
+                    let why = "a master that is cut off from its replicas acknowledges reports \
+                               that are lost when another master takes over";
+                    Finding::warning("min-replicas", found, why)
+                }
+                Kind::Sentinel | Kind::Cluster => {
+                    let why = "a failover happens without a person, and until the former master \
+                               knows of it two masters acknowledge writes: a former leader may \
+                               write beside its successor, and one of both writes is lost";
+                    Finding::error("min-replicas", found, why)
+                        .advise("or start Bellwether with --durability replicated:1")
+                }
+            };
+            finding
                 .command("CONFIG SET min-replicas-to-write 1")
                 .command("CONFIG SET min-replicas-max-lag 10")
         }

@@ -25,13 +25,17 @@ fn told<T>(address: &str, told: T) -> Told<T> {
     Told { address: address.to_string(), is_local: true, told: Ok(told) }
 }
 
+fn mk_clock(ahead_ms: i64) -> Clock {
+    Clock { ahead_ms, error: Duration::from_millis(2), behind: Duration::ZERO }
+}
+
 /// A set-up with nothing to complain about, and one master.
 fn mk_facts() -> Facts {
     let server = Server {
         info: Fields::of_lines(GOOD_INFO),
         config: Config { fields: Fields::of_lines(GOOD_CONFIG), refusal: None },
         pings: vec![Duration::from_millis(1); 20],
-        clock: Some(Clock { ahead_ms: 0, error: Duration::from_millis(1) }),
+        clock: Some(mk_clock(0)),
         store: Some(Ok("format 1, 64 buckets".into())),
         cluster: Fields::of_lines("cluster_state:ok\ncluster_slots_ok:16384"),
         ..Server::default()
@@ -253,6 +257,8 @@ fn replication_is_judged() {
     assert_said("min-replicas", &mk_facts(), Ok, "min-replicas-to-write 0");
     let command = "CONFIG SET min-replicas-to-write 1";
     assert_said("min-replicas", &with_info(REPLICA), Warning, command);
+    let fails_over = Facts { kind: Kind::Sentinel, ..with_info(REPLICA) };
+    assert_said("min-replicas", &fails_over, Error, command);
     assert_said("min-replicas", &replicated(1, with_info(REPLICA)), Ok, "0");
     let asked = with_config("min-replicas-to-write:1");
     assert_said("min-replicas", &asked, Error, "CONFIG SET min-replicas-to-write 0");
@@ -278,11 +284,13 @@ fn traffic_is_judged() {
     assert_said("latency", &pings(10, 500), Ok, "median 10.00 ms, longest 500.00 ms");
     assert_said("latency", &pings(11, 11), Warning, "median 11.00 ms");
     assert_said("latency", &pings(1, 501), Warning, "longest 501.00 ms");
-    let clock = |ahead_ms: i64| {
-        with(|server| server.clock = Some(Clock { ahead_ms, error: Duration::from_millis(2) }))
-    };
+    let clock = |ahead_ms: i64| with(|server| server.clock = Some(mk_clock(ahead_ms)));
     assert_said("clock", &clock(90_000), Ok, "90000 ms ahead of ours, give or take 2.0 ms");
     assert_said("clock", &clock(-5), Ok, "5 ms behind ours");
+    let was_behind = with(|server| {
+        server.clock = Some(Clock { behind: Duration::from_secs(12), ..mk_clock(0) });
+    });
+    assert_said("clock", &was_behind, Warning, "12s behind the time of the store");
     let clients = |used: u32| with_info(&format!("connected_clients:{used}"));
     assert_said("clients", &clients(89), Ok, "89 of maxclients 100");
     assert_said("clients", &clients(90), Warning, "CONFIG SET maxclients 200");

@@ -37,7 +37,7 @@ pub(super) fn latency(_: &Facts, server: &Server) -> Option<Finding> {
     })
 }
 
-/// Never bad: only the clock of Redis decides anything.
+/// A difference to the clock of this machine is harmless: only the time of the store decides.
 pub(super) fn clock(_: &Facts, server: &Server) -> Option<Finding> {
     let clock = server.clock?;
     let (ahead, error) = (clock.ahead_ms, clock.error.as_secs_f64() * 1000.0);
@@ -52,7 +52,14 @@ pub(super) fn clock(_: &Facts, server: &Server) -> Option<Finding> {
             -ahead
         ),
     };
-    Some(Finding::ok("clock", found))
+    if clock.behind.is_zero() {
+        return Some(Finding::ok("clock", found));
+    }
+    let found = format!("that of Redis was {:?} behind the time of the store", clock.behind);
+    let why = "times shown are ahead of the clock by as much, and approach it by a tenth of the \
+               time that passes";
+    let advice = "set the clocks of all Redis servers, also of the replicas, by NTP";
+    Some(Finding::warning("clock", found, why).advise(advice))
 }
 
 pub(super) fn clients(_: &Facts, server: &Server) -> Option<Finding> {

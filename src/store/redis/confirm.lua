@@ -1,0 +1,31 @@
+-- Compares the versions of applications of one master with what is stored. Answers, for each of
+-- them, false if the version is the newest, and the current revision otherwise.
+--
+-- KEYS has heads, application and state of each; ARGV whether a write must follow, and then name,
+-- revision and number of quiet commits of each.
+
+local answers = {}
+for i = 1, #KEYS / 3 do
+  local heads, app, state = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+  local name, revision, quiet = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]
+  local known = redis.call('HGET', heads, name)
+  local current
+  if known then
+    current = string.match(known, '^(%d+) ')
+  else
+    current = redis.call('HGET', state, 'floor') or '0'
+  end
+  if current == revision and (redis.call('HGET', app, 'q') or '0') == quiet then
+    answers[i] = false
+  else
+    answers[i] = current
+  end
+end
+-- A replica, and a master that may not write, refuse commands that write, also without effect: the
+-- versions of such a server may be outdated. WAIT needs a command that has an effect.
+if ARGV[1] == '1' then
+  redis.call('HSET', KEYS[3], 'confirmed', '1')
+else
+  redis.call('HDEL', KEYS[3], 'confirmed')
+end
+return answers

@@ -1,0 +1,118 @@
+//! Confirms versions: the requests that gather while some are under way are one question to Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use redis::{Cmd, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::domain::name::AppName;
+use crate::domain::revision::Revision;
+use crate::store::{Bucket, CommitError, Version};
+
+use super::durability::{Durability, Sender};
+use super::key::Key;
+use super::link::{LinkError, is_unserved};
+use super::{Shared, reply, script};
+
+/// Applications of one question: Redis serves nothing else meanwhile, for about 0.1 ms.
+const GROUP_MAX: usize = 128;
+/// Questions under way: Redis works on one while the next one travels.
+const IN_FLIGHT_MAX: usize = 4;
+/// After this time a version is unconfirmed, and the store counts as unavailable.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// The same where no master could be asked at all.
+const PATIENCE: Duration = Duration::from_millis(500);
+const RETRY_PAUSE: Duration = Duration::from_millis(25);
+
+/// A version to be confirmed.
+pub(super) struct Job {
+    pub(super) app: AppName,
+    pub(super) bucket: Bucket,
+    pub(super) version: Version,
+    pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
+}
+
+/// Confirms versions in some buckets, all on one master, until the queue is closed and empty.
+pub(super) async fn run(shared: Arc<Shared>, tag: String, mut queue: mpsc::Receiver<Job>) {
+    let sender = Sender::new(&shared, &tag);
+    let mut in_flight = FuturesUnordered::new();
+    let mut open = true;
+    while open || !in_flight.is_empty() {
+        let mut jobs = Vec::new();
+        let takes = open && in_flight.len() < IN_FLIGHT_MAX;
+        tokio::select! {
+            Some(()) = in_flight.next() => {}
+            count = queue.recv_many(&mut jobs, GROUP_MAX), if takes => open = count != 0,
+        }
+        if !jobs.is_empty() {
+            in_flight.push(ask(&shared, &sender, jobs));
+        }
+    }
+}
+
+/// Asks until Redis answers or the time is up.
+async fn ask(shared: &Shared, sender: &Sender<'_>, jobs: Vec<Job>) {
+    let started = Instant::now();
+    let question = mk_question(shared, &jobs);
+    let mut was_sent = false;
+    let reason = loop {
+        let reason = match sender.run(&question).await {
+            Ok(answers) => match answers.first() {
+                Some(Value::Array(answers)) if answers.len() == jobs.len() => {
+                    return answer_all(shared, jobs, answers);
+                }
+                Some(Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
+                    // The next attempt shows whether this has worked.
+                    let _ = sender.run(&script::load_all()).await;
+                    "NOSCRIPT after loading it".to_string()
+                }
+                Some(unserved) if is_unserved(unserved) => format!("{unserved:?}"),
+                answer => break format!("unexpected answer to a confirmation: {answer:?}"),
+            },
+            Err(LinkError::Refused { reason }) => break reason,
+            Err(LinkError::Ambiguous { reason }) => {
+                was_sent = true;
+                reason
+            }
+            Err(LinkError::Away { reason }) => reason,
+        };
+        if if was_sent { DEADLINE } else { PATIENCE } <= started.elapsed() {
+            break reason;
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+    };
+    for job in jobs {
+        let _ = job.answer.send(Err(shared.unavailable(reason.clone())));
+    }
+}
+
+fn mk_question(shared: &Shared, jobs: &[Job]) -> redis::Pipeline {
+    let mut names = Vec::with_capacity(3 * jobs.len());
+    for Job { app, bucket, .. } in jobs {
+        let keys = [Key::Heads(*bucket), Key::App(*bucket, app), Key::State(*bucket)];
+        names.extend(keys.map(|key| shared.keys.name(key)));
+    }
+    let mut call: Cmd = script::call(&script::CONFIRM, &names);
+    call.arg(u8::from(shared.durability != Durability::Acknowledged));
+    for Job { app, version, .. } in jobs {
+        call.arg(app.to_string()).arg(version.revision.0).arg(version.quiet_commits);
+    }
+    let mut pipeline = redis::Pipeline::with_capacity(1);
+    pipeline.add_command(call);
+    pipeline
+}
+
+fn answer_all(shared: &Shared, jobs: Vec<Job>, answers: &[Value]) {
+    for (job, answer) in jobs.into_iter().zip(answers) {
+        let result = match (answer, reply::number(answer)) {
+            (Value::Nil, _) => Ok(()),
+            (_, Some(current)) => Err(CommitError::Conflict { current: Revision(current) }),
+            _ => Err(shared.unavailable(format!("unexpected version: {answer:?}"))),
+        };
+        // The caller may have gone.
+        let _ = job.answer.send(result);
+    }
+}
