@@ -70,6 +70,8 @@ const APPLICATIONS: u64 = 64;
 /// Units of each. With one status each, as many keys as calls in flight by default: a unit reports
 /// again when its last report is acknowledged, as a worker does.
 const UNITS: u64 = 16;
+/// Different statuses that are reported.
+pub const KEYS: u64 = APPLICATIONS * UNITS;
 
 /// Times etcd's puts, over a Redis that syncs every second.
 const REDIS_TARGET: f64 = 2.0;
@@ -301,7 +303,7 @@ impl Work for Reports {
 }
 
 /// The report number `sequence`, always as long. The message differs from the last one of its unit.
-fn report(sequence: u64) -> ReportStatusRequest {
+pub fn report(sequence: u64) -> ReportStatusRequest {
     let key = sequence % (APPLICATIONS * UNITS);
     let (application, unit) = (key % APPLICATIONS, key / APPLICATIONS);
     ReportStatusRequest {

@@ -43,6 +43,7 @@ pub mod pending;
 pub mod process;
 pub mod redis;
 pub mod relay;
+pub mod repeats;
 pub mod replicas;
 pub mod report;
 pub mod rounds;
@@ -78,6 +79,8 @@ pub enum BenchCommand {
     Ingest(ingest::Ingest),
     /// Reports acknowledged per second on workers' streams, beside etcd puts and a stream echo
     Streams(streams::Streams),
+    /// Repeats acknowledged per second through Redis, beside a store that compares nothing
+    Repeats(repeats::Repeats),
     /// Delay from a report on one replica to a watcher of another over one Redis, beside etcd
     Replicas(replicas::Replicas),
     /// Delay from a report to the watcher of its application, with many of both, beside etcd
@@ -168,6 +171,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         match args.command {
             BenchCommand::Ingest(ingest) => ingest::run(ingest).await,
             BenchCommand::Streams(streams) => streams::run(streams).await,
+            BenchCommand::Repeats(repeats) => repeats::run(repeats).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
             BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
             BenchCommand::Growth(growth) => growth::run(growth).await,

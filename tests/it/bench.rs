@@ -206,6 +206,18 @@ fn delays_to_many_watchers() {
 }
 
 #[test]
+fn repeats_through_redis_beside_memory() {
+    if !available(&["redis-server"]) {
+        return;
+    }
+    let report = measure(&["repeats", "--keys", "1000", "--calls", "8"]);
+    for what in ["workers' streams", "unary ReportStatus"] {
+        let repeats = row(&report, what);
+        assert!(positive(&repeats["ratio"]["value"]) && positive(&repeats["target"]), "{repeats}");
+    }
+}
+
+#[test]
 fn growth_of_an_application() {
     let report = measure(&["growth", "--statuses", "1000", "--units", "200"]);
     let cost = row(&report, "Processor time for a report");

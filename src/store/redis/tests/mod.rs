@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
+use tokio::time::Instant;
+
 use crate::store::conformance::driver::{Driver, mk_report};
 use crate::store::conformance::{test_all, test_applications, test_shared};
 use crate::store::{Change, Position};

@@ -1,0 +1,207 @@
+//! `bench repeats`: reports that repeat a status, acknowledged per second through Redis, beside the
+//! same through the memory store. A repeat writes nothing in either; through Redis it is compared
+//! with the store first, so the ratio is the price of that comparison.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+use crate::bench::Load;
+use crate::bench::flow::{self, Flow, Messages};
+use crate::bench::ingest;
+use crate::bench::load::{self, Measured, Plan, Work};
+use crate::bench::machine::Machine;
+use crate::bench::redis::{self, Fsync, Redis};
+use crate::bench::report::{Report, Row, Sent, Side};
+use crate::bench::rounds::{self, Contender, Progress};
+use crate::bench::server::{Place, Server};
+use crate::bench::streams::Reports;
+use crate::proto::v1::connect_request::Message as Inbound;
+use crate::proto::v1::report_service_client::ReportServiceClient;
+use crate::proto::v1::{ConnectRequest, ConnectResponse};
+use prost::Message;
+
+/// Flags of `bench repeats`.
+#[derive(Debug, clap::Args)]
+pub struct Repeats {
+    /// Streams on each connection, each of a worker of its own
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub streams: u32,
+    /// Reports of one stream that are not acknowledged
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub in_flight: u32,
+    /// Unary calls open at once on each connection
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub calls: u32,
+    /// Different statuses that are repeated on streams
+    #[arg(long, default_value_t = 10_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(64..=250_000))]
+    pub keys: u64,
+    /// How much is sent.
+    #[command(flatten)]
+    pub load: Load,
+}
+
+/// Applications that workers are spread over.
+const APPLICATIONS: u64 = 64;
+/// Shares of what repeats reach where nothing is compared.
+const STREAMS_TARGET: f64 = 0.8;
+const UNARY_TARGET: f64 = 0.7;
+
+/// Runs the command: starts both sides, measures them in turn, prints the report.
+pub async fn run(args: Repeats) -> anyhow::Result<()> {
+    let parent = args.load.data_directory();
+    let machine = Machine::look(&parent);
+    // Before anything is started: a missing Redis is the likeliest failure.
+    let binary = redis::find()?;
+    let progress = Progress::new();
+    progress.say("starting servers");
+    let redis = Redis::start(&binary, Fsync::Everysec, &parent).await?;
+    let compared = Server::start(&Place::Redis(redis.url()), &parent).await?;
+    let alone = Server::start(&Place::Memory, &parent).await?;
+    drop(progress);
+    let sides = [("through Redis", compared.grpc), ("through the memory store", alone.grpc)];
+    let on_streams = sides.map(|(name, address)| args.on_streams(name, address));
+    let unary = sides.map(|(name, address)| args.unary(name, address));
+    let mut rows = Vec::new();
+    for (what, contenders, target) in [
+        ("Repeats on workers' streams", on_streams, STREAMS_TARGET),
+        ("Repeats by unary ReportStatus", unary, UNARY_TARGET),
+    ] {
+        let measured = rounds::alternate(&contenders, args.load.rounds).await?;
+        let names = contenders.iter().map(|contender| contender.name.as_str());
+        let sides = names.zip(&measured).map(|(name, rounds)| Side::of(name, rounds.iter()));
+        let mut sides = sides.collect::<anyhow::Result<Vec<Side>>>()?.into_iter();
+        let work = format!("{what}, compared with Redis {}, beside no comparison", redis.version);
+        if let Some(ours) = sides.next() {
+            rows.push(Row::compare(&work, ours, sides.next(), Some(target)));
+        }
+    }
+    Report { machine, sent: args.sent(), rows }.print(args.load.json)
+}
+
+impl Repeats {
+    fn plan(&self, in_flight: u32) -> Plan {
+        Plan {
+            connections: self.load.connections as usize,
+            in_flight: in_flight as usize,
+            warm_up: self.load.warm_up(),
+            window: self.load.window(),
+        }
+    }
+
+    fn on_streams(&self, name: &str, address: SocketAddr) -> Contender<Measured> {
+        let streams = u64::from(self.streams * self.load.connections);
+        let name_of_apps = "streamed";
+        let reports =
+            Reports { streams, keys: self.keys, name: name_of_apps, applications: APPLICATIONS };
+        let (flow, plan) = (Arc::new(Repeated(reports)), self.plan(self.in_flight));
+        let streams = self.streams as usize;
+        Contender::new(mk_name(name), move |first| {
+            let (flow, plan) = (flow.clone(), plan.clone());
+            let measuring = flow::run(flow, format!("http://{address}"), plan, streams, first);
+            Box::pin(async move {
+                let measured = measuring.await?;
+                measured.check()?;
+                Ok(measured)
+            })
+        })
+    }
+
+    fn unary(&self, name: &str, address: SocketAddr) -> Contender<Measured> {
+        let plan = self.plan(self.calls);
+        Contender::new(mk_name(name), move |first| {
+            let plan = plan.clone();
+            let measuring = load::run(Arc::new(Calls), format!("http://{address}"), plan, first);
+            Box::pin(async move {
+                let measured = measuring.await?;
+                measured.check()?;
+                Ok(measured)
+            })
+        })
+    }
+
+    fn sent(&self) -> Sent {
+        Sent {
+            request_bytes: ingest::report(0).encoded_len(),
+            keys: self.keys,
+            applications: APPLICATIONS,
+            connections: self.load.connections,
+            in_flight: self.in_flight * self.streams,
+            rounds: self.load.rounds,
+            seconds: self.load.seconds,
+            warm_up_seconds: self.load.warm_up,
+        }
+    }
+}
+
+fn mk_name(side: &str) -> String {
+    format!("bellwether {} {side}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Reports on streams of which each repeats the status of its key.
+struct Repeated(Reports);
+
+impl Flow for Repeated {
+    type Sent = ConnectRequest;
+    type Told = ConnectResponse;
+
+    async fn open(
+        &self,
+        channel: Channel,
+        _: usize,
+        messages: Messages<Repeated>,
+    ) -> Result<Streaming<ConnectResponse>, Status> {
+        Reports::connect(channel, messages).await
+    }
+
+    fn hello(&self, stream: usize) -> Option<ConnectRequest> {
+        self.0.hello(stream)
+    }
+
+    fn message(&self, stream: usize, _: u64, seq: u64) -> ConnectRequest {
+        let mut request = self.0.message(stream, 0, seq % self.0.keys_of(stream));
+        if let Some(Inbound::Report(report)) = &mut request.message {
+            report.seq = seq;
+        }
+        request
+    }
+
+    fn acknowledged(&self, told: ConnectResponse, before: u64) -> Result<u64, Status> {
+        self.0.acknowledged(told, before)
+    }
+}
+
+/// Unary reports of which each repeats the status of its unit.
+struct Calls;
+
+impl Work for Calls {
+    async fn call(&self, channel: Channel, sequence: u64) -> Result<(), Status> {
+        let repeat = ingest::report(sequence % ingest::KEYS);
+        ReportServiceClient::new(channel).report_status(repeat).await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_message() {
+        let reports = Reports { streams: 3, keys: 100, name: "app", applications: 1 };
+        let repeated = Repeated(reports);
+        let text = |seq| match repeated.message(1, 7, seq).message {
+            Some(Inbound::Report(report)) => {
+                assert_eq!(report.seq, seq);
+                report.statuses
+            }
+            other => panic!("{other:?}"),
+        };
+        let keys = reports.keys_of(1);
+        assert_eq!(text(5), text(5 + keys));
+        assert_ne!(text(5), text(6));
+    }
+}
