@@ -13,14 +13,16 @@ use crate::domain::limits::Limits;
 use crate::service;
 use crate::session;
 use crate::store::Retention;
-use crate::store::redis::durability::Durability;
-use crate::store::redis::link::{Target, TargetError, TlsFiles};
+use crate::store::redis::link::{Secret, TargetError};
 
 mod faults;
 mod limits;
+mod parse;
 pub mod rules;
+mod store;
 
 use faults::FileFaults;
+pub use store::{PASSWORD_SHOWN, StoreChoice, StoreFlags, shows_password};
 
 /// Flags of `bellwether serve`, each also a variable and a key of the file.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -42,46 +44,14 @@ pub struct Flags {
     pub insecure: bool,
 }
 
-/// Flags that say where to remember, for whoever needs no more: each also a variable and a key of
-/// the file.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct StoreFlags {
-    /// Where to remember: embedded, memory, or the URL of a Redis or Valkey: redis://HOST:PORT,
-    /// redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT, with
-    /// rediss for TLS
-    #[arg(long, env = "BELLWETHER_STORE", value_name = "STORE")]
-    pub store: Option<String>,
-    /// Whom the TLS connection to Redis trusts, in PEM; without it whom the system trusts
-    #[arg(long, env = "BELLWETHER_STORE_CA", value_name = "FILE")]
-    pub store_ca: Option<PathBuf>,
-    /// Certificate to show to Redis, in PEM
-    #[arg(long, env = "BELLWETHER_STORE_CERTIFICATE", value_name = "FILE")]
-    pub store_certificate: Option<PathBuf>,
-    /// Key of that certificate, in PEM
-    #[arg(long, env = "BELLWETHER_STORE_KEY", value_name = "FILE")]
-    pub store_key: Option<PathBuf>,
-    /// When a commit to Redis counts: acknowledged, replicated:N (N replicas have it), synced:N
-    /// (the disks of the master and of N replicas have it)
-    #[arg(long, env = "BELLWETHER_DURABILITY", value_name = "LEVEL")]
-    pub durability: Option<String>,
-    /// Remember in memory only: the same as --store memory
-    #[arg(long, env = "BELLWETHER_EPHEMERAL")]
-    pub ephemeral: bool,
-    /// Directory of the embedded store
-    #[arg(long, env = "BELLWETHER_DATA_DIR", value_name = "DIR")]
-    pub data_dir: Option<PathBuf>,
-    /// File with the same settings and the limits, in TOML
-    #[arg(long, env = "BELLWETHER_CONFIG", value_name = "FILE")]
-    pub config: Option<PathBuf>,
-}
-
 /// The configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
     grpc_listen: Option<SocketAddr>,
     ops_listen: Option<SocketAddr>,
-    store: Option<String>,
+    store: Option<Secret>,
+    store_password_file: Option<PathBuf>,
     store_ca: Option<PathBuf>,
     store_certificate: Option<PathBuf>,
     store_key: Option<PathBuf>,
@@ -117,6 +87,7 @@ struct FileLimits {
     statuses_per_unit_max: Option<usize>,
     keys_per_component_max: Option<usize>,
     request_ids_max: Option<usize>,
+    request_ids_per_unit_max: Option<usize>,
     mailbox_max: Option<usize>,
     connections_max: Option<usize>,
     calls_per_connection_max: Option<u32>,
@@ -133,24 +104,6 @@ struct FileHistory {
     events_max: Option<u64>,
     event_age_max_seconds: Option<u64>,
     tombstones_max: Option<usize>,
-}
-
-/// Where to remember.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreChoice {
-    /// In a data directory.
-    Embedded(PathBuf),
-    /// In memory, until the process ends.
-    Memory,
-    /// In a Redis or Valkey, together with other replicas.
-    Redis(Target, Durability),
-}
-
-impl StoreChoice {
-    /// What [`Config::load`] chooses with the same flags, without the rest of it.
-    pub fn load(flags: StoreFlags) -> Result<StoreChoice, Error> {
-        File::of(&flags)?.store(flags)
-    }
 }
 
 /// Everything the server is told, checked.
@@ -187,19 +140,44 @@ pub enum Error {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// The file is not what it should be; the message names line and key.
-    #[error("configuration file {}: {source}", path.display())]
+    /// The file is not what it should be. The line itself is never shown: it may hold a password.
+    #[error("configuration file {}, {problem}", path.display())]
     Parse {
         /// Which file.
         path: PathBuf,
-        /// What is wrong in it.
-        source: Box<toml::de::Error>,
+        /// Where, and what is wrong.
+        problem: String,
     },
     /// A store that is not known.
-    #[error("store {given:?} is not known; give embedded or memory, or the URL of a Redis")]
+    #[error(
+        "store {given:?} is not known; give embedded or memory, or the URL of a Redis, as \
+         redis://HOST:PORT"
+    )]
     UnknownStore {
-        /// What was given.
+        /// What was given, if it is a plain word; else `***`.
         given: String,
+    },
+    /// The file with the password of the store cannot be read.
+    #[error("read the password of the store from {}: {source}", path.display())]
+    PasswordFile {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// There is no password where one was expected.
+    #[error("{place} has no password; write one line into it")]
+    NoPassword {
+        /// The file or the variable.
+        place: String,
+    },
+    /// More than one password of the store.
+    #[error("the store has a password by {first} and by {second}; give one of them")]
+    SeveralPasswords {
+        /// Where one is.
+        first: &'static str,
+        /// Where another one is.
+        second: &'static str,
     },
     /// A URL of a store that says nowhere to go.
     #[error(transparent)]
@@ -221,7 +199,7 @@ pub enum Error {
         "--ephemeral is --store memory, but --store {given} is given too; leave one of them out"
     )]
     EphemeralAndStore {
-        /// The other store.
+        /// The other store, if it is a plain word; else `***`.
         given: String,
     },
     /// Beyond this machine, without protection.
@@ -326,72 +304,19 @@ impl Config {
     }
 }
 
-/// Longer than a replica takes that is well, shorter than callers wait.
-const REPLICATED_PATIENCE: Duration = Duration::from_secs(1);
-/// With `appendfsync everysec` the disk of a replica takes up to a second, and its word of that
-/// another one.
-const SYNCED_PATIENCE: Duration = Duration::from_secs(3);
-
-fn read_durability(given: Option<String>) -> Result<Durability, Error> {
-    let Some(given) = given else {
-        return Ok(Durability::Acknowledged);
-    };
-    let (level, count) = given.split_once(':').unwrap_or((given.as_str(), ""));
-    match (level, count.parse()) {
-        ("acknowledged", _) if count.is_empty() => Ok(Durability::Acknowledged),
-        ("replicated", Ok(replicas)) => {
-            Ok(Durability::Replicated { replicas, patience: REPLICATED_PATIENCE })
-        }
-        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience: SYNCED_PATIENCE }),
-        _ => Err(Error::UnknownDurability { given }),
-    }
-}
-
-fn choose_store(
-    given: Option<String>,
-    ephemeral: bool,
-    data_dir: PathBuf,
-) -> Result<StoreChoice, Error> {
-    match (given.as_deref(), ephemeral) {
-        (None | Some("memory"), true) | (Some("memory"), false) => Ok(StoreChoice::Memory),
-        (None | Some("embedded"), false) => Ok(StoreChoice::Embedded(data_dir)),
-        (Some(given), true) => Err(Error::EphemeralAndStore { given: given.to_string() }),
-        (Some(given), false) => Err(Error::UnknownStore { given: given.to_string() }),
-    }
-}
-
 impl File {
     /// The file that the flags name; an empty one if they name none.
     fn of(flags: &StoreFlags) -> Result<File, Error> {
         flags.config.as_deref().map_or_else(|| Ok(File::default()), File::read)
     }
 
-    /// Where to remember, flags before file.
-    fn store(&mut self, flags: StoreFlags) -> Result<StoreChoice, Error> {
-        let ephemeral = flags.ephemeral || self.ephemeral;
-        match flags.store.or(self.store.take()) {
-            Some(url) if !ephemeral && url.contains("://") => {
-                let tls = TlsFiles {
-                    ca: flags.store_ca.or(self.store_ca.take()),
-                    certificate: flags.store_certificate.or(self.store_certificate.take()),
-                    key: flags.store_key.or(self.store_key.take()),
-                };
-                let durability = read_durability(flags.durability.or(self.durability.take()))?;
-                Ok(StoreChoice::Redis(Target::parse(&url, tls)?, durability))
-            }
-            given => {
-                let data_dir = flags.data_dir.or(self.data_dir.take());
-                let data_dir = data_dir.unwrap_or_else(|| PathBuf::from("bellwether-data"));
-                choose_store(given, ephemeral, data_dir)
-            }
-        }
-    }
-
     fn read(path: &Path) -> Result<File, Error> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
-        toml::from_str(&text)
-            .map_err(|source| Error::Parse { path: path.to_path_buf(), source: Box::new(source) })
+        toml::from_str(&text).map_err(|error| {
+            let (path, problem) = (path.to_path_buf(), parse::problem(&text, &error));
+            Error::Parse { path, problem }
+        })
     }
 }
 
@@ -427,6 +352,9 @@ impl FileLimits {
                     .keys_per_component_max
                     .unwrap_or(limits.keys_per_component_max),
                 request_ids_max: self.request_ids_max.unwrap_or(limits.request_ids_max),
+                request_ids_per_unit_max: self
+                    .request_ids_per_unit_max
+                    .unwrap_or(limits.request_ids_per_unit_max),
                 faults_max: self.faults_max.unwrap_or(limits.faults_max),
                 faults_per_unit_max: self.faults_per_unit_max.unwrap_or(limits.faults_per_unit_max),
                 faults: faults.settings(),

@@ -9,6 +9,7 @@ use crate::bench::commits;
 use crate::cli::context::Context;
 use crate::cli::context::print;
 use crate::cli::context::print_value;
+use crate::cli::context::say;
 use crate::cli::context::screen;
 use crate::cli::exit::Exit;
 use crate::cli::exit::UsageError;
@@ -44,6 +45,9 @@ pub struct Args {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.timeout.is_zero() {
         return Err(UsageError("--timeout 0 leaves no time for an answer".to_string()).into());
+    }
+    if config::shows_password(std::env::args_os()) {
+        say(&format!("warning: {}", config::PASSWORD_SHOWN));
     }
     // As with `serve`, a store that is described wrongly is wrong usage.
     let store = StoreChoice::load(args.store).map_err(|error| UsageError(error.to_string()))?;

@@ -49,6 +49,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         }
     };
     let telemetry = telemetry::init(telemetry::Options::from_env(version))?;
+    if config::shows_password(std::env::args_os()) {
+        tracing::warn!("{}", config::PASSWORD_SHOWN);
+    }
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let metrics = telemetry.metrics().clone();

@@ -139,7 +139,7 @@ impl Dialer {
                 greeting = greeting.set_username(user);
             }
             if let Some(password) = &self.target.password {
-                greeting = greeting.set_password(password);
+                greeting = greeting.set_password(password.expose());
             }
         }
         greeting

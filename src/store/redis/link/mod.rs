@@ -34,6 +34,7 @@ pub use dedicated::Dedicated;
 pub use error::{LinkError, is_unserved};
 pub use master::Master;
 pub use options::Options;
+pub use secret::Secret;
 pub use survey::{Place, Survey};
 pub use target::{Target, TargetError, TlsFiles};
 
@@ -45,6 +46,7 @@ mod dial;
 mod error;
 mod master;
 mod options;
+mod secret;
 mod sentinel;
 mod single;
 mod slot;

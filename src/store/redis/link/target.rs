@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::secret::Secret;
+
 /// The files of a TLS connection, PEM each. They are read at each connection, so that renewed
 /// certificates are used without a restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub struct Target {
     pub(super) topology: Topology,
     pub(super) tls: Option<TlsFiles>,
     pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
+    pub(super) password: Option<Secret>,
     pub(super) database: i64,
 }
 
@@ -72,12 +74,12 @@ pub enum TargetError {
     /// Sentinels watch masters by name.
     #[error("store URL lacks the name of the master: redis+sentinel://host:port,host:port/NAME")]
     NoMasterName,
-    /// The part after the last `/` is not a number.
-    #[error("store URL has {found:?} where the number of a database should be")]
-    Database {
-        /// What stands there.
-        found: String,
-    },
+    /// The part after the last `/` is not a number. Not shown: it may be part of a password.
+    #[error(
+        "store URL has no number of a database after its last `/`; if the password has a `/`, \
+         write it as %2F, or give it by BELLWETHER_STORE_PASSWORD"
+    )]
+    Database,
     /// A cluster has database 0 only.
     #[error("store URL selects a database, and a cluster has only one")]
     DatabaseOfCluster,
@@ -88,7 +90,10 @@ pub enum TargetError {
         mark: char,
     },
     /// A `%` that is not followed by two hexadecimal digits, or what they spell is not UTF-8.
-    #[error("store URL has a user or password that is not percent-encoded")]
+    #[error(
+        "store URL has a user or password with a % that is not percent-encoded; write it as %25, \
+         or give the password by BELLWETHER_STORE_PASSWORD"
+    )]
     Encoding,
     /// Files for TLS, and a URL without.
     #[error("store URL is without TLS, and there are TLS files; use rediss:// or leave them out")]
@@ -130,7 +135,7 @@ impl Target {
             topology,
             tls: is_tls.then_some(tls),
             user: decode(user)?,
-            password: decode(password)?,
+            password: decode(password)?.map(Secret::from),
             database,
         })
     }
@@ -138,6 +143,12 @@ impl Target {
     /// Whether it is spoken to by TLS.
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// The same with this password.
+    #[must_use]
+    pub fn with_password(self, password: Secret) -> Target {
+        Target { password: Some(password), ..self }
     }
 
     /// Whether we show a password.
@@ -176,13 +187,30 @@ fn kind_of(scheme: &str) -> Result<(bool, Kind), TargetError> {
     let is_tls = match transport {
         "redis" | "valkey" => false,
         "rediss" | "valkeys" => true,
-        _ => return Err(TargetError::Scheme { scheme: scheme.to_string() }),
+        _ => return Err(TargetError::Scheme { scheme: word(scheme) }),
     };
     match kind {
         "" if !scheme.contains('+') => Ok((is_tls, Kind::Standalone)),
         "sentinel" => Ok((is_tls, Kind::Sentinel)),
         "cluster" => Ok((is_tls, Kind::Cluster)),
-        _ => Err(TargetError::Scheme { scheme: scheme.to_string() }),
+        _ => Err(TargetError::Scheme { scheme: word(scheme) }),
+    }
+}
+
+/// A scheme as it is shown: what is none may be a password.
+fn word(scheme: &str) -> String {
+    let is_word = scheme.len() <= 32
+        && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || b"+-.".contains(&byte));
+    if is_word { scheme.to_string() } else { Secret::from(scheme).to_string() }
+}
+
+/// A place as it is shown: in a URL without `@`, what looks like a port may be a password.
+fn without_password(place: &str) -> String {
+    match place.split_once(':') {
+        Some((host, port)) if !port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{host}:{}", Secret::from(port))
+        }
+        _ => place.to_string(),
     }
 }
 
@@ -214,9 +242,9 @@ fn database(path: &str) -> Result<i64, TargetError> {
     match path {
         "" => Ok(0),
         digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            digits.parse().map_err(|_| TargetError::Database { found: path.to_string() })
+            digits.parse().map_err(|_| TargetError::Database)
         }
-        _ => Err(TargetError::Database { found: path.to_string() }),
+        _ => Err(TargetError::Database),
     }
 }
 
@@ -242,7 +270,7 @@ fn decode(text: &str) -> Result<Option<String>, TargetError> {
 impl Address {
     /// `host`, `host:port` or `[v6]:port`.
     pub(super) fn parse(text: &str, default_port: u16) -> Result<Address, TargetError> {
-        let wrong = || TargetError::Address { found: text.to_string() };
+        let wrong = || TargetError::Address { found: without_password(text) };
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
@@ -324,10 +352,11 @@ mod tests {
             ("host:6379", Err(TargetError::Scheme { scheme: String::new() })),
             ("redis+://host", Err(TargetError::Scheme { scheme: "redis+".into() })),
             ("redis://a,b", Err(TargetError::SeveralServers)),
-            ("redis://a:b", Err(TargetError::Address { found: "a:b".into() })),
-            ("redis://::1", Err(TargetError::Address { found: "::1".into() })),
+            ("redis://a:b", Err(TargetError::Address { found: "a:***".into() })),
+            ("me:word@redis://a", Err(TargetError::Scheme { scheme: "***".into() })),
+            ("redis://::1", Err(TargetError::Address { found: ":***".into() })),
             ("redis://", Err(TargetError::Address { found: String::new() })),
-            ("redis://a/x", Err(TargetError::Database { found: "x".into() })),
+            ("redis://a/x", Err(TargetError::Database)),
             ("redis://a/0?protocol=resp3", Err(TargetError::Options { mark: '?' })),
             ("redis+sentinel://a", Err(TargetError::NoMasterName)),
             ("redis+cluster://a/1", Err(TargetError::DatabaseOfCluster)),
@@ -343,7 +372,7 @@ mod tests {
     fn credentials_are_decoded_and_kept_to_themselves() {
         let target = Target::parse("redis://me:p%40ss%3a@host", TlsFiles::default()).unwrap();
         assert_eq!(target.user.as_deref(), Some("me"));
-        assert_eq!(target.password.as_deref(), Some("p@ss:"));
+        assert_eq!(target.password, Some("p@ss:".into()));
         assert!(!format!("{target:?} {target}").contains("ss:"), "{target:?}");
     }
 

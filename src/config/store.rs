@@ -1,0 +1,181 @@
+//! Where to remember: flags, variables and the file, with the password of a Redis from where it is
+//! not seen.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Error, File};
+use crate::store::redis::durability::Durability;
+use crate::store::redis::link::{Secret, Target, TlsFiles};
+
+/// Has the password of a Redis. No flag: a command line can be seen by every user of a machine.
+const PASSWORD: &str = "BELLWETHER_STORE_PASSWORD";
+
+/// Flags that say where to remember, for whoever needs no more: each also a variable and a key of
+/// the file.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct StoreFlags {
+    /// Where to remember: embedded, memory, or the URL of a Redis or Valkey: redis://HOST:PORT,
+    /// redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT, with
+    /// rediss for TLS
+    #[arg(long, env = "BELLWETHER_STORE", value_name = "STORE")]
+    pub store: Option<Secret>,
+    /// File with the password of Redis, one line. It can also be in the variable
+    /// BELLWETHER_STORE_PASSWORD
+    #[arg(long, env = "BELLWETHER_STORE_PASSWORD_FILE", value_name = "FILE")]
+    pub store_password_file: Option<PathBuf>,
+    /// Whom the TLS connection to Redis trusts, in PEM; without it whom the system trusts
+    #[arg(long, env = "BELLWETHER_STORE_CA", value_name = "FILE")]
+    pub store_ca: Option<PathBuf>,
+    /// Certificate to show to Redis, in PEM
+    #[arg(long, env = "BELLWETHER_STORE_CERTIFICATE", value_name = "FILE")]
+    pub store_certificate: Option<PathBuf>,
+    /// Key of that certificate, in PEM
+    #[arg(long, env = "BELLWETHER_STORE_KEY", value_name = "FILE")]
+    pub store_key: Option<PathBuf>,
+    /// When a commit to Redis counts: acknowledged, replicated:N (N replicas have it), synced:N
+    /// (the disks of the master and of N replicas have it)
+    #[arg(long, env = "BELLWETHER_DURABILITY", value_name = "LEVEL")]
+    pub durability: Option<String>,
+    /// Remember in memory only: the same as --store memory
+    #[arg(long, env = "BELLWETHER_EPHEMERAL")]
+    pub ephemeral: bool,
+    /// Directory of the embedded store
+    #[arg(long, env = "BELLWETHER_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// File with the same settings and the limits, in TOML
+    #[arg(long, env = "BELLWETHER_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Where to remember.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreChoice {
+    /// In a data directory.
+    Embedded(PathBuf),
+    /// In memory, until the process ends.
+    Memory,
+    /// In a Redis or Valkey, together with other replicas.
+    Redis(Target, Durability),
+}
+
+impl StoreChoice {
+    /// What [`Config::load`] chooses with the same flags, without the rest of it.
+    pub fn load(flags: StoreFlags) -> Result<StoreChoice, Error> {
+        File::of(&flags)?.store(flags)
+    }
+}
+
+/// What is wrong with a command line that names the URL of a store with its password.
+pub const PASSWORD_SHOWN: &str = "the command line shows the password of the store to every user \
+    of this machine; give the URL by BELLWETHER_STORE, or the password by --store-password-file or \
+    BELLWETHER_STORE_PASSWORD";
+
+/// Whether the arguments of a command line have the URL of a store with a password in it.
+pub fn shows_password(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
+    arguments.into_iter().any(|argument| {
+        let text = argument.to_string_lossy();
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return false;
+        };
+        let is_store = scheme.contains("redis") || scheme.contains("valkey");
+        let credentials = rest.rsplit_once('@').map_or("", |(credentials, _)| credentials);
+        is_store && credentials.split_once(':').is_some_and(|(_, password)| !password.is_empty())
+    })
+}
+
+impl File {
+    /// Where to remember, flags before file.
+    pub(super) fn store(&mut self, flags: StoreFlags) -> Result<StoreChoice, Error> {
+        let ephemeral = flags.ephemeral || self.ephemeral;
+        match flags.store.or(self.store.take()) {
+            Some(url) if !ephemeral && url.expose().contains("://") => {
+                let tls = TlsFiles {
+                    ca: flags.store_ca.or(self.store_ca.take()),
+                    certificate: flags.store_certificate.or(self.store_certificate.take()),
+                    key: flags.store_key.or(self.store_key.take()),
+                };
+                let durability = read_durability(flags.durability.or(self.durability.take()))?;
+                let target = Target::parse(url.expose(), tls)?;
+                let file = flags.store_password_file.or(self.store_password_file.take());
+                let target = with_password(target, file, std::env::var(PASSWORD).ok())?;
+                Ok(StoreChoice::Redis(target, durability))
+            }
+            given => {
+                let data_dir = flags.data_dir.or(self.data_dir.take());
+                let data_dir = data_dir.unwrap_or_else(|| PathBuf::from("bellwether-data"));
+                choose_store(given, ephemeral, data_dir)
+            }
+        }
+    }
+}
+
+/// The target with the password that is given beside its URL, in one place alone.
+fn with_password(
+    target: Target,
+    file: Option<PathBuf>,
+    variable: Option<String>,
+) -> Result<Target, Error> {
+    let in_url = target.has_password().then_some("the URL");
+    let in_file = file.is_some().then_some("store_password_file");
+    let in_variable = variable.is_some().then_some(PASSWORD);
+    let mut places = [in_url, in_file, in_variable].into_iter().flatten();
+    if let (Some(first), Some(second)) = (places.next(), places.next()) {
+        return Err(Error::SeveralPasswords { first, second });
+    }
+    let password = match (file, variable) {
+        (Some(path), _) => {
+            let text = std::fs::read_to_string(&path);
+            let place = path.display().to_string();
+            (text.map_err(|source| Error::PasswordFile { path, source })?, place)
+        }
+        (None, Some(text)) => (text, PASSWORD.to_string()),
+        (None, None) => return Ok(target),
+    };
+    // Editors and `echo` end a line; no password does.
+    let (text, place) = password;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err(Error::NoPassword { place }),
+        password => Ok(target.with_password(password.into())),
+    }
+}
+
+/// What was given as a store, if it cannot hold a password: a URL with a mistake can.
+fn shown(given: &str) -> String {
+    let is_word = given.len() <= 32 && given.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_word { given.to_string() } else { Secret::from(given).to_string() }
+}
+
+/// Longer than a replica takes that is well, shorter than callers wait.
+const REPLICATED_PATIENCE: Duration = Duration::from_secs(1);
+/// With `appendfsync everysec` the disk of a replica takes up to a second, and its word of that
+/// another one.
+const SYNCED_PATIENCE: Duration = Duration::from_secs(3);
+
+fn read_durability(given: Option<String>) -> Result<Durability, Error> {
+    let Some(given) = given else {
+        return Ok(Durability::Acknowledged);
+    };
+    let (level, count) = given.split_once(':').unwrap_or((given.as_str(), ""));
+    match (level, count.parse()) {
+        ("acknowledged", _) if count.is_empty() => Ok(Durability::Acknowledged),
+        ("replicated", Ok(replicas)) => {
+            Ok(Durability::Replicated { replicas, patience: REPLICATED_PATIENCE })
+        }
+        ("synced", Ok(replicas)) => Ok(Durability::Synced { replicas, patience: SYNCED_PATIENCE }),
+        _ => Err(Error::UnknownDurability { given }),
+    }
+}
+
+fn choose_store(
+    given: Option<Secret>,
+    ephemeral: bool,
+    data_dir: PathBuf,
+) -> Result<StoreChoice, Error> {
+    match (given.as_ref().map(Secret::expose), ephemeral) {
+        (None | Some("memory"), true) | (Some("memory"), false) => Ok(StoreChoice::Memory),
+        (None | Some("embedded"), false) => Ok(StoreChoice::Embedded(data_dir)),
+        (Some(given), true) => Err(Error::EphemeralAndStore { given: shown(given) }),
+        (Some(given), false) => Err(Error::UnknownStore { given: shown(given) }),
+    }
+}

@@ -1,0 +1,58 @@
+//! A text that is never shown.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+/// A password, or what may have one in it. Shown as `***`.
+///
+/// ```
+/// use bellwether::store::redis::link::Secret;
+///
+/// let secret = Secret::from("hunter2");
+/// assert_eq!(format!("{secret} {secret:?}"), "*** ***");
+/// assert_eq!(secret.expose(), "hunter2");
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text, for where it is used.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Secret {
+        Secret(text.to_string())
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Secret {
+        Secret(text)
+    }
+}
+
+impl FromStr for Secret {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Secret, Self::Err> {
+        Ok(Secret::from(text))
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
