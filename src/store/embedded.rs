@@ -41,6 +41,7 @@ use writer::{Job, Writer};
 mod batch;
 pub mod doctor;
 mod file;
+mod header;
 mod read;
 mod writer;
 
@@ -107,6 +108,9 @@ impl EmbeddedStore {
     ) -> Result<EmbeddedStore, OpenError> {
         let location = Location::new(dir, open_file);
         location.create()?;
+        for finding in location.open_to_others() {
+            tracing::warn!("{finding}");
+        }
         let Opened { database, meta, heads } = location.open()?;
         let shared = Arc::new(Shared {
             retention: options.retention,

@@ -25,6 +25,10 @@ pub fn examine(dir: &Path) -> Vec<Finding> {
     let location = Location::new(dir, open_file());
     if location.is_there() {
         findings.push(database(&location));
+        findings.extend(location.open_to_others().into_iter().map(|found| {
+            let why = "its statuses and data can be read, or replaced";
+            Finding::warning("permissions", found, why)
+        }));
     }
     in_order(findings)
 }

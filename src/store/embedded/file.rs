@@ -1,8 +1,8 @@
 //! The database file: made, opened and checked.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use crate::store::key::{META, META_FORMAT};
 use crate::store::{Epoch, OpenError, random_store_id};
 
 use super::batch::Tables;
+use super::header::{HEADER_BYTES, goes_back};
 use super::read::{Fault, read_heads, read_meta};
 
 /// The file within the data directory.
@@ -108,6 +109,15 @@ impl Location {
         if found.len() == 0 {
             return Err(self.damaged("it is empty"));
         }
+        if self.goes_back() {
+            let file = self.file.display();
+            tracing::warn!(
+                %file,
+                "the record of the newest commit is damaged, and the commit before is used: after \
+                 a power loss that was a commit under way, which nobody was answered; otherwise \
+                 the last acknowledged commit is lost"
+            );
+        }
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let mut builder = Builder::new();
             builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
@@ -117,6 +127,33 @@ impl Location {
             Ok(Opened { database, meta, heads })
         }));
         opened.unwrap_or_else(|panic| Err(self.damaged(&panic_text(&*panic))))
+    }
+
+    /// Whether redb is about to take the commit before the newest one. What cannot be read is for
+    /// redb to refuse.
+    fn goes_back(&self) -> bool {
+        let mut header = [0; HEADER_BYTES];
+        let read = File::open(&self.file).and_then(|mut file| file.read_exact(&mut header));
+        read.is_ok() && goes_back(&header)
+    }
+
+    /// What other users of this machine can do with the directory and the file; a sentence each.
+    pub(super) fn open_to_others(&self) -> Vec<String> {
+        let places = [("data directory", &self.dir, 0o700), ("file", &self.file, 0o600)];
+        let open = places.into_iter().filter_map(|(what, path, right)| {
+            let mode = fs::metadata(path).ok()?.mode() & 0o777;
+            let can = match mode & 0o077 {
+                0 => return None,
+                others if others & 0o022 != 0 => "change",
+                _ => "read",
+            };
+            let path = path.display();
+            Some(format!(
+                "{what} {path} has mode {mode:04o}, so other users of this machine can {can} it; \
+                 `chmod {right:o} {path}` unless they are meant to"
+            ))
+        });
+        open.collect()
     }
 
     pub(super) fn read(

@@ -107,6 +107,53 @@ async fn a_flipped_byte_is_refused_or_harmless() {
     assert!(0 < damaged);
 }
 
+/// Bytes of the flags, and of the commit slots, in redb's header.
+const FLAGS: usize = 9;
+const SLOTS: [usize; 2] = [64, 192];
+
+/// The file as a crash leaves it, and which slot has its newest commit.
+async fn mk_crashed(dir: &Path) -> (Vec<u8>, usize) {
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, mk_options()).unwrap());
+    let mut web = Driver::new(&store, "web").await;
+    web.report("web/0", "before").await;
+    web.report("web/0", "newest").await;
+    let image = std::fs::read(file_in(dir)).unwrap();
+    store.close().await;
+    let newest = usize::from(image[FLAGS] & 1 != 0);
+    (image, newest)
+}
+
+fn goes_back(image: &[u8]) -> bool {
+    super::super::header::goes_back(image[..320].try_into().unwrap())
+}
+
+/// redb itself says nothing of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_loses_the_newest_commit_is_foreseen() {
+    let dir = TempDir::new().unwrap();
+    let (image, newest) = mk_crashed(dir.path()).await;
+    assert!(!goes_back(&image), "a crash alone loses nothing");
+    assert!(!goes_back(&std::fs::read(file_in(dir.path())).unwrap()), "nor does a close");
+    for place in 0..128 {
+        for (slot, start) in SLOTS.into_iter().enumerate() {
+            let mut bytes = image.clone();
+            bytes[start + place] ^= 0x55;
+            let dir = TempDir::new().unwrap();
+            std::fs::write(file_in(dir.path()), &bytes).unwrap();
+            let foreseen = goes_back(&bytes);
+            let opened = EmbeddedStore::open(dir.path(), mk_options());
+            let Ok(store) = opened else {
+                assert!(!foreseen, "byte {place} of slot {slot} is refused");
+                continue;
+            };
+            let records = store.load(&mk_app("web")).await.unwrap();
+            let is_lost = &*records.statuses[0].1.report.message != "newest";
+            assert_eq!(foreseen, is_lost, "byte {place} of slot {slot}, newest is {newest}");
+            assert!(!is_lost || slot == newest);
+        }
+    }
+}
+
 /// Changes a database behind the store's back.
 fn tamper(dir: &Path, table: redb::TableDefinition<'_, &[u8], &[u8]>, key: &[u8], value: &[u8]) {
     let database = redb::Database::open(file_in(dir)).unwrap();
