@@ -29,6 +29,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build_server(serves)
         .build_transport(false) // its `connect` would collide with the rpc of that name
         .bytes(".bellwether.v1")
+        // In one order, so that equal requests are equal bytes.
+        .btree_map(".bellwether.v1")
         // What is rare must not make large what is moved for each report.
         .boxed(".bellwether.v1.ConnectRequest.message.hello")
         .boxed(".bellwether.v1.ConnectRequest.message.error")

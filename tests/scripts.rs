@@ -34,7 +34,6 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
@@ -47,6 +46,7 @@ use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName};
 use bellwether::domain::rank::Origin;
+use bellwether::domain::request::RequestId;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::session::SessionId;
 use bellwether::domain::status::{Freshness, Level, advice};
@@ -170,7 +170,7 @@ impl Stage {
                 Command::Report(_, _, new) => advice(&new.report),
                 _ => Vec::new(),
             };
-            let id = line.option("id").map(Arc::from);
+            let id = line.option("id").map(RequestId::from);
             match apply(&mut draft, &Request { id, command }) {
                 Ok(outcome) => {
                     let revision = outcome.revision;
@@ -224,7 +224,7 @@ impl Stage {
     }
 
     fn delete(&mut self, id: Option<&str>) -> String {
-        let id = id.map(Arc::from);
+        let id = id.map(RequestId::from);
         match delete(&self.state, id.as_ref(), self.now) {
             Ok((transition, outcome)) => {
                 transition.iter().for_each(|t| self.replay(t));

@@ -13,7 +13,7 @@ use crate::domain::doubt::doubt;
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
 use crate::domain::name::AppName;
-use crate::domain::request::Outcome;
+use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
@@ -468,7 +468,7 @@ fn decide(
 fn decide_deletion(
     state: &AppState,
     now: Timestamp,
-    id: Option<&Arc<str>>,
+    id: Option<&RequestId>,
 ) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
     match delete(state, id, now) {
         Ok((transition, outcome)) => (transition, vec![Ok(outcome)]),

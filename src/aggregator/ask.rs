@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::domain::command::Request;
-use crate::domain::request::Outcome;
+use crate::domain::request::{Outcome, RequestId};
 
 use super::Error;
 
@@ -18,7 +18,7 @@ pub(super) enum Ask {
     /// Do what is due, or doubted, anyway.
     Look,
     /// Remove it, in a commit of its own.
-    Delete(Option<Arc<str>>),
+    Delete(Option<RequestId>),
 }
 
 /// What is requested at once, in its order.

@@ -20,7 +20,7 @@ use crate::domain::app::AppState;
 use crate::domain::command::{Rejected, Request};
 use crate::domain::limits::Limits;
 use crate::domain::name::AppName;
-use crate::domain::request::Outcome;
+use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::Store;
@@ -138,7 +138,7 @@ impl Aggregator {
     }
 
     /// Removes an application with everything but its history.
-    pub async fn delete(&self, app: &AppName, id: Option<Arc<str>>) -> Result<Outcome, Error> {
+    pub async fn delete(&self, app: &AppName, id: Option<RequestId>) -> Result<Outcome, Error> {
         self.ask(app, Ask::Delete(id)).await
     }
 

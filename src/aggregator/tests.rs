@@ -10,6 +10,7 @@ use super::*;
 use crate::domain::command::{Command, NewStatus, Speaker};
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::replay::Records;
+use crate::domain::request::RequestId;
 use crate::domain::session::ReplicaId;
 use crate::domain::status::{Freshness, Kind, Level, Report};
 use crate::domain::transition::Transition;
@@ -153,7 +154,7 @@ async fn deletion_keeps_its_place_and_the_count_goes_on() {
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Error, "down", None);
     aggregator.apply(&app, report.clone()).await.unwrap();
-    let id: Option<Arc<str>> = Some("once".into());
+    let id: Option<RequestId> = Some("once".into());
     let deleted = aggregator.delete(&app, id.clone()).await.unwrap();
     assert_eq!(deleted.revision, Revision(2));
     assert_eq!(aggregator.delete(&app, id).await.unwrap(), deleted);

@@ -1,7 +1,6 @@
 //! `bellwether data`: what the leader of an application keeps for all its units.
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -99,15 +98,15 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             update(&client, &unit, values(set)?, Vec::new(), condition, context).await
         }
         Action::Rm { unit, keys, condition } => {
-            update(&client, &unit, HashMap::new(), keys, condition, context).await
+            update(&client, &unit, BTreeMap::new(), keys, condition, context).await
         }
         Action::Watch { application } => watch(&client, application, context).await,
     }
 }
 
 /// What to set. Of a key that is given twice nobody knows which value was meant.
-fn values(set: Vec<(String, String)>) -> Result<HashMap<String, Bytes>, UsageError> {
-    let mut values = HashMap::new();
+fn values(set: Vec<(String, String)>) -> Result<BTreeMap<String, Bytes>, UsageError> {
+    let mut values = BTreeMap::new();
     for (key, value) in set {
         if values.insert(key.clone(), read(value)?).is_some() {
             return Err(UsageError(format!("key {key:?} is given twice")));
@@ -156,7 +155,7 @@ async fn get(
 async fn update(
     client: &Client,
     unit: &UnitArgs,
-    set: HashMap<String, Bytes>,
+    set: BTreeMap<String, Bytes>,
     delete: Vec<String>,
     condition: Condition,
     context: &Context,

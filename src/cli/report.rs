@@ -1,6 +1,5 @@
 //! `bellwether report APP/UNIT`: sets one status of one unit.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::cli::context::Context;
@@ -144,7 +143,7 @@ fn request(
         action: args.action,
         priority: args.priority,
         precedence: args.precedence,
-        labels: args.labels.into_iter().collect::<HashMap<_, _>>(),
+        labels: args.labels.into_iter().collect(),
         observe_time: None,
         ttl: ttl.map_err(|_| UsageError("the ttl is longer than time goes".to_string()))?,
     };

@@ -8,7 +8,7 @@ use super::command::{Claim, Command, NewApplicationStatus, NewStatus, Rejected, 
 use super::draft::Draft;
 use super::flapping::Swings;
 use super::held::Said;
-use super::limits::DAMPENERS_MAX;
+use super::limits::{DAMPENERS_MAX, INCARNATION_MAX, INCARNATION_STEP_MAX};
 use super::name::{PartName, UnitName};
 use super::policy::ConfigPatch;
 use super::request::Outcome;
@@ -18,10 +18,13 @@ use super::status::{Kind, Status, StatusKey};
 use super::transition::{Cause, StatusEvent, Subject};
 
 /// Applies a request to a draft. The outcome's revision holds once the draft is committed. A
-/// repeated request id is answered as the first time, and applied once.
+/// repeated request is answered as the first time, and applied once; another one with the same id
+/// is refused.
 pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Rejected> {
-    if let Some(answer) = request.id.as_ref().and_then(|id| draft.remembered(id)) {
-        return Ok(answer.outcome);
+    if let Some(id) = &request.id
+        && let Some(answer) = draft.remembered(&id.id)
+    {
+        return answer.repeat(id);
     }
     let effect = match &request.command {
         Command::Report(speaker, kind, new) => draft.report(speaker, *kind, new),
@@ -71,7 +74,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
     let outcome =
         Outcome { revision, changed, removed, incarnation, fence, lease_epoch, data_version };
     if let Some(id) = &request.id {
-        draft.remember(id.clone(), outcome);
+        draft.remember(id.id.clone(), request.answer(outcome, id.fingerprint.clone(), draft.now));
     }
     Ok(outcome)
 }
@@ -162,11 +165,15 @@ impl Draft<'_> {
     ) -> Result<Effect, Rejected> {
         self.unit_exists(&speaker.unit)?;
         self.may_speak(speaker)?;
-        let mut changed = self.hear_unit(speaker);
-        let matching = self.keys_of(&speaker.unit, component).into_iter().filter(|found| {
+        let mut matching = self.keys_of(&speaker.unit, component);
+        matching.retain(|found| {
             key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)
         });
-        let removed = self.remove_all(matching, Cause::Cleared);
+        if matching.is_empty() && !self.is_word_of_unit(speaker) {
+            return Ok(Effect::default());
+        }
+        let mut changed = self.hear_unit(speaker);
+        let removed = self.remove_all(matching.into_iter(), Cause::Cleared);
         changed |= 0 < removed;
         Ok(Effect { changed, removed, ..Effect::default() })
     }
@@ -205,13 +212,17 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether it is the newest incarnation that speaks, and in the newest session.
+    /// Whether it is the newest incarnation that speaks, one that may have been given out, and in
+    /// the newest session.
     pub(super) fn may_speak(&self, speaker: &Speaker) -> Result<(), Rejected> {
         let Speaker { unit, incarnation, session } = speaker;
         let known = self.unit(unit);
         let current = known.map_or(0, |u| u.incarnation);
         if let Some(given) = incarnation.filter(|given| *given < current) {
             return Err(Rejected::StaleIncarnation { unit: unit.clone(), given, current });
+        }
+        if let Some(given) = incarnation {
+            self.may_have_begun(unit, *given, current)?;
         }
         if let Some(given) = incarnation.filter(|given| self.is_removed(unit, *given)) {
             return Err(Rejected::UnitRemoved { unit: unit.clone(), given });
@@ -220,6 +231,28 @@ impl Draft<'_> {
             return Err(Rejected::SessionOver { unit: unit.clone() });
         }
         Ok(())
+    }
+
+    /// Refuses an incarnation that was never given out: it would fence the unit for ever.
+    fn may_have_begun(&self, unit: &UnitName, given: u64, known: u64) -> Result<(), Rejected> {
+        let is_unknown = |newest: u64| {
+            newest.max(newest.saturating_add(INCARNATION_STEP_MAX).min(INCARNATION_MAX)) < given
+        };
+        if !is_unknown(known) {
+            return Ok(());
+        }
+        let current = known.max(self.fence(unit).unwrap_or_default());
+        match is_unknown(current) {
+            true => Err(Rejected::UnknownIncarnation { unit: unit.clone(), given, current }),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the unit itself speaks, also if it says nothing new: in its session, or as a new
+    /// incarnation. Anybody else may ask for what is done already, which is no sign of life.
+    pub(super) fn is_word_of_unit(&self, speaker: &Speaker) -> bool {
+        let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
+        speaker.session.is_some() || speaker.incarnation.is_some_and(|given| current < given)
     }
 
     /// The unit spoke: it exists, and it is neither lost nor uncertain. Says whether that is news.

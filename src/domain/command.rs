@@ -12,6 +12,7 @@ use super::name::{PartName, UnitName};
 use super::operation::order::Order;
 use super::operation::refused::Refused;
 use super::policy::ConfigPatch;
+use super::request::{Fingerprint, Outcome, Remembered, RequestId};
 use super::session::{ReplicaId, SessionId};
 use super::status::{Kind, Level, Report};
 use super::time::Timestamp;
@@ -20,9 +21,22 @@ use super::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// Same id: same answer, applied once.
-    pub id: Option<Arc<str>>,
+    pub id: Option<RequestId>,
     /// What to do.
     pub command: Command,
+}
+
+impl Request {
+    /// The answer as it is remembered.
+    pub(super) fn answer(
+        &self,
+        outcome: Outcome,
+        fingerprint: Option<Fingerprint>,
+        time: Timestamp,
+    ) -> Remembered {
+        let unit = self.command.unit().cloned().unwrap_or_default();
+        Remembered { time, outcome, fingerprint, unit }
+    }
 }
 
 /// One status as it is reported.
@@ -207,6 +221,41 @@ pub enum Command {
     Operate(Order),
 }
 
+impl Command {
+    /// The unit that gives the command, or that an operator gives it about; `""` or nothing for
+    /// the application as a whole.
+    fn unit(&self) -> Option<&UnitName> {
+        match self {
+            Command::Report(speaker, ..)
+            | Command::ReportAll(speaker, _)
+            | Command::Replace(speaker, ..)
+            | Command::Clear { speaker, .. }
+            | Command::ClaimLeadership(speaker, _)
+            | Command::StepBack(speaker)
+            | Command::Depart { speaker, .. }
+            | Command::ReportError { speaker, .. }
+            | Command::ResolveError { speaker, .. } => Some(&speaker.unit),
+            Command::SetApplicationStatus(claim, _)
+            | Command::ClearApplicationStatus(claim)
+            | Command::RenewLeadership(claim)
+            | Command::ReleaseLeadership(claim)
+            | Command::LapseLeadership(claim, _)
+            | Command::UpdateData(claim, _) => Some(&claim.unit),
+            Command::Connect(who, _) | Command::Reconnect(who, _) | Command::Register(who, _) => {
+                Some(&who.unit)
+            }
+            Command::Disconnect { unit, .. }
+            | Command::ResolveHold { unit, .. }
+            | Command::CallBack { unit, .. }
+            | Command::CallOff { unit, .. }
+            | Command::RemoveUnit(unit)
+            | Command::TransferLeadership(unit) => Some(unit),
+            Command::Operate(order) => Some(&order.by),
+            Command::Configure(_) | Command::Orphan { .. } => None,
+        }
+    }
+}
+
 /// What the leader says of the application as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewApplicationStatus {
@@ -252,6 +301,29 @@ pub enum Rejected {
         /// Who may speak.
         current: u64,
     },
+    /// The incarnation was never given out.
+    #[error(
+        "incarnation {given} of unit {unit} was never given out; the newest is {current}: give the \
+         one that welcome or RegisterUnit answered, or none"
+    )]
+    UnknownIncarnation {
+        /// The unit.
+        unit: UnitName,
+        /// The incarnation of the request.
+        given: u64,
+        /// The newest one known; 0 if none is.
+        current: u64,
+    },
+    /// The record of the unit has the highest incarnation there is, which an earlier version took
+    /// from a report.
+    #[error(
+        "unit {unit} has the highest incarnation there is, and cannot begin another one; remove \
+         the unit, and begin again after 10 minutes"
+    )]
+    IncarnationsUsedUp {
+        /// The unit.
+        unit: UnitName,
+    },
     /// The unit was removed, and this is from before.
     #[error(
         "unit {unit} has been removed, and incarnation {given} with it; \
@@ -262,6 +334,17 @@ pub enum Rejected {
         unit: UnitName,
         /// Who spoke.
         given: u64,
+    },
+    /// The id of a request was given to another one before.
+    #[error(
+        "request_id {id:?} was given to another request before, a {method}; give each request an \
+         id of its own, and repeat a request unchanged"
+    )]
+    RequestIdReused {
+        /// The id.
+        id: Arc<str>,
+        /// Method of the first request.
+        method: Arc<str>,
     },
     /// The unit has opened a newer session, or lost this one.
     #[error("this session of unit {unit} is over; speak in the newest, or connect again")]

@@ -126,7 +126,10 @@ impl Draft<'_> {
         let known = self.unit(&who.unit).map_or(0, |unit| unit.incarnation);
         let current = known.max(self.fence(&who.unit).unwrap_or_default());
         match who.incarnation {
-            None => Ok(current.saturating_add(1)),
+            None => {
+                let unit = || who.unit.clone();
+                current.checked_add(1).ok_or_else(|| Rejected::IncarnationsUsedUp { unit: unit() })
+            }
             Some(given) => {
                 self.may_speak(&Speaker::new(who.unit.clone(), Some(given)))?;
                 Ok(given)

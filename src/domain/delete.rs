@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::app::{AppState, DataHead, Head};
 use super::command::Rejected;
 use super::limits::FENCES_PER_DELETION_MAX;
-use super::request::{self, Outcome, Remembered};
+use super::request::{self, Outcome, Remembered, RequestId};
 use super::status::Freshness;
 use super::time::Timestamp;
 use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
@@ -16,11 +16,13 @@ use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
 /// that one of the same name goes on counting, and so does the answer.
 pub fn delete(
     state: &AppState,
-    id: Option<&Arc<str>>,
+    id: Option<&RequestId>,
     now: Timestamp,
 ) -> Result<(Option<Transition>, Outcome), Rejected> {
-    if let Some(answer) = id.and_then(|id| state.requests.answer(id, now)) {
-        return Ok((None, answer.outcome));
+    if let Some(id) = id
+        && let Some(answer) = state.requests.answer(&id.id, now)
+    {
+        return Ok((None, answer.repeat(id)?));
     }
     if !state.exists() {
         return Err(Rejected::ApplicationNotFound);
@@ -52,7 +54,10 @@ pub fn delete(
         ..Head::empty(revision)
     };
     let mut answers = remembered(state, now);
-    answers.extend(id.map(|id| (id.clone(), Remembered { time: now, outcome })));
+    answers.extend(id.map(|id| {
+        let fingerprint = id.fingerprint.clone();
+        (id.id.clone(), Remembered { fingerprint, ..Remembered::of(now, outcome) })
+    }));
     let answers = answers.into_iter().map(|(id, answer)| Write::Request(id, Some(answer)));
     let orphans = state.operations.orphans(now);
     let transition = Transition {
@@ -74,12 +79,13 @@ pub fn delete(
 /// fenced that were heard last: they may still speak.
 fn remembered(state: &AppState, now: Timestamp) -> BTreeMap<Arc<str>, Remembered> {
     let standing = state.requests.standing(now);
-    let mut kept: BTreeMap<_, _> = standing.map(|(id, answer)| (id.clone(), *answer)).collect();
+    let mut kept: BTreeMap<_, _> =
+        standing.map(|(id, answer)| (id.clone(), answer.clone())).collect();
     let mut units: Vec<_> = state.units.iter().filter(|(_, unit)| unit.incarnation != 0).collect();
     units.sort_by_key(|(_, unit)| std::cmp::Reverse(unit.last_seen));
     kept.extend(units.into_iter().take(FENCES_PER_DELETION_MAX).map(|(name, unit)| {
         let outcome = Outcome { incarnation: unit.incarnation, ..Outcome::default() };
-        (request::fence_id(name), Remembered { time: now, outcome })
+        (request::fence_id(name), Remembered::of(now, outcome))
     }));
     kept
 }

@@ -256,11 +256,8 @@ impl<'a> Draft<'a> {
         self.reranks |= reranks;
     }
 
-    pub(super) fn remembered(&self, id: &str) -> Option<Remembered> {
-        match self.requests.get(id) {
-            Some(answer) => Some(*answer),
-            None => self.base.requests.answer(id, self.now).copied(),
-        }
+    pub(super) fn remembered(&self, id: &str) -> Option<&Remembered> {
+        self.requests.get(id).or_else(|| self.base.requests.answer(id, self.now))
     }
 
     /// The newest incarnation of a unit that was removed not long ago.
@@ -286,41 +283,13 @@ impl<'a> Draft<'a> {
     /// What a removed unit still sends must not bring it back.
     pub(super) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
         if incarnation != 0 {
-            self.remember(request::fence_id(unit), Outcome { incarnation, ..Outcome::default() });
+            let outcome = Outcome { incarnation, ..Outcome::default() };
+            self.remember(request::fence_id(unit), Remembered::of(self.now, outcome));
         }
     }
 
-    pub(super) fn remember(&mut self, id: Arc<str>, outcome: Outcome) {
-        let time = self.now;
-        self.requests.insert(id, Remembered { time, outcome });
-    }
-
-    /// Forgets the answers that are too old, or too many beside the new ones, and likewise the
-    /// fences. Once at the end: a draft that is about to make room for its last answer must still
-    /// know its first.
-    fn forget_requests(&self) -> Vec<Arc<str>> {
-        let answers_max = self.limits.request_ids_max;
-        // When all units are replaced, that is a fence for each.
-        let fences_max = answers_max.max(self.limits.units_max);
-        let limits = [(false, answers_max), (true, fences_max)];
-        let ids = limits.into_iter().flat_map(|(fences, max)| self.too_many_of(fences, max));
-        ids.filter(|id| !self.requests.contains_key(id)).collect()
-    }
-
-    fn too_many_of(&self, fences: bool, max: usize) -> Vec<Arc<str>> {
-        let known = self.base.requests.oldest_first(fences);
-        let is_new = |id: &&Arc<str>| {
-            request::is_fence(id) == fences && self.base.requests.get(id).is_none()
-        };
-        let new = self.requests.keys().filter(is_new).count();
-        let too_many = match new {
-            0 => 0,
-            new => (known.len() + new).saturating_sub(max),
-        };
-        let forgotten = known.iter().enumerate().take_while(|(n, (at, _))| {
-            *n < too_many || new != 0 && request::is_too_old(*at, self.now)
-        });
-        forgotten.map(|(_, (_, id))| id.clone()).collect()
+    pub(super) fn remember(&mut self, id: Arc<str>, answer: Remembered) {
+        self.requests.insert(id, answer);
     }
 
     /// Ends the draft: derives the status anew and says what changed.
@@ -347,7 +316,8 @@ impl<'a> Draft<'a> {
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
         let counts_above = self.has_counted().then_some(self.counts_above);
-        let forgotten = self.forget_requests();
+        // Once at the end: a draft that makes room for its last answer must still know its first.
+        let forgotten = self.base.requests.surplus(&self.requests, self.limits, self.now);
         let operations = self.take_operation_writes();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));

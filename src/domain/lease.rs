@@ -5,6 +5,7 @@
 //! their numbers stand with their units. Whoever decides `external_leader` decides instead of all
 //! this.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -61,20 +62,20 @@ impl Head {
 }
 
 impl Draft<'_> {
-    /// A unit wants to lead. If somebody else does, it waits: that is written, and refused all the
-    /// same.
+    /// A unit wants to lead, and exists from then on as after a report. If another unit leads, it
+    /// waits: that is written, and refused all the same.
     pub(super) fn claim_leadership(
         &mut self,
         speaker: &Speaker,
         duration: Option<Duration>,
     ) -> Result<Effect, Rejected> {
-        self.unit_exists(&speaker.unit)?;
         self.may_speak(speaker)?;
-        let changed = self.hear_unit(speaker);
-        let name = &speaker.unit;
+        self.has_room(&speaker.unit, [], &BTreeSet::new())?;
         if let Some(leader) = &self.head.config.external_leader {
             return Err(Rejected::LeaderIsExternal { leader: leader.clone() });
         }
+        let changed = self.hear_unit(speaker);
+        let name = &speaker.unit;
         let incarnation = self.unit(name).map_or(0, |unit| unit.incarnation);
         let held = self.head.lease.clone();
         match held {

@@ -13,6 +13,12 @@ pub const CHANGE_BYTES_MAX: usize = 256;
 pub const SHORT_MESSAGE_CHARS_MAX: usize = 40;
 /// Labels of a status: as many as Kubernetes tools show without folding.
 pub const LABELS_MAX: usize = 64;
+/// How far an incarnation that a worker gives may be above the newest one known: a store that lost
+/// writes may have given out some that it no longer knows, but no more than these.
+pub const INCARNATION_STEP_MAX: u64 = 1 << 32;
+/// Highest incarnation that a worker may give before the server did: beyond it there are as many
+/// again, so that no report can use up those that are left to give out.
+pub const INCARNATION_MAX: u64 = 1 << 63;
 /// Bytes of the key and of the value of a label: as Kubernetes.
 pub const LABEL_BYTES_MAX: usize = 63;
 /// Bytes of a request id: a UUID with a prefix.
@@ -142,6 +148,9 @@ pub struct Limits {
     pub keys_per_component_max: usize,
     /// Request ids remembered for one application; the oldest go first.
     pub request_ids_max: usize,
+    /// Request ids remembered for one unit of it, so that one unit cannot push out the rest; the
+    /// oldest go first.
+    pub request_ids_per_unit_max: usize,
     /// Open faults of one application.
     pub faults_max: usize,
     /// Open faults of one unit, so that a target per request is noticed early.
@@ -157,6 +166,7 @@ impl Default for Limits {
             statuses_per_unit_max: 4096,
             keys_per_component_max: 1024,
             request_ids_max: 1024,
+            request_ids_per_unit_max: 256,
             faults_max: 10_000,
             faults_per_unit_max: 256,
             faults: super::fault::Settings::default(),

@@ -335,7 +335,9 @@ impl AppState {
     fn write_requests(&mut self, transition: &Transition) {
         for write in &transition.writes {
             match write {
-                Write::Request(id, Some(answer)) => self.requests.insert(id.clone(), *answer),
+                Write::Request(id, Some(answer)) => {
+                    self.requests.insert(id.clone(), answer.clone())
+                }
                 Write::Request(id, None) => self.requests.remove(id),
                 _ => {}
             }

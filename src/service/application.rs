@@ -11,7 +11,7 @@ use crate::domain::command::{self, Command};
 use crate::domain::derive::derive;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
-use crate::domain::request::Outcome;
+use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::status::{Kind, StatusKey};
 use crate::proto::v1;
@@ -65,7 +65,7 @@ impl Applications {
     async fn apply(
         &self,
         app: &AppName,
-        id: Option<Arc<str>>,
+        id: Option<RequestId>,
         command: Command,
     ) -> Result<Outcome, Problem> {
         let request = command::Request { id, command };
@@ -202,7 +202,7 @@ impl ApplicationService for Applications {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let command = convert::resolve_hold(&mut fields, &wire);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let outcome = self.apply(&app, id, command).await?;
         Ok(Response::new(v1::ResolveHoldResponse {
@@ -285,9 +285,9 @@ impl ApplicationService for Applications {
         let wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
+        let id = convert::request_id(&mut fields, &wire);
         let config = wire.config.unwrap_or_default();
         let patch = convert::config_patch(&mut fields, &config, wire.update_mask.as_ref());
-        let id = fields.request_id(&wire.request_id);
         let ((app, patch), id) = fields.finish(app.zip(patch).zip(id))?;
         let outcome = self.apply(&app, id, Command::Configure(Box::new(patch))).await?;
         let config = |state: &AppState| convert::config(&state.head().config);
@@ -306,7 +306,7 @@ impl ApplicationService for Applications {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let status = convert::application_status(&mut fields, wire);
         let (((app, claim), status), id) = fields.finish(app.zip(claim).zip(status).zip(id))?;
         let command = Command::SetApplicationStatus(claim, status);
@@ -325,7 +325,7 @@ impl ApplicationService for Applications {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let ((app, claim), id) = fields.finish(app.zip(claim).zip(id))?;
         let outcome = self.apply(&app, id, Command::ClearApplicationStatus(claim)).await?;
         Ok(Response::new(v1::ClearApplicationStatusResponse {
@@ -342,7 +342,7 @@ impl ApplicationService for Applications {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let unit = fields.unit("unit", &wire.unit);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let ((app, unit), id) = fields.finish(app.zip(unit).zip(id))?;
         let outcome = self.apply(&app, id, Command::RemoveUnit(unit)).await?;
         Ok(Response::new(v1::RemoveUnitResponse {
@@ -358,7 +358,7 @@ impl ApplicationService for Applications {
         let wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let (app, id) = fields.finish(app.zip(id))?;
         let deleted = self.aggregator.delete(&app, id).await;
         let outcome = deleted.map_err(|e| Problem::of(&app, e))?;

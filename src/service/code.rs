@@ -13,6 +13,7 @@ use crate::session;
 use crate::store::ReadError;
 use crate::watch::WatchError;
 
+mod identity;
 mod operation;
 
 /// Domain of every `google.rpc.ErrorInfo`.
@@ -37,6 +38,8 @@ pub enum Reason {
     InvalidValue,
     /// A page token from elsewhere.
     InvalidPageToken,
+    /// The id of another request.
+    RequestIdReused,
     /// A text over its limit.
     MessageTooLong,
     /// Bytes over their limit.
@@ -96,6 +99,7 @@ impl Reason {
             Reason::UnknownLevel => (InvalidArgument, "UNKNOWN_LEVEL"),
             Reason::InvalidValue => (InvalidArgument, "INVALID_VALUE"),
             Reason::InvalidPageToken => (InvalidArgument, "INVALID_PAGE_TOKEN"),
+            Reason::RequestIdReused => (InvalidArgument, "REQUEST_ID_REUSED"),
             Reason::MessageTooLong => (InvalidArgument, "MESSAGE_TOO_LONG"),
             Reason::ValueTooLarge => (InvalidArgument, "VALUE_TOO_LARGE"),
             Reason::ApplicationNotFound => (NotFound, "APPLICATION_NOT_FOUND"),
@@ -219,20 +223,12 @@ impl Problem {
             )
             .about(app)
             .with("unit", unit),
-            Rejected::StaleIncarnation { unit, given, current } => {
-                Problem::new(Reason::StaleIncarnation, text)
-                    .about(app)
-                    .with("unit", unit)
-                    .with("given", given)
-                    .with("current", current)
-            }
-            Rejected::UnitRemoved { unit, given } => Problem::new(Reason::StaleIncarnation, text)
-                .about(app)
-                .with("unit", unit)
-                .with("given", given),
-            Rejected::SessionOver { unit } => {
-                Problem::new(Reason::StaleIncarnation, text).about(app).with("unit", unit)
-            }
+            Rejected::StaleIncarnation { .. }
+            | Rejected::UnknownIncarnation { .. }
+            | Rejected::IncarnationsUsedUp { .. }
+            | Rejected::UnitRemoved { .. }
+            | Rejected::SessionOver { .. }
+            | Rejected::RequestIdReused { .. } => identity::problem(rejected).about(app),
             Rejected::LimitExceeded { limit, max, .. } => Problem::new(Reason::LimitExceeded, text)
                 .about(app)
                 .with("limit", limit)

@@ -54,7 +54,7 @@ impl AppDataService for AppDatas {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let app = fields.finish(app)?;
-        let app_data = self.reads.read(&app, wire.min_revision, convert::app_data).await?;
+        let app_data = self.reads.read_or_empty(&app, wire.min_revision, convert::app_data).await?;
         Ok(Response::new(v1::GetAppDataResponse { app_data: Some(app_data) }))
     }
 
@@ -66,8 +66,8 @@ impl AppDataService for AppDatas {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
+        let id = convert::request_id(&mut fields, &wire);
         let patch = convert::data_patch(&mut fields, &mut wire);
-        let id = fields.request_id(&wire.request_id);
         let (((app, claim), patch), id) = fields.finish(app.zip(claim).zip(patch).zip(id))?;
         let request = command::Request { id, command: Command::UpdateData(claim, patch) };
         let applied = self.aggregator.apply(&app, request).await;

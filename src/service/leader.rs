@@ -9,7 +9,7 @@ use crate::domain::app::AppState;
 use crate::domain::command::{self, Command};
 use crate::domain::limits::{LEASE_DURATION_MAX, LEASE_DURATION_MIN};
 use crate::domain::name::{AppName, UnitName};
-use crate::domain::request::Outcome;
+use crate::domain::request::{Outcome, RequestId};
 use crate::proto::v1;
 use crate::proto::v1::leader_service_server::LeaderService;
 use crate::service::code::Problem;
@@ -35,10 +35,12 @@ impl Leaders {
     async fn apply(
         &self,
         app: &AppName,
-        id: Option<Arc<str>>,
+        id: Option<RequestId>,
         command: Command,
     ) -> Result<Outcome, Problem> {
-        self.reads.must_exist(app)?;
+        if !matches!(command, Command::ClaimLeadership(..)) {
+            self.reads.must_exist(app)?;
+        }
         let request = command::Request { id, command };
         self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
     }
@@ -76,7 +78,7 @@ impl LeaderService for Leaders {
         let given = wire.lease_duration.as_ref();
         let duration =
             fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let read = app.zip(speaker).zip(duration).zip(id);
         let (((app, speaker), duration), id) = fields.finish(read)?;
         let unit = speaker.unit.clone();
@@ -112,7 +114,7 @@ impl LeaderService for Leaders {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let ((app, claim), id) = fields.finish(app.zip(claim).zip(id))?;
         let outcome = self.apply(&app, id, Command::ReleaseLeadership(claim)).await?;
         Ok(Response::new(v1::ReleaseLeadershipResponse {
@@ -141,7 +143,7 @@ impl LeaderService for Leaders {
                 revision: state.head().revision.0,
             }
         };
-        Ok(Response::new(self.reads.read(&app, wire.min_revision, read).await?))
+        Ok(Response::new(self.reads.read_or_empty(&app, wire.min_revision, read).await?))
     }
 
     async fn transfer_leadership(
@@ -152,7 +154,7 @@ impl LeaderService for Leaders {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let unit = fields.unit("to_unit", &wire.to_unit);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let ((app, unit), id) = fields.finish(app.zip(unit).zip(id))?;
         let outcome = self.apply(&app, id, Command::TransferLeadership(unit.clone())).await?;
         Ok(Response::new(v1::TransferLeadershipResponse {

@@ -10,7 +10,7 @@ use crate::domain::command::{self, Command};
 use crate::domain::name::{AppName, OperationId};
 use crate::domain::operation::order::{Order, What};
 use crate::domain::operation::refused::Refused;
-use crate::domain::request::Outcome;
+use crate::domain::request::{Outcome, RequestId};
 use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
 use crate::service::code::Problem;
@@ -45,7 +45,7 @@ impl Operations {
         &self,
         app: &AppName,
         order: Order,
-        request_id: Option<Arc<str>>,
+        request_id: Option<RequestId>,
         with_payload: bool,
     ) -> Result<Done, Problem> {
         let (id, what) = (order.id.clone(), order.what.clone());
@@ -102,7 +102,7 @@ macro_rules! ask {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let order = $read(&mut fields, &wire);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let ((app, order), id) = fields.finish(app.zip(order).zip(id))?;
         $self.ask(&app, order, id, $with_payload).await?
     }};

@@ -2,11 +2,11 @@
 
 use tonic::{Request, Response, Status};
 
-use crate::aggregator::Aggregator;
+use crate::aggregator::{Aggregator, Error};
 use crate::domain;
 use crate::domain::app::AppState;
 use crate::domain::classify::Finding;
-use crate::domain::command::Command;
+use crate::domain::command::{Command, Rejected};
 use crate::domain::fault::FaultKey;
 use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
@@ -47,8 +47,8 @@ impl ReportService for Reports {
         let mut wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
+        let id = convert::request_id(&mut fields, &wire);
         let command = convert::report(&mut fields, &mut wire);
-        let id = fields.request_id(&wire.request_id);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let advice = advice_of(&command);
         let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
@@ -66,8 +66,8 @@ impl ReportService for Reports {
         let mut wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
+        let id = convert::request_id(&mut fields, &wire);
         let command = convert::replace(&mut fields, &mut wire);
-        let id = fields.request_id(&wire.request_id);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let advice = advice_of(&command);
         let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
@@ -87,7 +87,7 @@ impl ReportService for Reports {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let command = convert::clear(&mut fields, &wire);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
         Ok(Response::new(v1::ClearStatusResponse {
@@ -103,7 +103,7 @@ impl ReportService for Reports {
         let wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         // Last, so that what is refused is not counted as classified.
         let command = convert::report_error(&mut fields, &wire, &self.rules);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
@@ -130,11 +130,15 @@ impl ReportService for Reports {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let command = convert::resolve_error(&mut fields, &wire);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let held = held(&command);
         let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
-        let held = self.aggregator.read(&app, outcome.revision, held).await;
+        let held = match self.aggregator.read(&app, outcome.revision, held).await {
+            // Nothing has been reported yet.
+            Err(Error::Rejected(Rejected::ApplicationNotFound)) => Ok(0),
+            held => held,
+        };
         Ok(Response::new(v1::ResolveErrorResponse {
             revision: outcome.revision.0,
             resolved_count: outcome.removed as i32,

@@ -77,7 +77,7 @@ impl WorkerService for Workers {
         let mut fields = Fields::default();
         let newcomer = convert::newcomer(&mut fields, &wire);
         let ttl = fields.duration("ttl", wire.ttl.as_ref(), TTL_MIN, TTL_MAX);
-        let id = fields.request_id(&wire.request_id);
+        let id = convert::request_id(&mut fields, &wire);
         let (((app, who), ttl), id) = fields.finish(newcomer.zip(ttl).zip(id))?;
         let unit = who.unit.clone();
         let registered = self.sessions.register(&app, who, ttl, id).await;

@@ -7,6 +7,7 @@ use crate::domain::app::AppState;
 use crate::domain::command::{Command, Newcomer, Request};
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, UnitName};
+use crate::domain::request::RequestId;
 use crate::domain::revision::Revision;
 use crate::domain::session::SessionId;
 use crate::domain::status::Kind;
@@ -90,7 +91,7 @@ impl Sessions {
         app: &AppName,
         who: Newcomer,
         ttl: Option<std::time::Duration>,
-        id: Option<Arc<str>>,
+        id: Option<RequestId>,
     ) -> Result<(u64, Revision), Error> {
         let request = Request { id, command: Command::Register(who, ttl) };
         let outcome = self.inner.aggregator.apply(app, request).await?;

@@ -177,6 +177,11 @@ impl Hub {
         entry.cloned()
     }
 
+    /// What is left of an application that was deleted not long ago.
+    pub fn tombstone(&self, app: &AppName) -> Option<Arc<Entry>> {
+        self.locked().entries.get(app).filter(|e| e.head.deleted).cloned()
+    }
+
     /// Up to `count_max` applications after `after`, by namespace and name; of one namespace only,
     /// and at one of these levels only unless there are none.
     pub fn list(

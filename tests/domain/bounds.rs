@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::{AppState, Mode};
+use bellwether::domain::app::{AppState, Mode, Unit};
 use bellwether::domain::apply::apply;
 use bellwether::domain::command::{
     Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Rejected, Request, Speaker,
@@ -14,6 +14,8 @@ use bellwether::domain::expire::expire;
 use bellwether::domain::limits::{EXPIRED_PER_COMMIT_MAX, Limits};
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::ConfigPatch;
+use bellwether::domain::replay::Records;
+use bellwether::domain::request::RequestId;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::session::{ReplicaId, SessionId};
 use bellwether::domain::status::{Freshness, Kind, Level, Report, StatusKey};
@@ -38,7 +40,7 @@ fn report(name: &str, key: &str, level: Level, ttl: Option<u64>) -> Command {
 }
 
 fn with_id(id: String, command: Command) -> Request {
-    Request { id: Some(Arc::from(id)), command }
+    Request { id: Some((&*id).into()), command }
 }
 
 /// Commits at `now` seconds and says what was committed.
@@ -147,7 +149,7 @@ fn the_record_of_a_unit_says_when_it_was_seen_with_this_change() {
 fn the_answer_to_a_deletion_outlives_what_is_asked_in_vain() {
     let mut state = empty();
     run(&mut state, 0, &[report("web/0", "", Level::Active, None)]);
-    let id: Arc<str> = "d".into();
+    let id = RequestId::from("d");
     let (transition, outcome) = delete(&state, Some(&id), Timestamp(1000)).unwrap();
     state.replay(&transition.unwrap());
     let before = state.clone();
@@ -344,10 +346,55 @@ fn a_fence_stands_whoever_speaks_for_the_unit_since() {
 }
 
 #[test]
-fn the_last_incarnation_there_can_be_is_no_panic() {
+fn an_incarnation_that_was_never_given_out_is_refused() {
     let mut state = empty();
-    run(&mut state, 0, &[speaks("web/0", u64::MAX), register("web/0", None, None)]);
-    assert_eq!(state.unit(&unit("web/0")).unwrap().incarnation, u64::MAX);
+    run(&mut state, 0, &[register("web/0", None, None)]);
+    let refused = |state: &AppState, given: u64, current: u64| {
+        let unit = unit("web/0");
+        let expected = Some(Rejected::UnknownIncarnation { unit, given, current });
+        for command in [speaks("web/0", given), register("web/0", Some(given), None)] {
+            assert_eq!(refusal(state, 1, command), expected, "{given}");
+        }
+    };
+    for given in [u64::MAX, (1 << 63) + 1, (1 << 32) + 2] {
+        refused(&state, given, 1);
+    }
+    assert_eq!(refusal(&state, 1, speaks("web/0", (1 << 32) + 1)), None);
+    // A fence is an incarnation that was given out, and those after it may follow.
+    run(&mut state, 1, &[speaks("web/0", 1 << 32), Command::RemoveUnit(unit("web/0"))]);
+    assert_eq!(refusal(&state, 2, speaks("web/0", 1 << 33)), None);
+    refused(&state, (1 << 33) + 1, 1 << 32);
+}
+
+/// However high a report may lift it, as many incarnations are left to give out.
+#[test]
+fn reports_cannot_use_up_the_incarnations_of_a_unit() {
+    let mut state = empty();
+    run(&mut state, 0, &[register("web/0", None, None)]);
+    for known in [(1 << 63) - (1 << 32), 1 << 63] {
+        state = with_incarnation(state, known - 1);
+        run(&mut state, 0, &[speaks("web/0", known)]);
+        run(&mut state, 1, &[register("web/0", None, None)]);
+        let begun = state.unit(&unit("web/0")).unwrap().incarnation;
+        assert_eq!(begun, known + 1);
+        assert_eq!(refusal(&state, 2, speaks("web/0", begun)), None);
+    }
+    let given = (1 << 63) + 2;
+    let refused = refusal(&state, 3, speaks("web/0", given));
+    assert!(matches!(refused, Some(Rejected::UnknownIncarnation { .. })), "{refused:?}");
+    // What an earlier version took is no panic, and no second worker of the same incarnation.
+    let last = with_incarnation(state, u64::MAX);
+    let refused = refusal(&last, 3, register("web/0", None, None));
+    assert_eq!(refused, Some(Rejected::IncarnationsUsedUp { unit: unit("web/0") }));
+    assert_eq!(refusal(&last, 3, speaks("web/0", u64::MAX)), None);
+}
+
+/// The unit as it is stored with an incarnation.
+fn with_incarnation(state: AppState, incarnation: u64) -> AppState {
+    let known = state.unit(&unit("web/0")).unwrap().clone();
+    let unit = (unit("web/0"), Unit { incarnation, ..known });
+    let records = Records { units: vec![unit], ..Records::of_head(state.head().clone()) };
+    AppState::load(app_name(), records)
 }
 
 /// The grace is for the promise that was made then, not for the next.

@@ -26,7 +26,7 @@ impl Model {
         limits: &Limits,
     ) -> Result<Outcome, Refusal> {
         if let Some(id) = &request.id
-            && let Some(answer) = self.answer(id, now)
+            && let Some(answer) = self.answer(&id.id, now)
         {
             return Ok(answer);
         }
@@ -56,7 +56,7 @@ impl Model {
         let revision = self.revision + u64::from(*changed);
         let outcome = Outcome { revision, changed: moved, removed, incarnation };
         if let Some(id) = &request.id {
-            self.remember(id, now, outcome);
+            self.remember(&id.id, now, outcome);
         }
         Ok(outcome)
     }
@@ -104,6 +104,15 @@ impl Model {
                         && matches(key.as_ref(), &s.key)
                         && kind.is_none_or(|k| s.kind == k)
                 };
+                let unit = speaker.unit.as_str();
+                let current = self.unit(unit).map_or(0, |unit| unit.incarnation);
+                let is_new = speaker.incarnation.is_some_and(|given| current < given);
+                let nothing = !self.statuses.iter().any(|s| s.unit == unit && leaves(s));
+                if nothing && !is_new && speaker.session.is_none() {
+                    // No sign of life, but refused as any word of a unit.
+                    self.may_speak(speaker, now)?;
+                    return Ok((false, 0));
+                }
                 self.told(speaker, &[], leaves, false, now, limits)
             }
             Command::Configure(patch) => {

@@ -10,6 +10,7 @@ use bellwether::domain::command::{
 };
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
+use bellwether::domain::request::RequestId;
 use bellwether::domain::session::{ReplicaId, SessionId};
 use bellwether::domain::status::{Kind, Level, Report};
 use bellwether::domain::time::Timestamp;
@@ -33,7 +34,7 @@ pub enum Step {
     Lose(UnitName),
     /// The store may have lost writes, for this time; who speaks in the batch spoke after.
     Doubt(u32, Vec<Request>),
-    Delete(Option<Arc<str>>),
+    Delete(Option<RequestId>),
     /// Back from what the store has, after an outage of ours or while others went on.
     Restart {
         /// Everybody is given the time that we were away.
@@ -77,8 +78,8 @@ fn request() -> impl Strategy<Value = Request> {
     (option::weighted(0.3, id()), command()).prop_map(|(id, command)| Request { id, command })
 }
 
-fn id() -> impl Strategy<Value = Arc<str>> {
-    select(vec!["r1", "r2", "r3"]).prop_map(Arc::from)
+fn id() -> impl Strategy<Value = RequestId> {
+    select(vec!["r1", "r2", "r3"]).prop_map(RequestId::from)
 }
 
 fn command() -> impl Strategy<Value = Command> {

@@ -5,8 +5,8 @@
 //! that come and go, [`holds`] for what is held back. [`commands`] makes up commands whose names
 //! collide. [`world`] runs both side by side; [`properties`] says what must hold; [`incarnations`]
 //! is about the order of their messages, [`damping`] about what is held, [`faults`] about errors
-//! that are open, [`operations`] about work in flight, [`elections`] about who leads; [`bounds`]
-//! are the single cases at the edges.
+//! that are open, [`operations`] about work in flight, [`elections`] about who leads, [`requests`]
+//! about request ids; [`bounds`] are the single cases at the edges.
 #![allow(clippy::unwrap_used)] // here a panic is how a test fails
 
 mod bounds;
@@ -21,4 +21,5 @@ mod incarnations;
 mod model;
 mod operations;
 mod properties;
+mod requests;
 mod world;

@@ -14,7 +14,7 @@ use bellwether::domain::fault::{Fault, FaultKey};
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::replay::Records;
-use bellwether::domain::request::{Outcome, Remembered};
+use bellwether::domain::request::{Outcome, Remembered, RequestId};
 use bellwether::domain::revision::Revision;
 use bellwether::domain::session::Presence;
 use bellwether::domain::status::{Report, Status, StatusKey};
@@ -246,8 +246,8 @@ impl World {
         self.replay(&transition, changed);
     }
 
-    fn delete(&mut self, id: Option<&Arc<str>>) {
-        let expected = self.model.delete(id.map(|id| &**id), self.now);
+    fn delete(&mut self, id: Option<&RequestId>) {
+        let expected = self.model.delete(id.map(|id| &*id.id), self.now);
         let revision = self.state.head().revision;
         match delete(&self.state, id, Timestamp(self.now)) {
             Ok((transition, outcome)) => {

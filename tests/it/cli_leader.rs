@@ -68,10 +68,8 @@ fn the_leader_is_marked_in_the_status() {
 fn each_mistake_about_leaders_has_its_sentence() {
     let server = two_units();
     for (line, code, words) in [
-        (&["leader", "get", "nobody"][..], 3, "[APPLICATION_NOT_FOUND]"),
+        (&["leader", "transfer", "nobody/0"][..], 3, "[APPLICATION_NOT_FOUND]"),
         (&["leader", "get", "web/0"], 2, "`web/0` is a unit: name its application"),
-        (&["leader", "claim", "web/7"], 3, "default/web has no unit web/7"),
-        (&["leader", "claim", "nobody/0"], 3, "[APPLICATION_NOT_FOUND]"),
         (&["leader", "claim", "web"], 2, "`web` names no unit: write web/0"),
         (&["leader", "claim", "web/0", "--lease", "1s"], 1, "give 2 s to 300 s"),
         (&["leader", "claim", "web/0", "--lease", "6m"], 1, "[INVALID_VALUE]"),
@@ -165,7 +163,7 @@ fn each_mistake_about_data_has_its_sentence_and_changes_nothing() {
         (&["data", "set", "web/0", &long], 1, "[VALUE_TOO_LARGE]"),
         (&["data", "set", "web/0", "a=2", "--etag", "99"], 1, "[ETAG_MISMATCH]"),
         (&["data", "get", "web", "b"], 1, "web has no data under the key \"b\""),
-        (&["data", "get", "nobody"], 3, "[APPLICATION_NOT_FOUND]"),
+        (&["data", "get", "nobody", "b"], 1, "nobody has no data under the key \"b\""),
     ] {
         check(&server, line, code, words);
     }

@@ -85,7 +85,7 @@ async fn a_request_is_answered_by_another_replica_as_by_the_first() {
     let Some(server) = RedisServer::start().await else { return };
     let stores = [Counted::over(&server).await, Counted::over(&server).await];
     let [one, other] = stores.map(|store| start(store));
-    let (app, id) = (mk_app("web"), Some(Arc::from("once")));
+    let (app, id) = (mk_app("web"), Some("once".into()));
     let report = |level| mk_report("web/0", level, "", None);
     let made = one.apply(&app, report(Level::Active)).await.unwrap();
     summary(&other, &app, made.revision).await;

@@ -1,6 +1,6 @@
 //! Who a worker is, and where its servers are.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::proto::v1::Hello;
@@ -19,7 +19,7 @@ pub struct Options {
     pub(super) application: String,
     pub(super) unit: String,
     pub(super) stateless: bool,
-    pub(super) labels: HashMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
     pub(super) connect_timeout: Duration,
     pub(super) shutdown_timeout: Duration,
 }
@@ -34,7 +34,7 @@ impl Options {
             application: application.to_string(),
             unit: unit.to_string(),
             stateless: false,
-            labels: HashMap::new(),
+            labels: BTreeMap::new(),
             connect_timeout: CONNECT_TIMEOUT,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
         }

@@ -59,18 +59,23 @@ impl Draft<'_> {
         target: Option<&str>,
         generation: &str,
     ) -> Result<Effect, Rejected> {
-        self.unit_exists(&speaker.unit)?;
         self.may_speak(speaker)?;
+        let mut meant = self.fault_keys(&speaker.unit, Some(component));
+        meant.retain(|key| target.is_none_or(|target| *target == *key.target));
+        let is_known = self.unit(&speaker.unit).is_some();
+        if !is_known || meant.is_empty() && !self.is_word_of_unit(speaker) {
+            // What nobody has reported yet has nothing open.
+            return Ok(Effect::default());
+        }
         let mut changed = self.hear_unit(speaker);
         let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
         let incarnation = speaker.incarnation.unwrap_or(current);
         let mut removed = 0;
-        for key in self.fault_keys(&speaker.unit, Some(component)) {
+        for key in meant {
             let Some(fault) = self.fault(&key).cloned() else {
                 continue;
             };
-            let is_meant = target.is_none_or(|target| *target == *key.target);
-            if !is_meant || !fault.ends_with_success_of(incarnation, generation) {
+            if !fault.ends_with_success_of(incarnation, generation) {
                 continue;
             }
             self.end_fault(&key, &fault, Cause::ErrorResolved, "");

@@ -252,7 +252,7 @@ impl Fields {
 
     pub(super) fn labels(
         &mut self,
-        labels: &std::collections::HashMap<String, String>,
+        labels: &BTreeMap<String, String>,
     ) -> Option<BTreeMap<Box<str>, Box<str>>> {
         if LABELS_MAX < labels.len() {
             let text = format!("are {}; at most {LABELS_MAX}", labels.len());

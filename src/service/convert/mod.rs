@@ -7,6 +7,7 @@ mod error;
 mod event;
 mod fields;
 mod filter;
+mod identity;
 mod leader;
 mod operation;
 mod output;
@@ -19,6 +20,7 @@ pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resol
 pub use event::event;
 pub use fields::{Fields, levels};
 pub use filter::filter;
+pub use identity::request_id;
 pub use leader::{app_data, candidates, data_patch, lease, speaker};
 pub use operation::{
     acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,

@@ -173,7 +173,8 @@ fn mk_writes() -> Vec<Write> {
     };
     let outcome =
         Outcome { revision: Revision(7), changed: true, removed: 2, ..Outcome::default() };
-    let answer = Remembered { time: mk_time(3), outcome };
+    let (time, nobody) = (mk_time(3), UnitName::default());
+    let answer = Remembered { time, outcome, fingerprint: None, unit: nobody };
     let key = StatusKey {
         unit: mk_unit_name(),
         component: PartName::new("db").unwrap(),

@@ -89,7 +89,7 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     let report = Command::Report(mk_speaker("web/0"), Kind::Push, status);
     let start = store.now();
     let repeat_at = async |web: &mut Driver, id: &str, seconds: u64| {
-        let request = Request { id: Some(Arc::from(id)), command: report.clone() };
+        let request = Request { id: Some(id.into()), command: report.clone() };
         let now = start.after(Duration::from_secs(seconds));
         let transition = web.draft_requests([request], now);
         web.commit(transition).await.unwrap();
@@ -111,7 +111,7 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     assert_eq!(told_again.told(), told);
 
     // The answers that stand outlive a deletion, its own among them; nothing else does.
-    let id = Arc::from("last");
+    let id = "last".into();
     let now = store.now();
     let (deletion, _) = delete(&web.state, Some(&id), now).unwrap();
     web.commit(deletion.unwrap()).await.unwrap();
@@ -237,7 +237,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
             Command::Report(speaker, Kind::Pull, status)
         }
     };
-    Some(Request { id: Some(Arc::from(format!("id-{}", dice.roll(1 << 40)))), command })
+    Some(Request { id: Some((&*format!("id-{}", dice.roll(1 << 40))).into()), command })
 }
 
 /// Units that come and go.

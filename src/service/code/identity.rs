@@ -1,0 +1,32 @@
+//! Refusals of who speaks: incarnations, sessions and request ids.
+
+use super::{Problem, Reason};
+use crate::domain::command::Rejected;
+
+/// A refusal on its way out, but for the application it is about.
+pub(super) fn problem(rejected: &Rejected) -> Problem {
+    let new = |reason| Problem::new(reason, rejected.to_string());
+    match rejected {
+        Rejected::StaleIncarnation { unit, given, current } => new(Reason::StaleIncarnation)
+            .with("unit", unit)
+            .with("given", given)
+            .with("current", current),
+        Rejected::UnknownIncarnation { unit, given, current } => new(Reason::InvalidValue)
+            .with("field", "incarnation")
+            .with("unit", unit)
+            .with("given", given)
+            .with("current", current),
+        Rejected::IncarnationsUsedUp { unit } => new(Reason::LimitExceeded)
+            .with("limit", "incarnation")
+            .with("max", u64::MAX)
+            .with("unit", unit),
+        Rejected::UnitRemoved { unit, given } => {
+            new(Reason::StaleIncarnation).with("unit", unit).with("given", given)
+        }
+        Rejected::SessionOver { unit } => new(Reason::StaleIncarnation).with("unit", unit),
+        Rejected::RequestIdReused { id, method } => {
+            new(Reason::RequestIdReused).with("request_id", id).with("method", method)
+        }
+        _ => new(Reason::InvalidValue),
+    }
+}

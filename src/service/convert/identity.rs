@@ -1,0 +1,103 @@
+//! From the wire: which request this is, so that a repeat is known, and another request with the
+//! same id too.
+
+use aws_lc_rs::digest;
+use prost::Message;
+
+use super::fields::Fields;
+use crate::domain::request::{Fingerprint, RequestId};
+use crate::proto::v1;
+
+/// A request that is applied once for each id.
+pub trait Repeatable: Message {
+    /// Name of its method.
+    const METHOD: &'static str;
+
+    /// The id that it was given; empty for none.
+    fn request_id(&self) -> &str;
+}
+
+macro_rules! repeatable {
+    ($($method:literal $request:ident)*) => {
+        $(impl Repeatable for v1::$request {
+            const METHOD: &'static str = $method;
+
+            fn request_id(&self) -> &str {
+                &self.request_id
+            }
+        })*
+    };
+}
+
+repeatable! {
+    "ReportStatus" ReportStatusRequest
+    "ReplaceStatuses" ReplaceStatusesRequest
+    "ClearStatus" ClearStatusRequest
+    "ReportError" ReportErrorRequest
+    "ResolveError" ResolveErrorRequest
+    "RegisterUnit" RegisterUnitRequest
+    "ConfigureApplication" ConfigureApplicationRequest
+    "SetApplicationStatus" SetApplicationStatusRequest
+    "ClearApplicationStatus" ClearApplicationStatusRequest
+    "RemoveUnit" RemoveUnitRequest
+    "DeleteApplication" DeleteApplicationRequest
+    "ResolveHold" ResolveHoldRequest
+    "ClaimLeadership" ClaimLeadershipRequest
+    "ReleaseLeadership" ReleaseLeadershipRequest
+    "TransferLeadership" TransferLeadershipRequest
+    "UpdateAppData" UpdateAppDataRequest
+    "BeginOperation" BeginOperationRequest
+    "AcquireOperation" AcquireOperationRequest
+    "HeartbeatOperation" HeartbeatOperationRequest
+    "ReleaseOperation" ReleaseOperationRequest
+    "CompleteOperation" CompleteOperationRequest
+    "FailOperation" FailOperationRequest
+    "VerifyOperation" VerifyOperationRequest
+    "CancelOperation" CancelOperationRequest
+    "RetryOperation" RetryOperationRequest
+}
+
+/// The id of a request with what it asks, if it has an id. Comes before anything is taken out of
+/// the request.
+#[allow(clippy::option_option)]
+pub fn request_id<R: Repeatable>(fields: &mut Fields, request: &R) -> Option<Option<RequestId>> {
+    let id = fields.request_id(request.request_id())?;
+    Some(id.map(|id| RequestId { id, fingerprint: Some(fingerprint(request)) }))
+}
+
+/// Of what was decoded and encoded again: fields in the order of their numbers, maps in the order
+/// of their keys, so that every replica finds the same. A field that is left out adds nothing, so
+/// the request of an older client keeps its fingerprint when messages grow.
+fn fingerprint<R: Repeatable>(request: &R) -> Fingerprint {
+    let sum = digest::digest(&digest::SHA256, &request.encode_to_vec());
+    let (halves, _) = sum.as_ref().as_chunks::<8>();
+    let half = |n: usize| halves.get(n).copied().map_or(0, u64::from_be_bytes);
+    Fingerprint { method: R::METHOD.into(), digest: [half(0), half(1)] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records keep fingerprints: those of one request stay as they are.
+    #[test]
+    fn a_fingerprint_is_the_same_in_every_version() {
+        let labels = |keys: &[&str]| keys.iter().map(|k| (k.to_string(), k.to_string())).collect();
+        let request = |keys: &[&str]| v1::ReportStatusRequest {
+            application: "web".into(),
+            unit: "web/0".into(),
+            status: Some(v1::StatusReport {
+                level: v1::Level::Active.into(),
+                labels: labels(keys),
+                ..v1::StatusReport::default()
+            }),
+            request_id: "r1".into(),
+            ..v1::ReportStatusRequest::default()
+        };
+        let first = fingerprint(&request(&["b", "a", "c"]));
+        assert_eq!(first, fingerprint(&request(&["c", "b", "a"])));
+        assert_ne!(first, fingerprint(&request(&["a", "b"])));
+        let digest = [18_137_078_555_321_799_169, 5_899_012_544_484_807_658];
+        assert_eq!((&*first.method, first.digest), ("ReportStatus", digest));
+    }
+}

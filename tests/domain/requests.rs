@@ -1,0 +1,132 @@
+//! Request ids: whom an answer is for, and how long it is kept.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bellwether::domain::app::AppState;
+use bellwether::domain::apply::apply;
+use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::delete::delete;
+use bellwether::domain::draft::Draft;
+use bellwether::domain::limits::Limits;
+use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::request::{Fingerprint, Outcome, RequestId};
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::transition::{Transition, Write};
+
+use crate::world::app_name;
+
+fn id(id: &str, digest: u64) -> RequestId {
+    let fingerprint = Fingerprint { method: "ReportStatus".into(), digest: [digest, 0] };
+    RequestId { id: id.into(), fingerprint: Some(fingerprint) }
+}
+
+fn report(unit: &str, id: RequestId) -> Request {
+    let new = NewStatus {
+        component: PartName::default(),
+        key: PartName::default(),
+        report: Arc::new(Report { level: Level::Active, ..Report::default() }),
+        observe_time: None,
+    };
+    let speaker = Speaker::new(UnitName::new(unit).unwrap(), None);
+    Request { id: Some(id), command: Command::Report(speaker, Kind::Push, new) }
+}
+
+struct App {
+    state: AppState,
+    limits: Limits,
+    now: u64,
+}
+
+impl App {
+    fn new(limits: Limits) -> App {
+        App { state: AppState::empty(app_name(), Revision(0)), limits, now: 0 }
+    }
+
+    fn ask(&mut self, requests: &[Request]) -> (Transition, Vec<Result<Outcome, Rejected>>) {
+        self.now += 1;
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+        let outcomes = requests.iter().map(|request| apply(&mut draft, request)).collect();
+        let transition = draft.finish();
+        self.state.replay(&transition);
+        (transition, outcomes)
+    }
+
+    /// Of these ids, those that a repeat is still answered for.
+    fn known(&self, ids: &[&'static str]) -> BTreeSet<&'static str> {
+        let is_known = |id: &&&str| {
+            let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+            apply(&mut draft, &report("web/0", RequestId::from(**id))).unwrap();
+            !draft.finish().is_durable()
+        };
+        ids.iter().filter(is_known).copied().collect()
+    }
+}
+
+#[test]
+fn an_id_answers_for_one_request_alone() {
+    let mut app = App::new(Limits::default());
+    let (_, first) = app.ask(&[report("web/0", id("r", 1))]);
+    let (repeat, again) = app.ask(&[report("web/0", id("r", 1))]);
+    assert_eq!((repeat.is_durable(), again), (false, first));
+    let reused = Rejected::RequestIdReused { id: "r".into(), method: "ReportStatus".into() };
+    // In a later commit, in the same one, and by a deletion.
+    let (refused, outcomes) = app.ask(&[report("web/1", id("r", 2))]);
+    assert_eq!((refused.is_durable(), outcomes), (false, vec![Err(reused.clone())]));
+    let both = [report("web/0", id("s", 1)), report("web/0", id("s", 2))];
+    let (_, outcomes) = app.ask(&both);
+    assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
+    let now = Timestamp(app.now);
+    assert_eq!(delete(&app.state, Some(&id("r", 2)), now).unwrap_err(), reused);
+    let (deletion, outcome) = delete(&app.state, Some(&id("d", 1)), now).unwrap();
+    app.state.replay(&deletion.unwrap());
+    assert_eq!(delete(&app.state, Some(&id("d", 1)), now), Ok((None, outcome)));
+    assert!(delete(&app.state, Some(&id("d", 2)), now).is_err());
+}
+
+/// A version before wrote no fingerprint.
+#[test]
+fn an_answer_without_a_fingerprint_answers_for_any_request() {
+    let mut app = App::new(Limits::default());
+    let (_, first) = app.ask(&[report("web/0", RequestId::from("r"))]);
+    let (_, again) = app.ask(&[report("web/1", id("r", 7))]);
+    assert_eq!(again, first);
+}
+
+#[test]
+fn a_unit_pushes_out_its_own_ids_alone() {
+    let mut app = App::new(Limits { request_ids_per_unit_max: 4, ..Limits::default() });
+    app.ask(&[report("web/0", id("mine", 0))]);
+    for n in 0..20 {
+        app.ask(&[report("web/1", id(&format!("theirs-{n}"), 0))]);
+    }
+    let known = app.known(&["mine", "theirs-15", "theirs-16", "theirs-19"]);
+    assert_eq!(known, BTreeSet::from(["mine", "theirs-16", "theirs-19"]));
+    // Many at once are no other case.
+    let batch: Vec<Request> =
+        (20..24).map(|n| report("web/1", id(&format!("theirs-{n}"), 0))).collect();
+    let (transition, _) = app.ask(&batch);
+    let forgotten = transition.writes.iter().filter(|w| matches!(w, Write::Request(_, None)));
+    assert_eq!(forgotten.count(), 4);
+    assert_eq!(app.known(&["mine", "theirs-19", "theirs-20"]).len(), 2);
+}
+
+#[test]
+fn when_the_application_is_full_the_unit_with_most_ids_loses_its_oldest() {
+    let limits = Limits { request_ids_max: 6, request_ids_per_unit_max: 5, ..Limits::default() };
+    let mut app = App::new(limits);
+    app.ask(&[report("web/0", id("mine", 0))]);
+    for name in ["a", "b", "c", "d", "e"] {
+        app.ask(&[report("web/1", id(name, 0))]);
+    }
+    app.ask(&[report("web/2", id("other", 0))]);
+    app.ask(&[report("web/3", id("third", 0)), report("web/4", id("fourth", 0))]);
+    let known = app.known(&["mine", "a", "b", "c", "d", "e", "other", "third", "fourth"]);
+    assert_eq!(known, BTreeSet::from(["mine", "d", "e", "other", "third", "fourth"]));
+    // Nobody has more than another: the oldest of all goes.
+    app.ask(&[report("web/5", id("f", 0)), report("web/6", id("g", 0))]);
+    let known = app.known(&["mine", "d", "e", "other", "third", "fourth", "f", "g"]);
+    assert_eq!(known, BTreeSet::from(["e", "other", "third", "fourth", "f", "g"]));
+}
