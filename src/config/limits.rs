@@ -19,6 +19,7 @@ impl Config {
             ("statuses_per_unit_max", within.statuses_per_unit_max as u64),
             ("keys_per_component_max", within.keys_per_component_max as u64),
             ("request_ids_max", within.request_ids_max as u64),
+            ("request_ids_per_unit_max", within.request_ids_per_unit_max as u64),
             ("faults_max", within.faults_max as u64),
             ("faults_per_unit_max", within.faults_per_unit_max as u64),
             ("connections_max", service.connections_max as u64),
