@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check fix bench bench-core instructions tools fmt-check clippy doc proto chart
+.PHONY: help run test check check-long fix bench bench-core instructions tools fmt-check clippy doc proto chart
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -18,6 +18,10 @@ test: tools ## Install what the tests need, then run them all
 	@tools/say-missing
 
 check: tools fmt-check proto chart clippy test doc ## The gate: format, protos, chart, lints, tests, documentation; writes nothing
+
+check-long: tools ## The soaks: replicas under faults for 10 minutes, elections for 4; about 20 minutes with the build
+	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
+	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 
 fix: ## Format, apply what clippy knows how to fix, and list the values of the chart anew
 	$(CARGO) fmt

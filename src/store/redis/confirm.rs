@@ -79,7 +79,8 @@ async fn ask(shared: &Shared, sender: &Sender<'_>, jobs: Vec<Job>) {
             }
             Err(LinkError::Away { reason }) => reason,
         };
-        if if was_sent { DEADLINE } else { PATIENCE } <= started.elapsed() {
+        let patience = if was_sent { DEADLINE } else { PATIENCE };
+        if patience <= started.elapsed() {
             break reason;
         }
         tokio::time::sleep(RETRY_PAUSE).await;
