@@ -202,10 +202,16 @@ impl Draft<'_> {
 
     // === the parts of a report ===
 
-    pub(super) fn unit_exists(&self, name: &UnitName) -> Result<(), Rejected> {
-        if self.head.deleted && !self.is_changed() {
-            return Err(Rejected::ApplicationNotFound);
+    /// Refuses a command for an application that is not there.
+    pub(super) fn exists(&self) -> Result<(), Rejected> {
+        match self.head.deleted && !self.is_changed() {
+            true => Err(Rejected::ApplicationNotFound),
+            false => Ok(()),
         }
+    }
+
+    pub(super) fn unit_exists(&self, name: &UnitName) -> Result<(), Rejected> {
+        self.exists()?;
         match self.unit(name) {
             Some(_) => Ok(()),
             None => Err(Rejected::UnitNotFound { unit: name.clone() }),

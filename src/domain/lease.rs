@@ -102,6 +102,7 @@ impl Draft<'_> {
 
     /// The leader says that it is still there.
     pub(super) fn renew_leadership(&mut self, claim: &Claim) -> Result<Effect, Rejected> {
+        self.exists()?;
         self.may_lead(claim)?;
         let Some(lease) = self.head.lease.clone() else {
             return Ok(Effect::default());
@@ -117,6 +118,7 @@ impl Draft<'_> {
     /// The leader steps back; the next that waits leads at once. Of a lease that nobody holds there
     /// is nothing to release.
     pub(super) fn release_leadership(&mut self, claim: &Claim) -> Result<Effect, Rejected> {
+        self.exists()?;
         if self.head.lease.is_none() && self.head.config.external_leader.is_none() {
             return Ok(Effect::default());
         }

@@ -38,9 +38,6 @@ impl Leaders {
         id: Option<RequestId>,
         command: Command,
     ) -> Result<Outcome, Problem> {
-        if !matches!(command, Command::ClaimLeadership(..)) {
-            self.reads.must_exist(app)?;
-        }
         let request = command::Request { id, command };
         self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
     }

@@ -64,7 +64,7 @@ impl Reads {
     }
 
     /// Refuses what nothing has been reported about: no task is started for what is not there.
-    pub fn must_exist(&self, app: &AppName) -> Result<(), Problem> {
+    fn must_exist(&self, app: &AppName) -> Result<(), Problem> {
         match self.hub.get(app) {
             Some(_) => Ok(()),
             None => Err(Problem::application_not_found(app)),

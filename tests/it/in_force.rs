@@ -227,6 +227,26 @@ async fn a_stale_replica_neither_believes_a_former_leader_nor_refuses_the_new_on
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stale_replica_finds_the_application_that_another_one_created() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let (one, other) = (Replica::start(&redis, "one"), Replica::start(&redis, "other"));
+    other.cut_reader();
+    let report = mk_report("web", "web/0", Level::Active, "");
+    one.server.reports().await.report_status(report).await.unwrap();
+    let lease = claim(&one.server, "web", "web/0").await.unwrap();
+    let same = transfer(&other.server, "web", "web/0").await.unwrap();
+    assert_eq!(same, lease);
+    let renew = v1::RenewLeadershipRequest {
+        application: "web".into(),
+        unit: "web/0".into(),
+        lease_epoch: lease.lease_epoch + 1,
+        ..Default::default()
+    };
+    let refused = other.server.leaders().await.renew_leadership(renew).await;
+    assert_eq!(reason(&refused.unwrap_err()), "NOT_LEADER");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replica_cut_off_from_redis_acknowledges_no_repeat() {
     let Some(redis) = Redis::start(&[]) else { return };
     let way = Proxy::to(&format!("127.0.0.1:{}", redis.port())).await;
