@@ -6,10 +6,13 @@ use super::policy::{Config, Damping, Latch, LostUnits, Policy, Scope};
 use super::status::Level;
 use super::transition::Change;
 
+/// A setting in words.
+type Show = fn(&Config) -> String;
+
 impl Config {
     /// The settings that are another in `after`, by the path of an update mask.
     pub(super) fn changes_to(&self, after: &Config) -> Vec<Change> {
-        let fields: [(&str, fn(&Config) -> String); 12] = [
+        let fields: [(&str, Show); 12] = [
             ("policy", |config| policy(&config.policy)),
             ("lost_units", |config| lost_units(config.lost_units).to_string()),
             ("ttls.default_ttl", |config| config.default_ttl.map_or_else(String::new, seconds)),
