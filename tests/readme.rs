@@ -121,7 +121,7 @@ fn ending(command: &str) -> String {
     let begins = ["bellwether watch", "bellwether data watch"];
     let follows = begins.iter().any(|start| command.starts_with(start))
         || command.starts_with("bellwether ")
-            && [" --watch", " --every"].iter().any(|flag| command.contains(flag));
+            && [" --watch", " --every", " --follow"].iter().any(|flag| command.contains(flag));
     let command = command.split(" # ").next().unwrap_or(command).trim_end();
     match follows {
         true => format!("timeout {FOLLOW_SECONDS} {command} || [ $? = 124 ]"),

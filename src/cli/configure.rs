@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::cli::configure_damping;
 use crate::cli::configure_damping::DampingArgs;
 use crate::cli::context::Context;
-use crate::cli::context::print;
+use crate::cli::context::print_plain;
 use crate::cli::context::print_value;
 use crate::cli::context::say;
 use crate::cli::exit::Exit;
@@ -47,7 +47,7 @@ enum Setting {
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
-    #[arg(value_name = "APP")]
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
     /// juju, openstack, strict, or all seven levels, worst first: error,blocked,...
     #[arg(long, value_parser = policy)]
@@ -124,7 +124,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if context.is_structured() {
         print_value(&json::from_message(&config, "ApplicationConfig")?, context.output)?;
     } else {
-        print(&render(&config))?;
+        print_plain(&render(&config))?;
     }
     Ok(Exit::Ok)
 }

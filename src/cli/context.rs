@@ -4,6 +4,7 @@ use std::env;
 use std::io;
 use std::io::IsTerminal;
 use std::io::Write;
+use std::time::Duration;
 
 use anstream::AutoStream;
 use anstream::ColorChoice;
@@ -12,6 +13,9 @@ use serde_json::Value;
 
 use crate::cli::json;
 use crate::cli::render::Screen;
+use crate::cli::render::one_line;
+use crate::cli::render::text;
+use crate::cli::target::shell_word;
 use crate::client::Client;
 
 /// How data is printed.
@@ -64,6 +68,10 @@ pub struct Context {
     pub namespace: Option<String>,
     /// How to print.
     pub output: Output,
+    /// Whether that was asked for, and is not the default.
+    pub output_given: bool,
+    /// How long to wait for the answer to a call.
+    pub request_timeout: Duration,
 }
 
 impl Context {
@@ -72,7 +80,7 @@ impl Context {
     /// # Errors
     /// As [`Client::connect`].
     pub async fn connect(&self) -> anyhow::Result<Client> {
-        Ok(Client::connect(&self.server).await?)
+        Ok(Client::connect(&self.server).await?.with_deadline(self.request_timeout))
     }
 
     /// As given, else the model of the Juju hook that runs this, else `default`.
@@ -90,10 +98,15 @@ impl Context {
 
     /// A command line that goes on from here, for the last line of a message.
     pub fn hint(&self, command: &str) -> String {
-        match self.namespace().as_str() {
-            "default" => format!("bellwether {command}"),
-            namespace => format!("bellwether -n {namespace} {command}"),
-        }
+        command_in(&self.namespace(), command)
+    }
+}
+
+/// A command line for things of a namespace.
+pub fn command_in(namespace: &str, command: &str) -> String {
+    match namespace {
+        "" | "default" => format!("bellwether {command}"),
+        namespace => format!("bellwether -n {} {command}", shell_word(namespace)),
     }
 }
 
@@ -125,7 +138,15 @@ pub fn terminal_width() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
 }
 
-/// Writes data to stdout, at once.
+/// Writes plain text to stdout, without what could move the cursor.
+///
+/// # Errors
+/// Of the write; a closed pipe among them.
+pub fn print_plain(text: &str) -> io::Result<()> {
+    print(&text::lines(text))
+}
+
+/// Writes what `render` made to stdout, at once and as it is.
 ///
 /// # Errors
 /// Of the write; a closed pipe among them.
@@ -145,7 +166,13 @@ pub fn print_value(value: &Value, output: Output) -> anyhow::Result<()> {
     Ok(print(&json::render(value, output)?)?)
 }
 
-/// Writes a line for the person to stderr. If nobody can read it, nobody misses it.
+/// Writes a line to stderr, without what could move the cursor: parts of it come from outside. A
+/// stderr that is closed is no error.
 pub fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", one_line(line));
+}
+
+/// The same for a text of several lines.
+pub fn say_lines(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", text::lines(text));
 }

@@ -1,20 +1,27 @@
 //! `bellwether data`: what the leader of an application keeps for all its units.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::io::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::timeout;
 
 use crate::cli::context::Context;
 use crate::cli::context::print;
+use crate::cli::context::print_plain;
 use crate::cli::context::print_value;
 use crate::cli::context::say;
 use crate::cli::exit::Exit;
+use crate::cli::exit::NotFoundError;
 use crate::cli::exit::UsageError;
 use crate::cli::json;
 use crate::cli::leader::UnitArgs;
 use crate::cli::leader::epoch_of;
 use crate::cli::render::one_line;
+use crate::cli::render::text;
+use crate::cli::target::shell_word;
 use crate::client;
 use crate::client::Client;
 use crate::proto::v1::AppData;
@@ -38,7 +45,7 @@ enum Action {
     /// Print the data, or the value of one key as it is
     Get {
         /// The application
-        #[arg(value_name = "APP")]
+        #[arg(value_name = "APP", add = crate::cli::completion::applications())]
         application: String,
         /// The key
         #[arg(value_name = "KEY")]
@@ -67,7 +74,7 @@ enum Action {
     /// Follow the data: one JSON line per change, first for what is there
     Watch {
         /// The application
-        #[arg(value_name = "APP")]
+        #[arg(value_name = "APP", add = crate::cli::completion::applications())]
         application: String,
     },
 }
@@ -139,15 +146,23 @@ async fn get(
     let app_data = answer.app_data.unwrap_or_default();
     if let Some(key) = key {
         let Some(value) = app_data.data.get(&key) else {
-            anyhow::bail!("{application} has no data under the key {key:?}");
+            let keys = context.hint(&format!("data get {}", shell_word(&application)));
+            let text =
+                format!("{application} has no data under the key {key:?}; `{keys}` lists all");
+            return Err(NotFoundError(text).into());
         };
         let mut stdout = std::io::stdout().lock();
-        std::io::Write::write_all(&mut stdout, value)?;
-        std::io::Write::flush(&mut stdout)?;
+        if stdout.is_terminal() {
+            // What a leader wrote must not move the cursor; a file or a pipe gets it as it is.
+            writeln!(stdout, "{}", text::lines(&String::from_utf8_lossy(value)))?;
+        } else {
+            stdout.write_all(value)?;
+        }
+        stdout.flush()?;
     } else if context.is_structured() {
         print_value(&json::from_message(&app_data, "AppData")?, context.output)?;
     } else {
-        print(&render(&app_data))?;
+        print_plain(&render(&app_data))?;
     }
     Ok(Exit::Ok)
 }
@@ -214,7 +229,11 @@ async fn follow(
         namespace: context.namespace(),
         application: application.to_string(),
     };
-    let mut stream = client.answer(client.app_data().watch_app_data(request).await)?;
+    let mut calls = client.app_data();
+    let opening = timeout(client.deadline(), calls.watch_app_data(request)).await;
+    let unanswered =
+        |_| client::Error::Silent { url: client.url().to_string(), after: client.deadline() };
+    let mut stream = client.answer(opening.map_err(unanswered)?)?;
     loop {
         let next = stream.message().await;
         let Some(response) =
@@ -227,7 +246,7 @@ async fn follow(
         };
         // After a new start it may be what was printed already.
         if told.as_ref() != Some(&app_data.etag) {
-            print(&format!("{}\n", json::from_message(&app_data, "AppData")?))?;
+            print(&json::line(&json::from_message(&app_data, "AppData")?))?;
             *told = Some(app_data.etag);
         }
     }

@@ -13,7 +13,7 @@ use crate::proto::v1::DeleteApplicationRequest;
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
-    #[arg(value_name = "APP")]
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
 }
 

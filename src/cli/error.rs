@@ -4,22 +4,29 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use crate::cli::context::Context;
-use crate::cli::context::print;
+use crate::cli::context::print_plain;
 use crate::cli::context::print_value;
 use crate::cli::context::say;
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::Exit;
 use crate::cli::json;
+use crate::cli::render::faults::class_word;
+use crate::cli::render::one_line;
 use crate::cli::target::UnitTarget;
+use crate::client;
+use crate::client::Client;
+use crate::proto::v1::Contribution;
 use crate::proto::v1::ErrorReport;
+use crate::proto::v1::ExplainApplicationRequest;
 use crate::proto::v1::ReportErrorRequest;
+use crate::proto::v1::StatusKind;
 use crate::proto::v1::Verdict;
 
 /// Tell of an error that a unit met, and print what to do about it
 #[derive(clap::Args)]
 pub struct Args {
     /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT")]
+    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
     unit: String,
     /// The application, for units without it in their name (pods)
     #[arg(long, value_name = "APP")]
@@ -77,7 +84,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         application: target.application.clone(),
         unit: target.unit.clone(),
         incarnation: args.incarnation,
-        error: Some(error),
+        error: Some(error.clone()),
         request_id: args.request_id,
     });
     let answer = client.answer(client.reports().report_error(request).await)?;
@@ -85,23 +92,54 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let value = json::from_message(&answer, "ReportErrorResponse")?;
         print_value(&value, context.output)?;
     } else {
-        print(&verdict(&answer.verdict.unwrap_or_default()))?;
+        let action = asked(&client, context, &target, &error).await?;
+        print_plain(&verdict(&answer.verdict.unwrap_or_default(), &action))?;
     }
-    say(&format!("noted of {} (revision {})", target.unit, answer.revision));
+    say(&format!("recorded the error of {} (revision {})", target.unit, answer.revision));
     say(&format!("see: {}", context.hint(&format!("why {}", target.application))));
     Ok(Exit::Ok)
 }
 
+/// What a person must do about the error: as reported, or as its class has it.
+async fn asked(
+    client: &Client,
+    context: &Context,
+    target: &UnitTarget,
+    error: &ErrorReport,
+) -> Result<String, client::Error> {
+    if !error.action.is_empty() {
+        return Ok(error.action.clone());
+    }
+    let request = client.request(ExplainApplicationRequest {
+        namespace: context.namespace(),
+        application: target.application.clone(),
+        ..ExplainApplicationRequest::default()
+    });
+    let why = client.answer(client.applications().explain_application(request).await)?;
+    let is_it = |contribution: &&Contribution| {
+        contribution.r#ref.as_ref().is_some_and(|r| {
+            let what = (&r.unit, &r.component, &r.target);
+            what == (&target.unit, &error.component, &error.target)
+                && r.kind() == StatusKind::Unspecified
+        })
+    };
+    let found = why.winner.iter().chain(&why.beaten).find(is_it);
+    Ok(found.map(|contribution| contribution.action.clone()).unwrap_or_default())
+}
+
 /// `TRANSIENT`, `RETRY` and so on, in lines that scripts can cut.
-fn verdict(verdict: &Verdict) -> String {
-    let class = verdict.class().as_str_name().trim_start_matches("ERROR_CLASS_");
-    let action = verdict.action().as_str_name().trim_start_matches("VERDICT_ACTION_");
+fn verdict(verdict: &Verdict, action: &str) -> String {
+    let class = class_word(verdict.class);
+    let todo = verdict.action().as_str_name().trim_start_matches("VERDICT_ACTION_");
     let wait = verdict.retry_after.and_then(|wait| Duration::try_from(wait).ok());
     let wait = wait.map_or_else(String::new, |wait| format!(" in {:.1}s", wait.as_secs_f64()));
     let mut text = format!(
-        "class    {class}\nrule     {}: {}\nverdict  {action}{wait}\n",
+        "class    {class}\nrule     {}: {}\nverdict  {todo}{wait}\n",
         verdict.rule, verdict.explanation
     );
+    if !action.is_empty() {
+        text.push_str(&format!("action   {}\n", one_line(action)));
+    }
     if 0 < verdict.attempt {
         let (attempt, left) = (verdict.attempt, verdict.attempts_left);
         text.push_str(&format!("attempt  {attempt}, {left} left\n"));
@@ -120,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_verdict_says_what_to_do_and_when() {
-        let said = verdict(&Verdict {
+        let given = Verdict {
             class: ErrorClass::Transient.into(),
             action: VerdictAction::Retry.into(),
             retry_after: Some(prost_types::Duration { seconds: 1, nanos: 900_000_000 }),
@@ -129,9 +167,10 @@ mod tests {
             rule: "grpc.unavailable".into(),
             explanation: "it is away for now".into(),
             ..Verdict::default()
-        });
+        };
+        let said = verdict(&given, "look\nthere");
         let expected = "class    TRANSIENT\nrule     grpc.unavailable: it is away for now\n\
-                        verdict  RETRY in 1.9s\nattempt  2, 8 left\n";
+                        verdict  RETRY in 1.9s\naction   look there\nattempt  2, 8 left\n";
         assert_eq!(said, expected);
     }
 }

@@ -11,18 +11,19 @@ use crate::client::Error;
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    ok; status --exit-status: all active
-  1    failed
+  1    failed, or refused; health: not serving
   2    wrong usage
-  3    not found
+  3    not found; resolve: other errors are open than the one named
   4    not authenticated, or denied
-  5    the server cannot be reached
+  5    the server cannot be reached, or does not answer
   6    wait: the condition can no longer be met (--fail-on)
   10   status --exit-status: something waits or is in maintenance
   11   status --exit-status: something is blocked
   12   status --exit-status: something is in error
   13   status --exit-status: something is unknown, stale or lost
   124  timed out
-  130  interrupted by Ctrl-C";
+  130  interrupted by Ctrl-C
+check --nagios: 0 active, 1 waiting or maintenance, 2 blocked or error, 3 unknown";
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,15 +68,23 @@ impl From<Exit> for ExitCode {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// What was asked for is not there.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotFoundError(pub String);
+
 impl Exit {
     /// The end that an error means.
     pub fn of(error: &anyhow::Error) -> Exit {
         if error.downcast_ref::<UsageError>().is_some() {
             return Exit::Usage;
         }
+        if error.downcast_ref::<NotFoundError>().is_some() {
+            return Exit::NotFound;
+        }
         match error.downcast_ref::<Error>() {
             Some(Error::InvalidServer { .. }) => Exit::Usage,
-            Some(Error::Unreachable { .. }) => Exit::Unreachable,
+            Some(Error::Unreachable { .. } | Error::Silent { .. }) => Exit::Unreachable,
             Some(Error::Refused(refusal)) => match refusal.code {
                 Code::NotFound => Exit::NotFound,
                 Code::Unauthenticated | Code::PermissionDenied => Exit::Denied,
@@ -110,6 +119,7 @@ mod tests {
         assert_eq!(of_code(Code::DeadlineExceeded), Exit::TimedOut);
         assert_eq!(of_code(Code::InvalidArgument), Exit::Failed);
         assert_eq!(Exit::of(&UsageError("no".into()).into()), Exit::Usage);
+        assert_eq!(Exit::of(&NotFoundError("no".into()).into()), Exit::NotFound);
         assert_eq!(Exit::of(&anyhow::anyhow!("no")), Exit::Failed);
     }
 
@@ -117,6 +127,8 @@ mod tests {
     fn the_help_names_every_number() {
         for exit in [0, 1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 124, 130] {
             assert!(EXIT_CODES.contains(&format!("\n  {exit} ")), "{exit}");
+            let document = include_str!("../../docs/cli.md");
+            assert!(document.contains(&format!("\n| {exit} | ")), "{exit}");
         }
     }
 }

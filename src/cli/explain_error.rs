@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::cli::context::Context;
-use crate::cli::context::print;
+use crate::cli::context::print_plain;
 use crate::cli::context::print_value;
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::Exit;
@@ -42,7 +42,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if context.is_structured() {
         print_value(&as_value(&finding), context.output)?;
     } else {
-        print(&as_text(&finding))?;
+        print_plain(&as_text(&finding))?;
     }
     Ok(Exit::Ok)
 }

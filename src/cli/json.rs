@@ -9,6 +9,7 @@ use prost_reflect::SerializeOptions;
 use serde_json::Value;
 
 use crate::cli::context::Output;
+use crate::cli::render::text::is_unsafe;
 use crate::proto::FILE_DESCRIPTOR_SET;
 
 /// Turns a message of `bellwether.v1` into canonical proto JSON. Fields at their default are
@@ -41,10 +42,38 @@ pub fn with_first(key: &str, value: impl Into<Value>, object: Value) -> Value {
 /// # Errors
 /// None in practice: the value came from JSON.
 pub fn render(value: &Value, output: Output) -> anyhow::Result<String> {
-    Ok(match output {
-        Output::Yaml => serde_yaml_ng::to_string(value)?,
-        _ => format!("{value:#}\n"),
+    if output != Output::Yaml {
+        return Ok(format!("{}\n", escaped(&format!("{value:#}"), Output::Json)));
+    }
+    let yaml = serde_yaml_ng::to_string(value)?;
+    // YAML escapes only between double quotes; a document of JSON has all its texts there.
+    Ok(match yaml.chars().any(|c| c != '\n' && is_unsafe(c)) {
+        true => format!("{}\n", escaped(&format!("{value:#}"), Output::Yaml)),
+        false => yaml,
     })
+}
+
+/// A value on one line.
+pub fn line(value: &Value) -> String {
+    format!("{}\n", escaped(&value.to_string(), Output::Json))
+}
+
+/// Escapes the characters that JSON allows as they are, and that do something to a terminal. They
+/// occur within texts only, so the document stays what it is.
+fn escaped(json: &str, output: Output) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        match (is_unsafe(character) && character != '\n', output) {
+            (false, _) => text.push(character),
+            (true, Output::Yaml) => text.push_str(&format!("\\U{:08x}", u32::from(character))),
+            (true, _) => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    text.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    text
 }
 
 fn pool() -> anyhow::Result<&'static DescriptorPool> {
@@ -80,6 +109,21 @@ mod tests {
             render(&value, Output::Yaml).expect("yaml"),
             "level: LEVEL_ACTIVE\nmessage: 'on: fire'\n"
         );
+    }
+
+    #[test]
+    fn what_moves_a_terminal_is_escaped_and_reads_back() {
+        let text = "a\u{1b}[31mb\u{9b}c\u{7f}\u{202e}d\u{e0041}\ne";
+        let value = serde_json::json!({ "message": text, "plain": "日本" });
+        let json = render(&value, Output::Json).expect("json");
+        let yaml = render(&value, Output::Yaml).expect("yaml");
+        for printed in [&json, &yaml, &line(&value)] {
+            let found = printed.chars().find(|c| *c != '\n' && is_unsafe(*c));
+            assert_eq!(found, None, "{printed:?}");
+            assert!(printed.contains("日本"));
+        }
+        assert_eq!(serde_json::from_str::<Value>(&json).expect("reads back"), value);
+        assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).expect("reads back"), value);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::context::Context;
-use crate::cli::context::print;
+use crate::cli::context::print_plain;
 use crate::cli::context::print_value;
 use crate::cli::context::say;
 use crate::cli::exit::Exit;
@@ -32,7 +32,7 @@ enum Action {
     /// Say who leads, and who waits to
     Get {
         /// The application
-        #[arg(value_name = "APP")]
+        #[arg(value_name = "APP", add = crate::cli::completion::applications())]
         application: String,
     },
     /// Ask to lead, for a unit without a session; while another leads, wait in line
@@ -62,7 +62,7 @@ enum Action {
 #[derive(clap::Args)]
 pub struct UnitArgs {
     /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT")]
+    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
     unit: String,
     /// The application, for units without it in their name (pods)
     #[arg(long, value_name = "APP")]
@@ -106,20 +106,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             show_lease(&answer.lease.unwrap_or_default(), context)?;
         }
         Action::Release { unit, epoch } => {
-            let target = unit.target()?;
-            let lease_epoch = match epoch {
-                Some(epoch) => epoch,
-                None => epoch_of(&client, namespace.clone(), &target).await?,
-            };
-            let request = client.request(ReleaseLeadershipRequest {
-                namespace,
-                application: target.application,
-                unit: target.unit.clone(),
-                lease_epoch,
-                ..ReleaseLeadershipRequest::default()
-            });
-            let answer = client.answer(client.leaders().release_leadership(request).await)?;
-            say(&format!("{} does not lead (revision {})", target.unit, answer.revision));
+            release(&client, namespace, &unit.target()?, epoch).await?;
         }
         Action::Transfer { unit } => {
             let target = unit.target()?;
@@ -134,6 +121,48 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Steps back, and says what came of it.
+async fn release(
+    client: &Client,
+    namespace: String,
+    target: &UnitTarget,
+    epoch: Option<u64>,
+) -> anyhow::Result<()> {
+    let before = leader(client, namespace.clone(), &target.application).await?.lease;
+    let own = before.as_ref().filter(|lease| lease.unit == target.unit);
+    let Some(lease_epoch) = epoch.or(own.map(|lease| lease.lease_epoch)) else {
+        say(&format!("no change: {} did not lead{}", target.unit, leads(before.as_ref(), "; ")));
+        return Ok(());
+    };
+    let request = client.request(ReleaseLeadershipRequest {
+        namespace: namespace.clone(),
+        application: target.application.clone(),
+        unit: target.unit.clone(),
+        lease_epoch,
+        ..ReleaseLeadershipRequest::default()
+    });
+    client.answer(client.leaders().release_leadership(request).await)?;
+    if own.is_none() {
+        say(&format!("no change: {} did not lead", target.unit));
+        return Ok(());
+    }
+    let after = leader(client, namespace, &target.application).await?.lease;
+    let next = match &after {
+        None => "; nobody does".to_string(),
+        after => leads(after.as_ref(), "; "),
+    };
+    say(&format!("{} no longer leads{next}", target.unit));
+    Ok(())
+}
+
+/// `; web/1 does (epoch 2)`; empty if nobody leads.
+fn leads(lease: Option<&Lease>, before: &str) -> String {
+    lease.map_or_else(String::new, |lease| match lease.lease_epoch {
+        0 => format!("{before}{} does, as decided outside", lease.unit),
+        epoch => format!("{before}{} does (epoch {epoch})", lease.unit),
+    })
 }
 
 /// The epoch under which a unit leads; 0, which the server refuses, if it does not.
@@ -163,14 +192,14 @@ fn show(answer: &GetLeaderResponse, context: &Context) -> anyhow::Result<()> {
     if context.is_structured() {
         return print_value(&json::from_message(answer, "GetLeaderResponse")?, context.output);
     }
-    Ok(print(&render(answer))?)
+    Ok(print_plain(&render(answer))?)
 }
 
 fn show_lease(lease: &Lease, context: &Context) -> anyhow::Result<()> {
     if context.is_structured() {
         return print_value(&json::from_message(lease, "Lease")?, context.output);
     }
-    Ok(print(&format!("{}\n", words(lease)))?)
+    Ok(print_plain(&format!("{}\n", words(lease)))?)
 }
 
 fn words(lease: &Lease) -> String {

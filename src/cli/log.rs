@@ -1,5 +1,7 @@
 //! `bellwether log APP[/UNIT]`: what changed, and when.
 
+mod follow;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,24 +26,27 @@ use crate::proto::v1::ListStatusEventsResponse;
 #[derive(clap::Args)]
 pub struct Args {
     /// The application, or one unit of it
-    #[arg(value_name = "APP[/UNIT]")]
+    #[arg(value_name = "APP[/UNIT]", add = crate::cli::completion::units())]
     target: String,
     /// The application, for units without it in their name (pods)
     #[arg(long, value_name = "APP")]
     application: Option<String>,
-    /// How many transitions at most
+    /// How many events at most
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     pub limit: usize,
     /// Only the last 2h, 3d, ...
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     since: Option<Duration>,
+    /// Stay, and print each event as it happens
+    #[arg(short, long)]
+    follow: bool,
     /// Namespace (here -n is --limit; before the command it is the namespace)
     // The same name as the global one, which by that is not passed on with its `-n`.
     #[arg(long, id = "namespace", value_name = "NAMESPACE", help_heading = "Global options")]
     namespace: Option<String>,
 }
 
-/// Asks and prints.
+/// Prints what happened, and with --follow what happens from then on.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let namespace = args.namespace.unwrap_or_else(|| context.namespace());
     let target = match &args.application {
@@ -63,7 +68,10 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ..ListStatusEventsRequest::default()
     };
     let client = context.connect().await?;
-    let events = client.list_events(query, args.limit).await?;
+    let events = client.list_events(query.clone(), args.limit).await?;
+    if args.follow {
+        return follow::run(&client, query, events, context).await;
+    }
     if context.is_structured() {
         let answer = ListStatusEventsResponse { events, ..ListStatusEventsResponse::default() };
         let value = json::from_message(&answer, "ListStatusEventsResponse")?;
@@ -72,7 +80,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         say(&format!("nothing has happened to {}", args.target));
     } else {
         let wide = context.output == Output::Wide;
-        print(&render::log::render(&target.application, &events, wide, screen()))?;
+        let now = Timestamp::now();
+        print(&render::log::render(&target.application, &events, wide, now, screen()))?;
     }
     Ok(Exit::Ok)
 }

@@ -2,8 +2,10 @@
 //!
 //! Data goes to stdout, everything said to the person to stderr. `exit` has the exit codes.
 
+mod check;
 mod clear;
 mod completion;
+mod config;
 mod configure;
 mod configure_damping;
 mod context;
@@ -13,29 +15,39 @@ mod doctor;
 mod error;
 mod evidence;
 mod exit;
+mod explain;
 mod explain_error;
+mod health;
 mod json;
 mod juju;
 mod leader;
 mod level;
 mod log;
+mod man;
 mod natural;
 mod ops;
 mod outage;
+mod refusal;
 mod remove;
 mod render;
 mod report;
 mod resolve;
 mod serve;
+mod silence;
 mod span;
 mod status;
 mod target;
+mod version;
 mod wait;
 mod watch;
 mod why;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use clap::CommandFactory;
+use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
 
@@ -44,6 +56,7 @@ use crate::cli::context::Color;
 use crate::cli::context::Context;
 use crate::cli::context::Output;
 use crate::cli::context::say;
+use crate::cli::context::say_lines;
 use crate::cli::exit::EXIT_CODES;
 use crate::cli::exit::Exit;
 
@@ -58,7 +71,7 @@ Examples:
 /// How is this application, and why?
 #[derive(Parser)]
 #[command(name = "bellwether", version, propagate_version = true)]
-#[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"), arg_required_else_help = true)]
 struct Cli {
     /// Where the server is
     #[arg(long, global = true, value_name = "URL", env = "BELLWETHER_SERVER")]
@@ -71,9 +84,15 @@ struct Cli {
     namespace: Option<String>,
 
     /// How to print data
-    #[arg(short, long, global = true, value_enum, default_value_t = Output::Table)]
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
     #[arg(help_heading = "Global options")]
-    output: Output,
+    output: Option<Output>,
+
+    /// How long to wait for the answer to a call
+    #[arg(long, global = true, value_name = "SPAN", value_parser = request_timeout)]
+    #[arg(env = "BELLWETHER_REQUEST_TIMEOUT", default_value = "5s")]
+    #[arg(help_heading = "Global options")]
+    request_timeout: Duration,
 
     /// When to colour
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
@@ -87,14 +106,19 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Args),
-    ExplainError(explain_error::Args),
     #[command(flatten)]
     Client(ClientCommand),
+    Config(config::Args),
+    Explain(explain::Args),
+    ExplainError(explain_error::Args),
+    Completion(completion::Args),
+    Man(man::Args),
 }
 
 /// The commands that ask a server.
 #[derive(Subcommand)]
 enum ClientCommand {
+    #[command(visible_aliases = ["get", "ls"])]
     Status(status::Args),
     Why(why::Args),
     Report(report::Args),
@@ -103,6 +127,9 @@ enum ClientCommand {
     Resolve(resolve::Args),
     Watch(watch::Args),
     Wait(wait::Args),
+    Check(check::Args),
+    Health(health::Args),
+    Version(version::Args),
     Log(log::Args),
     Remove(remove::Args),
     Delete(delete::Args),
@@ -113,32 +140,79 @@ enum ClientCommand {
     Import(juju::Import),
     Doctor(doctor::Args),
     Bench(bench::Args),
-    Completion(completion::Args),
+}
+
+/// What goes over the wire as the deadline of a call has so many digits at most.
+const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
+
+fn request_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = span::parse(text)?;
+    match !timeout.is_zero() && timeout < REQUEST_TIMEOUT_MAX {
+        true => Ok(timeout),
+        false => Err("write a span longer than nothing and shorter than a day, as 5s".to_string()),
+    }
 }
 
 /// Runs the command that the process was started with.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    match completion::answered(Cli::command) {
+        Ok(true) => return Exit::Ok.into(),
+        Ok(false) => {}
+        Err(_) => return Exit::Failed.into(),
+    }
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return refused(&error),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
     anstream::ColorChoice::write_global(cli.color.into());
     let context = Context {
         server: cli.server,
         namespace: cli.namespace.filter(|name| !name.is_empty()),
-        output: cli.output,
+        output: cli.output.unwrap_or(Output::Table),
+        output_given: cli.output.is_some(),
+        request_timeout: cli.request_timeout,
     };
     let ended = match cli.command {
         // It ends in its own way, and on a runtime of its own.
         Command::Serve(args) => serve::run(args),
+        Command::Config(args) => {
+            let given = matches.subcommand_matches("config").unwrap_or(&matches);
+            config::run(args, given, &context)
+        }
         Command::ExplainError(args) => explain_error::run(args, &context),
+        Command::Explain(args) => explain::run(&args, &context),
+        Command::Completion(args) => completion::run(&args),
+        Command::Man(args) => man::run::<Cli>(&args),
         Command::Client(command) => run_client(command, &context),
     };
     match ended {
         Ok(exit) => exit.into(),
         Err(error) if Exit::is_broken_pipe(&error) => Exit::Ok.into(),
         Err(error) => {
-            say(&format!("error: {error:#}"));
+            say(&format!("error: {}", refusal::sentence(&error)));
             Exit::of(&error).into()
         }
     }
+}
+
+/// Prints help, the version, or what is wrong with a command line. The message repeats words of the
+/// line, so control characters are taken out first.
+fn refused(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    // A text that was rendered without colours has lost the escapes of the line as well.
+    let is_own = |name: &OsString| name.to_string_lossy().starts_with("BELLWETHER_");
+    let variables = std::env::vars_os().filter(|(name, _)| is_own(name)).map(|(_, value)| value);
+    let mut given = std::env::args_os().chain(variables);
+    let has_unsafe = |text: OsString| text.to_string_lossy().chars().any(render::text::is_unsafe);
+    match given.any(has_unsafe) {
+        true => say_lines(text.trim_end()),
+        false => drop(error.print()),
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
 fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit> {
@@ -171,6 +245,9 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Resolve(args) => resolve::run(args, context).await,
         ClientCommand::Watch(args) => watch::run(args, context).await,
         ClientCommand::Wait(args) => wait::run(args, context).await,
+        ClientCommand::Check(args) => check::run(args, context).await,
+        ClientCommand::Health(args) => health::run(args, context).await,
+        ClientCommand::Version(args) => version::run(args, context).await,
         ClientCommand::Log(args) => log::run(args, context).await,
         ClientCommand::Remove(args) => remove::run(args, context).await,
         ClientCommand::Delete(args) => delete::run(args, context).await,
@@ -181,14 +258,12 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Import(import) => juju::run(import, context).await,
         ClientCommand::Doctor(args) => doctor::run(args, context).await,
         ClientCommand::Bench(args) => bench::run(args).await.map(|()| Exit::Ok),
-        ClientCommand::Completion(args) => completion::run::<Cli>(&args),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
     use clap::error::ErrorKind;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -234,6 +309,18 @@ mod tests {
             "bellwether ops cancel web up-v2",
             "bellwether ops supersede web up-v2 --with up-v3 --to v3 --reason bad --payload f",
             "bellwether completion bash",
+            "bellwether get --problems --sort severity",
+            "bellwether ls blocked",
+            "bellwether log web --follow -n 3",
+            "bellwether wait web --allow-stale --request-timeout 1s",
+            "bellwether health web",
+            "bellwether check web --nagios",
+            "bellwether version --client -o json",
+            "bellwether config print --data-dir d --store redis://u:p@h",
+            "bellwether config check --config f",
+            "bellwether explain LEASE_HELD",
+            "bellwether man --dir d",
+            "bellwether watch web --exec -- cat -n",
         ] {
             if let Err(error) = parse(line) {
                 panic!("{line}: {error}");
@@ -253,6 +340,9 @@ mod tests {
             "bellwether import juju --every 30s",
             "bellwether import juju file -- juju status",
             "bellwether status --watch --exit-status",
+            "bellwether check web",
+            "bellwether watch web --exec",
+            "bellwether watch web -- cat",
             "bellwether resolve web/0 --retry --skip",
             "bellwether error web/0 --code 503",
             "bellwether explain-error --system http --origin everybody",

@@ -12,7 +12,7 @@ use crate::proto::v1::RemoveUnitRequest;
 #[derive(clap::Args)]
 pub struct Args {
     /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT")]
+    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
     unit: String,
     /// The application, for units without it in their name (pods)
     #[arg(long, value_name = "APP")]

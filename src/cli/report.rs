@@ -42,7 +42,7 @@ impl From<KindWord> for StatusKind {
 #[derive(clap::Args)]
 pub struct Args {
     /// The unit, as web/0 [default: the unit inside a Juju hook]
-    #[arg(value_name = "APP/UNIT")]
+    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
     unit: Option<String>,
     /// The application, for units without it in their name (pods)
     #[arg(long, value_name = "APP")]

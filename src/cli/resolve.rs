@@ -5,9 +5,13 @@ use crate::cli::context::print_value;
 use crate::cli::context::say;
 use crate::cli::exit::Exit;
 use crate::cli::json;
+use crate::cli::render::faults::class_word;
 use crate::cli::target::UnitTarget;
+use crate::cli::target::shell_word;
+use crate::cli::target::unit_words;
 use crate::client::Client;
 use crate::proto::v1::HoldResolution;
+use crate::proto::v1::ListFaultsRequest;
 use crate::proto::v1::ResolveErrorRequest;
 use crate::proto::v1::ResolveHoldRequest;
 
@@ -15,7 +19,7 @@ use crate::proto::v1::ResolveHoldRequest;
 #[derive(clap::Args)]
 pub struct Args {
     /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT")]
+    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
     unit: String,
     /// The application, for units without it in their name (pods)
     #[arg(long, value_name = "APP")]
@@ -44,6 +48,9 @@ pub struct Args {
     incarnation: Option<u64>,
 }
 
+/// Open errors that are named when another one was meant.
+const OPEN_MAX: i32 = 20;
+
 /// Resolves, and says how many there were.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
@@ -63,12 +70,13 @@ async fn over(
     client: &Client,
     context: &Context,
 ) -> anyhow::Result<Exit> {
+    let component = args.component;
     let request = client.request(ResolveErrorRequest {
         namespace: context.namespace(),
         application: target.application.clone(),
         unit: target.unit.clone(),
         incarnation: args.incarnation,
-        component: args.component,
+        component: component.clone(),
         target: args.target,
         generation: args.generation,
         ..ResolveErrorRequest::default()
@@ -79,18 +87,65 @@ async fn over(
         print_value(&value, context.output)?;
     }
     let unit = &target.unit;
-    say(&match answer.resolved_count {
-        0 => format!("no change: {unit} had no such error, or it holds its component"),
-        n => format!("resolved {} of {unit} (revision {})", errors(n), answer.revision),
-    });
+    if 0 < answer.resolved_count {
+        let count = errors(answer.resolved_count);
+        say(&format!("resolved {count} of {unit} (revision {})", answer.revision));
+    }
     if 0 < answer.held_count {
-        let retry = context.hint(&format!("resolve {unit} --retry"));
+        let of = match component.as_str() {
+            "" => String::new(),
+            component => format!(" --component {}", shell_word(component)),
+        };
+        let words = unit_words(&target.application, unit);
+        let retry = context.hint(&format!("resolve {words}{of} --retry"));
+        let (count, verb) = match answer.held_count {
+            1 => ("1 error".to_string(), "holds its component and needs"),
+            n => (format!("{n} errors"), "hold their component and need"),
+        };
         say(&format!(
-            "{} halted, and need an operator or a new incarnation: {retry}",
-            errors(answer.held_count)
+            "{count} of {unit} {verb} an operator or a new incarnation: `{retry}` tries again, \
+             --skip goes on without what failed"
         ));
     }
-    Ok(Exit::Ok)
+    match answer.resolved_count {
+        0 if 0 < answer.held_count => Ok(Exit::Failed),
+        0 => unresolved(&target, client, context).await,
+        _ => Ok(Exit::Ok),
+    }
+}
+
+/// Nothing matched: says what is open instead.
+async fn unresolved(
+    target: &UnitTarget,
+    client: &Client,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let request = client.request(ListFaultsRequest {
+        namespace: context.namespace(),
+        application: target.application.clone(),
+        unit: target.unit.clone(),
+        page_size: OPEN_MAX,
+        ..ListFaultsRequest::default()
+    });
+    let answer = client.answer(client.applications().list_faults(request).await)?;
+    let unit = &target.unit;
+    if answer.faults.is_empty() {
+        say(&format!("no change: {unit} has no open errors"));
+        return Ok(Exit::Ok);
+    }
+    say(&format!("no change: {unit} has no such error; open are:"));
+    for fault in &answer.faults {
+        let mut flags = format!("--component {}", shell_word(&fault.component));
+        if !fault.target.is_empty() {
+            flags.push_str(&format!(" --target {}", shell_word(&fault.target)));
+        }
+        say(&format!("- {flags}  ({})", class_word(fault.class)));
+    }
+    if !answer.next_page_token.is_empty() {
+        let command = context.hint(&format!("why {}", shell_word(&target.application)));
+        say(&format!("- and more: {command}"));
+    }
+    Ok(Exit::NotFound)
 }
 
 async fn let_go(
@@ -102,7 +157,7 @@ async fn let_go(
 ) -> anyhow::Result<Exit> {
     let request = client.request(ResolveHoldRequest {
         namespace: context.namespace(),
-        application: target.application,
+        application: target.application.clone(),
         unit: target.unit.clone(),
         component: args.component,
         resolution: resolution.into(),
@@ -114,15 +169,16 @@ async fn let_go(
         let value = json::from_message(&answer, "ResolveHoldResponse")?;
         print_value(&value, context.output)?;
     }
-    let unit = target.unit;
+    let unit = &target.unit;
     let what = match resolution {
         HoldResolution::Retry => "to be tried again",
         _ => "skipped",
     };
-    say(&match answer.released_count {
-        0 => format!("no change: {unit} had no such error"),
-        n => format!("{} of {unit} {what} (revision {})", errors(n), answer.revision),
-    });
+    if answer.released_count == 0 {
+        return unresolved(&target, client, context).await;
+    }
+    let count = errors(answer.released_count);
+    say(&format!("{count} of {unit} {what} (revision {})", answer.revision));
     Ok(Exit::Ok)
 }
 

@@ -13,6 +13,7 @@ use crate::app::Addresses;
 use crate::app::App;
 use crate::app::Drained;
 use crate::cli::context::say;
+use crate::cli::context::say_lines;
 use crate::cli::exit::Exit;
 use crate::config;
 use crate::config::Config;
@@ -135,7 +136,7 @@ fn announce(addresses: &Addresses, store: &StoreChoice, json: bool) -> anyhow::R
         stdout.flush()?;
         return Ok(());
     }
-    say(&welcome(addresses, store));
+    say_lines(&welcome(addresses, store));
     Ok(())
 }
 

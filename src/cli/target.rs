@@ -59,6 +59,23 @@ impl UnitTarget {
     }
 }
 
+/// How a command line names a unit: `web/0`, or `web-7f9c --application web` for a pod.
+pub fn unit_words(application: &str, unit: &str) -> String {
+    match unit.strip_prefix(application).is_some_and(|rest| rest.starts_with('/')) {
+        true => shell_word(unit),
+        false => format!("{} --application {}", shell_word(unit), shell_word(application)),
+    }
+}
+
+/// A text as one word of a shell, for a command that is there to be copied.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._/-:@%+=,".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_string(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +96,14 @@ mod tests {
             UnitTarget::parse("web-7f9c", None).expect_err("no application").to_string(),
             "`web-7f9c` names no unit: write web-7f9c/0, or --application APP web-7f9c for a pod"
         );
+    }
+
+    #[test]
+    fn a_command_to_copy_names_a_unit_and_runs_nothing_else() {
+        assert_eq!(unit_words("web", "web/0"), "web/0");
+        assert_eq!(unit_words("web", "web-7f9c"), "web-7f9c --application web");
+        assert_eq!(shell_word("a; rm 'x' y"), r"'a; rm '\''x'\'' y'");
+        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

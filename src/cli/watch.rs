@@ -1,29 +1,39 @@
-//! `bellwether watch`: one JSON line per change, for programs.
+//! `bellwether watch`: a line for each change, for a person on a terminal, as JSON for programs.
 
+mod change;
+mod exec;
+
+use std::io;
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::cli::context::Context;
+use crate::cli::context::Output;
 use crate::cli::context::print;
 use crate::cli::context::say;
+use crate::cli::context::screen;
 use crate::cli::exit::Exit;
 use crate::cli::exit::UsageError;
 use crate::cli::json;
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
 use crate::cli::span;
+use crate::cli::watch::change::Change;
+use crate::cli::watch::change::Known;
+use crate::cli::watch::exec::Exec;
 use crate::client::Event;
 use crate::client::Watch;
 use crate::proto::v1::ApplicationRemoved;
 use crate::proto::v1::Level;
 use crate::proto::v1::WatchApplicationsRequest;
 
-/// Follow applications: one JSON line per change on stdout, first for what is there already
+/// Follow applications: a line for each change, first for what is there; JSON into a pipe
 #[derive(clap::Args)]
 pub struct Args {
     /// Only these applications
-    #[arg(value_name = "APP")]
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     applications: Vec<String>,
     /// In all namespaces
     #[arg(short = 'A', long)]
@@ -31,25 +41,58 @@ pub struct Args {
     /// Only while at one of these levels
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
     levels: Vec<LevelWord>,
+    /// Run the command after -- for each change, one at a time, with BELLWETHER_APPLICATION,
+    /// _NAMESPACE, _EVENT, _LEVEL, _LEVEL_FROM, _MESSAGE and _REVISION in its environment
+    #[arg(long, requires = "command")]
+    exec: bool,
     /// Tell a change of level only after it has held this long
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     stable_for: Option<Duration>,
+    /// What --exec runs
+    #[arg(last = true, value_name = "CMD", requires = "exec")]
+    command: Vec<String>,
 }
 
 /// Follows until interrupted.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let as_lines = match context.output_given {
+        true => !context.is_structured(),
+        false => io::stdout().is_terminal(),
+    };
+    let all_namespaces = args.all_namespaces;
+    let command = args.command.clone();
     let request = request(args, context)?;
     let client = context.connect().await?;
     let mut watch = Watch::new(&client, request);
+    if !command.is_empty() {
+        return Exec::new(command, context.server.clone()).run(watch).await;
+    }
     let mut outage = Outage::default();
+    let mut known = Known::default();
     loop {
         let event = watch.next().await?;
         if let Some(trouble) = outage.line(&event) {
             say(&trouble);
         }
-        if let Some(line) = line(&event)? {
-            print(&format!("{line}\n"))?;
+        let change = known.take(&event);
+        let text = match as_lines {
+            true => change.and_then(|change| change.line(all_namespaces, screen())),
+            false => document(&event, change.as_ref())?.map(|value| text(&value, context)),
+        };
+        if let Some(text) = text {
+            print(&text)?;
         }
+    }
+}
+
+/// One line of JSON, or one document of YAML.
+fn text(value: &Value, context: &Context) -> String {
+    match context.output {
+        Output::Yaml => {
+            let document = json::render(value, Output::Yaml).unwrap_or_default();
+            format!("---\n{document}")
+        }
+        _ => json::line(value),
     }
 }
 
@@ -66,11 +109,18 @@ fn request(args: Args, context: &Context) -> Result<WatchApplicationsRequest, Us
     })
 }
 
-/// A change as one line; `None` for what is none.
-fn line(event: &Event) -> anyhow::Result<Option<Value>> {
+/// A change as a document; `None` for what is none. The configuration is left out: it is long, and
+/// `configure APP` shows it.
+fn document(event: &Event, change: Option<&Change>) -> anyhow::Result<Option<Value>> {
     Ok(match event {
         Event::Upserted(application, _) => {
-            let value = json::from_message(application.as_ref(), "Application")?;
+            let mut value = json::from_message(application.as_ref(), "Application")?;
+            if let Value::Object(fields) = &mut value {
+                fields.shift_remove("config");
+            }
+            if let Some(from) = change.and_then(Change::level_before) {
+                value = json::with_first("level_changed_from", from.as_str_name(), value);
+            }
             Some(json::with_first("event", "upserted", value))
         }
         Event::Removed { namespace, name } => {
@@ -92,8 +142,10 @@ mod tests {
         let application =
             Application { name: "web".into(), revision: 12, ..Application::default() };
         let event = Event::Upserted(Box::new(application), vec![]);
-        let text = line(&event).expect("json").expect("a line").to_string();
+        let value = document(&event, None).expect("json").expect("a document");
+        let text = value.to_string();
         assert!(text.starts_with(r#"{"event":"upserted","namespace":"","name":"web","#), "{text}");
+        assert!(!text.contains("config"), "{text}");
         assert!(text.contains(r#""revision":"12""#), "{text}");
         assert!(!text.contains('\n'));
     }
@@ -101,9 +153,9 @@ mod tests {
     #[test]
     fn so_is_a_removal_and_nothing_else() {
         let removed = Event::Removed { namespace: "default".into(), name: "web".into() };
-        let text = line(&removed).expect("json").map(|v| v.to_string());
+        let text = document(&removed, None).expect("json").map(|v| v.to_string());
         let expected = r#"{"event":"removed","namespace":"default","name":"web"}"#;
         assert_eq!(text.as_deref(), Some(expected));
-        assert!(line(&Event::Current).expect("json").is_none());
+        assert!(document(&Event::Current, None).expect("json").is_none());
     }
 }

@@ -16,7 +16,7 @@ use crate::proto::v1::ExplainApplicationRequest;
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
-    #[arg(value_name = "APP")]
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
 
     /// How many of the beaten to list
@@ -30,7 +30,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let request = client.request(ExplainApplicationRequest {
         namespace: context.namespace(),
-        // Whoever pastes `web/0` here wants to know about `web`.
+        // A unit stands for its application here.
         application: Target::parse(&args.application)?.application,
         page_size: args.limit,
         ..ExplainApplicationRequest::default()
@@ -40,7 +40,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         let value = json::from_message(&why, "ExplainApplicationResponse")?;
         print_value(&value, context.output)?;
     } else {
-        print(&render::why::render(&why, Timestamp::now(), screen()))?;
+        let hint = |command: &str| context.hint(command);
+        print(&render::why::render(&why, Timestamp::now(), screen(), &hint))?;
     }
     Ok(Exit::Ok)
 }

@@ -6,6 +6,7 @@ use tonic::transport::Channel;
 use tonic::transport::Endpoint;
 
 use crate::client::error::Error;
+use crate::proto::health::health_client::HealthClient;
 use crate::proto::v1::app_data_service_client::AppDataServiceClient;
 use crate::proto::v1::application_service_client::ApplicationServiceClient;
 use crate::proto::v1::leader_service_client::LeaderServiceClient;
@@ -35,6 +36,7 @@ pub struct Client {
     url: String,
     endpoint: Endpoint,
     channel: Channel,
+    deadline: Duration,
 }
 
 impl Client {
@@ -51,7 +53,17 @@ impl Client {
     pub(crate) async fn connect_within(url: &str, timeout: Duration) -> Result<Client, Error> {
         let endpoint = endpoint(url)?.connect_timeout(timeout);
         let channel = endpoint.connect().await.map_err(|cause| Error::unreachable(url, &cause))?;
-        Ok(Client { url: url.to_string(), endpoint, channel })
+        Ok(Client { url: url.to_string(), endpoint, channel, deadline: CALL_DEADLINE })
+    }
+
+    /// The same connection with another deadline for each call; without one it is 30 s.
+    pub fn with_deadline(self, deadline: Duration) -> Client {
+        Client { deadline, ..self }
+    }
+
+    /// How long a call may take.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     /// The same server over a new connection, made at the first call.
@@ -60,6 +72,7 @@ impl Client {
             url: self.url.clone(),
             endpoint: self.endpoint.clone(),
             channel: self.endpoint.connect_lazy(),
+            deadline: self.deadline,
         }
     }
 
@@ -68,7 +81,8 @@ impl Client {
     pub(crate) fn mk_lazy() -> Client {
         let url = "http://127.0.0.1:1";
         let endpoint = endpoint(url).expect("an address");
-        Client { url: url.to_string(), channel: endpoint.connect_lazy(), endpoint }
+        let channel = endpoint.connect_lazy();
+        Client { url: url.to_string(), channel, endpoint, deadline: CALL_DEADLINE }
     }
 
     /// Where the server is, as given.
@@ -84,6 +98,11 @@ impl Client {
     /// For the sessions of workers.
     pub(crate) fn workers(&self) -> WorkerServiceClient<Channel> {
         WorkerServiceClient::new(self.channel.clone())
+    }
+
+    /// For probes of health, in the words of `grpc.health.v1`.
+    pub fn health(&self) -> HealthClient<Channel> {
+        HealthClient::new(self.channel.clone())
     }
 
     /// For work in flight.
@@ -114,7 +133,7 @@ impl Client {
     /// Gives a unary request its deadline.
     pub fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
-        request.set_timeout(CALL_DEADLINE);
+        request.set_timeout(self.deadline);
         request
     }
 
@@ -123,9 +142,10 @@ impl Client {
     /// # Errors
     /// What the server or the transport said.
     pub fn answer<T>(&self, result: Result<tonic::Response<T>, tonic::Status>) -> Result<T, Error> {
-        result
-            .map(tonic::Response::into_inner)
-            .map_err(|status| Error::from_status(&self.url, status))
+        result.map(tonic::Response::into_inner).map_err(|status| match Error::is_timeout(&status) {
+            true => Error::Silent { url: self.url.clone(), after: self.deadline },
+            false => Error::from_status(&self.url, status),
+        })
     }
 }
 

@@ -27,6 +27,18 @@ pub enum Error {
         /// The innermost cause.
         detail: String,
     },
+    /// The connection was accepted, and no answer came.
+    #[error(
+        "{url} accepted the connection but did not answer within {} s; \
+         the server is stopped or overloaded, or another program listens there",
+        .after.as_secs_f64()
+    )]
+    Silent {
+        /// Where.
+        url: String,
+        /// How long the call waited.
+        after: Duration,
+    },
     /// The server answered, and said no.
     #[error("{0}")]
     Refused(Box<Refusal>),
@@ -65,6 +77,18 @@ impl Error {
         Error::Refused(Box::new(Refusal::from(status)))
     }
 
+    /// Whether a call ended because its own deadline passed on this side.
+    pub(crate) fn is_timeout(status: &tonic::Status) -> bool {
+        let mut cause = std::error::Error::source(status);
+        while let Some(error) = cause {
+            if error.is::<tonic::TimeoutExpired>() {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
     /// Makes the error of a connection to `url` that failed.
     pub(crate) fn unreachable(url: &str, cause: &(dyn std::error::Error + 'static)) -> Error {
         Error::Unreachable { url: url.to_string(), detail: innermost(cause) }
@@ -95,7 +119,7 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         match self {
             Error::InvalidServer { .. } => false,
-            Error::Unreachable { .. } => true,
+            Error::Unreachable { .. } | Error::Silent { .. } => true,
             // UNKNOWN and INTERNAL are what a broken HTTP/2 stream looks like from here.
             Error::Refused(refusal) => matches!(
                 refusal.code,

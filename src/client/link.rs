@@ -26,8 +26,8 @@ type Stream = Streaming<WatchApplicationsResponse>;
 pub(crate) enum Link {
     /// Nothing before this moment.
     Waiting(Instant),
-    /// Until the server answers or the moment comes.
-    Opening(Opening, Instant),
+    /// Until the server answers or this time is over, which began at the moment.
+    Opening(Opening, Duration, Instant),
     /// Last heard at the moment.
     Open(Box<Stream>, Instant),
 }
@@ -35,12 +35,13 @@ pub(crate) enum Link {
 impl Link {
     /// Starts to open a stream.
     pub(crate) fn open(client: &Client, request: WatchApplicationsRequest) -> Link {
+        let patience = client.deadline().min(SILENCE_MAX);
         let client = client.clone();
         let opening = Box::pin(async move {
             let result = client.applications().watch_applications(request).await;
             client.answer(result)
         });
-        Link::Opening(opening, Instant::now() + SILENCE_MAX)
+        Link::Opening(opening, patience, Instant::now())
     }
 
     /// The next message; `None` when it is time to open. Cancel safe: what was under way goes on
@@ -55,9 +56,11 @@ impl Link {
                     sleep_until(*until).await;
                     return Ok(None);
                 }
-                Link::Opening(opening, deadline) => {
+                Link::Opening(opening, patience, begun) => {
+                    let after = *patience;
+                    let unanswered = |_| Error::Silent { url: url.to_string(), after };
                     let stream =
-                        timeout_at(*deadline, opening).await.map_err(|_| silent(url))??;
+                        timeout_at(*begun + after, opening).await.map_err(unanswered)??;
                     *self = Link::Open(Box::new(stream), Instant::now());
                 }
                 Link::Open(stream, heard) => {

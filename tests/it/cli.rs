@@ -60,7 +60,7 @@ fn the_first_five_minutes() {
     let status = ok(&server, &["status"]);
     let lines: Vec<&str> = status.lines().collect();
     assert!(lines[0].starts_with("Namespace  Server"), "{status}");
-    assert_eq!(lines[3], "App  Status   Scale  Since  Message");
+    assert_eq!(lines[3], "App  Status   Heard  Since  Message");
     assert!(lines[4].starts_with("web  blocked    2/2"), "{status}");
     assert!(lines[4].ends_with("web/0: add a database relation"), "{status}");
     assert!(status.contains("-> action: juju integrate web postgresql"), "{status}");

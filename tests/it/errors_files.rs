@@ -166,8 +166,9 @@ fn the_commands_about_errors() {
     run(&[&met[..], &["--system", "grpc", "--code", "DATA_LOSS"]].concat());
     let why = run(&["why", "web"]).out;
     assert!(why.contains("web is error") && why.contains("resolve web/0 --component db --retry"));
-    let said = run(&["resolve", "web/0", "--component", "db"]);
-    assert!(said.err.contains("1 error halted"), "{}", said.err);
+    let halted = bellwether(Some(&server), &["resolve", "web/0", "--component", "db"]);
+    assert_eq!(halted.code, Some(1), "{}", halted.err);
+    assert!(halted.err.contains("1 error of web/0 holds its component"), "{}", halted.err);
     let retried = run(&["resolve", "web/0", "--component", "db", "--retry", "--reason", "mended"]);
     assert!(retried.err.contains("1 error of web/0 to be tried again"), "{}", retried.err);
     let skipped = run(&["resolve", "web/0", "--component", "db", "--skip", "-o", "json"]);

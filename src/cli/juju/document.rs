@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::fmt::strtime;
 use serde_json::Value;
 
+use crate::cli::juju::json;
 use crate::cli::juju::node::DocumentError;
 use crate::cli::juju::node::Node;
 use crate::cli::natural;
@@ -97,7 +98,7 @@ pub struct Offer {
 /// The first thing that is not as Juju writes it.
 pub fn read(text: &str) -> Result<Document, DocumentError> {
     let value: Value =
-        serde_json::from_str(text).map_err(|error| DocumentError::NotJson(error.to_string()))?;
+        json::read(text).map_err(|error| DocumentError::NotJson(error.to_string()))?;
     let root = Node::root(&value);
     let model = root.required("model")?;
     let mut document = Document {

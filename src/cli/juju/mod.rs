@@ -10,6 +10,7 @@
 
 mod document;
 mod import;
+mod json;
 mod node;
 mod plan;
 mod source;

@@ -10,10 +10,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use anyhow::bail;
+use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::cli::context::say;
+
+/// The document of a model with 10,000 units has some 10 MB; more than this is none.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// `juju status` of a large model takes some seconds; after a minute it hangs.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,18 +26,32 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 pub fn read_file(path: Option<&Path>) -> anyhow::Result<String> {
     match path {
         Some(path) if path != Path::new("-") => {
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+            let file = fs::File::open(path);
+            let text = file.map_err(anyhow::Error::from).and_then(read);
+            text.with_context(|| format!("cannot read {}", path.display()))
         }
         _ => {
             if io::stdin().is_terminal() {
                 say("reading from the terminal; meant is: \
                      juju status --format json | bellwether import juju");
             }
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-            Ok(text)
+            read(io::stdin()).context("cannot read standard input")
         }
     }
+}
+
+/// Reads a document to its end, if that is not too far.
+fn read(source: impl Read) -> anyhow::Result<String> {
+    let mut text = String::new();
+    source.take(DOCUMENT_BYTES_MAX + 1).read_to_string(&mut text)?;
+    within(text)
+}
+
+fn within(text: String) -> anyhow::Result<String> {
+    if DOCUMENT_BYTES_MAX < text.len() as u64 {
+        bail!("the document has more than {} MiB", DOCUMENT_BYTES_MAX >> 20);
+    }
+    Ok(text)
 }
 
 /// Runs a command and reads what it prints. Its own complaints go where ours go.
@@ -42,20 +60,36 @@ pub async fn read_command(words: &[String]) -> anyhow::Result<String> {
         bail!("no command is given after --");
     };
     let line = words.join(" ");
-    let running = Command::new(program)
+    let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .kill_on_drop(true)
-        .output();
+        .spawn()
+        .with_context(|| format!("cannot run `{line}`"))?;
+    let running = async {
+        let mut bytes = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            // What is longer is not read: the command ends with a broken pipe, or is killed.
+            stdout.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes).await?;
+        }
+        if DOCUMENT_BYTES_MAX < bytes.len() as u64 {
+            child.start_kill()?;
+        }
+        io::Result::Ok((bytes, child.wait().await?))
+    };
     let Ok(result) = timeout(COMMAND_TIMEOUT, running).await else {
         bail!("`{line}` did not end within {} s", COMMAND_TIMEOUT.as_secs());
     };
-    let output = result.with_context(|| format!("cannot run `{line}`"))?;
-    if !output.status.success() {
-        bail!("`{line}` ended with {}", output.status);
+    let (bytes, status) = result.with_context(|| format!("cannot run `{line}`"))?;
+    if DOCUMENT_BYTES_MAX < bytes.len() as u64 {
+        bail!("`{line}` printed more than {} MiB", DOCUMENT_BYTES_MAX >> 20);
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{line}` does not print UTF-8"))
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    String::from_utf8(bytes).with_context(|| format!("`{line}` does not print UTF-8"))
 }
 
 #[cfg(test)]
@@ -70,6 +104,14 @@ mod tests {
     #[tokio::test]
     async fn takes_what_a_command_prints() {
         assert_eq!(run(&["printf", "%s", "a b"]).await, Ok("a b".to_string()));
+    }
+
+    #[tokio::test]
+    async fn takes_no_more_than_a_document_can_have() {
+        let said = run(&["sh", "-c", "yes"]).await.expect_err("too long");
+        assert_eq!(said, "`sh -c yes` printed more than 64 MiB");
+        let said = read(io::repeat(b' ')).expect_err("too long").to_string();
+        assert_eq!(said, "the document has more than 64 MiB");
     }
 
     #[tokio::test]

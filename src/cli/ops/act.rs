@@ -15,7 +15,7 @@ use crate::proto::v1::RetryOperationRequest;
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
-    #[arg(value_name = "APP")]
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
     /// The operation
     #[arg(value_name = "OPERATION")]

@@ -18,7 +18,7 @@ use crate::proto::v1::ListOperationsResponse;
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
-    #[arg(value_name = "APP")]
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
 }
 

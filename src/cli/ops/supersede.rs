@@ -19,7 +19,7 @@ use crate::proto::v1::OperationState;
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
-    #[arg(value_name = "APP")]
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
     /// The operation that has failed, or is blocked
     #[arg(value_name = "OPERATION")]

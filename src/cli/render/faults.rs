@@ -5,13 +5,21 @@ use jiff::Timestamp;
 use crate::cli::render::one_line;
 use crate::cli::render::time;
 use crate::cli::span;
+use crate::cli::target::shell_word;
+use crate::cli::target::unit_words;
+use crate::proto::v1::ErrorClass;
 use crate::proto::v1::ExplainApplicationResponse;
 use crate::proto::v1::Fault;
 use crate::proto::v1::Hold;
 
-/// Label and text of each line.
-pub fn lines(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str, String)> {
+/// Label and text of each line. `hint` makes a command line of a command.
+pub fn lines(
+    why: &ExplainApplicationResponse,
+    now: Timestamp,
+    hint: &dyn Fn(&str) -> String,
+) -> Vec<(&'static str, String)> {
     let mut lines: Vec<(&'static str, String)> = Vec::new();
+    let application = why.application.as_ref().map_or("", |a| a.name.as_str());
     for (at, given) in why.faults.iter().enumerate() {
         lines.push((if at == 0 { "errors" } else { "" }, fault(given, now)));
     }
@@ -21,14 +29,14 @@ pub fn lines(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static 
         lines.push((label, format!("and {} more", why.fault_count - listed)));
     }
     for (at, hold) in why.holds.iter().enumerate() {
-        lines.push((if at == 0 { "held" } else { "" }, held(hold, now)));
+        lines.push((if at == 0 { "held" } else { "" }, held(application, hold, now, hint)));
     }
     lines
 }
 
 /// `api/1 database pg:5432  TRANSIENT 4x in 12s, next try in 2s: connection refused`.
 fn fault(fault: &Fault, now: Timestamp) -> String {
-    let class = fault.class().as_str_name().trim_start_matches("ERROR_CLASS_");
+    let class = class_word(fault.class);
     let age = |from: &Option<prost_types::Timestamp>| {
         time::from_wire(from.as_ref()).map(|from| span::short(time::age(from, now)))
     };
@@ -47,18 +55,35 @@ fn fault(fault: &Fault, now: Timestamp) -> String {
     one_line(&format!("{who}  {class} {}x in {since}{next}: {says}", fault.count))
 }
 
-/// `api/1 database  since 3m: Fatal; bellwether resolve api/1 --component database --retry`.
-fn held(hold: &Hold, now: Timestamp) -> String {
+/// `api/1 database  for 3m: FATAL; `... --retry` tries again, --skip goes on without it`.
+fn held(application: &str, hold: &Hold, now: Timestamp, hint: &dyn Fn(&str) -> String) -> String {
     let since = time::from_wire(hold.since_time.as_ref());
     let since =
         since.map_or_else(String::new, |at| format!("for {}: ", span::short(time::age(at, now))));
     let component = match hold.component.as_str() {
         "" => String::new(),
-        component => format!(" --component {component}"),
+        component => format!(" --component {}", shell_word(component)),
     };
     let who = place(&hold.unit, &hold.component, &hold.target);
-    let command = format!("bellwether resolve {}{component} --retry", hold.unit);
-    one_line(&format!("{who}  {since}{}; {command}", hold.reason))
+    let unit = unit_words(application, &hold.unit);
+    let command = hint(&format!("resolve {unit}{component} --retry"));
+    let reason = reason_word(&hold.reason);
+    one_line(&format!("{who}  {since}{reason}; `{command}` tries again, --skip goes on without it"))
+}
+
+/// The class that a hold names, spelled as a class; a reason of one's own as it is.
+fn reason_word(reason: &str) -> String {
+    let upper = reason.to_ascii_uppercase();
+    match ErrorClass::from_str_name(&format!("ERROR_CLASS_{upper}")) {
+        Some(_) => upper,
+        None => reason.to_string(),
+    }
+}
+
+/// `TRANSIENT`: a class of errors, as every command writes it.
+pub fn class_word(class: i32) -> &'static str {
+    let class = ErrorClass::try_from(class).unwrap_or_default();
+    class.as_str_name().trim_start_matches("ERROR_CLASS_")
 }
 
 fn place(unit: &str, component: &str, target: &str) -> String {
@@ -69,7 +94,7 @@ fn place(unit: &str, component: &str, target: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::ErrorClass;
+    use crate::proto::v1::Application;
     use crate::proto::v1::ErrorReport;
 
     #[test]
@@ -78,6 +103,7 @@ mod tests {
         let at =
             |seconds: i64| prost_types::Timestamp { seconds: now.as_second() + seconds, nanos: 0 };
         let why = ExplainApplicationResponse {
+            application: Some(Application { name: "api".into(), ..Application::default() }),
             faults: vec![Fault {
                 unit: "api/1".into(),
                 component: "database".into(),
@@ -99,11 +125,13 @@ mod tests {
             }],
             ..ExplainApplicationResponse::default()
         };
-        let held = "api/1 database  for 3m: Fatal; \
-                    bellwether resolve api/1 --component database --retry";
+        let held = "api/1 database  for 3m: FATAL; \
+                    `bellwether -n prod resolve api/1 --component database --retry` tries again, \
+                    --skip goes on without it";
+        let hint = |command: &str| format!("bellwether -n prod {command}");
         let error = "api/1 database pg:5432  TRANSIENT 4x in 12s, next try in 2s: refused";
         assert_eq!(
-            lines(&why, now),
+            lines(&why, now, &hint),
             [
                 ("errors", error.to_string()),
                 ("", "and 2 more".to_string()),

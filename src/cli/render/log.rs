@@ -1,69 +1,226 @@
-//! History as a table, the newest last, as `juju show-status-log` prints it.
+//! History as a table, the newest last: what happened, to what, and who did it.
+
+use jiff::Timestamp;
 
 use crate::cli::level;
 use crate::cli::render::Screen;
+use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::freshness_word;
 use crate::cli::render::table::Cell;
 use crate::cli::render::table::Table;
 use crate::cli::render::time;
+use crate::proto::v1::EventActor;
+use crate::proto::v1::EventKind;
 use crate::proto::v1::Level;
 use crate::proto::v1::StatusEvent;
 
-/// The transitions of `application`, given newest first.
-pub fn render(application: &str, events: &[StatusEvent], wide: bool, screen: Screen) -> String {
-    let mut header = vec!["Time", "What", "From -> To"];
+/// The events of `application`, given newest first.
+pub fn render(
+    application: &str,
+    events: &[StatusEvent],
+    wide: bool,
+    now: Timestamp,
+    screen: Screen,
+) -> String {
+    let mut header = vec!["Time", "What", "Event", "Who"];
     if wide {
-        header.extend(["Revision", "Cause", "Reason"]);
+        header.splice(2..2, ["Revision", "Cause", "Reason"]);
     }
-    header.push("Message");
-    let mut table = Table::new(&header).right("Revision");
+    let mut table = Table::new(&header).right("Revision").names("What").wrap("Event");
+    let today = events.iter().all(|event| is_today(event, now));
     for event in events.iter().rev() {
-        let moment = time::from_wire(event.time.as_ref());
-        let mut row: Vec<Cell> = vec![
-            moment.map_or("-".to_string(), time::full).into(),
-            what(application, event).into(),
-            Cell::painted(transition(event), Paint::of_level(event.level)),
-        ];
+        let line = Line::of(application, event);
+        let mut row: Vec<Cell> = vec![clock(event, today, now).into(), line.what.into()];
         if wide {
             row.push(event.revision.to_string().into());
             row.push(event.cause.as_str().into());
             row.push(event.reason.as_str().into());
         }
-        row.push(event.message.as_str().into());
+        row.push(Cell::painted(line.event, Paint::of_level(event.level)));
+        row.push(line.who.into());
         table.row(row);
     }
     table.render(screen)
 }
 
-/// `web/0 database`, or the application itself.
+/// One event as a line of its own, for a log that is followed.
+pub fn line(application: &str, event: &StatusEvent, now: Timestamp, screen: Screen) -> String {
+    let Line { what, event: text, who } = Line::of(application, event);
+    let text = Paint::of_level(event.level).apply(&one_line(&text), screen.color);
+    let time = clock(event, false, now);
+    let line = format!("{time}  {:<16}  {text}  {}", one_line(&what), one_line(who));
+    format!("{}\n", line.trim_end())
+}
+
+/// An event in words.
+struct Line {
+    what: String,
+    event: String,
+    who: &'static str,
+}
+
+impl Line {
+    fn of(application: &str, event: &StatusEvent) -> Line {
+        let text = text(event);
+        Line { what: what(application, event), event: text, who: who(event) }
+    }
+}
+
+fn is_today(event: &StatusEvent, now: Timestamp) -> bool {
+    let day = |at: Timestamp| at.strftime("%Y-%m-%d").to_string();
+    time::from_wire(event.time.as_ref()).is_some_and(|at| day(at) == day(now))
+}
+
+/// The date is left out where all events are of today.
+fn clock(event: &StatusEvent, today: bool, now: Timestamp) -> String {
+    match (time::from_wire(event.time.as_ref()), today) {
+        (None, _) => "-".to_string(),
+        (Some(at), true) => time::clock(at, now),
+        (Some(at), false) => time::full(at),
+    }
+}
+
+/// `web/0 database`, or the application itself: also for who leads it.
 fn what(application: &str, event: &StatusEvent) -> String {
     let status = event.status.clone().unwrap_or_default();
-    let unit = if status.unit.is_empty() { application } else { &status.unit };
-    let key = if status.key.is_empty() { String::new() } else { format!("[{}]", status.key) };
+    let of_application = status.unit.is_empty() || event.kind() == EventKind::Leader;
+    let unit = if of_application { application } else { &status.unit };
+    let key = if status.target.is_empty() { &status.key } else { &status.target };
+    let key = if key.is_empty() { String::new() } else { format!("[{key}]") };
     format!("{unit} {}{key}", status.component).trim_end().to_string()
 }
 
-/// `active -> blocked`, `- -> active`, `active -> gone`, `active -> active (stale)`,
-/// `blocked -> blocked (flapping began)`.
-fn transition(event: &StatusEvent) -> String {
-    let gone = event.level == i32::from(Level::Unspecified);
-    let to = if gone { "gone" } else { level::word(event.level) };
-    let freshness = match freshness_word(event.freshness) {
-        "fresh" => String::new(),
-        word => format!(" ({word})"),
+/// Who did it, as far as the history knows. That a unit reports its own status needs no word.
+fn who(event: &StatusEvent) -> &'static str {
+    match event.actor() {
+        EventActor::Leader => "leader",
+        EventActor::Operator => "operator",
+        EventActor::Server if event.kind() != EventKind::Application => "server",
+        EventActor::Server | EventActor::Unit | EventActor::Unspecified => "",
+    }
+}
+
+/// What happened. Only a move of a level reads as one.
+fn text(event: &StatusEvent) -> String {
+    match event.kind() {
+        EventKind::Configuration => with_message("configured", &changes(event)),
+        EventKind::Leader => leadership(event),
+        EventKind::Hold => hold(event),
+        EventKind::Unit => unit(event),
+        EventKind::Application if event.cause == "Deleted" => "deleted".to_string(),
+        EventKind::Operation => moved(event, "over"),
+        _ => moved(event, end(&event.cause)),
+    }
+}
+
+/// `policy juju -> openstack, lease_duration 15s -> 30s`.
+fn changes(event: &StatusEvent) -> String {
+    let or_none = |text: &str| if text.is_empty() { "none".to_string() } else { text.to_string() };
+    let words = event.changes.iter().map(|change| {
+        format!("{} {} -> {}", change.field, or_none(&change.from), or_none(&change.to))
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Value of a field before and after; `none` for one that was not there.
+fn change<'a>(event: &'a StatusEvent, field: &str) -> Option<(&'a str, &'a str)> {
+    let found = event.changes.iter().find(|change| change.field == field)?;
+    let or_none = |text: &'a str| if text.is_empty() { "none" } else { text };
+    Some((or_none(&found.from), or_none(&found.to)))
+}
+
+/// `leader: none -> db/0 (epoch 1)`. An event of an older server has words only.
+fn leadership(event: &StatusEvent) -> String {
+    let Some((from, to)) = change(event, "leader") else {
+        return with_message("leader", &event.message);
     };
-    let mark = match event.cause.as_str() {
-        "FlappingBegan" => " (flapping began)",
-        "FlappingEnded" => " (flapping ended)",
+    let epoch = match change(event, "lease_epoch") {
+        Some((_, epoch)) if to != "none" => format!(" (epoch {epoch})"),
+        _ => String::new(),
+    };
+    let why = match event.cause.as_str() {
+        "LeaderExpired" => ", its lease expired",
+        "LeaderTransferred" => ", transferred",
+        "Doubted" => ", anew: the store may have lost writes",
         _ => "",
     };
-    format!("{} -> {to}{freshness}{mark}", level::word(event.from_level))
+    format!("leader: {from} -> {to}{epoch}{why}")
+}
+
+/// `held -> to be retried: "restored"`.
+fn hold(event: &StatusEvent) -> String {
+    let (from, to) = change(event, "hold").unwrap_or(match event.cause.as_str() {
+        "HoldSkipped" => ("held", "skipped"),
+        _ => ("held", "to be retried"),
+    });
+    quoted(&format!("{from} -> {to}"), &event.message)
+}
+
+/// What happened to a unit as a whole.
+fn unit(event: &StatusEvent) -> String {
+    let text = match event.cause.as_str() {
+        "UnitLost" => "lost: not heard for too long",
+        "UnitReturned" => "heard again",
+        "UnitRemoved" => "removed",
+        "UnitReplaced" => "began anew",
+        "Doubted" => "uncertain: the store may have lost its last report",
+        _ => return with_message(freshness_word(event.freshness), &event.message),
+    };
+    text.to_string()
+}
+
+/// What became of a status that is there no longer.
+fn end(cause: &str) -> &'static str {
+    match cause {
+        "ErrorResolved" => "resolved",
+        "HoldSkipped" => "skipped",
+        "LeaderEnded" => "ended with the lease of its leader",
+        "UnitRemoved" => "removed with its unit",
+        "UnitReplaced" => "ended with its unit, which was replaced",
+        "Replaced" => "no longer in the set of its unit",
+        "Expired" => "expired",
+        _ => "cleared",
+    }
+}
+
+/// A move of a level; `end` is what became of a status that is there no longer.
+fn moved(event: &StatusEvent, end: &str) -> String {
+    let (from, to) = (level::word(event.from_level), level::word(event.level));
+    let is_gone = event.level == i32::from(Level::Unspecified);
+    let was = event.from_level != i32::from(Level::Unspecified);
+    let mut text = match (was, is_gone) {
+        (true, true) => format!("{from} -> {end}"),
+        (false, true) => end.to_string(),
+        (true, false) if from != to => format!("{from} -> {to}"),
+        (_, false) => to.to_string(),
+    };
+    match freshness_word(event.freshness) {
+        "fresh" => {}
+        word if !is_gone => text.push_str(&format!(", {word}")),
+        _ => {}
+    }
+    match event.cause.as_str() {
+        "FlappingBegan" => text.push_str(" (flapping began)"),
+        "FlappingEnded" => text.push_str(" (flapping ended)"),
+        "HandedOver" => text.push_str(" (passed on by the unit before)"),
+        _ => {}
+    }
+    with_message(&text, &event.message)
+}
+
+fn with_message(text: &str, message: &str) -> String {
+    if message.is_empty() { text.to_string() } else { format!("{text}: {message}") }
+}
+
+fn quoted(text: &str, message: &str) -> String {
+    if message.is_empty() { text.to_string() } else { format!("{text}: \"{message}\"") }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::v1::EventChange;
     use crate::proto::v1::Freshness;
     use crate::proto::v1::StatusRef;
 
@@ -80,52 +237,136 @@ mod tests {
         }
     }
 
-    fn mk_events() -> Vec<StatusEvent> {
-        let database = StatusRef {
-            unit: "web/0".into(),
-            component: "database".into(),
-            key: "main".into(),
-            kind: 0,
-            target: String::new(),
+    fn mk_status(unit: &str, component: &str, key: &str) -> Option<StatusRef> {
+        Some(StatusRef {
+            unit: unit.into(),
+            component: component.into(),
+            key: key.into(),
+            ..StatusRef::default()
+        })
+    }
+
+    /// An event without a level: kind, cause, who, and what moved.
+    fn mk_other(
+        seconds: i64,
+        unit: &str,
+        kind: EventKind,
+        cause: &str,
+        actor: EventActor,
+        changes: &[(&str, &str, &str)],
+    ) -> StatusEvent {
+        let change = |(field, from, to): &(&str, &str, &str)| EventChange {
+            field: field.to_string(),
+            from: from.to_string(),
+            to: to.to_string(),
         };
+        StatusEvent {
+            kind: kind.into(),
+            cause: cause.into(),
+            actor: actor.into(),
+            changes: changes.iter().map(change).collect(),
+            ..mk_event(seconds, mk_status(unit, "", ""), Level::Unspecified, Level::Unspecified)
+        }
+    }
+
+    fn mk_now() -> Timestamp {
+        "2026-02-24T12:50:00Z".parse().expect("a timestamp")
+    }
+
+    fn mk_events() -> Vec<StatusEvent> {
+        use EventActor::{Operator, Server, Unit};
+        let database = mk_status("web/0", "database", "main");
+        let claimed = [("leader", "", "web/0"), ("lease_epoch", "0", "1")];
+        let held = [("hold", "held", "to be retried")];
+        let kind = EventKind::Hold;
         vec![
-            mk_event(1_771_937_110, Some(database.clone()), Level::Blocked, Level::Unspecified),
+            StatusEvent {
+                message: "restored".into(),
+                status: database.clone(),
+                ..mk_other(1_771_937_130, "", kind, "HoldRetried", Operator, &held)
+            },
+            mk_other(
+                1_771_937_120,
+                "web/0",
+                EventKind::Leader,
+                "LeaderExpired",
+                Server,
+                &[("leader", "web/0", "")],
+            ),
+            StatusEvent {
+                cause: "Cleared".into(),
+                ..mk_event(1_771_937_110, database.clone(), Level::Blocked, Level::Unspecified)
+            },
             StatusEvent {
                 freshness: Freshness::Stale.into(),
-                ..mk_event(1_771_937_100, Some(database.clone()), Level::Blocked, Level::Blocked)
+                cause: "Expired".into(),
+                actor: Server.into(),
+                ..mk_event(1_771_937_100, database.clone(), Level::Blocked, Level::Blocked)
             },
             StatusEvent {
                 message: "add a relation".into(),
                 reason: "RelationMissing".into(),
-                ..mk_event(1_771_937_000, Some(database), Level::Unspecified, Level::Blocked)
+                ..mk_event(1_771_937_000, database, Level::Unspecified, Level::Blocked)
             },
+            mk_other(1_771_936_900, "web/1", EventKind::Unit, "UnitLost", Server, &[]),
+            mk_other(1_771_936_800, "web/0", EventKind::Leader, "LeaderClaimed", Unit, &claimed),
+            mk_other(
+                1_771_936_700,
+                "",
+                EventKind::Configuration,
+                "Configured",
+                Operator,
+                &[("policy", "juju", "openstack")],
+            ),
             StatusEvent {
                 cause: "FlappingEnded".into(),
+                kind: EventKind::Application.into(),
                 ..mk_event(1_771_936_000, None, Level::Unknown, Level::Active)
             },
         ]
     }
 
     #[test]
-    fn the_newest_stands_last() {
+    fn each_kind_of_event_says_what_happened() {
         let expected = "\
-Time                  What                  From -> To                          Message
-2026-02-24 12:26:40Z  web                   unknown -> active (flapping ended)
-2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked                        add a relation
-2026-02-24 12:45:00Z  web/0 database[main]  blocked -> blocked (stale)
-2026-02-24 12:45:10Z  web/0 database[main]  blocked -> gone
+Time       What                  Event                                         Who
+12:26:40Z  web                   unknown -> active (flapping ended)
+12:38:20Z  web                   configured: policy juju -> openstack          operator
+12:40:00Z  web                   leader: none -> web/0 (epoch 1)
+12:41:40Z  web/1                 lost: not heard for too long                  server
+12:43:20Z  web/0 database[main]  blocked: add a relation
+12:45:00Z  web/0 database[main]  blocked, stale                                server
+12:45:10Z  web/0 database[main]  blocked -> cleared
+12:45:20Z  web                   leader: web/0 -> none, its lease expired      server
+12:45:30Z  web/0 database[main]  held -> to be retried: \"restored\"            operator
 ";
-        assert_eq!(render("web", &mk_events(), false, Screen::PLAIN), expected);
+        // Only the width of the third column is not written out here.
+        let squeeze = |text: &str| -> Vec<String> {
+            text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect()
+        };
+        let said = render("web", &mk_events(), false, mk_now(), Screen::PLAIN);
+        assert_eq!(squeeze(&said), squeeze(expected));
+        assert!(!said.contains("gone"), "{said}");
+    }
+
+    #[test]
+    fn another_day_is_named_and_a_followed_line_always_has_it() {
+        let later = "2026-02-25T12:50:00Z".parse().expect("a timestamp");
+        let said = render("web", &mk_events()[..1], false, later, Screen::PLAIN);
+        assert!(said.contains("\n2026-02-24 12:45:30Z  web/0 database[main]  held"), "{said}");
+        let line = line("web", &mk_events()[6], mk_now(), Screen::PLAIN);
+        assert_eq!(
+            line,
+            "2026-02-24 12:40:00Z  web               leader: none -> web/0 (epoch 1)\n"
+        );
     }
 
     #[test]
     fn wide_adds_revision_cause_and_reason() {
-        let text = render("web", &mk_events()[2..3], true, Screen::PLAIN);
+        let text = render("web", &mk_events()[4..5], true, mk_now(), Screen::PLAIN);
         let expected = "\
-Time                  What                  From -> To    \
-Revision  Cause     Reason           Message
-2026-02-24 12:43:20Z  web/0 database[main]  - -> blocked        \
-12  Reported  RelationMissing  add a relation
+Time       What                  Revision  Cause     Reason           Event                    Who
+12:43:20Z  web/0 database[main]        12  Reported  RelationMissing  blocked: add a relation
 ";
         assert_eq!(text, expected);
     }

@@ -7,8 +7,11 @@ pub mod operation;
 pub mod paint;
 pub mod status;
 pub mod table;
+pub mod text;
 pub mod time;
 pub mod why;
+
+pub use text::one_line;
 
 /// Where the text goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,23 +25,4 @@ pub struct Screen {
 impl Screen {
     /// A file or a pipe.
     pub const PLAIN: Screen = Screen { width: None, color: false };
-}
-
-/// Puts a text from outside on one line: what a worker reports must not move the cursor.
-pub fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text
-        .split(|c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}')
-        .filter(|part| !part.is_empty())
-        .collect();
-    words.join(" ").trim().to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_cannot_move_the_cursor() {
-        assert_eq!(one_line("a\r\nb\x1b[2Jc\u{9b}31m "), "a b [2Jc 31m");
-    }
 }

@@ -3,10 +3,11 @@
 use jiff::Timestamp;
 
 use crate::cli::render::Screen;
+use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::table::Cell;
 use crate::cli::render::table::Table;
-use crate::cli::render::table::fit;
+use crate::cli::render::text::wrap;
 use crate::cli::render::time;
 use crate::cli::span;
 use crate::proto::v1::Level;
@@ -29,8 +30,8 @@ fn painted(state: i32, screen_level: Option<Level>) -> Cell {
     }
 }
 
-/// As the application shows it.
-fn level_of(operation: &Operation) -> Option<Level> {
+/// As the application shows it; nothing for one that shows nothing.
+pub fn level_of(operation: &Operation) -> Option<Level> {
     Some(match operation.state() {
         OperationState::Unspecified | OperationState::Superseded | OperationState::Abandoned => {
             return None;
@@ -46,7 +47,14 @@ fn level_of(operation: &Operation) -> Option<Level> {
 /// One operation a line.
 pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String {
     let header = ["Operation", "Target", "State", "Holder", "Failed", "Interrupted", "Age", "Next"];
-    let mut table = Table::new(&header).right("Failed").right("Interrupted").right("Age");
+    let mut table = Table::new(&header)
+        .right("Failed")
+        .right("Interrupted")
+        .right("Age")
+        .names("Operation")
+        .names("Target")
+        .names("Holder")
+        .wrap("Next");
     for operation in operations {
         let updated = time::from_wire(operation.update_time.as_ref());
         table.row(vec![
@@ -63,6 +71,32 @@ pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String 
     table.render(screen)
 }
 
+/// Whether it is still under way, or waits for somebody.
+pub fn is_open(operation: &Operation) -> bool {
+    use OperationState::{Abandoned, Succeeded, Superseded, Unspecified};
+    ![Unspecified, Succeeded, Superseded, Abandoned].contains(&operation.state())
+}
+
+/// `up-v2 -> v2  step 3/7  web/0  28s left`: one line for the overview.
+pub fn brief(operation: &Operation, now: Timestamp) -> String {
+    let mut parts = vec![format!("{} -> {}", operation.operation_id, operation.target_version)];
+    if !operation.progress.is_empty() {
+        parts.push(operation.progress.clone());
+    }
+    match (operation.holder.as_str(), time::from_wire(operation.lease_expire_time.as_ref())) {
+        ("", _) => {
+            parts.push(format!("{}, nobody works on it", state_word(operation.state)));
+            parts.extend((!operation.next_step.is_empty()).then(|| next(operation, now)));
+        }
+        (holder, Some(end)) if now < end => {
+            parts.push(holder.to_string());
+            parts.push(format!("{} left", span::short(time::age(now, end))));
+        }
+        (holder, _) => parts.push(holder.to_string()),
+    }
+    parts.join("  ")
+}
+
 /// What happens next, and when.
 pub(super) fn next(operation: &Operation, now: Timestamp) -> String {
     let at = time::from_wire(operation.next_time.as_ref());
@@ -75,17 +109,21 @@ pub(super) fn next(operation: &Operation, now: Timestamp) -> String {
 
 /// One operation, field by field, then its history.
 pub fn show(operation: &Operation, now: Timestamp, screen: Screen) -> String {
-    let mut text = format!(
-        "{} of {} to {} is {}\n",
+    let title = format!(
+        "{} of {} to {} is {}",
         operation.operation_id,
         operation.application,
         operation.target_version,
         state_word(operation.state),
     );
+    let mut text = format!("{}\n", one_line(&title));
     let mut field = |label: &str, value: &str| {
-        if !value.is_empty() {
-            let value = fit(value, screen.width, LABEL);
-            text.push_str(&format!("  {label:<9}  {value}\n"));
+        let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(LABEL));
+        for (nth, line) in wrap(&one_line(value), room).iter().enumerate() {
+            if !line.is_empty() {
+                let label = if nth == 0 { label } else { "" };
+                text.push_str(&format!("  {label:<9}  {line}\n"));
+            }
         }
     };
     let failed = format!("{} of {}", operation.attempts_failed, operation.max_attempts);
@@ -183,6 +221,22 @@ up-v2      v2      retry wait  -          1/5         0/10   7s  \
 a worker may acquire it for attempt 2 of 5 (12:42:02Z)
 ";
         assert_eq!(list(&[mk_operation()], now, Screen::PLAIN), expected);
+    }
+
+    #[test]
+    fn the_overview_has_holder_progress_and_time_left() {
+        let now = mk_time("2026-02-24T12:41:09Z");
+        let held = Operation {
+            state: OperationState::Running.into(),
+            holder: "web/0".into(),
+            lease_expire_time: Some(time::to_wire(mk_time("2026-02-24T12:41:37Z"))),
+            next_time: None,
+            ..mk_operation()
+        };
+        assert_eq!(brief(&held, now), "up-v2 -> v2  step 3/7  web/0  28s left");
+        let expected = "up-v2 -> v2  step 3/7  retry wait, nobody works on it  \
+                        a worker may acquire it for attempt 2 of 5 (12:42:02Z)";
+        assert_eq!(brief(&mk_operation(), now), expected);
     }
 
     #[test]

@@ -1,17 +1,23 @@
-//! Tables without borders, as `juju status` prints them: two spaces between columns, the last
-//! column cut to the terminal.
+//! Tables without borders, as `juju status` prints them: two spaces between columns. On a narrow
+//! terminal names are cut in their middle first, then one column is cut at its end or broken into
+//! lines; a note is never cut.
 
-use unicode_width::UnicodeWidthChar;
 use unicode_width::UnicodeWidthStr;
 
 use crate::cli::render::Screen;
 use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
+use crate::cli::render::text::fit;
+use crate::cli::render::text::middle;
+use crate::cli::render::text::wrap;
 
 const GAP: usize = 2;
 
-/// However narrow the terminal, so much of the last column is shown.
-const LAST_COLUMN_MIN: usize = 12;
+/// A name is not cut below this.
+const NAME_MIN: usize = 12;
+
+/// Names are cut before the elastic column has less room than this.
+const ELASTIC_MIN: usize = 28;
 
 /// One text in a table.
 #[derive(Debug, Clone, Default)]
@@ -43,24 +49,49 @@ enum Row {
 pub struct Table {
     header: Vec<Cell>,
     right_aligned: Vec<usize>,
+    /// Columns of names.
+    names: Vec<usize>,
+    /// The column that takes what room is left.
+    elastic: usize,
+    /// Whether the elastic column is broken into lines instead of cut.
+    wraps: bool,
     rows: Vec<Row>,
 }
 
 impl Table {
-    /// An empty table.
+    /// An empty table. Its last column is the elastic one.
     pub fn new(header: &[&str]) -> Table {
         Table {
             header: header.iter().map(Cell::from).collect(),
             right_aligned: Vec::new(),
+            names: Vec::new(),
+            elastic: header.len().saturating_sub(1),
+            wraps: false,
             rows: Vec::new(),
         }
     }
 
     /// Aligns the column of this title to the right.
     pub fn right(mut self, title: &str) -> Table {
-        let at = self.header.iter().position(|cell| cell.text == title);
-        self.right_aligned.extend(at);
+        self.right_aligned.extend(self.column(title));
         self
+    }
+
+    /// The column of this title has names, which may be cut in the middle.
+    pub fn names(mut self, title: &str) -> Table {
+        self.names.extend(self.column(title));
+        self
+    }
+
+    /// The column of this title takes what room is left, and breaks into lines.
+    pub fn wrap(mut self, title: &str) -> Table {
+        self.elastic = self.column(title).unwrap_or(self.elastic);
+        self.wraps = true;
+        self
+    }
+
+    fn column(&self, title: &str) -> Option<usize> {
+        self.header.iter().position(|cell| cell.text == title)
     }
 
     /// Adds a row.
@@ -68,7 +99,7 @@ impl Table {
         self.rows.push(Row::Cells(cells));
     }
 
-    /// Adds a line that belongs to the last row.
+    /// Adds a line that belongs to the last row. It is there to be copied, so it stays one line.
     pub fn note(&mut self, text: &str) {
         self.rows.push(Row::Note(one_line(text)));
     }
@@ -80,23 +111,23 @@ impl Table {
 
     /// The table as text, each line ended.
     pub fn render(&self, screen: Screen) -> String {
-        let widths = self.widths();
-        let mut text = self.line(&self.header, &widths, screen);
+        let widths = self.widths(screen);
+        let mut text = self.lines(&self.header, &widths, screen);
         for row in &self.rows {
             text.push_str(&match row {
-                Row::Cells(cells) => self.line(cells, &widths, screen),
+                Row::Cells(cells) => self.lines(cells, &widths, screen),
                 Row::Note(note) => {
                     // Two further in than the second column, so that it reads as part of the row.
                     let indent = widths.first().map_or(0, |first| first + GAP) + GAP;
-                    format!("{}{}\n", " ".repeat(indent), fit(note, screen.width, indent))
+                    format!("{}{note}\n", " ".repeat(indent))
                 }
             });
         }
         text
     }
 
-    /// Of every column but the last, which nothing follows.
-    fn widths(&self) -> Vec<usize> {
+    /// Of every column: as wide as its widest text, unless the terminal is too narrow for that.
+    fn widths(&self, screen: Screen) -> Vec<usize> {
         let mut widths: Vec<usize> = self.header.iter().map(|c| c.text.width()).collect();
         for row in &self.rows {
             if let Row::Cells(cells) = row {
@@ -105,20 +136,59 @@ impl Table {
                 }
             }
         }
+        let (Some(room), Some(natural)) = (screen.width, widths.get(self.elastic).copied()) else {
+            return widths;
+        };
+        let gaps = GAP * widths.len().saturating_sub(1);
+        let used = |widths: &[usize]| gaps + widths.iter().sum::<usize>() - widths[self.elastic];
+        let wanted = natural.min(ELASTIC_MIN);
+        while room < used(&widths) + wanted {
+            let longest = self.names.iter().copied().max_by_key(|at| widths[*at]);
+            let Some(at) = longest.filter(|at| NAME_MIN < widths[*at]) else {
+                break;
+            };
+            widths[at] -= 1;
+        }
+        widths[self.elastic] = natural.min(room.saturating_sub(used(&widths)).max(NAME_MIN));
         widths
     }
 
-    fn line(&self, cells: &[Cell], widths: &[usize], screen: Screen) -> String {
+    /// One row: one line, or as many as its elastic column needs.
+    fn lines(&self, cells: &[Cell], widths: &[usize], screen: Screen) -> String {
+        let elastic = cells.get(self.elastic).map(|cell| cell.text.as_str()).unwrap_or_default();
+        let width = widths.get(self.elastic).copied().unwrap_or(0);
+        let mut parts = match self.wraps && screen.width.is_some() {
+            true => wrap(elastic, width),
+            false => vec![fit(elastic, screen.width.map(|_| width), 0)],
+        };
+        if parts.is_empty() {
+            parts.push(String::new());
+        }
+        let mut text = String::new();
+        for (nth, part) in parts.iter().enumerate() {
+            let of = |at: usize, cell: &Cell| match (at == self.elastic, nth) {
+                (true, _) => part.clone(),
+                (false, 0) if self.names.contains(&at) => middle(&cell.text, widths[at]),
+                (false, 0) => cell.text.clone(),
+                (false, _) => String::new(),
+            };
+            text.push_str(&self.line(cells, widths, screen, of));
+        }
+        text
+    }
+
+    fn line(
+        &self,
+        cells: &[Cell],
+        widths: &[usize],
+        screen: Screen,
+        text_of: impl Fn(usize, &Cell) -> String,
+    ) -> String {
         let mut line = String::new();
-        let mut column = 0;
         for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
-            if at + 1 == widths.len() {
-                let text = fit(&cell.text, screen.width, column);
-                line.push_str(&cell.paint.apply(&text, screen.color));
-                break;
-            }
-            let padding = " ".repeat(width - cell.text.width().min(*width));
-            let painted = cell.paint.apply(&cell.text, screen.color);
+            let text = text_of(at, cell);
+            let padding = " ".repeat(width.saturating_sub(text.width()));
+            let painted = cell.paint.apply(&text, screen.color);
             if self.right_aligned.contains(&at) {
                 line.push_str(&padding);
                 line.push_str(&painted);
@@ -127,31 +197,9 @@ impl Table {
                 line.push_str(&padding);
             }
             line.push_str(&" ".repeat(GAP));
-            column += width + GAP;
         }
         format!("{}\n", line.trim_end())
     }
-}
-
-/// Cuts what starts at `column` so that the line fits the terminal.
-pub fn fit(text: &str, width: Option<usize>, column: usize) -> String {
-    let Some(width) = width else {
-        return text.to_string();
-    };
-    let room = width.saturating_sub(column).max(LAST_COLUMN_MIN);
-    if text.width() <= room {
-        return text.to_string();
-    }
-    let mut cut = String::new();
-    let mut used = 1; // of the ellipsis
-    for character in text.chars() {
-        used += character.width().unwrap_or(0);
-        if room < used {
-            break;
-        }
-        cut.push(character);
-    }
-    format!("{}…", cut.trim_end())
 }
 
 #[cfg(test)]
@@ -164,6 +212,10 @@ mod tests {
         table.row(vec!["データベース".into(), "1/1".into(), "line one\nline two".into()]);
         table.note("-> action: look");
         table
+    }
+
+    fn terminal(width: usize) -> Screen {
+        Screen { width: Some(width), color: false }
     }
 
     #[test]
@@ -185,10 +237,31 @@ web           10/10
     }
 
     #[test]
-    fn only_a_terminal_cuts_and_by_characters() {
-        assert_eq!(fit("日本語の文字です", Some(22), 8), "日本語の文字…");
-        assert_eq!(fit("日本語の文字です", Some(24), 8), "日本語の文字です");
-        assert_eq!(fit("a much longer text", Some(10), 8), "a much long…");
-        assert_eq!(fit("a much longer text", None, 8), "a much longer text");
+    fn a_narrow_terminal_cuts_names_in_the_middle_and_then_messages() {
+        let mut table = Table::new(&["Unit", "Level", "Message"]).names("Unit");
+        let unit = "very-long-application-of-many-parts/10";
+        table.row(vec![unit.into(), "blocked".into(), "the database refuses the password".into()]);
+        table.note("-> action: kubectl -n prod create secret generic web-db --from-literal=p=x");
+        let wide = table.render(terminal(100));
+        assert!(wide.contains(unit) && wide.contains("the password\n"), "{wide}");
+        let narrow = table.render(terminal(58));
+        let expected = "very-long…-parts/10  blocked  the database refuses the pa…";
+        assert_eq!(narrow.lines().nth(1), Some(expected), "{narrow}");
+        assert!(narrow.ends_with("--from-literal=p=x\n"), "{narrow}");
+        let narrowest = table.render(terminal(40));
+        assert_eq!(narrowest.lines().nth(1), Some("very-l…ts/10  blocked  the database ref…"));
+    }
+
+    #[test]
+    fn a_column_that_wraps_loses_nothing() {
+        let mut table = Table::new(&["Time", "Event", "Who"]).wrap("Event");
+        table.row(vec!["12:00".into(), "blocked: the database is away".into(), "web/0".into()]);
+        let expected = "\
+Time   Event               Who
+12:00  blocked: the        web/0
+       database is away
+";
+        assert_eq!(table.render(terminal(32)), expected);
+        assert!(table.render(Screen::PLAIN).contains("the database is away  web/0"));
     }
 }

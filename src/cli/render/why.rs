@@ -9,7 +9,7 @@ use crate::cli::render::faults;
 use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::freshness_word;
-use crate::cli::render::table::fit;
+use crate::cli::render::text::wrap;
 use crate::cli::render::time;
 use crate::cli::span;
 use crate::proto::v1::Contribution;
@@ -18,8 +18,16 @@ use crate::proto::v1::ExplainApplicationResponse;
 /// Columns before the first of each line's own: `  chosen   `.
 const LABEL: usize = 11;
 
-/// The explanation as text.
-pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> String {
+/// A message with less room than this begins on a line of its own.
+const MESSAGE_MIN: usize = 24;
+
+/// The explanation as text: nothing in it is cut. `hint` makes a command line of a command.
+pub fn render(
+    why: &ExplainApplicationResponse,
+    now: Timestamp,
+    screen: Screen,
+    hint: &dyn Fn(&str) -> String,
+) -> String {
     let mut text = title(why, now, screen);
     let columns = Columns::of(why, screen);
     match &why.winner {
@@ -33,38 +41,60 @@ pub fn render(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) 
         let label = if at == 0 { "beaten" } else { "" };
         text.push_str(&columns.line(label, beaten));
     }
+    for (label, line) in notes(why, now) {
+        text.push_str(&labelled(label, &line, screen));
+    }
+    for (label, line) in faults::lines(why, now, hint) {
+        text.push_str(&labelled(label, &line, screen));
+    }
+    for (label, fact) in asked(why) {
+        // Not even broken into lines: this is to be copied.
+        text.push_str(&labelled(label, &fact, Screen::PLAIN));
+    }
+    text
+}
+
+/// What is beside the contributions: how many more there are, who is silent, what is under way.
+fn notes(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str, String)> {
+    let mut notes = Vec::new();
     let listed = i32::try_from(why.beaten.len()).unwrap_or(i32::MAX);
     if listed < why.beaten_count {
         let label = if listed == 0 { "beaten" } else { "" };
         let more = format!("and {} more; --limit N lists them", why.beaten_count - listed);
-        text.push_str(&labelled(label, &more, screen));
+        notes.push((label, more));
     }
     if 0 < why.silent_count {
         let what = if why.silent_count == 1 { "status" } else { "statuses" };
         let silent = format!("{} {what} of lost units, kept but not counted", why.silent_count);
-        text.push_str(&labelled("silent", &silent, screen));
+        notes.push(("silent", silent));
     }
     if why.observer_suspect {
         let held = "so many units vanished at once that it may be the server that cannot hear; \
                     judgement is held";
-        text.push_str(&labelled("suspect", held, screen));
+        notes.push(("suspect", held.to_string()));
     }
     for operation in why.operations.iter().filter(|o| !o.next_step.is_empty()) {
         let next = super::operation::next(operation, now);
-        text.push_str(&labelled("next", &format!("{}: {next}", operation.operation_id), screen));
+        notes.push(("next", format!("{}: {next}", operation.operation_id)));
     }
-    for (label, line) in faults::lines(why, now) {
-        text.push_str(&labelled(label, &line, screen));
-    }
-    if let Some(winner) = &why.winner {
-        for (label, fact) in [("check", &winner.check), ("action", &winner.action)] {
-            if !fact.is_empty() {
-                // Never cut: this is to be copied.
-                text.push_str(&labelled(label, fact, Screen::PLAIN));
-            }
+    notes
+}
+
+/// What the winner asks for; then what the others ask for, with the unit that does.
+fn asked(why: &ExplainApplicationResponse) -> Vec<(&'static str, String)> {
+    let mut asked = Vec::new();
+    let winner = why.winner.clone().unwrap_or_default();
+    for (label, fact) in [("check", &winner.check), ("action", &winner.action)] {
+        if !fact.is_empty() {
+            asked.push((label, fact.clone()));
         }
     }
-    text
+    let mut label = if winner.action.is_empty() { "action" } else { "" };
+    for other in why.beaten.iter().filter(|other| !other.action.is_empty()) {
+        asked.push((label, format!("{}  (for {})", other.action, who(other))));
+        label = "";
+    }
+    asked
 }
 
 /// `api is blocked since 12:41:02Z (4m)`.
@@ -78,12 +108,18 @@ fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> St
         format!(" since {} ({age})", time::clock(since, now))
     });
     let by = if status.leader_set { ", as its leader set it" } else { "" };
-    format!("{} is {level}{since}{by}\n", application.name)
+    format!("{} is {level}{since}{by}\n", one_line(&application.name))
 }
 
+/// A label and a text, which goes on beneath itself where it does not fit.
 fn labelled(label: &str, text: &str, screen: Screen) -> String {
-    let text = fit(&one_line(text), screen.width, LABEL);
-    format!("  {label:<7}  {text}\n")
+    let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(LABEL));
+    let lines = wrap(&one_line(text), room);
+    let line = |(nth, line): (usize, &String)| {
+        let label = if nth == 0 { label } else { "" };
+        format!("  {label:<7}  {line}").trim_end().to_string() + "\n"
+    };
+    lines.iter().enumerate().map(line).collect()
 }
 
 /// Widths that all contributions share, so that levels stand under each other.
@@ -108,13 +144,27 @@ impl Columns {
         let word = level::word(contribution.level);
         let painted = Paint::of_level(contribution.level).apply(word, self.screen.color);
         let column = LABEL + self.who + 2 + self.level + 2;
-        let message = fit(&message(contribution), self.screen.width, column);
-        let line = format!(
-            "  {label:<7}  {who}{}  {painted}{}  {message}",
-            " ".repeat(self.who - who.width()),
+        let head = format!(
+            "  {label:<7}  {who}{}  {painted}{}",
+            " ".repeat(self.who.saturating_sub(who.width())),
             " ".repeat(self.level - word.len()),
         );
-        format!("{}\n", line.trim_end())
+        let message = message(contribution);
+        let Some(width) = self.screen.width else {
+            return format!("{}\n", format!("{head}  {message}").trim_end());
+        };
+        // Beside names that leave it no room it begins on a line of its own.
+        let beside = column + MESSAGE_MIN <= width;
+        let indent = if beside { column } else { LABEL + 2 };
+        let mut text = head;
+        for (nth, line) in wrap(&message, width.saturating_sub(indent)).iter().enumerate() {
+            if nth == 0 && beside {
+                text.push_str(&format!("  {line}"));
+            } else if !line.is_empty() {
+                text = format!("{}\n{}{line}", text.trim_end(), " ".repeat(indent));
+            }
+        }
+        format!("{}\n", text.trim_end())
     }
 }
 
@@ -231,24 +281,34 @@ api is blocked since 12:41:02Z (4m)
   action   juju integrate api postgresql
 ";
         let now = mk_time("2026-02-24T12:45:09Z");
-        assert_eq!(render(&mk_why(), now, Screen::PLAIN), expected);
+        assert_eq!(render(&mk_why(), now, Screen::PLAIN, &|command| command.to_string()), expected);
     }
 
     #[test]
-    fn a_narrow_terminal_cuts_messages_and_not_the_action() {
-        let screen = Screen { width: Some(50), color: true };
+    fn a_narrow_terminal_cuts_nothing() {
+        let screen = Screen { width: Some(60), color: true };
         let now = mk_time("2026-02-25T12:45:09Z");
-        let text = render(&mk_why(), now, screen);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(
-            lines[..3],
-            [
-                "api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (1d)",
-                "  chosen   api/1 database  \x1b[31mblocked\x1b[0m  add a databas…",
-                "           rule: highest level; ties: priority, l…",
-            ]
-        );
-        assert_eq!(lines.last(), Some(&"  action   juju integrate api postgresql"));
+        let mut why = mk_why();
+        why.beaten[0].action = "restart it".into();
+        let text = render(&why, now, screen, &|command| command.to_string());
+        let expected = "\
+api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (1d)
+  chosen   api/1 database  \x1b[31mblocked\x1b[0m  add a database relation
+           rule: highest level; ties: priority, leader, unit
+           number
+  beaten   api/2 -         \x1b[33munknown\x1b[0m  no report for 6m (stale;
+                                    latched; lower level)
+           api/0* -        \x1b[32mactive\x1b[0m
+           and 3 more; --limit N lists them
+  silent   1 status of lost units, kept but not counted
+  check    the database relation has a URL
+  action   juju integrate api postgresql
+           restart it  (for api/2 -)
+";
+        assert_eq!(text, expected);
+        let narrow = Screen { width: Some(40), color: false };
+        let text = render(&why, now, narrow, &|command| command.to_string());
+        assert!(text.contains("blocked\n             add a database relation\n"), "{text}");
     }
 
     #[test]
@@ -266,7 +326,7 @@ api is blocked since 12:41:02Z (4m)
         };
         let now = mk_time("2026-02-24T12:45:09Z");
         assert_eq!(
-            render(&why, now, Screen::PLAIN),
+            render(&why, now, Screen::PLAIN, &|command| command.to_string()),
             "api is unknown\n  chosen   nothing: no status contributes\n"
         );
     }

@@ -4,8 +4,10 @@ use crate::cli::exit::UsageError;
 use crate::cli::level;
 use crate::cli::render::status::ApplicationView;
 use crate::cli::render::status::View;
-use crate::cli::render::status::level_of;
+use crate::cli::silence;
+use crate::cli::silence::level_of;
 use crate::cli::target::Target;
+use crate::proto::v1::Freshness;
 use crate::proto::v1::Level;
 use crate::proto::v1::Unit;
 
@@ -14,6 +16,7 @@ use crate::proto::v1::Unit;
 pub struct Filter {
     levels: Vec<Level>,
     targets: Vec<Target>,
+    problems: bool,
 }
 
 impl Filter {
@@ -32,14 +35,28 @@ impl Filter {
         Ok(filter)
     }
 
+    /// Shows, of what it shows, only what is not active, or not known to be still active.
+    pub fn only_problems(self, problems: bool) -> Filter {
+        Filter { problems, ..self }
+    }
+
+    /// Whether it shows problems only.
+    pub fn shows_problems(&self) -> bool {
+        self.problems
+    }
+
     /// Whether it shows everything.
     pub fn is_empty(&self) -> bool {
-        self.levels.is_empty() && self.targets.is_empty()
+        !self.has_words() && !self.problems
+    }
+
+    fn has_words(&self) -> bool {
+        !self.levels.is_empty() || !self.targets.is_empty()
     }
 
     /// The only applications that can match, where that can be told beforehand.
     pub fn names(&self) -> Option<Vec<String>> {
-        if self.is_empty() || !self.levels.is_empty() {
+        if self.targets.is_empty() || !self.levels.is_empty() {
             return None;
         }
         let mut names: Vec<String> = self.targets.iter().map(|t| t.application.clone()).collect();
@@ -50,9 +67,12 @@ impl Filter {
 
     /// What is left of an application: all of it if it is named, else the units that match.
     pub fn apply(&self, mut view: ApplicationView) -> Option<ApplicationView> {
+        if self.problems {
+            view = problems(view)?;
+        }
         let name = &view.application.name;
         let named = |t: &Target| t.unit.is_none() && t.application == *name;
-        if self.is_empty() || self.targets.iter().any(named) {
+        if !self.has_words() || self.targets.iter().any(named) {
             return Some(view);
         }
         let (levels, targets) = (&self.levels, &self.targets);
@@ -82,6 +102,18 @@ impl Filter {
             })
             .collect()
     }
+}
+
+/// What of an application is not well, if anything is: itself, or one of its units.
+fn problems(mut view: ApplicationView) -> Option<ApplicationView> {
+    let is_well = |level: Level| matches!(level, Level::Active | Level::Terminated);
+    view.units.retain(|unit| {
+        let level = Level::try_from(unit.level).unwrap_or(Level::Unknown);
+        !is_well(level) || unit.freshness != i32::from(Freshness::Fresh)
+    });
+    let application = &view.application;
+    let is_silent = silence::hides(application);
+    (!is_well(level_of(application)) || is_silent || !view.units.is_empty()).then_some(view)
 }
 
 /// `web/web-7f9c` also names the pod `web-7f9c` of `web`.
@@ -117,6 +149,7 @@ mod tests {
                 .map(|(name, level)| Unit {
                     name: (*name).into(),
                     level: i32::from(*level),
+                    freshness: Freshness::Fresh.into(),
                     ..Unit::default()
                 })
                 .collect(),
@@ -124,11 +157,14 @@ mod tests {
         }
     }
 
-    /// What is shown, as `app(unit,unit)`, and what is missing.
     fn shown(words: &[&str]) -> (String, Vec<String>) {
-        use Level::*;
         let words: Vec<String> = words.iter().map(|w| (*w).to_string()).collect();
-        let filter = Filter::parse(&words).expect("a filter");
+        shown_by(&Filter::parse(&words).expect("a filter"))
+    }
+
+    /// What is shown, as `app(unit,unit)`, and what is missing.
+    fn shown_by(filter: &Filter) -> (String, Vec<String>) {
+        use Level::*;
         let all = [
             mk_application("api", Blocked, &[("api/0", Active), ("api/1", Blocked)]),
             mk_application("pod", Active, &[("pod-x1", Active)]),
@@ -165,6 +201,17 @@ mod tests {
         let (text, missing) = shown(&["api/7", "web", "pod"]);
         assert_eq!(text, "pod(pod-x1)");
         assert_eq!(missing, ["unit api/7", "application web"]);
+    }
+
+    #[test]
+    fn problems_are_what_is_not_active() {
+        let all = Filter::default().only_problems(true);
+        assert_eq!(shown_by(&all).0, "api(api/1) set()");
+        assert!(!all.is_empty());
+        let words = ["api/0".to_string(), "set".to_string()];
+        let named = Filter::parse(&words).expect("a filter").only_problems(true);
+        assert_eq!(shown_by(&named).0, "set()");
+        assert_eq!(named.names(), Some(vec!["api".into(), "set".into()]));
     }
 
     #[test]

@@ -5,14 +5,27 @@ use futures_util::TryStreamExt;
 use futures_util::stream;
 
 use crate::cli::natural;
+use crate::cli::render;
 use crate::cli::render::status::ApplicationView;
+use crate::cli::silence::level_of;
 use crate::client::Client;
 use crate::client::Error;
 use crate::proto::v1::Application;
+use crate::proto::v1::ExplainApplicationRequest;
+use crate::proto::v1::ExplainApplicationResponse;
 use crate::proto::v1::GetApplicationRequest;
+use crate::proto::v1::Level;
+use crate::proto::v1::ListApplicationsRequest;
 
 /// Calls under way at once: enough to hide the round trip, few enough to leave room for others.
 const CALLS_MAX: usize = 16;
+
+/// Applications that are looked at for their namespaces, and namespaces that are named.
+const NAMESPACES_OF_MAX: i32 = 1_000;
+const NAMESPACES_MAX: usize = 5;
+
+/// What asks for an action is among the strongest contributions; the rest is for `why --limit`.
+const CONTRIBUTIONS_MAX: i32 = 200;
 
 /// The applications of a namespace, or those of `names` that exist.
 pub async fn applications(
@@ -29,6 +42,20 @@ pub async fn applications(
         .try_collect()
         .await?;
     Ok(found.into_iter().flatten().collect())
+}
+
+/// Some namespaces that have applications, in order.
+pub async fn namespaces(client: &Client) -> Result<Vec<String>, Error> {
+    let request = client.request(ListApplicationsRequest {
+        namespace: "-".to_string(),
+        page_size: NAMESPACES_OF_MAX,
+        ..ListApplicationsRequest::default()
+    });
+    let answer = client.answer(client.applications().list_applications(request).await)?;
+    let mut names: Vec<String> = answer.applications.into_iter().map(|a| a.namespace).collect();
+    names.dedup();
+    names.truncate(NAMESPACES_MAX);
+    Ok(names)
 }
 
 async fn application(
@@ -59,7 +86,8 @@ pub async fn views(
     Ok(views.into_iter().flatten().collect())
 }
 
-/// An application with its units; with its statuses if one asks for an action, or all are wanted.
+/// An application with its units. Where something is to be done, or is under way, with what counts
+/// for its level; for a wide table with its statuses.
 pub async fn view(
     client: &Client,
     application: Application,
@@ -71,13 +99,40 @@ pub async fn view(
         return Ok(None);
     };
     units.sort_by(|a, b| natural::compare(&a.name, &b.name));
-    let asks = application.status.as_ref().is_some_and(|s| 0 < s.action_count);
-    let statuses = if wide || asks {
-        unless_gone(client.list_statuses(namespace, name, revision).await)?.unwrap_or_default()
-    } else {
-        Vec::new()
+    let why = match is_quiet(&application) {
+        true => ExplainApplicationResponse::default(),
+        false => unless_gone(explain(client, &application).await)?.unwrap_or_default(),
     };
-    Ok(Some(ApplicationView { application, units, statuses }))
+    let statuses = match wide {
+        true => unless_gone(client.list_statuses(namespace, name, revision).await)?,
+        false => None,
+    };
+    Ok(Some(ApplicationView {
+        application,
+        units,
+        statuses: statuses.unwrap_or_default(),
+        contributions: why.winner.into_iter().chain(why.beaten).collect(),
+        operations: why.operations.into_iter().filter(render::operation::is_open).collect(),
+    }))
+}
+
+/// Whether nobody has to do anything, and nothing is under way.
+fn is_quiet(application: &Application) -> bool {
+    let status = application.status.clone().unwrap_or_default();
+    level_of(application) == Level::Active && status.action_count == 0 && status.flapping_count == 0
+}
+
+async fn explain(
+    client: &Client,
+    application: &Application,
+) -> Result<ExplainApplicationResponse, Error> {
+    let request = client.request(ExplainApplicationRequest {
+        namespace: application.namespace.clone(),
+        application: application.name.clone(),
+        page_size: CONTRIBUTIONS_MAX,
+        min_revision: application.revision,
+    });
+    client.answer(client.applications().explain_application(request).await)
 }
 
 fn unless_gone<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {

@@ -16,9 +16,11 @@ use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
 use crate::cli::render;
 use crate::cli::render::Screen;
+use crate::cli::render::one_line;
 use crate::cli::render::status::ApplicationView;
 use crate::cli::render::status::View;
-use crate::cli::render::table::fit;
+use crate::cli::render::text::fit;
+use crate::cli::render::text::rows;
 use crate::cli::status::Query;
 use crate::cli::status::gather;
 use crate::cli::status::show;
@@ -150,7 +152,7 @@ fn draw(view: &View, trouble: Option<&Error>, wide: bool) -> io::Result<()> {
     let height = terminal_size::terminal_size().map_or(24, |(_, height)| usize::from(height.0));
     let mut text = render::status::render(view, wide, Timestamp::now(), screen);
     if let Some(error) = trouble {
-        text = format!("! {error}\n\n{text}");
+        text = format!("! {}\n\n{text}", one_line(&error.to_string()));
     }
     print(&frame(&text, height, screen))
 }
@@ -158,9 +160,15 @@ fn draw(view: &View, trouble: Option<&Error>, wide: bool) -> io::Result<()> {
 /// The text from the top left corner on, no more of it than fits, the rest of the screen empty.
 fn frame(text: &str, height: usize, screen: Screen) -> String {
     let lines: Vec<&str> = text.lines().collect();
+    let height_of =
+        |lines: &[&str]| lines.iter().map(|line| rows(line, screen.width)).sum::<usize>();
+    let fits = height_of(&lines) < height;
+    let mut shown = lines.len();
+    // One row for what is left out, and one for the cursor.
+    while !fits && 0 < shown && height.saturating_sub(2) < height_of(&lines[..shown]) {
+        shown -= 1;
+    }
     let mut frame = String::from("\x1b[H");
-    let fits = lines.len() < height;
-    let shown = if fits { lines.len() } else { height.saturating_sub(2) };
     for line in &lines[..shown] {
         frame.push_str(&format!("{line}\x1b[K\n"));
     }
@@ -187,5 +195,9 @@ mod tests {
             frame(text, 4, Screen::PLAIN),
             "\x1b[Hone\x1b[K\ntwo\x1b[K\n... and 2 more lines\x1b[K\n\x1b[J"
         );
+        // A line that is never cut takes as many rows as it needs.
+        let screen = Screen { width: Some(4), color: false };
+        let drawn = frame("one\n-> a long action\nthree\n", 5, screen);
+        assert!(drawn.starts_with("\x1b[Hone\x1b[K\n... and 2"), "{drawn:?}");
     }
 }

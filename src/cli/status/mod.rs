@@ -17,6 +17,7 @@ use crate::cli::context::screen;
 use crate::cli::exit::Exit;
 use crate::cli::json;
 use crate::cli::render;
+use crate::cli::render::status::ApplicationView;
 use crate::cli::render::status::View;
 use crate::cli::status::filter::Filter;
 use crate::client::Client;
@@ -25,7 +26,7 @@ use crate::client::Client;
 #[derive(clap::Args)]
 pub struct Args {
     /// Only these applications, units, or what is at this level
-    #[arg(value_name = "APP|APP/UNIT|LEVEL")]
+    #[arg(value_name = "APP|APP/UNIT|LEVEL", add = crate::cli::completion::units())]
     filters: Vec<String>,
     /// Of all namespaces
     #[arg(short = 'A', long)]
@@ -36,6 +37,21 @@ pub struct Args {
     /// Exit with 10 to 13 unless all is active
     #[arg(long, conflicts_with = "watch")]
     exit_status: bool,
+    /// Only what is not active, or silent
+    #[arg(long)]
+    problems: bool,
+    /// In which order
+    #[arg(long, value_enum, default_value_t = Sort::Name)]
+    sort: Sort,
+}
+
+/// In which order applications are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sort {
+    /// By namespace and name
+    Name,
+    /// The worst first
+    Severity,
 }
 
 /// Which part of what is on the server to show, and how.
@@ -43,15 +59,21 @@ struct Query {
     /// As on the wire: `-` for all.
     namespace: String,
     filter: Filter,
+    sort: Sort,
     output: Output,
 }
 
 impl Query {
-    fn view(&self, client: &Client, applications: Vec<render::status::ApplicationView>) -> View {
+    fn view(&self, client: &Client, applications: Vec<ApplicationView>) -> View {
+        let mut applications: Vec<ApplicationView> =
+            applications.into_iter().filter_map(|a| self.filter.apply(a)).collect();
+        if self.sort == Sort::Severity {
+            applications.sort_by_key(|shown| verdict::severity(&shown.application));
+        }
         View {
             server: client.url().to_string(),
             namespace: (self.namespace != "-").then(|| self.namespace.clone()),
-            applications: applications.into_iter().filter_map(|a| self.filter.apply(a)).collect(),
+            applications,
         }
     }
 
@@ -65,7 +87,8 @@ impl Query {
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let query = Query {
         namespace: if args.all_namespaces { "-".to_string() } else { context.namespace() },
-        filter: Filter::parse(&args.filters)?,
+        filter: Filter::parse(&args.filters)?.only_problems(args.problems),
+        sort: args.sort,
         output: context.output,
     };
     let client = context.connect().await?;
@@ -77,21 +100,32 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let applications = gather::views(&client, applications, query.is_wide()).await?;
     let view = query.view(&client, applications);
     show(&view, &query)?;
-    let missing = query.filter.missing(&view);
+    // What is well is left out of problems, and not missing.
+    let missing = if args.problems { Vec::new() } else { query.filter.missing(&view) };
     for name in &missing {
         say(&format!("error: there is no {name} in namespace {}", query.namespace));
     }
     if view.applications.is_empty() && missing.is_empty() {
-        say(&nothing_there(context, &query));
+        let others = match query.filter.is_empty() && query.namespace != "-" {
+            true => gather::namespaces(&client).await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        say(&nothing_there(context, &query, &others));
     }
     Ok(match args.exit_status {
         _ if !missing.is_empty() => Exit::NotFound,
+        // Of problems none is fine.
+        true if args.problems && view.applications.is_empty() => Exit::Ok,
         true => verdict::of(&view),
         false => Exit::Ok,
     })
 }
 
-fn nothing_there(context: &Context, query: &Query) -> String {
+/// `others` are namespaces that do have applications.
+fn nothing_there(context: &Context, query: &Query, others: &[String]) -> String {
+    if query.filter.shows_problems() {
+        return "no problems: all is active".to_string();
+    }
     if !query.filter.is_empty() {
         return "nothing matches".to_string();
     }
@@ -99,6 +133,12 @@ fn nothing_there(context: &Context, query: &Query) -> String {
         "-" => String::new(),
         namespace => format!(" in namespace {namespace}"),
     };
+    if !others.is_empty() {
+        let others = others.join(", ");
+        return format!(
+            "there are no applications{place}, but in {others}: `bellwether status -A` shows all"
+        );
+    }
     let command = context.hint("report web/0 --level active");
     format!("there are no applications{place}; report the first: {command}")
 }
@@ -132,7 +172,6 @@ fn value(view: &View) -> anyhow::Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::render::status::ApplicationView;
     use crate::proto::v1::Application;
     use crate::proto::v1::Unit;
 

@@ -2,7 +2,8 @@
 
 use crate::cli::exit::Exit;
 use crate::cli::render::status::View;
-use crate::cli::render::status::level_of;
+use crate::cli::silence;
+use crate::cli::silence::level_of;
 use crate::proto::v1::Application;
 use crate::proto::v1::Level;
 
@@ -20,14 +21,20 @@ pub fn of(view: &View) -> Exit {
     worst(&exits.collect::<Vec<_>>())
 }
 
+/// Where an application stands among others, the worst first.
+pub fn severity(application: &Application) -> usize {
+    let order = [Exit::Error, Exit::Blocked, Exit::Unknown, Exit::Busy];
+    let exit = of_application(application);
+    order.iter().position(|known| *known == exit).unwrap_or(order.len())
+}
+
 fn of_application(application: &Application) -> Exit {
-    let silent = application.status.as_ref().is_some_and(|s| 0 < s.stale_units + s.lost_units);
     match level_of(application) {
         Level::Error => Exit::Error,
         Level::Blocked => Exit::Blocked,
         Level::Unknown | Level::Unspecified => Exit::Unknown,
         // Green that nobody has confirmed lately is not green.
-        _ if silent => Exit::Unknown,
+        _ if silence::hides(application) => Exit::Unknown,
         Level::Waiting | Level::Maintenance => Exit::Busy,
         // Ended on purpose is no trouble.
         Level::Active | Level::Terminated => Exit::Ok,

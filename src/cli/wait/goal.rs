@@ -3,11 +3,25 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::cli::level;
+use crate::cli::render::time;
+use crate::cli::silence;
+use crate::cli::silence::Silence;
+use crate::cli::silence::level_of;
+use crate::cli::span;
 use crate::client::Event;
+use crate::proto::v1::Application;
 use crate::proto::v1::Level;
+use crate::proto::v1::Unit;
+
+/// Silent units that are named; the rest is counted.
+const NAMED_MAX: usize = 3;
+
+/// Until then a first answer may be on its way.
+const SOON: Duration = Duration::from_secs(1);
 
 /// What is waited for.
 #[derive(Debug, Clone)]
@@ -18,17 +32,21 @@ pub struct Goal {
     pub fail_on: Vec<Level>,
     /// Whether one application is enough.
     pub any: bool,
+    /// Whether a level counts that silent units may have left since.
+    pub allow_stale: bool,
     /// How long it must hold.
     pub stable_for: Duration,
 }
 
 /// What is known of one application.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// Its level.
-    pub level: Level,
-    /// Its message.
-    pub message: String,
+struct Seen {
+    level: Level,
+    message: String,
+    /// Units that are silent, where that hides what the level is now.
+    silence: Silence,
+    /// Name of each silent unit that was asked for, and when it was last heard.
+    silent: Vec<(String, Option<Timestamp>)>,
 }
 
 /// Where a wait stands.
@@ -51,49 +69,84 @@ pub struct Progress {
     seen: BTreeMap<String, Option<Seen>>,
     /// Nothing is judged while what we know may be old.
     current: bool,
+    /// Whether the server ever told what there is.
+    reached: bool,
+    /// When the server was last heard, or the begin of the wait.
+    heard: Instant,
+    /// Whether the server has not answered since.
+    away: bool,
     met_since: Option<Instant>,
 }
 
 impl Progress {
     /// Begins to wait for these applications, of which nothing is known yet.
-    pub fn new(goal: Goal, applications: &[String]) -> Progress {
+    pub fn new(goal: Goal, applications: &[String], now: Instant) -> Progress {
         Progress {
             goal,
             seen: applications.iter().map(|name| (name.clone(), None)).collect(),
             current: false,
+            reached: false,
+            heard: now,
+            away: false,
             met_since: None,
         }
     }
 
     /// Takes an event; true if what is known has changed.
     pub fn take(&mut self, event: &Event, now: Instant) -> bool {
-        let before = self.seen.clone();
+        let before = (self.seen.clone(), self.away, self.reached);
         match event {
             Event::Upserted(application, _) => {
-                let status = application.status.clone().unwrap_or_default();
-                let seen = Seen {
-                    level: Level::try_from(status.level).unwrap_or(Level::Unknown),
-                    message: status.message,
-                };
-                self.set(&application.name, Some(seen));
+                self.set(&application.name, Some(Seen::of(application)));
             }
             Event::Removed { name, .. } => self.set(name, None),
-            Event::Current => self.current = true,
-            // Whether it held meanwhile nobody knows.
+            Event::Current => {
+                self.current = true;
+                self.reached = true;
+            }
+            // Whether it held meanwhile is not known.
             Event::Disconnected { .. } => self.current = false,
+        }
+        self.away = matches!(event, Event::Disconnected { .. });
+        if !self.away {
+            self.heard = now;
         }
         if !self.is_met() {
             self.met_since = None;
         } else if self.met_since.is_none() {
             self.met_since = Some(now);
         }
-        self.seen != before
+        // What is there is told in parts; the first word is worth saying when it is whole.
+        let is_told = self.reached || self.away;
+        is_told && (self.seen.clone(), self.away, self.reached) != before
     }
 
     fn set(&mut self, name: &str, seen: Option<Seen>) {
         if let Some(known) = self.seen.get_mut(name) {
             *known = seen;
         }
+    }
+
+    /// Whether this application is as wanted but for units that are silent: which they are is worth
+    /// a question.
+    pub fn lacks_a_word(&self, name: &str) -> bool {
+        let seen = self.seen.get(name).and_then(Option::as_ref);
+        seen.is_some_and(|seen| self.goal.levels.contains(&seen.level) && !self.reached_by(seen))
+    }
+
+    /// Takes the units of an application.
+    pub fn take_units(&mut self, name: &str, units: &[Unit]) {
+        if let Some(Some(seen)) = self.seen.get_mut(name) {
+            let silent = units.iter().filter(|unit| silence::is_silent(unit));
+            seen.silent = silent
+                .map(|unit| (unit.name.clone(), time::from_wire(unit.last_seen_time.as_ref())))
+                .collect();
+        }
+    }
+
+    /// Whether the server ever told what there is.
+    pub fn was_reached(&self) -> bool {
+        self.reached
     }
 
     /// Where the wait stands at this moment.
@@ -112,10 +165,13 @@ impl Progress {
         }
     }
 
+    fn reached_by(&self, seen: &Seen) -> bool {
+        let is_believed = self.goal.allow_stale || !seen.silence.is_any();
+        self.goal.levels.contains(&seen.level) && is_believed
+    }
+
     fn is_met(&self) -> bool {
-        let reached = |seen: &Option<Seen>| {
-            seen.as_ref().is_some_and(|s| self.goal.levels.contains(&s.level))
-        };
+        let reached = |seen: &Option<Seen>| seen.as_ref().is_some_and(|s| self.reached_by(s));
         self.current
             && if self.goal.any {
                 self.seen.values().any(reached)
@@ -133,37 +189,78 @@ impl Progress {
         (!self.goal.any || failed.count() + 1 == self.seen.len()).then_some(first)
     }
 
-    /// `web waiting: for db; db not there yet`: what the wait still lacks, or all if nothing.
-    pub fn describe(&self) -> String {
-        let lacks = |seen: &Option<Seen>| {
-            seen.as_ref().is_none_or(|s| !self.goal.levels.contains(&s.level))
-        };
+    /// `web waiting: for db; db not there yet`: what the wait still lacks, or all if nothing. While
+    /// the server does not answer: for how long.
+    pub fn describe(&self, now: Instant, clock: Timestamp) -> String {
+        let silent_for = span::exact(now.saturating_duration_since(self.heard));
+        if !self.reached {
+            let is_soon = now.saturating_duration_since(self.heard) < SOON && !self.away;
+            return match is_soon {
+                true => "no answer of the server yet".to_string(),
+                false => format!("server unreachable for {silent_for}"),
+            };
+        }
+        let lacks = |seen: &Option<Seen>| seen.as_ref().is_none_or(|s| !self.reached_by(s));
         let all = !self.seen.values().any(lacks);
         let words: Vec<String> = self
             .seen
             .iter()
             .filter(|(_, seen)| all || lacks(seen))
-            .map(|(name, seen)| describe(name, seen.as_ref()))
+            .map(|(name, seen)| self.describe_as(name, seen.as_ref(), clock))
             .collect();
-        words.join("; ")
+        let words = words.join("; ");
+        match self.away {
+            true => format!("server unreachable for {silent_for}; before that: {words}"),
+            false => words,
+        }
     }
 
     /// One application in words.
-    pub fn describe_one(&self, name: &str) -> String {
-        describe(name, self.seen.get(name).and_then(Option::as_ref))
+    pub fn describe_one(&self, name: &str, clock: Timestamp) -> String {
+        self.describe_as(name, self.seen.get(name).and_then(Option::as_ref), clock)
+    }
+
+    fn describe_as(&self, name: &str, seen: Option<&Seen>, clock: Timestamp) -> String {
+        let Some(seen) = seen else {
+            return format!("{name} not there yet");
+        };
+        let word = level::word(seen.level.into());
+        if self.goal.levels.contains(&seen.level) && !self.reached_by(seen) {
+            return format!("{name} {word}, but {}{}", seen.silence.words(), seen.who(clock));
+        }
+        match seen.message.as_str() {
+            "" => format!("{name} {word}"),
+            message => format!("{name} {word}: {message}"),
+        }
     }
 }
 
-fn describe(name: &str, seen: Option<&Seen>) -> String {
-    match seen {
-        None => format!("{name} not there yet"),
-        Some(seen) => {
-            let word = level::word(seen.level.into());
-            match seen.message.as_str() {
-                "" => format!("{name} {word}"),
-                message => format!("{name} {word}: {message}"),
-            }
+impl Seen {
+    fn of(application: &Application) -> Seen {
+        let hides = silence::hides(application);
+        Seen {
+            level: level_of(application),
+            message: application.status.clone().unwrap_or_default().message,
+            silence: if hides { Silence::of(application) } else { Silence::default() },
+            silent: Vec::new(),
         }
+    }
+
+    /// ` (a/0, silent for 3s)`: the units that are silent, if they are known.
+    fn who(&self, clock: Timestamp) -> String {
+        let mut named: Vec<String> = self
+            .silent
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(name, heard)| match heard {
+                Some(at) => format!("{name}, silent for {}", span::exact(time::age(*at, clock))),
+                None => name.clone(),
+            })
+            .collect();
+        if NAMED_MAX < self.silent.len() {
+            named.push(format!("and {} more", self.silent.len() - NAMED_MAX));
+        }
+        if named.is_empty() { String::new() } else { format!(" ({})", named.join("; ")) }
     }
 }
 
@@ -172,16 +269,17 @@ mod tests {
     use super::*;
     use crate::client::Error;
     use crate::proto::v1::AggregatedStatus;
-    use crate::proto::v1::Application;
+    use crate::proto::v1::Freshness;
 
     fn mk_progress(any: bool, fail_on: &[Level], stable: u64) -> Progress {
         let goal = Goal {
             levels: vec![Level::Active],
             fail_on: fail_on.to_vec(),
             any,
+            allow_stale: false,
             stable_for: Duration::from_secs(stable),
         };
-        Progress::new(goal, &["db".to_string(), "web".to_string()])
+        Progress::new(goal, &["db".to_string(), "web".to_string()], Instant::now())
     }
 
     fn mk_upsert(name: &str, level: Level) -> Event {
@@ -211,15 +309,67 @@ mod tests {
         progress.standing(now)
     }
 
+    fn describe(progress: &Progress) -> String {
+        progress.describe(Instant::now(), Timestamp::UNIX_EPOCH)
+    }
+
+    fn mk_stale(name: &str) -> Event {
+        let application = Application {
+            name: name.into(),
+            status: Some(AggregatedStatus {
+                level: Level::Active.into(),
+                stale_units: 1,
+                ..AggregatedStatus::default()
+            }),
+            ..Application::default()
+        };
+        Event::Upserted(Box::new(application), vec![])
+    }
+
+    #[test]
+    fn what_is_stale_is_not_reached_unless_that_is_allowed() {
+        let (mut progress, now) = (mk_progress(true, &[], 0), Instant::now());
+        let events = [mk_stale("web"), Event::Current];
+        assert_eq!(take(&mut progress, now, &events), Standing::Pending);
+        assert!(progress.lacks_a_word("web"));
+        let unit = Unit {
+            name: "web/0".into(),
+            freshness: Freshness::Stale.into(),
+            last_seen_time: Some(prost_types::Timestamp { seconds: -3, nanos: 0 }),
+            ..Unit::default()
+        };
+        progress.take_units("web", &[unit]);
+        let said = progress.describe_one("web", Timestamp::UNIX_EPOCH);
+        assert_eq!(said, "web active, but 1 unit stale (web/0, silent for 3s)");
+        progress.goal.allow_stale = true;
+        assert_eq!(take(&mut progress, now, &[mk_stale("web")]), Standing::Met);
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_said_with_how_long() {
+        let (mut progress, start) = (mk_progress(true, &[], 0), Instant::now());
+        let said = |progress: &Progress, seconds| {
+            let now = progress.heard + Duration::from_secs(seconds);
+            progress.describe(now, Timestamp::UNIX_EPOCH)
+        };
+        assert_eq!(said(&progress, 3), "server unreachable for 3s");
+        assert!(!progress.was_reached());
+        take(&mut progress, start, &[mk_upsert("web", Level::Waiting), Event::Current]);
+        assert!(progress.was_reached());
+        assert!(progress.take(&mk_disconnected(), start + Duration::from_secs(1)));
+        let expected = "server unreachable for 4s; before that: db not there yet; web waiting: so";
+        assert_eq!(said(&progress, 4), expected);
+    }
+
     #[test]
     fn all_must_be_there_and_at_the_level() {
         let (mut progress, now) = (mk_progress(false, &[], 0), Instant::now());
         let events = [mk_upsert("web", Level::Active), Event::Current];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);
-        assert_eq!(progress.describe(), "db not there yet");
+        assert_eq!(describe(&progress), "db not there yet");
         let events = [mk_upsert("db", Level::Waiting)];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);
-        assert_eq!(progress.describe(), "db waiting: so");
+        assert_eq!(describe(&progress), "db waiting: so");
         let events = [mk_upsert("db", Level::Active)];
         assert_eq!(take(&mut progress, now, &events), Standing::Met);
     }
@@ -262,6 +412,6 @@ mod tests {
         let events = [mk_upsert("web", Level::Blocked)];
         assert_eq!(take(&mut progress, now, &events), Standing::Pending);
         assert_eq!(take(&mut progress, now, &[Event::Current]), Standing::Unmet("web".into()));
-        assert_eq!(progress.describe_one("web"), "web blocked: so");
+        assert_eq!(progress.describe_one("web", Timestamp::UNIX_EPOCH), "web blocked: so");
     }
 }

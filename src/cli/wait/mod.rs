@@ -7,7 +7,9 @@ use std::io::IsTerminal;
 use std::io::Write;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
+use tokio::time::timeout;
 use tokio::time::timeout_at;
 
 use crate::cli::context::Context;
@@ -17,11 +19,13 @@ use crate::cli::exit::Exit;
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
 use crate::cli::render::one_line;
-use crate::cli::render::table::fit;
+use crate::cli::render::text::fit;
 use crate::cli::span;
 use crate::cli::wait::goal::Goal;
 use crate::cli::wait::goal::Progress;
 use crate::cli::wait::goal::Standing;
+use crate::client::Client;
+use crate::client::Event;
 use crate::client::Watch;
 use crate::proto::v1::Level;
 use crate::proto::v1::WatchApplicationsRequest;
@@ -33,7 +37,7 @@ const REDRAW: Duration = Duration::from_secs(1);
 #[derive(clap::Args)]
 pub struct Args {
     /// The applications
-    #[arg(value_name = "APP", required = true)]
+    #[arg(value_name = "APP", required = true, add = crate::cli::completion::applications())]
     applications: Vec<String>,
     /// The level to wait for, or several
     #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
@@ -54,6 +58,9 @@ pub struct Args {
     /// All of them, which is the default
     #[arg(long)]
     all: bool,
+    /// Be content with a level that silent units have not confirmed in time
+    #[arg(long)]
+    allow_stale: bool,
 }
 
 /// Waits.
@@ -70,10 +77,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         levels: levels(&args.levels),
         fail_on: levels(&args.fail_on),
         any: args.any,
+        allow_stale: args.allow_stale,
         stable_for: args.stable_for,
     };
     let mut wait = Wait {
-        progress: Progress::new(goal, &args.applications),
+        client: client.clone(),
+        namespace: context.namespace(),
+        progress: Progress::new(goal, &args.applications, started),
         line: Line::new(started, args.timeout),
         outage: Outage::default(),
         deadline: started.checked_add(args.timeout),
@@ -82,6 +92,8 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 struct Wait {
+    client: Client,
+    namespace: String,
     progress: Progress,
     line: Line,
     outage: Outage,
@@ -97,7 +109,7 @@ impl Wait {
             if let Some(exit) = self.ended(&standing, now) {
                 return Ok(exit);
             }
-            self.line.draw(&self.progress.describe());
+            self.line.draw(&self.describe(now));
             let mut until = now + REDRAW;
             if let Standing::Holding(met) = standing {
                 until = until.min(met);
@@ -110,22 +122,49 @@ impl Wait {
             if let Some(trouble) = self.outage.line(&event) {
                 self.line.note(&trouble);
             }
-            if self.progress.take(&event, Instant::now()) {
-                self.line.changed(&self.progress.describe());
+            let has_changed = self.progress.take(&event, Instant::now());
+            if let Event::Upserted(application, _) = &event {
+                self.ask_who_is_silent(&application.name).await;
             }
+            if has_changed {
+                self.line.changed(&self.describe(Instant::now()));
+            }
+        }
+    }
+
+    fn describe(&self, now: Instant) -> String {
+        self.progress.describe(now, Timestamp::now())
+    }
+
+    /// Names of silent units make a sentence better; without an answer it is said without them.
+    async fn ask_who_is_silent(&mut self, name: &str) {
+        if !self.progress.lacks_a_word(name) {
+            return;
+        }
+        let units = self.client.list_units(&self.namespace, name, 0);
+        let patience = self
+            .deadline
+            .map_or(REDRAW, |end| end.saturating_duration_since(Instant::now()))
+            .min(REDRAW);
+        if let Ok(Ok(units)) = timeout(patience, units).await {
+            self.progress.take_units(name, &units);
         }
     }
 
     fn ended(&mut self, standing: &Standing, now: Instant) -> Option<Exit> {
         let (exit, words) = match standing {
-            Standing::Met => (Exit::Ok, self.progress.describe()),
+            Standing::Met => (Exit::Ok, self.describe(now)),
             Standing::Unmet(name) => {
-                let seen = self.progress.describe_one(name);
+                let seen = self.progress.describe_one(name, Timestamp::now());
                 (Exit::Unmet, format!("error: the wait cannot be met any more: {seen}"))
             }
             _ if self.deadline.is_some_and(|deadline| deadline <= now) => {
-                let (after, seen) = (span::exact(self.line.timeout), self.progress.describe());
-                (Exit::TimedOut, format!("error: timed out after {after}: {seen}"))
+                let (after, seen) = (span::exact(self.line.timeout), self.describe(now));
+                let exit = match self.progress.was_reached() {
+                    true => Exit::TimedOut,
+                    false => Exit::Unreachable,
+                };
+                (exit, format!("error: timed out after {after}: {seen}"))
             }
             _ => return None,
         };

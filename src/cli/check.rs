@@ -1,0 +1,104 @@
+//! `bellwether check --nagios`: one line and an exit code, as monitoring plugins have them.
+
+use crate::cli::context::Context;
+use crate::cli::context::print_plain;
+use crate::cli::exit::Exit;
+use crate::cli::level;
+use crate::cli::refusal;
+use crate::cli::render::status::application_message;
+use crate::cli::silence;
+use crate::cli::silence::Silence;
+use crate::cli::silence::level_of;
+use crate::proto::v1::Application;
+use crate::proto::v1::GetApplicationRequest;
+use crate::proto::v1::Level;
+
+/// Check an application for Nagios: one line, and 0 ok, 1 warning, 2 critical or 3 unknown
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
+    application: String,
+    /// As a Nagios plugin, the only form there is
+    #[arg(long, required = true)]
+    nagios: bool,
+}
+
+/// Asks once. Whatever goes wrong is UNKNOWN, on stdout: a monitor reads nothing else.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let (exit, line) = match ask(&args.application, context).await {
+        Ok(application) => verdict(&application),
+        Err(error) => (Exit::NotFound, format!("UNKNOWN - {}", refusal::sentence(&error))),
+    };
+    // What comes after a bar is performance data to a monitor.
+    print_plain(&format!("{}\n", line.replace('\n', " ")))?;
+    Ok(exit)
+}
+
+async fn ask(name: &str, context: &Context) -> anyhow::Result<Application> {
+    let client = context.connect().await?;
+    let request = client.request(GetApplicationRequest {
+        namespace: context.namespace(),
+        application: name.to_string(),
+        ..GetApplicationRequest::default()
+    });
+    let answer = client.answer(client.applications().get_application(request).await)?;
+    Ok(answer.application.unwrap_or_default())
+}
+
+fn verdict(application: &Application) -> (Exit, String) {
+    let level = level_of(application);
+    let (exit, word) = match level {
+        Level::Blocked | Level::Error => (Exit::Usage, "CRITICAL"),
+        Level::Unknown | Level::Unspecified => (Exit::NotFound, "UNKNOWN"),
+        _ if silence::hides(application) => (Exit::NotFound, "UNKNOWN"),
+        Level::Waiting | Level::Maintenance => (Exit::Failed, "WARNING"),
+        Level::Active | Level::Terminated => (Exit::Ok, "OK"),
+    };
+    let message = application_message(application, None).replace('|', "/");
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let silent = Silence::of(application);
+    let line = format!(
+        "{word} - {} {}{message} | units={} stale={} lost={}",
+        application.name,
+        level::word(level.into()),
+        application.unit_count,
+        silent.stale,
+        silent.lost,
+    );
+    (exit, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::AggregatedStatus;
+
+    #[test]
+    fn each_level_has_its_word_and_code() {
+        use Level::*;
+        for (level, stale, code, word) in [
+            (Active, 0, 0, "OK - web active"),
+            (Maintenance, 0, 1, "WARNING - web maintenance"),
+            (Blocked, 1, 2, "CRITICAL - web blocked"),
+            (Active, 1, 3, "UNKNOWN - web active"),
+            (Unknown, 0, 3, "UNKNOWN - web unknown"),
+        ] {
+            let (exit, line) = verdict(&Application {
+                name: "web".into(),
+                unit_count: 2,
+                status: Some(AggregatedStatus {
+                    level: level.into(),
+                    message: "a|b".into(),
+                    stale_units: stale,
+                    ..AggregatedStatus::default()
+                }),
+                ..Application::default()
+            });
+            assert_eq!(exit as u8, code, "{line}");
+            assert!(line.starts_with(word), "{line}");
+            assert!(line.contains(": a/b"), "{line}");
+            assert!(line.ends_with(&format!(" | units=2 stale={stale} lost=0")), "{line}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `bellwether config`: what `serve` would take from flags, variables and file. Starts nothing.
+
+mod source;
+mod values;
+
+use clap::Arg;
+use clap::ArgAction;
+use clap::ArgMatches;
+use clap::Args as _;
+use clap::Command;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::cli::config::source::Sources;
+use crate::cli::context::Context;
+use crate::cli::context::print_plain;
+use crate::cli::context::print_value;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::config;
+use crate::config::Config;
+
+/// Check or print the configuration of the server
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Say whether `serve` would take these flags, variables and this file
+    Check {
+        #[command(flatten)]
+        flags: config::Flags,
+    },
+    /// Print every setting with where its value comes from; passwords are left out
+    Print {
+        #[command(flatten)]
+        flags: config::Flags,
+    },
+}
+
+/// Loads what `serve` would load. `matches` says which flags and variables were given.
+pub fn run(args: Args, matches: &ArgMatches, context: &Context) -> anyhow::Result<Exit> {
+    let (flags, prints) = match args.action {
+        Action::Check { flags } => (flags, false),
+        Action::Print { flags } => (flags, true),
+    };
+    let file = flags.store.config.clone();
+    let config = match Config::load(flags) {
+        Ok(config) => config,
+        Err(error) => {
+            say(&format!("error: {}", masked(&error.to_string())));
+            return Ok(Exit::Usage);
+        }
+    };
+    if !prints {
+        let name = file.map_or_else(String::new, |file| format!(" ({})", file.display()));
+        say(&format!("the configuration is valid{name}"));
+        return Ok(Exit::Ok);
+    }
+    let matches = matches.subcommand_matches("print").unwrap_or(matches);
+    let sources = Sources::of(matches, file.as_deref())?;
+    let rows = rows(&config, &sources);
+    if context.is_structured() {
+        let value = |row: &Row| json!({ "value": row.value, "source": row.source });
+        let all = rows.iter().map(|row| (row.path(), value(row)));
+        print_value(&Value::Object(all.collect()), context.output)?;
+    } else {
+        print_plain(&text(&rows))?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Settings that are flags too, then those of the file alone.
+fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
+    let known = values::of(config);
+    let command = config::Flags::augment_args(Command::new("serve"));
+    let flags: Vec<&Arg> = command.get_arguments().filter(|arg| arg.get_id() != "config").collect();
+    let is_flag = |key: &str| flags.iter().any(|arg| arg.get_id() == key);
+    let mut rows: Vec<Row> = flags
+        .iter()
+        .map(|arg| {
+            let key = arg.get_id().to_string();
+            let found =
+                known.iter().find(|(section, known, _)| section.is_empty() && *known == key);
+            let nothing = match arg.get_action() {
+                ArgAction::SetTrue => json!(false),
+                _ => Value::Null,
+            };
+            let value = match (found, sources.given(&key)) {
+                (Some((_, _, value)), _) => value.clone(),
+                (None, given) => given.map_or(nothing, |given| hidden(&key, given)),
+            };
+            Row { source: sources.of_key("", &key), section: "", key, value }
+        })
+        .collect();
+    let others = known.into_iter().filter(|(section, key, _)| !section.is_empty() || !is_flag(key));
+    rows.extend(others.map(|(section, key, value)| Row {
+        source: sources.of_key(section, key),
+        section,
+        key: key.to_string(),
+        value,
+    }));
+    rows
+}
+
+/// The value of a setting without what is secret in it.
+fn hidden(key: &str, given: Value) -> Value {
+    match given {
+        Value::String(_) if key.contains("password") && !key.ends_with("_file") => json!("***"),
+        Value::String(text) => json!(masked(&text)),
+        given => given,
+    }
+}
+
+/// One setting.
+struct Row {
+    section: &'static str,
+    key: String,
+    value: Value,
+    source: String,
+}
+
+impl Row {
+    fn path(&self) -> String {
+        match self.section {
+            "" => self.key.clone(),
+            section => format!("{section}.{}", self.key),
+        }
+    }
+}
+
+/// As a configuration file, with the source of each value behind it.
+fn text(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut section = "";
+    for row in rows {
+        if row.section != section {
+            section = row.section;
+            text.push_str(&format!("\n[{section}]\n"));
+        }
+        // A setting without a value is none of a file.
+        let line = match &row.value {
+            Value::Null => format!("# {} is not set", row.key),
+            value => format!("{} = {value}", row.key),
+        };
+        text.push_str(&format!("{line:<48}  # {}\n", row.source));
+    }
+    text
+}
+
+/// A text without the password of a URL in it: `redis://user:***@host`.
+pub fn masked(text: &str) -> String {
+    let mut safe = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        safe.push_str(before);
+        let end = after.find([' ', '"', '\'', '`', ',', '\n']).unwrap_or(after.len());
+        // A password may have any of these unencoded, so the last `@` of the word counts.
+        let (address, next) = after.split_at(end);
+        match address.rsplit_once('@') {
+            Some((credentials, host)) => {
+                let user = credentials.split(':').next().unwrap_or_default();
+                safe.push_str(&format!("{user}:***@{host}"));
+            }
+            None => safe.push_str(address),
+        }
+        rest = next;
+    }
+    safe + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_printed() {
+        for (given, expected) in [
+            ("redis://user:secret@h:1/0", "redis://user:***@h:1/0"),
+            ("rediss://:se@cr/et@h", "rediss://:***@h"),
+            ("redis://secret@h:1", "redis://secret:***@h:1"),
+            ("redis://h:1,k:2", "redis://h:1,k:2"),
+            (
+                "store \"redis://a:b@h\" and redis://c:d@k",
+                "store \"redis://a:***@h\" and redis://c:***@k",
+            ),
+            ("embedded", "embedded"),
+        ] {
+            assert_eq!(masked(given), expected);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `bellwether explain REASON`: what a reason of an error means and what to do, without a server.
+//! The text is docs/errors.md of the same source.
+
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::context::print_plain;
+use crate::cli::context::print_value;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::exit::NotFoundError;
+use crate::cli::render::text::wrap;
+
+const ERRORS: &str = include_str!("../../docs/errors.md");
+
+/// Columns of a text that goes into a file or a pipe.
+const WIDTH: usize = 80;
+
+/// Say what a reason of an error means, without asking a server; without one, list them
+#[derive(clap::Args)]
+pub struct Args {
+    /// The reason, as it stands in brackets behind an error: LEASE_HELD
+    #[arg(value_name = "REASON", add = crate::cli::completion::reasons())]
+    reason: Option<String>,
+}
+
+/// A reason with its paragraph.
+struct Entry {
+    reason: &'static str,
+    code: String,
+    meaning: String,
+    to_do: String,
+}
+
+/// Looks it up and prints it.
+pub fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
+    let entries = entries();
+    let Some(given) = &args.reason else {
+        let line = |entry: &Entry| format!("{:<24}  {}\n", entry.reason, first(&entry.meaning));
+        print_plain(&entries.iter().map(line).collect::<String>())?;
+        return Ok(Exit::Ok);
+    };
+    let wanted = given.trim_matches(['[', ']']).to_ascii_uppercase().replace('-', "_");
+    let Some(entry) = entries.iter().find(|entry| entry.reason == wanted) else {
+        return Err(NotFoundError(unknown(given, &wanted, &entries)).into());
+    };
+    if context.is_structured() {
+        let Entry { reason, code, meaning, to_do } = entry;
+        let value = json!({ "reason": reason, "code": code, "meaning": meaning, "to_do": to_do });
+        print_value(&value, context.output)?;
+    } else {
+        print_plain(&entry.text(screen().width.unwrap_or(WIDTH)))?;
+    }
+    Ok(Exit::Ok)
+}
+
+impl Entry {
+    fn text(&self, width: usize) -> String {
+        let mut text = format!("{} ({})\n", self.reason, self.code);
+        let to_do = match self.to_do.as_str() {
+            "" => String::new(),
+            to_do => format!("To do: {to_do}"),
+        };
+        for paragraph in [&self.meaning, &to_do].into_iter().filter(|text| !text.is_empty()) {
+            for line in wrap(paragraph, width.saturating_sub(2)) {
+                text.push_str(&format!("  {line}\n"));
+            }
+        }
+        text
+    }
+}
+
+/// Every reason, for completion.
+pub fn reasons() -> Vec<&'static str> {
+    entries().into_iter().map(|entry| entry.reason).collect()
+}
+
+fn entries() -> Vec<Entry> {
+    let sections = ERRORS.split("\n### ").skip(1);
+    sections
+        .map(|section| {
+            let (reason, rest) = section.split_once('\n').unwrap_or((section, ""));
+            // The next heading of a group ends the last entry of this one.
+            let body = plain(rest.split("\n## ").next().unwrap_or_default());
+            let (code, rest) = body.split_once(". ").unwrap_or(("", &body));
+            let (meaning, to_do) = rest.split_once("**To do:**").unwrap_or((rest, ""));
+            Entry {
+                reason: reason.trim(),
+                code: code.trim_matches('`').to_string(),
+                meaning: meaning.trim().to_string(),
+                to_do: to_do.trim().to_string(),
+            }
+        })
+        .collect()
+}
+
+/// A paragraph on one line; of a link its text and its target.
+fn plain(markdown: &str) -> String {
+    let line = markdown.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut text = String::new();
+    let mut rest = line.as_str();
+    while let Some((before, link)) = rest.split_once('[') {
+        let Some((name, after)) = link.split_once("](") else {
+            break;
+        };
+        let Some((target, after)) = after.split_once(')') else {
+            break;
+        };
+        text.push_str(&format!("{before}{name} (docs/{target})"));
+        rest = after;
+    }
+    text + rest
+}
+
+fn first(meaning: &str) -> &str {
+    let sentence = meaning.split(". ").next().unwrap_or_default();
+    sentence.split("; metadata").next().unwrap_or_default().trim_end_matches('.')
+}
+
+/// Reasons with a word of the one that is none.
+fn unknown(given: &str, wanted: &str, entries: &[Entry]) -> String {
+    let is_near = |entry: &&Entry| {
+        let words = |reason: &str| reason.split('_').map(str::to_string).collect::<Vec<_>>();
+        let near = words(entry.reason);
+        wanted.len() > 2 && words(wanted).iter().any(|word| near.contains(word))
+    };
+    let near: Vec<&str> = entries.iter().filter(is_near).map(|entry| entry.reason).collect();
+    let hint = match near.as_slice() {
+        [] => "`bellwether explain` lists them".to_string(),
+        near => format!("did you mean {}?", near.join(", ")),
+    };
+    format!("{given} is no reason of an error; {hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_code_a_meaning_and_something_to_do() {
+        let entries = entries();
+        assert!(20 < entries.len());
+        for entry in &entries {
+            let code = entry.code.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+            assert!(code && !entry.code.is_empty(), "{}: {}", entry.reason, entry.code);
+            assert!(!entry.meaning.is_empty() && !entry.to_do.is_empty(), "{}", entry.reason);
+            assert!(!entry.to_do.contains(']') && !entry.to_do.contains('#'), "{}", entry.to_do);
+        }
+    }
+
+    #[test]
+    fn a_reason_reads_as_in_the_document() {
+        let entries = entries();
+        let found = entries.iter().find(|entry| entry.reason == "ETAG_MISMATCH");
+        let expected = "ETAG_MISMATCH (ABORTED)\n  The data changed since you read it.\n  \
+                        To do: Read, merge, write with the new etag.\n";
+        assert_eq!(found.map(|entry| entry.text(80)).as_deref(), Some(expected));
+        let said = unknown("LEASE", "LEASE", &entries);
+        assert_eq!(said, "LEASE is no reason of an error; did you mean LEASE_HELD?");
+    }
+}

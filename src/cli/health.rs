@@ -1,0 +1,37 @@
+//! `bellwether health`: a probe for containers and scripts, by `grpc.health.v1`.
+
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::context::print_plain;
+use crate::cli::context::print_value;
+use crate::cli::exit::Exit;
+use crate::proto::health::HealthCheckRequest;
+use crate::proto::health::health_check_response::ServingStatus;
+
+/// Say whether the server serves, or an application is well; exits with 0 if so, else with 1
+#[derive(clap::Args)]
+pub struct Args {
+    /// The application; without it the server itself
+    #[arg(value_name = "APP", add = crate::cli::completion::applications())]
+    application: Option<String>,
+}
+
+/// Asks once.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.connect().await?;
+    let service = match args.application {
+        Some(application) => format!("{}/{application}", context.namespace()),
+        None => String::new(),
+    };
+    let request = client.request(HealthCheckRequest { service: service.clone() });
+    let answer = client.answer(client.health().check(request).await)?;
+    let status = answer.status();
+    if context.is_structured() {
+        let value = json!({ "service": service, "status": status.as_str_name() });
+        print_value(&value, context.output)?;
+    } else {
+        print_plain(&format!("{}\n", status.as_str_name().to_lowercase().replace('_', " ")))?;
+    }
+    Ok(if status == ServingStatus::Serving { Exit::Ok } else { Exit::Failed })
+}

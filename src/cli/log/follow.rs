@@ -1,0 +1,94 @@
+//! `log --follow`: a watch says that something happened, the history says what.
+
+use jiff::Timestamp;
+
+use crate::cli::context::Context;
+use crate::cli::context::print;
+use crate::cli::context::say;
+use crate::cli::context::screen;
+use crate::cli::exit::Exit;
+use crate::cli::json;
+use crate::cli::outage::Outage;
+use crate::cli::render;
+use crate::client::Client;
+use crate::client::Error;
+use crate::client::Event;
+use crate::client::Watch;
+use crate::proto::v1::ListStatusEventsRequest;
+use crate::proto::v1::StatusEvent;
+use crate::proto::v1::WatchApplicationsRequest;
+
+/// Events that are asked for at once, after a change. Of more than that the oldest are left out,
+/// and that is said.
+const EVENTS_MAX: usize = 1_000;
+
+/// Prints the events given, newest first, and then each new one, until interrupted.
+pub async fn run(
+    client: &Client,
+    query: ListStatusEventsRequest,
+    events: Vec<StatusEvent>,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let request = WatchApplicationsRequest {
+        namespace: query.namespace.clone(),
+        applications: vec![query.application.clone()],
+        ..WatchApplicationsRequest::default()
+    };
+    let mut watch = Watch::new(client, request);
+    let mut outage = Outage::default();
+    // Without a first event: what is older than now is not asked for.
+    let mut last = events.first().map(|event| event.revision);
+    put(&query.application, events, context)?;
+    loop {
+        let event = watch.next().await?;
+        if let Some(trouble) = outage.line(&event) {
+            say(&trouble);
+        }
+        if matches!(event, Event::Disconnected { .. }) {
+            continue;
+        }
+        match newer(client, &query, last).await {
+            Ok(events) => {
+                last = events.first().map(|event| event.revision).or(last);
+                put(&query.application, events, context)?;
+            }
+            // The next event of the watch asks again.
+            Err(error) if error.is_passing() || error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Events after this revision, newest first.
+async fn newer(
+    client: &Client,
+    query: &ListStatusEventsRequest,
+    last: Option<u64>,
+) -> Result<Vec<StatusEvent>, Error> {
+    let mut wanted = 16;
+    loop {
+        let mut events = client.list_events(query.clone(), wanted).await?;
+        let is_new = |event: &StatusEvent| last.is_none_or(|last| last < event.revision);
+        let found_all = events.len() < wanted || !events.iter().all(is_new);
+        events.retain(is_new);
+        if found_all {
+            return Ok(events);
+        }
+        if EVENTS_MAX <= wanted {
+            say(&format!("more than {EVENTS_MAX} events at once: the oldest are left out"));
+            return Ok(events);
+        }
+        wanted = EVENTS_MAX;
+    }
+}
+
+fn put(application: &str, events: Vec<StatusEvent>, context: &Context) -> anyhow::Result<()> {
+    for event in events.iter().rev() {
+        let text = match context.is_structured() {
+            true => json::line(&json::from_message(event, "StatusEvent")?),
+            false => render::log::line(application, event, Timestamp::now(), screen()),
+        };
+        print(&text)?;
+    }
+    Ok(())
+}

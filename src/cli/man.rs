@@ -1,0 +1,51 @@
+//! `bellwether man`: manual pages, made from the same definitions as `--help`.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Command;
+use clap::CommandFactory;
+use clap_mangen::Man;
+
+use crate::cli::context::print;
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+
+/// Print the manual page: bellwether man | man -l -; or write one for each command
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write a page for each command into this directory
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Prints the page of the command line `C`, or writes all.
+pub fn run<C: CommandFactory>(args: &Args) -> anyhow::Result<Exit> {
+    let mut command = C::command();
+    command.build();
+    match &args.dir {
+        None => print(&page(&command)?)?,
+        Some(dir) => {
+            fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+            let count = write(&command, dir)?;
+            say(&format!("wrote {count} pages to {}", dir.display()));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// Writes the pages of a command and of those beneath it; answers how many.
+fn write(command: &Command, dir: &Path) -> anyhow::Result<usize> {
+    let path = dir.join(format!("{}.1", command.get_display_name().unwrap_or("bellwether")));
+    fs::write(&path, page(command)?).with_context(|| format!("write {}", path.display()))?;
+    let beneath = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
+    beneath.map(|command| write(command, dir)).sum::<anyhow::Result<usize>>().map(|n| n + 1)
+}
+
+fn page(command: &Command) -> anyhow::Result<String> {
+    let mut roff = Vec::new();
+    Man::new(command.clone()).render(&mut roff)?;
+    Ok(String::from_utf8(roff)?)
+}

@@ -1,0 +1,204 @@
+//! The table of units. A row shows what decides the level of its unit; whatever else of the unit
+//! asks a person to act has a row of its own beneath it, so that no action stands under a message
+//! it does not belong to.
+
+use jiff::Timestamp;
+
+use crate::cli::level;
+use crate::cli::render::operation;
+use crate::cli::render::paint::Paint;
+use crate::cli::render::status::ApplicationView;
+use crate::cli::render::status::View;
+use crate::cli::render::status::freshness_word;
+use crate::cli::render::status::or_dash;
+use crate::cli::render::table::Cell;
+use crate::cli::render::table::Table;
+use crate::cli::render::time;
+use crate::proto::v1::Contribution;
+use crate::proto::v1::Freshness;
+use crate::proto::v1::Operation;
+use crate::proto::v1::StatusRecord;
+use crate::proto::v1::Unit;
+
+/// One row; what only a wide table shows is in it in any case.
+struct Row<'a> {
+    namespace: &'a str,
+    name: String,
+    level: i32,
+    seen: Cell,
+    component: String,
+    since: Option<prost_types::Timestamp>,
+    freshness: i32,
+    reason: String,
+    message: String,
+}
+
+/// The units of all applications shown.
+pub fn table(view: &View, wide: bool, now: Timestamp) -> Table {
+    let mut header = vec!["Unit", "Status", "Seen", "Component", "Message"];
+    if view.namespace.is_none() {
+        header.insert(0, "Namespace");
+    }
+    if wide {
+        let before_message = header.len() - 1;
+        header.splice(before_message..before_message, ["Since", "Freshness", "Reason"]);
+    }
+    let mut table = Table::new(&header).names("Namespace").names("Unit").names("Component");
+    for shown in &view.applications {
+        let mut put = |row: Row<'_>, action: &str| {
+            table.row(cells(row, view.namespace.is_none(), wide, now));
+            if !action.is_empty() {
+                table.note(&format!("-> action: {action}"));
+            }
+        };
+        for unit in &shown.units {
+            let decides = decisive(shown, unit);
+            put(unit_row(shown, unit, decides, now), decides.map_or("", |c| c.action.as_str()));
+            for other in others(shown, unit, decides) {
+                put(other_row(shown, other), &other.action);
+            }
+        }
+        for operation in &shown.operations {
+            put(operation_row(shown, operation, now), "");
+        }
+    }
+    table
+}
+
+fn cells(row: Row<'_>, namespace: bool, wide: bool, now: Timestamp) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    if namespace {
+        cells.push(row.namespace.into());
+    }
+    cells.push(row.name.into());
+    cells.push(Cell::painted(level::word(row.level), Paint::of_level(row.level)));
+    cells.push(row.seen);
+    cells.push(row.component.into());
+    if wide {
+        cells.push(time::short_age(row.since.as_ref(), now).into());
+        let freshness = freshness_word(row.freshness);
+        cells.push(Cell::painted(freshness, Paint::of_freshness(row.freshness)));
+        cells.push(or_dash(&row.reason));
+    }
+    cells.push(row.message.into());
+    cells
+}
+
+fn unit_row<'a>(
+    shown: &'a ApplicationView,
+    unit: &Unit,
+    decides: Option<&Contribution>,
+    now: Timestamp,
+) -> Row<'a> {
+    let leader = if unit.leader { "*" } else { "" };
+    let is_lost = unit.freshness == i32::from(Freshness::Lost);
+    let record = shown.statuses.iter().find(|record| is_record_of(record, unit));
+    let report = record.and_then(|record| record.report.as_ref());
+    let since = record.and_then(|record| record.since_time);
+    let reason = report.map(|report| report.reason.clone());
+    Row {
+        namespace: &shown.application.namespace,
+        name: format!("{}{leader}", unit.name),
+        level: unit.level,
+        seen: seen(unit, now),
+        component: match unit.component.as_str() {
+            "" if is_lost => "-".to_string(),
+            component => component.to_string(),
+        },
+        since: since.or(decides.and_then(|c| c.since_time)),
+        freshness: unit.freshness,
+        reason: reason.or(decides.map(|c| c.reason.clone())).unwrap_or_default(),
+        message: message(&unit.message, decides),
+    }
+}
+
+/// A status or an error of a unit that does not decide its level, and asks for an action.
+fn other_row<'a>(shown: &'a ApplicationView, other: &Contribution) -> Row<'a> {
+    let status = other.r#ref.clone().unwrap_or_default();
+    let key = if status.target.is_empty() { status.key } else { status.target };
+    Row {
+        namespace: "",
+        name: String::new(),
+        level: other.level,
+        seen: "".into(),
+        component: match key.as_str() {
+            "" => status.component,
+            key => format!("{}[{key}]", status.component),
+        },
+        since: other.since_time,
+        freshness: other.freshness,
+        reason: other.reason.clone(),
+        message: message(&other.message, Some(other)),
+    }
+    .of(shown)
+}
+
+/// Who works on an operation of the application, and how far.
+fn operation_row<'a>(shown: &'a ApplicationView, operation: &Operation, now: Timestamp) -> Row<'a> {
+    Row {
+        namespace: "",
+        name: shown.application.name.clone(),
+        level: operation::level_of(operation).map_or(0, i32::from),
+        seen: "".into(),
+        component: "operation".to_string(),
+        since: operation.create_time,
+        freshness: Freshness::Fresh.into(),
+        reason: operation.reason.clone(),
+        message: operation::brief(operation, now),
+    }
+    .of(shown)
+}
+
+impl<'a> Row<'a> {
+    fn of(self, shown: &'a ApplicationView) -> Row<'a> {
+        Row { namespace: &shown.application.namespace, ..self }
+    }
+}
+
+/// The message, with what holds it back: what is shown need not be what was said last.
+fn message(text: &str, contribution: Option<&Contribution>) -> String {
+    match contribution.map_or("", |c| c.held.as_str()) {
+        "" => text.to_string(),
+        held => format!("{text} ({held})").trim_start().to_string(),
+    }
+}
+
+/// The contribution that the unit's own level comes from.
+fn decisive<'a>(shown: &'a ApplicationView, unit: &Unit) -> Option<&'a Contribution> {
+    shown.contributions.iter().find(|c| {
+        let from =
+            c.r#ref.as_ref().is_some_and(|r| r.unit == unit.name && r.component == unit.component);
+        from && c.level == unit.level && c.message == unit.message
+    })
+}
+
+/// The contributions of a unit that ask for an action, beside the one that decides.
+fn others<'a>(
+    shown: &'a ApplicationView,
+    unit: &'a Unit,
+    decides: Option<&'a Contribution>,
+) -> impl Iterator<Item = &'a Contribution> {
+    shown.contributions.iter().filter(move |c| {
+        let is_own = c.r#ref.as_ref().is_some_and(|r| r.unit == unit.name);
+        is_own && !c.action.is_empty() && !decides.is_some_and(|d| std::ptr::eq(d, *c))
+    })
+}
+
+/// Whether this status is the one that the unit's own level comes from.
+fn is_record_of(record: &StatusRecord, unit: &Unit) -> bool {
+    record.unit == unit.name
+        && record.report.as_ref().is_some_and(|report| {
+            report.component == unit.component
+                && report.level == unit.level
+                && report.message == unit.message
+        })
+}
+
+/// `2s`, or `6m !` for one that is not to be believed any more.
+fn seen(unit: &Unit, now: Timestamp) -> Cell {
+    let age = time::short_age(unit.last_seen_time.as_ref(), now);
+    match Paint::of_freshness(unit.freshness) {
+        Paint::None => age.into(),
+        paint => Cell::painted(format!("{age} !"), paint),
+    }
+}

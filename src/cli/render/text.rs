@@ -1,0 +1,197 @@
+//! Texts from outside made safe for a terminal, and made to fit it: cut at the end, cut in the
+//! middle, or broken into lines.
+
+use unicode_width::UnicodeWidthChar;
+use unicode_width::UnicodeWidthStr;
+
+/// Stands for what was cut.
+const ELLIPSIS: &str = "…";
+
+/// However narrow the terminal, so many columns of a text are shown.
+const COLUMNS_MIN: usize = 12;
+
+/// Characters without a shape of their own: they turn the direction of a text, join or hide its
+/// letters. The two line ends beyond ASCII are among them.
+const FORMAT: [(char, char); 10] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{180e}', '\u{180e}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{fff9}', '\u{fffb}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e007f}'),
+];
+
+/// Whether a character may do something to a terminal, or to a reader, beside being read: control
+/// characters (C0, DEL, C1) and format characters (text direction and the like).
+pub fn is_unsafe(character: char) -> bool {
+    let within = |(first, last): &(char, char)| (*first..=*last).contains(&character);
+    character.is_control() || FORMAT.iter().any(within)
+}
+
+/// Puts a text from outside on one line, without control and format characters: a report must not
+/// move the cursor, and no name may read as another one.
+pub fn one_line(text: &str) -> String {
+    let breaks = |c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}';
+    let parts: Vec<String> = text
+        .split(breaks)
+        .map(|part| part.chars().filter(|c| !is_unsafe(*c)).collect::<String>())
+        .filter(|part| !part.is_empty())
+        .collect();
+    parts.join(" ").trim().to_string()
+}
+
+/// The same for a text of several lines: the line ends stay, and so does what indents a line.
+pub fn lines(text: &str) -> String {
+    let safe = |c: char| match c {
+        '\n' => Some('\n'),
+        '\t' => Some(' '),
+        c if is_unsafe(c) => None,
+        c => Some(c),
+    };
+    text.chars().filter_map(safe).collect()
+}
+
+/// Cuts what starts at `column` so that the line fits the terminal.
+pub fn fit(text: &str, width: Option<usize>, column: usize) -> String {
+    let Some(width) = width else {
+        return text.to_string();
+    };
+    let room = width.saturating_sub(column).max(COLUMNS_MIN);
+    if text.width() <= room {
+        return text.to_string();
+    }
+    format!("{}{ELLIPSIS}", head(text, room - 1).trim_end())
+}
+
+/// Cuts a text in the middle, so that its start and its end stay: `very-long…parts/10`.
+pub fn middle(text: &str, room: usize) -> String {
+    if text.width() <= room {
+        return text.to_string();
+    }
+    let end = room.saturating_sub(1) / 2;
+    let start = room.saturating_sub(1 + end);
+    format!("{}{ELLIPSIS}{}", head(text, start), tail(text, end))
+}
+
+/// Breaks a text into lines of at most `room` columns: between words, and within a word that is
+/// longer than a line.
+pub fn wrap(text: &str, room: usize) -> Vec<String> {
+    let room = room.max(COLUMNS_MIN);
+    if text.width() <= room {
+        return vec![text.to_string()];
+    }
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let space = usize::from(!line.is_empty());
+        if room < line.width() + space + word.width() && word.width() <= room {
+            lines.push(std::mem::take(&mut line));
+        } else if space == 1 {
+            line.push(' ');
+        }
+        let mut rest = word;
+        while room < line.width() + rest.width() {
+            let part = head(rest, room.saturating_sub(line.width()));
+            line.push_str(part);
+            lines.push(std::mem::take(&mut line).trim_end().to_string());
+            rest = &rest[part.len()..];
+        }
+        line.push_str(rest);
+    }
+    lines.push(line);
+    lines.retain(|line| !line.trim().is_empty());
+    lines
+}
+
+/// Rows of a terminal that a painted line takes: it goes on in the next row where it is too long.
+pub fn rows(line: &str, width: Option<usize>) -> usize {
+    let mut columns = 0;
+    let mut parts = line.split("\x1b[");
+    columns += parts.next().unwrap_or_default().width();
+    for part in parts {
+        // What paints ends with the first letter.
+        let text = part.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, text)| text);
+        columns += text.width();
+    }
+    width.map_or(1, |width| columns.div_ceil(width.max(1)).max(1))
+}
+
+/// What fits into `room` columns from the start.
+fn head(text: &str, room: usize) -> &str {
+    let mut used = 0;
+    let cut = text.char_indices().find(|(_, character)| {
+        used += character.width().unwrap_or(0);
+        room < used
+    });
+    cut.map_or(text, |(at, _)| &text[..at])
+}
+
+/// What fits into `room` columns up to the end.
+fn tail(text: &str, room: usize) -> &str {
+    let mut used = 0;
+    let cut = text.char_indices().rev().find(|(_, character)| {
+        used += character.width().unwrap_or(0);
+        room < used
+    });
+    cut.map_or(text, |(at, character)| &text[at + character.len_utf8()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_cannot_move_the_cursor() {
+        assert_eq!(one_line("a\r\nb\x1b[2Jc\u{9b}31m "), "a b [2Jc 31m");
+        assert_eq!(one_line("one\u{2028}two"), "one two");
+    }
+
+    #[test]
+    fn a_text_cannot_turn_its_direction_or_hide_letters() {
+        assert_eq!(one_line("pay\u{202e}lanruoj\u{202c}"), "paylanruoj");
+        assert_eq!(one_line("a\u{200b}d\u{ad}min\u{feff}\u{e0041}"), "admin");
+        assert_eq!(lines("  a\u{2066}b\n\u{1b}[31mc\td\n"), "  ab\n[31mc d\n");
+    }
+
+    #[test]
+    fn only_a_terminal_cuts_and_by_columns() {
+        assert_eq!(fit("日本語の文字です", Some(22), 8), "日本語の文字…");
+        assert_eq!(fit("日本語の文字です", Some(24), 8), "日本語の文字です");
+        assert_eq!(fit("a much longer text", Some(10), 8), "a much long…");
+        assert_eq!(fit("a much longer text", None, 8), "a much longer text");
+    }
+
+    #[test]
+    fn a_long_line_takes_several_rows() {
+        assert_eq!(rows("", Some(10)), 1);
+        assert_eq!(rows("\x1b[31mblocked\x1b[0m  x", Some(10)), 1);
+        assert_eq!(rows("\x1b[31mblocked\x1b[0m  日本", Some(10)), 2);
+        assert_eq!(rows("as long as it gets", None), 1);
+    }
+
+    #[test]
+    fn a_name_is_cut_in_its_middle() {
+        assert_eq!(middle("very-long-application-of-parts/10", 18), "very-long…parts/10");
+        assert_eq!(middle("web/0", 18), "web/0");
+        assert_eq!(middle("日本語の文字です", 9), "日本…です");
+    }
+
+    #[test]
+    fn nothing_is_lost_when_lines_are_broken() {
+        let text = "the database refuses the password of user web, since yesterday";
+        let broken = wrap(text, 20);
+        assert!(broken.iter().all(|line| line.width() <= 20), "{broken:?}");
+        assert_eq!(broken.join(" "), text);
+        assert_eq!(wrap("short", 20), ["short"]);
+        assert_eq!(wrap("日本語の文字です", 12), ["日本語の文字", "です"]);
+        let word = "https://example.com/a/very/long/address/without/a/space";
+        assert_eq!(
+            wrap(&format!("see {word}"), 20).concat().replace(' ', ""),
+            format!("see{word}")
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! Units of an application that were not heard in time: a level that nobody has confirmed lately
+//! does not count as well. `status`, its exit code and `wait` share this judgement.
+
+use crate::proto::v1::Application;
+use crate::proto::v1::Freshness;
+use crate::proto::v1::Level;
+use crate::proto::v1::LostUnits;
+use crate::proto::v1::Unit;
+
+/// How many units are silent, and in which way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// Units with a status past its time to live.
+    pub stale: i32,
+    /// Units lost, unless the application is configured to ignore these.
+    pub lost: i32,
+    /// Units whose last report the store may have lost.
+    pub uncertain: i32,
+}
+
+impl Silence {
+    /// What the application says of its units.
+    pub fn of(application: &Application) -> Silence {
+        let status = application.status.clone().unwrap_or_default();
+        let config = application.config.clone().unwrap_or_default();
+        let ignored = config.lost_units == i32::from(LostUnits::Ignore);
+        Silence {
+            stale: status.stale_units,
+            lost: if ignored { 0 } else { status.lost_units },
+            uncertain: status.uncertain_units,
+        }
+    }
+
+    /// Whether any unit is silent.
+    pub fn is_any(self) -> bool {
+        self != Silence::default()
+    }
+
+    /// `1 unit stale, 2 units lost`; empty if none is silent.
+    pub fn words(self) -> String {
+        let counts = [(self.stale, "stale"), (self.lost, "lost"), (self.uncertain, "uncertain")];
+        let words = counts.into_iter().filter(|(count, _)| 0 < *count).map(|(count, word)| {
+            let units = if count == 1 { "unit" } else { "units" };
+            format!("{count} {units} {word}")
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The level of an application; one of a newer server that we do not know is unknown.
+pub fn level_of(application: &Application) -> Level {
+    let level = application.status.as_ref().map_or(0, |s| s.level);
+    Level::try_from(level).unwrap_or(Level::Unknown)
+}
+
+/// Whether a unit was not heard in time.
+pub fn is_silent(unit: &Unit) -> bool {
+    !matches!(unit.freshness(), Freshness::Fresh | Freshness::Unspecified)
+}
+
+/// Whether the level of an application cannot be believed, because units are silent. Error, blocked
+/// and unknown stay what they are: silence makes none of them better.
+pub fn hides(application: &Application) -> bool {
+    let bad = [Level::Error, Level::Blocked, Level::Unknown, Level::Unspecified];
+    !bad.contains(&level_of(application)) && Silence::of(application).is_any()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::AggregatedStatus;
+    use crate::proto::v1::ApplicationConfig;
+
+    fn mk(level: Level, stale: i32, lost: i32, lost_units: LostUnits) -> Application {
+        Application {
+            status: Some(AggregatedStatus {
+                level: level.into(),
+                stale_units: stale,
+                lost_units: lost,
+                ..AggregatedStatus::default()
+            }),
+            config: Some(ApplicationConfig {
+                lost_units: lost_units.into(),
+                ..ApplicationConfig::default()
+            }),
+            ..Application::default()
+        }
+    }
+
+    #[test]
+    fn silence_hides_what_looks_well() {
+        for (application, expected) in [
+            (mk(Level::Active, 0, 0, LostUnits::Waiting), false),
+            (mk(Level::Active, 1, 0, LostUnits::Waiting), true),
+            (mk(Level::Waiting, 0, 1, LostUnits::Waiting), true),
+            (mk(Level::Active, 0, 1, LostUnits::Ignore), false),
+            (mk(Level::Blocked, 1, 1, LostUnits::Waiting), false),
+        ] {
+            assert_eq!(hides(&application), expected, "{application:?}");
+        }
+        let silence = Silence::of(&mk(Level::Active, 1, 2, LostUnits::Waiting));
+        assert_eq!(silence.words(), "1 unit stale, 2 units lost");
+    }
+}

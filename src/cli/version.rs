@@ -1,0 +1,93 @@
+//! `bellwether version`: which client this is, and which server answers.
+
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::context::print_plain;
+use crate::cli::context::print_value;
+use crate::cli::exit::Exit;
+use crate::cli::json;
+use crate::client::Client;
+use crate::client::Error;
+use crate::proto::v1::GetServerInfoRequest;
+use crate::proto::v1::GetServerInfoResponse;
+
+/// Commit of the source, from `build.rs`; empty if the build did not know it.
+const COMMIT: &str = env!("BELLWETHER_COMMIT");
+
+/// Print the versions of this program and of the server
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only of this program; asks no server
+    #[arg(long)]
+    client: bool,
+}
+
+/// Prints the version of the client also where no server answers.
+pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let asked = match args.client {
+        true => None,
+        false => Some(ask(context).await),
+    };
+    if context.is_structured() {
+        let own = json!({ "version": env!("CARGO_PKG_VERSION"), "commit": COMMIT });
+        let mut value = json!({ "client": own });
+        if let Some(Ok(info)) = &asked {
+            value["server"] = json::from_message(info, "GetServerInfoResponse")?;
+        }
+        print_value(&value, context.output)?;
+    } else {
+        print_plain(&format!("client  {}\n", named(env!("CARGO_PKG_VERSION"), COMMIT)))?;
+        if let Some(Ok(info)) = &asked {
+            print_plain(&server(info, &context.server))?;
+        }
+    }
+    match asked {
+        Some(Err(error)) => Err(error),
+        _ => Ok(Exit::Ok),
+    }
+}
+
+async fn ask(context: &Context) -> anyhow::Result<GetServerInfoResponse> {
+    let client: Client = context.connect().await?;
+    let request = client.request(GetServerInfoRequest {});
+    match client.answer(client.server().get_server_info(request).await) {
+        Err(Error::Refused(refusal)) if refusal.code == tonic::Code::Unimplemented => {
+            anyhow::bail!("the server at {} is too old to say its version", context.server)
+        }
+        answer => Ok(answer?),
+    }
+}
+
+fn server(info: &GetServerInfoResponse, url: &str) -> String {
+    let store = info.store_kind().as_str_name().trim_start_matches("STORE_KIND_");
+    let store = store.to_lowercase().replace('_', " ");
+    format!("server  {}, store {store}, at {url}\n", named(&info.version, &info.commit))
+}
+
+/// `0.1.0 (8131854)`.
+fn named(version: &str, commit: &str) -> String {
+    match commit.get(..7) {
+        Some(short) => format!("{version} ({short})"),
+        None => version.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::StoreKind;
+
+    #[test]
+    fn names_version_commit_and_store() {
+        let info = GetServerInfoResponse {
+            version: "0.1.0".into(),
+            commit: "8131854aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".into(),
+            store_kind: StoreKind::RedisSentinel.into(),
+            ..GetServerInfoResponse::default()
+        };
+        let expected = "server  0.1.0 (8131854), store redis sentinel, at http://h:1\n";
+        assert_eq!(server(&info, "http://h:1"), expected);
+        assert_eq!(named("0.1.0", ""), "0.1.0");
+    }
+}

@@ -1,0 +1,182 @@
+//! What a watch tells anew: the applications it has told of before, and a change of one in words.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use crate::cli::level;
+use crate::cli::render::Screen;
+use crate::cli::render::one_line;
+use crate::cli::render::paint::Paint;
+use crate::cli::render::status::application_message;
+use crate::cli::render::time;
+use crate::cli::silence::level_of;
+use crate::client::Event;
+use crate::proto::v1::Application;
+use crate::proto::v1::Level;
+
+/// Level and message of each application as it was told last.
+#[derive(Debug, Default)]
+pub struct Known(HashMap<(String, String), (Level, String)>);
+
+/// What became of an application.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    namespace: String,
+    name: String,
+    time: Timestamp,
+    /// Counts the commits of the application; 0 once it is gone.
+    revision: u64,
+    /// As it was told before, if it was.
+    before: Option<(Level, String)>,
+    /// As it is now; absent if it is gone.
+    now: Option<(Level, String)>,
+}
+
+impl Known {
+    /// Takes an event; nothing for one that tells of no application.
+    pub fn take(&mut self, event: &Event) -> Option<Change> {
+        match event {
+            Event::Upserted(application, _) => Some(self.upsert(application)),
+            Event::Removed { namespace, name } => Some(Change {
+                before: self.0.remove(&(namespace.clone(), name.clone())),
+                namespace: namespace.clone(),
+                name: name.clone(),
+                time: Timestamp::now(),
+                revision: 0,
+                now: None,
+            }),
+            Event::Current | Event::Disconnected { .. } => None,
+        }
+    }
+
+    fn upsert(&mut self, application: &Application) -> Change {
+        let name = (application.namespace.clone(), application.name.clone());
+        let now = (level_of(application), application_message(application, None));
+        let before = self.0.insert(name, now.clone());
+        Change {
+            namespace: application.namespace.clone(),
+            name: application.name.clone(),
+            time: time::from_wire(application.update_time.as_ref()).unwrap_or_default(),
+            revision: application.revision,
+            before,
+            now: Some(now),
+        }
+    }
+}
+
+impl Change {
+    /// Namespace and name of the application.
+    pub fn name(&self) -> (String, String) {
+        (self.namespace.clone(), self.name.clone())
+    }
+
+    /// Whether level or message is another than before.
+    pub fn is_news(&self) -> bool {
+        self.before != self.now
+    }
+
+    /// Takes a later change of the same application: from what was before this one.
+    pub fn merge(&mut self, later: Change) {
+        *self = Change { before: self.before.take(), ..later };
+    }
+
+    /// The change as environment of a command.
+    pub fn variables(&self) -> [(&'static str, String); 7] {
+        let word = |level: Level| level::word(level.into()).to_string();
+        let now = self.now.clone();
+        let (level, message) =
+            now.map_or_else(Default::default, |(level, message)| (word(level), one_line(&message)));
+        let event = if self.now.is_some() { "upserted" } else { "removed" };
+        [
+            ("BELLWETHER_EVENT", event.to_string()),
+            ("BELLWETHER_NAMESPACE", one_line(&self.namespace)),
+            ("BELLWETHER_APPLICATION", one_line(&self.name)),
+            ("BELLWETHER_LEVEL", level),
+            ("BELLWETHER_LEVEL_FROM", self.level_before().map(word).unwrap_or_default()),
+            ("BELLWETHER_MESSAGE", message),
+            ("BELLWETHER_REVISION", self.revision.to_string()),
+        ]
+    }
+
+    /// The level that was told before, if it is another now.
+    pub fn level_before(&self) -> Option<Level> {
+        let before = self.before.as_ref().map(|(level, _)| *level)?;
+        let now = self.now.as_ref().map(|(level, _)| *level);
+        (Some(before) != now).then_some(before)
+    }
+
+    /// `04:06:30Z  db  error -> maintenance  db/0: restoring backup`; nothing where neither level
+    /// nor message changed. `namespaced` puts the namespace before the name.
+    pub fn line(&self, namespaced: bool, screen: Screen) -> Option<String> {
+        if !self.is_news() {
+            return None;
+        }
+        let word = |level: Level| level::word(level.into());
+        let (level, message) = match &self.now {
+            Some((level, message)) => (word(*level), message.as_str()),
+            None => ("gone", ""),
+        };
+        let paint =
+            self.now.as_ref().map_or(Paint::None, |(level, _)| Paint::of_level((*level).into()));
+        let level = paint.apply(level, screen.color);
+        let level = match self.level_before() {
+            Some(before) => format!("{} -> {level}", word(before)),
+            None => level,
+        };
+        let name = match namespaced {
+            true => format!("{}/{}", self.namespace, self.name),
+            false => self.name.clone(),
+        };
+        let time = self.time.strftime("%H:%M:%SZ");
+        let line = format!("{time}  {}  {level}  {}", one_line(&name), one_line(message));
+        Some(format!("{}\n", line.trim_end()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::v1::AggregatedStatus;
+    use crate::proto::v1::StatusRef;
+
+    fn mk_event(level: Level, message: &str) -> Event {
+        let winner = StatusRef { unit: "db/0".into(), ..StatusRef::default() };
+        Event::Upserted(
+            Box::new(Application {
+                namespace: "prod".into(),
+                name: "db".into(),
+                update_time: Some(prost_types::Timestamp { seconds: 14_790, nanos: 0 }),
+                status: Some(AggregatedStatus {
+                    level: level.into(),
+                    message: message.into(),
+                    winner: Some(winner),
+                    ..AggregatedStatus::default()
+                }),
+                ..Application::default()
+            }),
+            vec![],
+        )
+    }
+
+    #[test]
+    fn a_line_says_what_changed_and_nothing_twice() {
+        let mut known = Known::default();
+        let mut line = |event: &Event, all: bool| {
+            known.take(event).expect("a change").line(all, Screen::PLAIN)
+        };
+        let first = line(&mk_event(Level::Error, "no disk"), false);
+        assert_eq!(first.as_deref(), Some("04:06:30Z  db  error  db/0: no disk\n"));
+        assert_eq!(line(&mk_event(Level::Error, "no disk"), false), None);
+        let next = line(&mk_event(Level::Maintenance, "restoring\u{1b}[2J 62%"), true);
+        let expected = "04:06:30Z  prod/db  error -> maintenance  db/0: restoring [2J 62%\n";
+        assert_eq!(next.as_deref(), Some(expected));
+        let mut merged = known.take(&mk_event(Level::Blocked, "a")).expect("a change");
+        merged.merge(known.take(&mk_event(Level::Active, "")).expect("a change"));
+        let variables = merged.variables().map(|(_, value)| value);
+        assert_eq!(variables, ["upserted", "prod", "db", "active", "maintenance", "", "0"]);
+        let removed = Event::Removed { namespace: "prod".into(), name: "db".into() };
+        let gone = known.take(&removed).expect("a change").line(false, Screen::PLAIN);
+        assert!(gone.is_some_and(|line| line.ends_with("  db  active -> gone\n")));
+    }
+}

@@ -1,0 +1,115 @@
+//! `watch --exec`: runs a command for each change, one at a time.
+//!
+//! Changes that come together, or while a command runs, become one for each application, with the
+//! newest state. So there are never more runs waiting than applications.
+
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use indexmap::IndexMap;
+use tokio::process::Child;
+use tokio::process::Command;
+use tokio::time::Instant;
+use tokio::time::sleep_until;
+
+use crate::cli::context::say;
+use crate::cli::exit::Exit;
+use crate::cli::outage::Outage;
+use crate::cli::watch::change::Change;
+use crate::cli::watch::change::Known;
+use crate::client::Watch;
+
+/// Changes that come within this are one.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// What to run, and what waits for it.
+pub struct Exec {
+    command: Vec<String>,
+    server: String,
+    pending: IndexMap<(String, String), Change>,
+    /// When the oldest of what waits may run.
+    settled: Instant,
+    running: Option<Child>,
+}
+
+impl Exec {
+    /// For a command with its arguments.
+    pub fn new(command: Vec<String>, server: String) -> Exec {
+        let (pending, settled) = (IndexMap::new(), Instant::now());
+        Exec { command, server, pending, settled, running: None }
+    }
+
+    /// Follows until interrupted, or until the command cannot be run at all.
+    ///
+    /// # Errors
+    /// Of the watch; if the command cannot be started.
+    pub async fn run(&mut self, mut watch: Watch) -> anyhow::Result<Exit> {
+        let (mut outage, mut known) = (Outage::default(), Known::default());
+        loop {
+            let may_start = self.running.is_none() && !self.pending.is_empty();
+            tokio::select! {
+                event = watch.next() => {
+                    let event = event?;
+                    if let Some(trouble) = outage.line(&event) {
+                        say(&trouble);
+                    }
+                    if let Some(change) = known.take(&event) {
+                        self.take(change);
+                    }
+                }
+                ended = ended(&mut self.running) => {
+                    self.running = None;
+                    match ended {
+                        Ok(status) if status.success() => {}
+                        Ok(status) => say(&format!("`{}`: {status}", self.command.join(" "))),
+                        Err(error) => say(&format!("`{}`: {error}", self.command.join(" "))),
+                    }
+                }
+                () = sleep_until(self.settled), if may_start => self.start()?,
+            }
+        }
+    }
+
+    fn take(&mut self, change: Change) {
+        if !change.is_news() {
+            return;
+        }
+        if self.pending.is_empty() {
+            self.settled = Instant::now() + SETTLE;
+        }
+        let name = change.name();
+        match self.pending.get_mut(&name) {
+            Some(waiting) => waiting.merge(change),
+            None => drop(self.pending.insert(name, change)),
+        }
+    }
+
+    fn start(&mut self) -> anyhow::Result<()> {
+        let Some((_, change)) = self.pending.shift_remove_index(0) else {
+            return Ok(());
+        };
+        let [program, arguments @ ..] = self.command.as_slice() else {
+            return Ok(());
+        };
+        let child = Command::new(program)
+            .args(arguments)
+            .env("BELLWETHER_SERVER", &self.server)
+            .envs(change.variables())
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot run `{program}`"))?;
+        self.running = Some(child);
+        Ok(())
+    }
+}
+
+/// How the command ended; never, while none runs.
+async fn ended(running: &mut Option<Child>) -> std::io::Result<ExitStatus> {
+    match running {
+        Some(child) => child.wait().await,
+        None => std::future::pending().await,
+    }
+}
