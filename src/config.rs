@@ -95,6 +95,13 @@ struct FileLimits {
     request_bytes_max: Option<usize>,
     faults_max: Option<usize>,
     faults_per_unit_max: Option<usize>,
+    units_total_max: Option<u64>,
+    statuses_total_max: Option<u64>,
+    faults_total_max: Option<u64>,
+    operations_total_max: Option<u64>,
+    data_bytes_total_max: Option<u64>,
+    record_bytes_total_max: Option<u64>,
+    history_bytes_total_max: Option<u64>,
 }
 
 /// `[history]`.
@@ -253,7 +260,7 @@ impl Config {
             store: file.store(flags.store)?,
             // Within the 30 s that Kubernetes and systemd give before they kill.
             drain_deadline: Duration::from_secs(file.drain_deadline_seconds.unwrap_or(10)),
-            aggregator: file.limits.aggregator(&file.faults),
+            aggregator: file.limits.aggregator(&file.faults, &file.history),
             service: file.limits.service(),
             retention: file.history.retention(),
             session: file.sessions.options(),
@@ -287,6 +294,9 @@ impl Config {
             ("keys_per_component_max", self.aggregator.limits.keys_per_component_max),
             ("faults_max", self.aggregator.limits.faults_max),
             ("faults_per_unit_max", self.aggregator.limits.faults_per_unit_max),
+            ("units_total_max", self.aggregator.limits.total.units as usize),
+            ("statuses_total_max", self.aggregator.limits.total.statuses as usize),
+            ("record_bytes_total_max", self.aggregator.limits.total.record_bytes as usize),
             ("mailbox_max", self.aggregator.mailbox_max),
             ("connections_max", self.service.connections_max),
             ("watch_streams_max", self.service.watch_streams_max),
@@ -339,7 +349,7 @@ impl FileSessions {
 }
 
 impl FileLimits {
-    fn aggregator(&self, faults: &FileFaults) -> aggregator::Options {
+    fn aggregator(&self, faults: &FileFaults, history: &FileHistory) -> aggregator::Options {
         let default = aggregator::Options::default();
         let limits = Limits::default();
         aggregator::Options {
@@ -357,6 +367,8 @@ impl FileLimits {
                     .unwrap_or(limits.request_ids_per_unit_max),
                 faults_max: self.faults_max.unwrap_or(limits.faults_max),
                 faults_per_unit_max: self.faults_per_unit_max.unwrap_or(limits.faults_per_unit_max),
+                events_max: history.retention().events_max,
+                total: self.total(limits.total),
                 faults: faults.settings(),
             },
             applications_max: self.applications_max.unwrap_or(default.applications_max),

@@ -451,6 +451,7 @@ fn decide(
 ) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
     let mut draft = Draft::new(state, &inner.options.limits, now);
     draft.count_above(inner.store.counts_above(&state.name));
+    draft.beside(inner.schedule.usage_beside(&state.name));
     // An application that is made now has nothing from before any loss.
     doubt(
         &mut draft,

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
+use crate::domain::usage::Usage;
 use crate::store::{Bucket, Change};
 
 use super::lock;
@@ -30,6 +31,8 @@ struct Entries {
     losses: BTreeMap<Bucket, u32>,
     /// What the counts of each bucket go on above.
     counts_above: BTreeMap<Bucket, u64>,
+    /// What all applications use.
+    usage: Usage,
 }
 
 #[derive(Clone, Copy)]
@@ -40,6 +43,8 @@ struct Known {
     doubted: Option<u32>,
     /// Of the lease, if somebody holds it.
     lease_epoch: Option<u64>,
+    /// What it uses.
+    usage: Usage,
 }
 
 impl Schedule {
@@ -56,6 +61,13 @@ impl Schedule {
     /// When the first has something due.
     pub(super) fn first(&self) -> Option<Timestamp> {
         lock(&self.entries).by_time.first().map(|(at, _)| *at)
+    }
+
+    /// What all applications but this one use.
+    pub(super) fn usage_beside(&self, app: &AppName) -> Usage {
+        let entries = lock(&self.entries);
+        let own = entries.known.get(app).map(|known| known.usage);
+        entries.usage.minus(own.unwrap_or_default())
     }
 
     /// Takes out what is due by now.
@@ -100,10 +112,15 @@ impl Schedule {
         let old = match head.deleted {
             true => entries.known.remove(&change.app),
             false => {
-                let known = Known { due, bucket: change.bucket, doubted, lease_epoch };
+                let (bucket, usage) = (change.bucket, head.usage());
+                let known = Known { due, bucket, doubted, lease_epoch, usage };
+                entries.usage = entries.usage.plus(usage);
                 entries.known.insert(change.app.clone(), known)
             }
         };
+        if let Some(old) = &old {
+            entries.usage = entries.usage.minus(old.usage);
+        }
         if let Some(old) = old.and_then(|known| known.due) {
             entries.by_time.remove(&(old, change.app.clone()));
         }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Config;
+use super::{Config, FileLimits};
 use crate::domain::limits;
+use crate::domain::usage::Usage;
 
 impl Config {
     /// Limits by name. Those that an operator sets have the names of the configuration file.
@@ -33,7 +34,32 @@ impl Config {
             ("event_age_max_seconds", self.retention.event_age_max.as_secs()),
             ("tombstones_max", self.retention.tombstones_max as u64),
         ]);
+        let total = &within.total;
+        all.extend([
+            ("units_total_max", total.units),
+            ("statuses_total_max", total.statuses),
+            ("faults_total_max", total.faults),
+            ("operations_total_max", total.operations),
+            ("data_bytes_total_max", total.data_bytes),
+            ("record_bytes_total_max", total.record_bytes),
+            ("history_bytes_total_max", total.history_bytes),
+        ]);
         all
+    }
+}
+
+impl FileLimits {
+    /// Bounds on all applications together.
+    pub(super) fn total(&self, default: Usage) -> Usage {
+        Usage {
+            units: self.units_total_max.unwrap_or(default.units),
+            statuses: self.statuses_total_max.unwrap_or(default.statuses),
+            faults: self.faults_total_max.unwrap_or(default.faults),
+            operations: self.operations_total_max.unwrap_or(default.operations),
+            data_bytes: self.data_bytes_total_max.unwrap_or(default.data_bytes),
+            record_bytes: self.record_bytes_total_max.unwrap_or(default.record_bytes),
+            history_bytes: self.history_bytes_total_max.unwrap_or(default.history_bytes),
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use super::session::{Presence, ReplicaId};
 use super::status::{Freshness, Kind, Level, Status, StatusKey};
 use super::statuses::Statuses;
 use super::time::Timestamp;
+use super::usage::Kept;
 
 /// What is known of the application as a whole. One record, written with each commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +72,10 @@ pub struct Head {
     /// What there is of the leader's data.
     #[serde(default)]
     pub data: DataHead,
+    /// Counts for the bounds on all applications together; `None` in a head that an earlier version
+    /// wrote.
+    #[serde(default)]
+    pub kept: Option<Kept>,
 }
 
 /// What is known of the data of an application without reading it.
@@ -106,6 +111,7 @@ impl Head {
             lease: None,
             next_candidate: 0,
             data: DataHead::default(),
+            kept: None,
         }
     }
 

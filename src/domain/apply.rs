@@ -15,6 +15,7 @@ use super::request::Outcome;
 use super::room::within;
 use super::session::Presence;
 use super::status::{Kind, Status, StatusKey};
+use super::usage::size_of;
 use super::transition::{Cause, StatusEvent, Subject};
 
 /// Applies a request to a draft. The outcome's revision holds once the draft is committed. A
@@ -103,6 +104,7 @@ impl Draft<'_> {
         if old.is_none() {
             self.has_room(&speaker.unit, [(*key).clone()], &BTreeSet::new())?;
         }
+        self.has_bytes(new.report.size(), || size_of(old.as_ref()))?;
         let mut changed = self.hear_unit(speaker);
         changed |= self.set(speaker, key, old, new);
         Ok(Effect { changed, ..Effect::default() })
@@ -116,6 +118,8 @@ impl Draft<'_> {
         self.may_speak(speaker)?;
         let keys = statuses.iter().map(|(kind, new)| new.key_of(&speaker.unit, *kind));
         self.has_room(&speaker.unit, keys, &BTreeSet::new())?;
+        let set = statuses.iter().map(|(kind, new)| (*kind, new));
+        self.has_bytes_for(&speaker.unit, set, &BTreeSet::new())?;
         let mut changed = self.hear_unit(speaker);
         for (kind, new) in statuses {
             changed |= self.look_and_set(speaker, *kind, new);
@@ -141,6 +145,7 @@ impl Draft<'_> {
             self.has_room(&speaker.unit, keys(), &gone)?;
             held.clear();
         }
+        self.has_bytes_for(&speaker.unit, set.iter().map(|new| (Kind::Pull, new)), &gone)?;
         let mut changed = self.hear_unit(speaker);
         if component.is_none() {
             self.answered(&speaker.unit);

@@ -12,7 +12,6 @@ use super::command::{Newcomer, Rejected, Speaker};
 use super::draft::Draft;
 use super::limits::EXPIRED_PER_COMMIT_MAX;
 use super::name::UnitName;
-use super::room::within;
 use super::session::{Presence, ReplicaId, SessionId};
 use super::status::{Kind, Status, StatusKey};
 use super::time::Timestamp;
@@ -81,8 +80,7 @@ impl Draft<'_> {
             Unit { silence_ends: unit.is_overdue().then(|| self.silence_from_now()), ..unit };
         let leaving = is_new.then(|| self.predecessor(name, &unit)).flatten();
         if known.is_none() && leaving.is_none() {
-            let what = || "units of the application".to_string();
-            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
+            self.has_room_for_unit()?;
         }
         self.hear(name);
         // That its silence begins anew is no news.

@@ -12,7 +12,7 @@ use super::bytes::Bytes;
 use super::command::{Claim, Rejected};
 use super::draft::Draft;
 use super::limits::{DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX};
-use super::room::within;
+use super::room::{Total, within};
 
 /// Values by key.
 pub type Data = BTreeMap<Arc<str>, Bytes>;
@@ -77,6 +77,9 @@ impl Draft<'_> {
         if DATA_BYTES_MAX < bytes {
             let what = "all keys and values together".to_string();
             return Err(Rejected::ValueTooLarge { what, bytes, max: DATA_BYTES_MAX });
+        }
+        if self.head.data.bytes < bytes {
+            self.within_total(Total::DataBytes, bytes)?;
         }
         let removed = changes.values().filter(|value| value.is_none()).count() as u32;
         self.data.extend(changes);

@@ -10,6 +10,7 @@ use super::limits::FENCES_PER_DELETION_MAX;
 use super::request::{self, Outcome, Remembered, RequestId};
 use super::status::Freshness;
 use super::time::Timestamp;
+use super::usage::Kept;
 use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
 
 /// Removes an application: a transition of its own, never part of a draft. Its revision stays, so
@@ -43,6 +44,7 @@ pub fn delete(
         cause: Cause::Deleted,
         changes: Vec::new(),
     };
+    let orphans = state.operations.orphans(now);
     let head = Head {
         revision,
         update_time: now,
@@ -51,6 +53,7 @@ pub fn delete(
         quiet_commits: old.quiet_commits,
         // What was told of the data before must not be taken for what comes after.
         data: DataHead { version: old.data.version + 1, ..DataHead::default() },
+        kept: Some(kept_of(state, &orphans)),
         ..Head::empty(revision)
     };
     let mut answers = remembered(state, now);
@@ -59,7 +62,6 @@ pub fn delete(
         (id.id.clone(), Remembered { fingerprint, ..Remembered::of(now, outcome) })
     }));
     let answers = answers.into_iter().map(|(id, answer)| Write::Request(id, Some(answer)));
-    let orphans = state.operations.orphans(now);
     let transition = Transition {
         app: state.name.clone(),
         base: old.revision,
@@ -72,6 +74,20 @@ pub fn delete(
         time: now,
     };
     Ok((Some(transition), outcome))
+}
+
+/// What is counted of it further on: its history, and the operations that leave a record.
+fn kept_of(state: &AppState, orphans: &[Write]) -> Kept {
+    let sizes = orphans.iter().filter_map(|write| match write {
+        Write::Operation(_, operation) => operation.as_ref().map(|operation| operation.size()),
+        _ => None,
+    });
+    Kept {
+        statuses: 0,
+        operations: sizes.clone().count() as u64,
+        record_bytes: sizes.sum(),
+        history_bytes: state.head.kept.map_or(0, |kept| kept.history_bytes),
+    }
 }
 
 /// What outlives it: the answers that stand, so that a late duplicate does not bring it back, and a

@@ -21,6 +21,7 @@ use super::request::{self, Outcome, Remembered};
 use super::revision::Revision;
 use super::status::{Status, StatusKey};
 use super::time::Timestamp;
+use super::usage::{Kept, Usage, size_of};
 use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
 
 /// See the module.
@@ -56,6 +57,10 @@ pub struct Draft<'a> {
     /// It took the word of a leader, or of an operation's holder, whose epoch or fence another
     /// master of the store may have followed by a newer one.
     pub(super) depends_on_master: bool,
+    /// What all other applications use.
+    pub(super) beside: Usage,
+    /// What this one uses after the draft, as far as the head counts it.
+    pub(super) kept: Kept,
     /// Something that is shown changed, so the revision moves.
     pub(super) changed: bool,
     /// Policy or leader changed: every rank may have.
@@ -87,6 +92,8 @@ impl<'a> Draft<'a> {
             held: false,
             counts_above: 0,
             depends_on_master: false,
+            beside: Usage::default(),
+            kept: base.head.kept.unwrap_or_default(),
             changed: false,
             reranks: false,
         }
@@ -234,6 +241,9 @@ impl<'a> Draft<'a> {
         old: Option<Arc<Status>>,
         after: Option<Arc<Status>>,
     ) {
+        self.kept.statuses += u64::from(after.is_some());
+        self.kept.statuses -= u64::from(old.is_some());
+        self.count_bytes(size_of(old.as_ref()), size_of(after.as_ref()));
         self.statuses.put(key, old, after);
     }
 
@@ -308,6 +318,9 @@ impl<'a> Draft<'a> {
             let old = std::mem::take(&mut self.head.summary);
             self.head.summary = self.summary(&old);
             self.log_summary(&old);
+        }
+        if self.changed || self.kept != self.base.head.kept.unwrap_or_default() {
+            self.head.kept = Some(self.kept);
         }
         if self.held && !self.changed {
             self.head.quiet_commits += 1;

@@ -65,7 +65,8 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn log(&mut self, event: StatusEvent) {
+    pub(super) fn log(&mut self, mut event: StatusEvent) {
+        self.count_line(&mut event);
         self.events.push(event);
     }
 }

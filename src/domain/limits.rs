@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::usage::Usage;
+
 /// Bytes of a namespace, application, unit, component or key: a DNS name fits, as pods have.
 pub const NAME_BYTES_MAX: usize = 253;
 /// Bytes of a message, check or action: a stack trace does not belong into a status, a paragraph
@@ -155,6 +157,12 @@ pub struct Limits {
     pub faults_max: usize,
     /// Open faults of one unit, so that a target per request is noticed early.
     pub faults_per_unit_max: usize,
+    /// Lines of history that the store keeps of one application; older ones go first.
+    pub events_max: u64,
+    /// What all applications together may use. What is under way at other applications is not
+    /// counted, so it can be passed by that much. A count that is at its bound refuses what would
+    /// add to it; what replaces, clears, removes or deletes is taken.
+    pub total: Usage,
     /// Thresholds and times of faults.
     pub faults: super::fault::Settings,
 }
@@ -169,7 +177,21 @@ impl Default for Limits {
             request_ids_per_unit_max: 256,
             faults_max: 10_000,
             faults_per_unit_max: 256,
+            events_max: 1000,
+            total: TOTAL,
             faults: super::fault::Settings::default(),
         }
     }
 }
+
+/// What all applications together may use unless configured: what a server of 8 GiB serves, and a
+/// disk of 64 GiB holds, when a single caller fills all of it.
+pub const TOTAL: Usage = Usage {
+    units: 500_000,
+    statuses: 2_000_000,
+    faults: 100_000,
+    operations: 1_000_000,
+    data_bytes: 1 << 30,
+    record_bytes: 2 << 30,
+    history_bytes: 16 << 30,
+};

@@ -53,5 +53,6 @@ pub mod recount;
 pub mod replay;
 pub mod room;
 pub mod summary;
+pub mod usage;
 
 pub mod derive;

@@ -85,6 +85,7 @@ impl AppState {
             state.operations.put_payload(&id, Some(&payload));
         }
         state.data = records.data.into_iter().collect();
+        state.count_what_is_kept();
         state.rebuild();
         state
     }
@@ -185,6 +186,7 @@ impl AppState {
                 Arc::make_mut(status).swings = *swings;
             }
         }
+        self.count_what_is_kept();
         self.settle_due(transition.time);
     }
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::command::Rejected;
+use super::command::{NewStatus, Rejected};
 use super::draft::Draft;
 use super::name::{PartName, UnitName};
-use super::status::StatusKey;
+use super::operation::order::{Order, What};
+use super::status::{Kind, StatusKey};
+use super::usage::{Usage, size_of};
 
 impl Draft<'_> {
     /// Whether statuses of a unit fit beside what is there and does not leave. Counts what would
@@ -19,14 +21,15 @@ impl Draft<'_> {
     ) -> Result<(), Rejected> {
         let known = self.unit(unit);
         if known.is_none() {
-            let what = || "units of the application".to_string();
-            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
+            self.has_room_for_unit()?;
         }
         let new = keys.into_iter().filter(|key| self.status(key).is_none());
         let added: BTreeSet<StatusKey> = new.collect();
         if added.is_empty() {
             return Ok(());
         }
+        let all = self.kept.statuses + added.len() as u64;
+        self.within_total(Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
         let kept = known.map_or(0, |u| u.status_count as usize) - leaving.len();
         let what = || format!("statuses of unit {unit}");
         let max = self.limits.statuses_per_unit_max;
@@ -47,6 +50,76 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// Whether one more unit fits.
+    pub(super) fn has_room_for_unit(&self) -> Result<(), Rejected> {
+        let count = self.unit_count() + 1;
+        let what = || "units of the application".to_string();
+        within("units_max", self.limits.units_max, count, what)?;
+        self.within_total(Total::Units, count as u64)
+    }
+
+    /// Whether the texts of a set of statuses fit, in the place of those that leave and of those
+    /// that have the same keys.
+    pub(super) fn has_bytes_for<'n>(
+        &self,
+        unit: &UnitName,
+        set: impl Iterator<Item = (Kind, &'n NewStatus)> + Clone,
+        leaving: &BTreeSet<Arc<StatusKey>>,
+    ) -> Result<(), Rejected> {
+        let added = set.clone().map(|(_, new)| new.report.size()).sum();
+        self.has_bytes(added, || {
+            let same = set.map(|(kind, new)| size_of(self.status(&new.key_of(unit, kind))));
+            let gone = leaving.iter().map(|key| size_of(self.status(key)));
+            same.chain(gone).sum()
+        })
+    }
+
+    /// Whether so many bytes of texts fit in the place of what is freed.
+    pub(super) fn has_bytes(
+        &self,
+        added: u64,
+        freed: impl FnOnce() -> u64,
+    ) -> Result<(), Rejected> {
+        let all = self.kept.record_bytes.saturating_add(added);
+        if self.within_total(Total::RecordBytes, all).is_ok() {
+            return Ok(());
+        }
+        let freed = freed();
+        match added <= freed {
+            true => Ok(()),
+            false => self.within_total(Total::RecordBytes, all.saturating_sub(freed)),
+        }
+    }
+
+    /// Whether what an order brings fits.
+    pub(super) fn has_room_for_order(&self, order: &Order) -> Result<(), Rejected> {
+        let known = self.operation(&order.id);
+        match &order.what {
+            What::Begin(new) if known.is_none() => {
+                self.within_total(Total::Operations, self.kept.operations + 1)?;
+                let payload = new.bytes.as_ref().map_or(0, |bytes| bytes.len());
+                self.has_bytes((payload + new.note.len()) as u64, || 0)
+            }
+            What::Heartbeat { checkpoint: Some(checkpoint), .. } => {
+                let old = || known.map_or(0, |known| known.checkpoint.len() as u64);
+                self.has_bytes(checkpoint.len() as u64, old)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a count of this application fits beside those of all others.
+    pub(super) fn within_total(&self, total: Total, own: u64) -> Result<(), Rejected> {
+        let (limit, what, of) = total.words();
+        let max = of(&self.limits.total);
+        if of(&self.beside).saturating_add(own) <= max {
+            return Ok(());
+        }
+        let what = format!("{what} of all applications together");
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        Err(Rejected::LimitExceeded { limit, what, max })
+    }
+
     /// Statuses of one component. Counted once for a draft: a batch of new ones is not counted over
     /// and over.
     fn count_of(&self, unit: &UnitName, component: &PartName) -> usize {
@@ -63,6 +136,33 @@ impl Draft<'_> {
         }
         if let Some(count) = counts.get_mut(&(key.unit.clone(), key.component.clone())) {
             *count = *count + usize::from(is) - usize::from(was);
+        }
+    }
+}
+
+/// What is counted over all applications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Total {
+    Units,
+    Statuses,
+    Faults,
+    Operations,
+    DataBytes,
+    RecordBytes,
+}
+
+impl Total {
+    /// Name of the limit, what there would be too much of, and where it is counted.
+    fn words(self) -> (&'static str, &'static str, fn(&Usage) -> u64) {
+        match self {
+            Total::Units => ("units_total_max", "units", |u| u.units),
+            Total::Statuses => ("statuses_total_max", "statuses", |u| u.statuses),
+            Total::Faults => ("faults_total_max", "open faults", |u| u.faults),
+            Total::Operations => ("operations_total_max", "operations", |u| u.operations),
+            Total::DataBytes => ("data_bytes_total_max", "bytes of data", |u| u.data_bytes),
+            Total::RecordBytes => {
+                ("record_bytes_total_max", "bytes of texts and payloads", |u| u.record_bytes)
+            }
         }
     }
 }

@@ -372,7 +372,7 @@ impl Run {
 }
 
 /// An error that is of this class, whatever else it says.
-fn mk_error(class: Class, pushback: Option<u16>) -> NewError {
+pub fn mk_error(class: Class, pushback: Option<u16>) -> NewError {
     let evidence = Evidence {
         system: "grpc".into(),
         code: "NOT_FOUND".into(),

@@ -6,7 +6,8 @@
 //! collide. [`world`] runs both side by side; [`properties`] says what must hold; [`incarnations`]
 //! is about the order of their messages, [`damping`] about what is held, [`faults`] about errors
 //! that are open, [`operations`] about work in flight, [`elections`] about who leads, [`requests`]
-//! about request ids; [`bounds`] are the single cases at the edges.
+//! about request ids, [`totals`] about bounds on all applications together; [`bounds`] are the
+//! single cases at the edges.
 #![allow(clippy::unwrap_used)] // here a panic is how a test fails
 
 mod bounds;
@@ -22,4 +23,5 @@ mod model;
 mod operations;
 mod properties;
 mod requests;
+mod totals;
 mod world;

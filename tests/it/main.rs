@@ -59,6 +59,7 @@ mod sessions_clocks;
 mod sessions_crowd;
 mod sessions_replicas;
 mod tls;
+mod totals;
 mod valkey;
 mod vectors;
 mod watch;

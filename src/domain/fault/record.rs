@@ -11,7 +11,7 @@ use crate::domain::command::{Rejected, Speaker};
 use crate::domain::draft::Draft;
 use crate::domain::message::same_text;
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::room::within;
+use crate::domain::room::{Total, within};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Cause, Change, StatusEvent, Subject};
 
@@ -31,6 +31,7 @@ impl Draft<'_> {
         if old.is_none() {
             self.has_room_for_fault(&key.unit)?;
         }
+        self.has_bytes(error.size(), || old.as_ref().map_or(0, |old| old.size()))?;
         self.hear_unit(speaker);
         let current = self.unit(&key.unit).map_or(0, |unit| unit.incarnation);
         let incarnation = speaker.incarnation.unwrap_or(current);
@@ -196,6 +197,8 @@ impl Draft<'_> {
         let old = self.fault(&key).cloned();
         self.head.fault_count += u32::from(fault.is_some());
         self.head.fault_count -= u32::from(old.is_some());
+        let size = |fault: &Option<Arc<Fault>>| fault.as_ref().map_or(0, |fault| fault.size());
+        self.count_bytes(size(&old), size(&fault));
         for (fault, step) in [(&old, -1), (&fault, 1)] {
             if let Some(at) = fault.as_ref().and_then(|fault| fault.next_try()) {
                 *self.tries.entry(second(at)).or_default() += step;
@@ -222,12 +225,12 @@ impl Draft<'_> {
 
     fn has_room_for_fault(&self, unit: &UnitName) -> Result<(), Rejected> {
         if self.unit(unit).is_none() {
-            let what = || "units of the application".to_string();
-            within("units_max", self.limits.units_max, self.unit_count() + 1, what)?;
+            self.has_room_for_unit()?;
         }
         let all = self.head.fault_count as usize + 1;
         let what = || "open faults of the application".to_string();
         within("faults_max", self.limits.faults_max, all, what)?;
+        self.within_total(Total::Faults, all as u64)?;
         let own = self.fault_keys(unit, None).len() + 1;
         let what = || format!("open faults of unit {unit}");
         within("faults_per_unit_max", self.limits.faults_per_unit_max, own, what)

@@ -166,6 +166,7 @@ impl Draft<'_> {
         self.depends_on_master = true;
         self.lapse_operations();
         let call = Call { id: &order.id, by: &order.by, now: self.now };
+        self.has_room_for_order(order)?;
         let known = self.operation(&order.id).cloned();
         let known = known.filter(|o| {
             // Of what was removed with its application a new life may begin.
@@ -340,6 +341,8 @@ impl Draft<'_> {
         });
         self.promise_retry(id, old.as_deref(), &new);
         self.log_operation(id, old.as_deref(), &new);
+        self.kept.operations += u64::from(old.is_none());
+        self.count_bytes(old.as_ref().map_or(0, |old| old.size()), new.size());
         let new = Arc::new(new);
         self.operations.to_mut().put(id, Some(&new));
         self.operation_writes.insert(id.clone(), Some(new));
@@ -354,6 +357,8 @@ impl Draft<'_> {
     }
 
     fn put_payload(&mut self, id: &OperationId, payload: Option<Bytes>) {
+        let size = |payload: Option<&Bytes>| payload.map_or(0, |payload| payload.len() as u64);
+        self.count_bytes(size(self.operations.payload(id)), size(payload.as_ref()));
         self.operations.to_mut().put_payload(id, payload.as_ref());
         self.payload_writes.insert(id.clone(), payload);
     }
@@ -407,6 +412,8 @@ impl Draft<'_> {
             .map(|(_, (_, _, id))| id)
             .collect();
         for id in gone {
+            self.kept.operations -= 1;
+            self.count_bytes(self.operation(&id).map_or(0, |gone| gone.size()), 0);
             self.operations.to_mut().put(&id, None);
             self.operation_writes.insert(id.clone(), None);
             if self.operations.payload(&id).is_some() {

@@ -112,6 +112,7 @@ fn mk_head() -> Head {
         lease: None,
         next_candidate: 0,
         data: DataHead::default(),
+        kept: None,
     }
 }
 

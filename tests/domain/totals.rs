@@ -1,0 +1,246 @@
+//! Bounds on all applications together: counted as records come and go, refused by name, and never
+//! in the way of what replaces or removes.
+
+use std::sync::Arc;
+
+use bellwether::domain::app::AppState;
+use bellwether::domain::apply::apply;
+use bellwether::domain::bytes::Bytes;
+use bellwether::domain::classify::Class;
+use bellwether::domain::command::{
+    Claim, Command, NewStatus, Newcomer, Rejected, Request, Speaker,
+};
+use bellwether::domain::data::DataPatch;
+use bellwether::domain::draft::Draft;
+use bellwether::domain::limits::{LEASE_DEFAULT, Limits};
+use bellwether::domain::name::{OperationId, PartName, UnitName};
+use bellwether::domain::operation::order::{NewOperation, Order, What};
+use bellwether::domain::operation::{Kind as OperationKind, Payload};
+use bellwether::domain::revision::Revision;
+use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::time::Timestamp;
+use bellwether::domain::usage::Usage;
+
+use crate::faults::mk_error;
+use crate::world::app_name;
+
+struct App {
+    state: AppState,
+    limits: Limits,
+    beside: Usage,
+    now: u64,
+}
+
+fn unit(name: &str) -> UnitName {
+    UnitName::new(name).unwrap()
+}
+
+fn report(name: &str, key: &str, message: &str) -> Command {
+    let new = NewStatus {
+        component: PartName::default(),
+        key: PartName::new(key).unwrap(),
+        report: Arc::new(Report {
+            level: Level::Active,
+            message: message.into(),
+            ..Report::default()
+        }),
+        observe_time: None,
+    };
+    Command::Report(Speaker::new(unit(name), None), Kind::Push, new)
+}
+
+fn replace(name: &str, messages: &[&str]) -> Command {
+    let set = messages.iter().enumerate().map(|(n, message)| {
+        let report = Report { level: Level::Active, message: (*message).into(), ..Report::default() };
+        let key = PartName::new(&n.to_string()).unwrap();
+        let (component, report) = (PartName::default(), Arc::new(report));
+        NewStatus { component, key, report, observe_time: None }
+    });
+    Command::Replace(Speaker::new(unit(name), None), None, set.collect())
+}
+
+fn register(name: &str) -> Command {
+    let (unit, labels) = (unit(name), Default::default());
+    Command::Register(Newcomer { unit, incarnation: None, stateless: false, labels }, None)
+}
+
+fn fault(name: &str, target: &str) -> Command {
+    Command::ReportError {
+        speaker: Speaker::new(unit(name), None),
+        component: PartName::default(),
+        target: target.into(),
+        error: Box::new(mk_error(Class::Fatal, None)),
+    }
+}
+
+fn order(what: What) -> Command {
+    let id = OperationId::new("up").unwrap();
+    Command::Operate(Order { id, by: unit("web/0"), what })
+}
+
+fn begin(bytes: usize) -> Command {
+    order(What::Begin(Box::new(NewOperation {
+        kind: OperationKind::Upgrade,
+        from_version: "".into(),
+        target_version: "v2".into(),
+        payload: Payload { uri: "".into(), digest: "".into() },
+        bytes: Some(Bytes::from(vec![0; bytes])),
+        deterministic: true,
+        reversible: false,
+        attempts_max: 3,
+        interruptions_max: 3,
+        deadline: None,
+        lease_duration: LEASE_DEFAULT,
+        supersede: false,
+        note: "".into(),
+    })))
+}
+
+impl App {
+    fn new(total: Usage, beside: Usage) -> App {
+        let limits = Limits { total, ..Limits::default() };
+        App { state: AppState::empty(app_name(), Revision(0)), limits, beside, now: 0 }
+    }
+
+    fn ask(&mut self, command: Command) -> Result<(), Rejected> {
+        self.now += 1;
+        let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
+        draft.beside(self.beside);
+        let outcome = apply(&mut draft, &Request { id: None, command });
+        let transition = draft.finish();
+        self.state.replay(&transition);
+        let kept = self.state.head().kept.unwrap_or_default();
+        assert_eq!(kept, self.state.recount(), "what is counted is what is there");
+        outcome.map(|_| ())
+    }
+
+    fn refuses(&mut self, command: Command, limit: &str) {
+        let before = self.state.clone();
+        match self.ask(command) {
+            Err(Rejected::LimitExceeded { limit: found, .. }) => assert_eq!(found, limit),
+            other => panic!("{limit}: {other:?}"),
+        }
+        assert_eq!(self.state.head().usage(), before.head().usage());
+    }
+}
+
+fn all(value: u64) -> Usage {
+    Usage {
+        units: value,
+        statuses: value,
+        faults: value,
+        operations: value,
+        data_bytes: value,
+        record_bytes: value,
+        history_bytes: value,
+    }
+}
+
+/// As many as the bound are used, most of them by others.
+#[test]
+fn each_count_over_all_applications_is_bounded_and_removal_frees_it() {
+    let many = all(1 << 40);
+    let beside = all(1000);
+    let mut app = App::new(Usage { units: 1001, statuses: 1002, ..many }, beside);
+    app.ask(register("web/0")).unwrap();
+    for command in [
+        register("web/1"),
+        report("web/1", "a", ""),
+        fault("web/1", "x"),
+        Command::ClaimLeadership(Speaker::new(unit("web/1"), None), None),
+    ] {
+        app.refuses(command, "units_total_max");
+    }
+    app.ask(replace("web/0", &["", ""])).unwrap();
+    app.refuses(report("web/0", "c", ""), "statuses_total_max");
+    app.refuses(replace("web/0", &["", "", ""]), "statuses_total_max");
+    app.ask(replace("web/0", &["x", "y"])).unwrap();
+    app.ask(Command::RemoveUnit(unit("web/0"))).unwrap();
+    app.ask(register("web/1")).unwrap();
+
+    let mut app = App::new(Usage { faults: 1001, operations: 1001, ..many }, beside);
+    app.ask(fault("web/0", "x")).unwrap();
+    app.ask(fault("web/0", "x")).unwrap();
+    app.refuses(fault("web/0", "y"), "faults_total_max");
+    app.ask(begin(1)).unwrap();
+    app.ask(order(What::Complete { fence: 1 })).unwrap();
+    let other = OperationId::new("other").unwrap();
+    let Command::Operate(next) = begin(1) else { unreachable!() };
+    app.refuses(Command::Operate(Order { id: other, ..next }), "operations_total_max");
+}
+
+#[test]
+fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
+    let many = all(1 << 40);
+    let total = Usage { record_bytes: 1100, data_bytes: 1010, ..many };
+    let mut app = App::new(total, all(1000));
+    app.ask(report("web/0", "a", &"x".repeat(100))).unwrap();
+    app.refuses(report("web/0", "b", "more"), "record_bytes_total_max");
+    app.refuses(replace("web/0", &["more"]), "record_bytes_total_max");
+    app.refuses(fault("web/0", "x"), "record_bytes_total_max");
+    app.refuses(begin(1), "record_bytes_total_max");
+    // As much in its place, or less; and what has no text.
+    app.ask(report("web/0", "a", &"y".repeat(100))).unwrap();
+    app.ask(report("web/0", "a", &"y".repeat(40))).unwrap();
+    app.ask(report("web/0", "b", "")).unwrap();
+    app.ask(begin(20)).unwrap();
+    let heartbeat = |bytes| {
+        let checkpoint = Some(Bytes::from(vec![0; bytes]));
+        order(What::Heartbeat { fence: 1, checkpoint, progress: None })
+    };
+    app.ask(heartbeat(38)).unwrap();
+    app.refuses(heartbeat(39), "record_bytes_total_max");
+    app.ask(heartbeat(38)).unwrap();
+
+    app.ask(Command::ClaimLeadership(Speaker::new(unit("web/0"), None), None)).unwrap();
+    let update = |value: &str| {
+        let claim = Claim { unit: unit("web/0"), lease_epoch: 1 };
+        let set = [(Arc::from("key"), Bytes::from(value.as_bytes().to_vec()))].into();
+        Command::UpdateData(claim, DataPatch { set, ..DataPatch::default() })
+    };
+    app.ask(update("1234567")).unwrap();
+    app.refuses(update("12345678"), "data_bytes_total_max");
+    app.beside.data_bytes = 2000;
+    app.ask(update("123")).unwrap();
+    // Over the bound, as after it was lowered: all that frees is taken.
+    app.beside = all(5000);
+    app.ask(report("web/0", "a", "less")).unwrap();
+    app.ask(update("")).unwrap();
+    app.ask(order(What::Complete { fence: 1 })).unwrap();
+    app.ask(Command::RemoveUnit(unit("web/0"))).unwrap();
+    assert_eq!(app.state.head().usage().statuses, 0);
+}
+
+/// Nothing is refused for the sake of history; it is told in fewer words.
+#[test]
+fn a_full_history_keeps_its_lines_without_their_texts() {
+    let total = Usage { history_bytes: 10_000, ..all(1 << 40) };
+    let mut app = App::new(total, Usage { history_bytes: 9_500, ..Usage::default() });
+    let mut messages = Vec::new();
+    for n in 0..6 {
+        app.now += 1;
+        let mut draft = Draft::new(&app.state, &app.limits, Timestamp(app.now));
+        draft.beside(app.beside);
+        let word = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta"][n];
+        let command = report("web/0", "a", word);
+        apply(&mut draft, &Request { id: None, command }).unwrap();
+        let transition = draft.finish();
+        messages.extend(transition.events.iter().map(|event| event.message.to_string()));
+        app.state.replay(&transition);
+    }
+    assert_eq!(messages.first().map(String::as_str), Some("alpha"));
+    assert!(3 < messages.len() && messages.ends_with(&[String::new()]), "{messages:?}");
+}
+
+/// However many lines were written, as many count as are kept.
+#[test]
+fn a_long_history_counts_no_more_than_what_is_kept_of_it() {
+    let mut app = App::new(all(1 << 40), Usage::default());
+    app.limits.events_max = 10;
+    let mut at_most = 0;
+    for n in 0..200 {
+        app.ask(report("web/0", "a", ["here", "there"][n % 2])).unwrap();
+        at_most = at_most.max(app.state.head().usage().history_bytes);
+    }
+    assert!(1000 < at_most && at_most < 3000, "{at_most}");
+}

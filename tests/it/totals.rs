@@ -1,0 +1,97 @@
+//! Bounds on all applications together, on the real server: over a restart, over replicas, and on a
+//! store of a version that did not count.
+
+use std::path::Path;
+
+use bellwether::proto::v1;
+use bellwether::proto::v1::Level;
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use crate::redis::Redis;
+use crate::server::{Server, eventually, mk_report, reason};
+
+async fn report(server: &Server, app: &str, unit: &str) -> Result<(), tonic::Status> {
+    let report = mk_report(app, unit, Level::Active, "up");
+    server.reports().await.report_status(report).await.map(|_| ())
+}
+
+/// Refused, with the name of the limit.
+fn check(refused: Result<(), tonic::Status>, limit: &str, max: &str) {
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+    assert_eq!(reason(&refused), "LIMIT_EXCEEDED");
+    let details = refused.get_error_details();
+    let facts = &details.error_info().unwrap().metadata;
+    assert_eq!((&*facts["limit"], &*facts["max"]), (limit, max), "{refused:?}");
+}
+
+async fn delete(server: &Server, app: &str) {
+    let delete = v1::DeleteApplicationRequest { application: app.into(), ..Default::default() };
+    server.applications().await.delete_application(delete).await.unwrap();
+}
+
+#[tokio::test]
+async fn units_of_all_applications_are_bounded_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = ["--data-dir", dir.path().to_str().unwrap()];
+    let limits = "[limits]\nunits_total_max = 3\n";
+    let mut server = Server::configured(&data, limits);
+    for (app, unit) in [("a", "a/0"), ("a", "a/1"), ("b", "b/0")] {
+        report(&server, app, unit).await.unwrap();
+    }
+    for _ in 0..2 {
+        check(report(&server, "b", "b/1").await, "units_total_max", "3");
+        check(report(&server, "c", "c/0").await, "units_total_max", "3");
+        report(&server, "a", "a/0").await.unwrap();
+        server.terminate();
+        server.wait();
+        server = Server::configured(&data, limits);
+    }
+    delete(&server, "a").await;
+    report(&server, "b", "b/1").await.unwrap();
+    report(&server, "c", "c/0").await.unwrap();
+    check(report(&server, "c", "c/1").await, "units_total_max", "3");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_count_the_same() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let start = || {
+        let limits = "[limits]\nstatuses_total_max = 2\n";
+        Server::configured(&["--store", &redis.url()], limits)
+    };
+    let (one, other) = (start(), start());
+    report(&one, "a", "a/0").await.unwrap();
+    report(&one, "b", "b/0").await.unwrap();
+    // A commit is acknowledged once its replica was told of it, and so of those before it.
+    for (app, unit) in [("a", "a/0"), ("b", "b/0")] {
+        let again = mk_report(app, unit, Level::Blocked, "again");
+        other.reports().await.report_status(again).await.unwrap();
+    }
+    check(report(&one, "c", "c/0").await, "statuses_total_max", "2");
+    check(report(&other, "c", "c/0").await, "statuses_total_max", "2");
+    delete(&other, "a").await;
+    eventually("there is room again", async || report(&one, "c", "c/0").await.ok()).await;
+}
+
+/// Its four statuses are counted when their application is next used.
+#[tokio::test]
+async fn what_a_version_before_stored_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let store = root.join("tests/formats/v1-ids-alone.redb");
+    std::fs::copy(store, dir.path().join("bellwether.redb")).unwrap();
+    let data = ["--data-dir", dir.path().to_str().unwrap()];
+    let server = Server::configured(&data, "[limits]\nstatuses_total_max = 5\n");
+    report(&server, "grown", "grown/0").await.unwrap();
+    check(report(&server, "grown", "grown/9").await, "statuses_total_max", "5");
+    check(report(&server, "other", "other/0").await, "statuses_total_max", "5");
+    let clear = v1::ClearStatusRequest {
+        application: "grown".into(),
+        unit: "grown/0".into(),
+        ..Default::default()
+    };
+    server.reports().await.clear_status(clear).await.unwrap();
+    report(&server, "other", "other/0").await.unwrap();
+}
