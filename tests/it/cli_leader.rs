@@ -64,6 +64,18 @@ fn the_leader_is_marked_in_the_status() {
     assert_eq!(lines("web/0*"), 0);
 }
 
+/// As a charm does: nothing was reported yet.
+#[test]
+fn a_claim_comes_before_the_first_report() {
+    let server = Server::ephemeral();
+    assert_eq!(ok(&server, &["leader", "get", "new"]), "nobody leads\n");
+    let claimed = ok(&server, &["leader", "claim", "new/0"]);
+    assert!(claimed.starts_with("new/0 leads, epoch 1, until "), "{claimed}");
+    ok(&server, &["data", "set", "new/0", "a=1"]);
+    assert_eq!(ok(&server, &["data", "get", "new", "a"]), "1");
+    assert!(ok(&server, &["status", "new"]).contains("new/0*"));
+}
+
 #[test]
 fn each_mistake_about_leaders_has_its_sentence() {
     let server = two_units();

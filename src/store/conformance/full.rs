@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::app::{ApplicationStatus, DataHead, Head, Mode, Unit};
+use crate::domain::app::{AppState, ApplicationStatus, DataHead, Head, Mode, Unit};
 use crate::domain::derive::{Summary, Totals, Winner};
 use crate::domain::flapping::Swings;
-use crate::domain::name::{PartName, UnitName};
+use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits, Policy};
 use crate::domain::rank::Origin;
 use crate::domain::replay::Records;
@@ -29,6 +29,40 @@ pub async fn check_full(store: &Arc<dyn Store>) {
         let events: Vec<_> = events.into_iter().rev().map(|e| e.event).collect();
         assert_eq!(events, transition.events);
     }
+}
+
+/// A store has what a server wrote that remembered answers by their ids alone, and counted nothing
+/// in its heads: the same calls over the wire in each fixture.
+pub async fn check_ids_alone(store: &Arc<dyn Store>) {
+    let app = AppName::new("default", "grown").unwrap();
+    let records = store.load(&app).await.unwrap();
+    let ids: Vec<&str> = records.requests.iter().map(|(id, _)| &**id).collect();
+    let expected = [
+        "\u{1}removed grown/2",
+        "begin",
+        "claim",
+        "configure",
+        "data",
+        "error",
+        "register",
+        "remove",
+        "replace",
+        "report",
+    ];
+    assert_eq!(ids, expected);
+    for (id, answer) in &records.requests {
+        assert_eq!((&answer.fingerprint, answer.unit.as_str()), (&None, ""), "{id}");
+        assert!(answer.outcome.changed || id.starts_with('\u{1}'), "{id}");
+    }
+    assert_eq!(records.head.kept, None);
+    let state = AppState::load(app, records);
+    let usage = state.head().usage();
+    assert_eq!((usage.units, usage.statuses, usage.faults, usage.operations), (2, 4, 1, 1));
+    assert_eq!(usage.data_bytes, 18);
+    // The payload and the checkpoint among others.
+    assert!(13 < usage.record_bytes && usage.record_bytes < 1000, "{usage:?}");
+    let gone = store.load(&AppName::new("default", "gone").unwrap()).await.unwrap();
+    assert!(gone.head.deleted && gone.requests.len() == 1, "{gone:?}");
 }
 
 /// An application with every field there is set, and one that was deleted.

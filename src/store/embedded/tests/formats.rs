@@ -6,7 +6,7 @@ use redb::Database;
 
 use crate::domain::revision::Revision;
 use crate::store::codec::FORMAT;
-use crate::store::conformance::full::{check_full, mk_full};
+use crate::store::conformance::full::{check_full, check_ids_alone, mk_full};
 
 use super::*;
 
@@ -32,6 +32,16 @@ async fn every_format_is_read() {
         check_full(&store).await;
         store.close().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_of_the_version_before_fingerprints_are_read() {
+    let dir = TempDir::new().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let fixture = root.join("tests/formats/v1-ids-alone.redb");
+    std::fs::copy(fixture, dir.path().join("bellwether.redb")).unwrap();
+    let store = EmbeddedStore::open(dir.path(), mk_options()).unwrap();
+    check_ids_alone(&(Arc::new(store) as Arc<dyn Store>)).await;
 }
 
 /// Writes the fixture of the newest format, once, when it is new:

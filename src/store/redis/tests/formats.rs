@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::store::codec::FORMAT;
 use crate::store::conformance::driver::{Recorder, Told};
-use crate::store::conformance::full::{check_full, mk_full};
+use crate::store::conformance::full::{check_full, check_ids_alone, mk_full};
 
 use crate::domain::revision::Revision;
 
@@ -111,6 +111,14 @@ async fn every_format_is_read() {
             Some(&Told::Changed("full".to_string(), Position(2), Revision(8), false,))
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_of_the_version_before_fingerprints_are_read() {
+    let Some(server) = RedisServer::start().await else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    fill(&server, &root.join("tests/formats/v1-ids-alone.redis"));
+    check_ids_alone(&open_full(&server).await).await;
 }
 
 /// What is written now has the keys and fields of the newest fixture: others are another format.
