@@ -15,8 +15,8 @@ use super::request::Outcome;
 use super::room::within;
 use super::session::Presence;
 use super::status::{Kind, Status, StatusKey};
-use super::usage::size_of;
 use super::transition::{Cause, StatusEvent, Subject};
+use super::usage::size_of;
 
 /// Applies a request to a draft. The outcome's revision holds once the draft is committed. A
 /// repeated request is answered as the first time, and applied once; another one with the same id
@@ -482,7 +482,7 @@ impl Draft<'_> {
 }
 
 impl NewStatus {
-    fn key_of(&self, unit: &UnitName, kind: Kind) -> StatusKey {
+    pub(super) fn key_of(&self, unit: &UnitName, kind: Kind) -> StatusKey {
         StatusKey {
             unit: unit.clone(),
             component: self.component.clone(),

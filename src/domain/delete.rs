@@ -10,8 +10,8 @@ use super::limits::FENCES_PER_DELETION_MAX;
 use super::request::{self, Outcome, Remembered, RequestId};
 use super::status::Freshness;
 use super::time::Timestamp;
-use super::usage::Kept;
 use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
+use super::usage::Kept;
 
 /// Removes an application: a transition of its own, never part of a draft. Its revision stays, so
 /// that one of the same name goes on counting, and so does the answer.

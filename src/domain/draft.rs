@@ -21,8 +21,8 @@ use super::request::{self, Outcome, Remembered};
 use super::revision::Revision;
 use super::status::{Status, StatusKey};
 use super::time::Timestamp;
-use super::usage::{Kept, Usage, size_of};
 use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
+use super::usage::{Kept, Usage, size_of};
 
 /// See the module.
 pub struct Draft<'a> {

@@ -147,8 +147,7 @@ impl Draft<'_> {
 impl Report {
     /// Bytes of its texts.
     pub(super) fn size(&self) -> u64 {
-        let texts =
-            [&self.message, &self.short_message, &self.reason, &self.check, &self.action];
+        let texts = [&self.message, &self.short_message, &self.reason, &self.check, &self.action];
         let labels = self.labels.iter().map(|(key, value)| key.len() + value.len());
         texts.into_iter().map(|text| text.len()).chain(labels).sum::<usize>() as u64
     }

@@ -51,7 +51,8 @@ fn report(name: &str, key: &str, message: &str) -> Command {
 
 fn replace(name: &str, messages: &[&str]) -> Command {
     let set = messages.iter().enumerate().map(|(n, message)| {
-        let report = Report { level: Level::Active, message: (*message).into(), ..Report::default() };
+        let report =
+            Report { level: Level::Active, message: (*message).into(), ..Report::default() };
         let key = PartName::new(&n.to_string()).unwrap();
         let (component, report) = (PartName::default(), Arc::new(report));
         NewStatus { component, key, report, observe_time: None }
