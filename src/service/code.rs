@@ -1,10 +1,8 @@
 //! THE table: from every way to fail to what goes over the wire.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use tonic::Code;
-use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::aggregator;
 use crate::domain::command::Rejected;
@@ -13,8 +11,11 @@ use crate::session;
 use crate::store::ReadError;
 use crate::watch::WatchError;
 
+mod bound;
 mod identity;
 mod operation;
+
+pub use bound::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, cut, foreign, quoted, wire_bytes};
 
 /// Domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "bellwether";
@@ -84,6 +85,20 @@ pub enum Reason {
     EtagMismatch,
     /// A worker was silent for too long.
     HeartbeatMissed,
+    /// A request is no message of its method.
+    MalformedRequest,
+    /// A request is over its limit.
+    RequestTooLarge,
+    /// A request is compressed in a way that is not supported.
+    UnsupportedEncoding,
+    /// The server has no such method.
+    UnknownMethod,
+    /// The rest of a request did not arrive in time.
+    RequestIncomplete,
+    /// A revision was not reached in time.
+    RevisionNotReached,
+    /// No service of that name has a health.
+    ServiceNotFound,
 }
 
 impl Reason {
@@ -91,7 +106,7 @@ impl Reason {
     pub fn wire(self) -> (Code, &'static str) {
         use Code::{
             Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, InvalidArgument, NotFound,
-            OutOfRange, ResourceExhausted, Unavailable,
+            OutOfRange, ResourceExhausted, Unavailable, Unimplemented,
         };
         match self {
             Reason::InvalidName => (InvalidArgument, "INVALID_NAME"),
@@ -122,6 +137,13 @@ impl Reason {
             Reason::Contention => (Unavailable, "CONTENTION"),
             Reason::RecordCorrupt => (DataLoss, "RECORD_CORRUPT"),
             Reason::HeartbeatMissed => (DeadlineExceeded, "HEARTBEAT_MISSED"),
+            Reason::MalformedRequest => (InvalidArgument, "MALFORMED_REQUEST"),
+            Reason::RequestTooLarge => (ResourceExhausted, "REQUEST_TOO_LARGE"),
+            Reason::UnsupportedEncoding => (Unimplemented, "UNSUPPORTED_ENCODING"),
+            Reason::UnknownMethod => (Unimplemented, "UNKNOWN_METHOD"),
+            Reason::RequestIncomplete => (DeadlineExceeded, "REQUEST_INCOMPLETE"),
+            Reason::RevisionNotReached => (DeadlineExceeded, "REVISION_NOT_REACHED"),
+            Reason::ServiceNotFound => (NotFound, "SERVICE_NOT_FOUND"),
         }
     }
 }
@@ -144,6 +166,8 @@ pub struct Problem {
     message: String,
     metadata: Vec<(&'static str, String)>,
     violations: Vec<Violation>,
+    /// Violations that are counted, not listed.
+    left_out: usize,
     retry_after: Option<Duration>,
 }
 
@@ -155,6 +179,7 @@ impl Problem {
             message: message.into(),
             metadata: Vec::new(),
             violations: Vec::new(),
+            left_out: 0,
             retry_after: None,
         }
     }
@@ -176,9 +201,14 @@ impl Problem {
     /// A request of which these fields are wrong. The first one names the reason.
     pub fn of_fields(violations: Vec<Violation>) -> Problem {
         let reason = violations.first().map_or(Reason::InvalidValue, |v| v.reason);
-        let say = |v: &Violation| format!("{} {}", v.field, v.description);
-        let message: Vec<String> = violations.iter().map(say).collect();
-        Problem { violations, ..Problem::new(reason, message.join("; ")) }
+        Problem { violations, ..Problem::new(reason, String::new()) }
+    }
+
+    /// Counts violations that are not listed.
+    #[must_use]
+    pub fn and_more(mut self, count: usize) -> Problem {
+        self.left_out = count;
+        self
     }
 
     /// A failure of the aggregator about this application.
@@ -360,30 +390,6 @@ impl From<WatchError> for Problem {
 
 impl From<Problem> for tonic::Status {
     fn from(problem: Problem) -> tonic::Status {
-        let (code, reason) = problem.reason.wire();
-        let metadata: std::collections::HashMap<String, String> =
-            problem.metadata.iter().map(|(k, v)| ((*k).to_string(), v.clone())).collect();
-        let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
-        for violation in &problem.violations {
-            details.add_bad_request_violation(&violation.field, &violation.description);
-        }
-        if let Some(after) = problem.retry_after {
-            details.set_retry_info(Some(after));
-        }
-        match problem.reason {
-            Reason::LimitExceeded | Reason::RateLimited | Reason::TooManyStreams => {
-                let about = |key| problem.metadata.iter().find(|(k, _)| *k == key);
-                let subject = about("limit").map_or(Cow::Borrowed("server"), |(_, v)| v.into());
-                details.add_quota_failure_violation(subject, &problem.message);
-            }
-            Reason::NotLeader | Reason::LeaseHeld => {
-                details.add_precondition_failure_violation(reason, "leadership", &problem.message);
-            }
-            Reason::ResumeFirst | Reason::OperationState => {
-                details.add_precondition_failure_violation(reason, "operation", &problem.message);
-            }
-            _ => {}
-        }
-        tonic::Status::with_error_details(code, problem.message, details)
+        bound::status(&problem)
     }
 }

@@ -20,7 +20,7 @@ use crate::proto::v1::{
     app_data_service_server, application_service_server, leader_service_server,
     operation_service_server, report_service_server, server_service_server, worker_service_server,
 };
-use crate::service::code::Problem;
+use crate::service::code::{Problem, Reason, quoted};
 use crate::service::watch::{Place, Watches};
 use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
 
@@ -79,6 +79,15 @@ fn is_server(service: &str) -> bool {
     service.is_empty() || SERVICES.contains(&service)
 }
 
+fn not_found(service: &str) -> Problem {
+    let text = format!(
+        "no service {}; the server is the empty name, applications are services named \
+         namespace/application",
+        quoted(service)
+    );
+    Problem::new(Reason::ServiceNotFound, text)
+}
+
 /// The application that a service name means, if it can mean one.
 fn app_of(service: &str) -> Option<AppName> {
     let (namespace, application) = service.split_once('/')?;
@@ -99,9 +108,7 @@ impl Health for Healths {
         }
         match app_of(&service).and_then(|app| self.hub.get(&app)) {
             Some(entry) => Ok(Response::new(response(serving(&entry.head)))),
-            None => Err(Status::not_found(format!(
-                "no service {service:?}; applications are services named namespace/application"
-            ))),
+            None => Err(not_found(&service).into()),
         }
     }
 
@@ -111,9 +118,9 @@ impl Health for Healths {
     ) -> Result<Response<HealthListResponse>, Status> {
         let entries = self.hub.list(None, None, &BTreeSet::new(), LIST_MAX + 1);
         if LIST_MAX < entries.len() {
-            return Err(Status::resource_exhausted(format!(
-                "there are more than {LIST_MAX} applications; ask for them one by one"
-            )));
+            let text = format!("there are more than {LIST_MAX} applications; ask for one by name");
+            let problem = Problem::new(Reason::LimitExceeded, text);
+            return Err(problem.with("limit", "health_list_max").with("max", LIST_MAX).into());
         }
         let applications = entries.iter().map(|e| (e.app.to_string(), response(serving(&e.head))));
         let server = (String::new(), response(self.server()));
@@ -125,8 +132,8 @@ impl Health for Healths {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<StatusStream>, Status> {
-        let service = request.into_inner().service;
         let place = self.watches.place()?;
+        let service = request.into_inner().service;
         let follow = match app_of(&service) {
             _ if is_server(&service) => Follow::Server,
             None => Follow::Nothing,

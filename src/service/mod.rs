@@ -37,6 +37,7 @@ mod reads;
 mod report;
 mod rules;
 mod server;
+mod sparse;
 mod watch;
 mod worker;
 

@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 use super::error::Error;
 
-/// The exporters tell each step at `info` and each attempt at `warn`; what got lost is an `error`.
-const LOG_FILTER: &str = "info,opentelemetry=error";
+/// The exporters log each step at `info` and each attempt at `warn`; what got lost is an `error`.
+/// HTTP/2 logs at `warn` what a peer did wrong, as often as the peer likes.
+const LOG_FILTER: &str = "info,opentelemetry=error,h2=error";
 
 /// How to set up the telemetry of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -38,6 +38,34 @@ async fn check_and_list() {
     assert_eq!(all["default/api"].status(), ServingStatus::NotServing);
 }
 
+/// What clients ask for that balance calls by health: the service that they call.
+const SERVICES: [&str; 6] = [
+    "bellwether.v1.AppDataService",
+    "bellwether.v1.ApplicationService",
+    "bellwether.v1.LeaderService",
+    "bellwether.v1.OperationService",
+    "bellwether.v1.ReportService",
+    "bellwether.v1.WorkerService",
+];
+
+#[tokio::test]
+async fn the_services_of_the_server_have_its_health() {
+    let mut server = Server::ephemeral();
+    let mut health = server.health().await;
+    for name in SERVICES {
+        let answer = health.check(service(name)).await.unwrap().into_inner();
+        assert_eq!(answer.status(), ServingStatus::Serving, "{name}");
+    }
+    let unknown = health.check(service("bellwether.v1.NoService")).await.unwrap_err();
+    assert_eq!((unknown.code(), reason(&unknown).as_str()), (Code::NotFound, "SERVICE_NOT_FOUND"));
+    let mut stream = health.watch(service(SERVICES[4])).await.unwrap().into_inner();
+    assert_eq!(stream.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    server.terminate();
+    assert_eq!(stream.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+    drop((stream, health));
+    assert_eq!(server.wait().code(), Some(0));
+}
+
 #[tokio::test]
 async fn watch_on_an_unknown_name_stays_open_and_tells_each_change_once() {
     let server = Server::ephemeral();

@@ -10,7 +10,7 @@ use crate::domain::limits::{
 use crate::domain::policy::{Config, ConfigPatch, LostUnits, Policy};
 use crate::domain::status::{LEVELS, Level};
 use crate::proto::v1;
-use crate::service::code::Reason;
+use crate::service::code::{Reason, quoted};
 
 /// The fields of a configuration that can be named in a mask.
 const CONFIG_FIELDS: [&str; 11] = [
@@ -55,7 +55,7 @@ pub fn config_patch(
         path == "*" || CONFIG_FIELDS.contains(&path) || present.iter().any(|(p, _)| *p == path)
     };
     if let Some(path) = paths.iter().find(|path| !known(path)) {
-        let text = format!("names {path:?}; known are {}, and *", CONFIG_FIELDS.join(", "));
+        let text = format!("names {}; known are {}, and *", quoted(path), CONFIG_FIELDS.join(", "));
         fields.note("update_mask", Reason::InvalidValue, text);
         return None;
     }
@@ -142,7 +142,7 @@ fn policy(fields: &mut Fields, given: &v1::Policy) -> Option<Policy> {
         "strict" => return Some(Policy::Strict),
         "custom" | "" if custom => {}
         name => {
-            let text = format!("is {name:?}; known are juju, openstack, strict, custom");
+            let text = format!("is {}; known are juju, openstack, strict, custom", quoted(name));
             fields.note("policy.name", Reason::InvalidValue, text);
             return None;
         }

@@ -9,7 +9,7 @@ use crate::domain::limits::{CALM_AFTER_MAX, CALM_AFTER_MIN, GOOD_COUNT};
 use crate::domain::policy::{Config, Damping, Latch, Scope};
 use crate::domain::status::{Status, StatusKey};
 use crate::proto::v1;
-use crate::service::code::Reason;
+use crate::service::code::{Reason, quoted};
 
 /// Stands for all components.
 const ALL: &str = "*";
@@ -31,7 +31,7 @@ fn scope_name(scope: &Scope) -> String {
 /// Notes a component that is named twice.
 fn once<'a>(fields: &mut Fields, field: &str, seen: &mut BTreeSet<&'a str>, component: &'a str) {
     if !seen.insert(component) {
-        let text = format!("is {component:?} once more; name each component once");
+        let text = format!("is {} once more; name each component once", quoted(component));
         fields.note(field, Reason::InvalidValue, text);
     }
 }

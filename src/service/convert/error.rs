@@ -16,7 +16,7 @@ use crate::domain::limits::{
     REQUEST_ID_BYTES_MAX,
 };
 use crate::proto::v1;
-use crate::service::code::Reason;
+use crate::service::code::{Reason, quoted};
 use crate::service::rules::ErrorRules;
 
 /// `ReportError`.
@@ -96,7 +96,7 @@ pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<E
         }
         system if is_system(system) => Some(system.into()),
         system => {
-            let text = format!("is {system:?}; give lower-case letters, digits, . _ -");
+            let text = format!("is {}; give lower-case letters, digits, . _ -", quoted(system));
             fields.note("system", Reason::InvalidValue, text);
             None
         }
@@ -106,7 +106,7 @@ pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<E
     let outcome = outcome(fields, given.outcome);
     let domain = fields.text("domain", &given.domain, NAME_BYTES_MAX);
     if !given.reason.is_empty() && !is_reason(&given.reason) {
-        let text = format!("is {:?}; write UPPER_SNAKE of at most 63 bytes", given.reason);
+        let text = format!("is {}; write UPPER_SNAKE of at most 63 bytes", quoted(&given.reason));
         fields.note("reason", Reason::InvalidValue, text);
     }
     let message = fields.text("message", &given.message, MESSAGE_BYTES_MAX);

@@ -10,16 +10,18 @@ use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, n
 use crate::domain::status::{Kind, Level};
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
-use crate::service::code::{Problem, Reason, Violation};
+use crate::service::code::{Problem, Reason, Violation, quoted};
 
-/// Violations that are told of one request: its error travels in trailers, which clients take 8 KiB
-/// of. The rest shows once these are mended.
+/// Violations that are kept of one request; the rest is counted. An error shows as many of them as
+/// fit.
 const VIOLATIONS_MAX: usize = 20;
 
 /// Checks the fields of one request. What cannot be read is noted, and `None` goes on in its place.
 #[derive(Default)]
 pub struct Fields {
     violations: Vec<Violation>,
+    /// Violations beyond those that are kept.
+    left_out: usize,
     /// Where the fields are that are being checked.
     pub(super) within: Within,
 }
@@ -52,7 +54,7 @@ impl Fields {
     pub fn finish<T>(self, read: Option<T>) -> Result<T, Problem> {
         match read {
             Some(read) if self.violations.is_empty() => Ok(read),
-            _ => Err(Problem::of_fields(self.violations)),
+            _ => Err(Problem::of_fields(self.violations).and_more(self.left_out)),
         }
     }
 
@@ -63,6 +65,7 @@ impl Fields {
 
     pub(super) fn note(&mut self, field: &str, reason: Reason, description: impl Into<String>) {
         if VIOLATIONS_MAX <= self.violations.len() {
+            self.left_out += 1;
             return;
         }
         let field = format!("{}{field}", self.within.prefix());
@@ -264,7 +267,8 @@ impl Fields {
         });
         if let Some((key, _)) = long {
             let text = format!(
-                "has {key:?}; keys have 1 to {LABEL_BYTES_MAX} bytes, values at most as many"
+                "has {}; keys have 1 to {LABEL_BYTES_MAX} bytes, values at most as many",
+                quoted(key)
             );
             self.note("labels", Reason::InvalidValue, text);
             return None;

@@ -11,7 +11,7 @@ use crate::domain::data::DataPatch;
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
-use crate::service::code::Reason;
+use crate::service::code::{Reason, quoted};
 
 /// A unit that speaks for itself, outside of any session.
 pub fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Speaker> {
@@ -33,8 +33,7 @@ pub fn data_patch(
         return None;
     }
     if let Some(both) = delete.iter().find(|key| set.contains_key(*key)) {
-        let start: String = both.chars().take(64).collect();
-        let text = format!("has {start:?}, which is also set; name each key once");
+        let text = format!("has {}, which is also set; name each key once", quoted(both));
         fields.note("delete", Reason::InvalidValue, text);
         return None;
     }

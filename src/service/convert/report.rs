@@ -12,7 +12,7 @@ use crate::domain::limits::{
 use crate::domain::name::PartName;
 use crate::domain::status::{Kind, Report};
 use crate::proto::v1;
-use crate::service::code::Reason;
+use crate::service::code::{Reason, quoted};
 
 /// One status, with its kind if it has one.
 fn new_status(
@@ -132,8 +132,9 @@ pub(super) fn pull_set(
                 status.component = component.clone();
             } else if status.component != *component {
                 let text = format!(
-                    "is {:?}, but the set is that of {component:?}; leave one of them out",
-                    status.component
+                    "is {}, but the set is that of {}; leave one of them out",
+                    quoted(status.component.as_str()),
+                    quoted(component.as_str())
                 );
                 fields.note(&format!("statuses[{n}].component"), Reason::InvalidValue, text);
             }
@@ -141,9 +142,10 @@ pub(super) fn pull_set(
         let place = (status.component.clone(), status.key.clone());
         if let Some(first) = places.insert(place, n) {
             let text = format!(
-                "names the same component {:?} and key {:?} as statuses[{first}]; \
+                "names the same component {} and key {} as statuses[{first}]; \
                  a pull set has each once",
-                status.component, status.key
+                quoted(status.component.as_str()),
+                quoted(status.key.as_str())
             );
             fields.note(&format!("statuses[{n}]"), Reason::InvalidValue, text);
         }

@@ -11,6 +11,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 
 use super::call::Call;
+use super::typed;
 
 /// A response body that tells its call how it ended: with trailers, or dropped before them.
 #[derive(Debug)]
@@ -50,13 +51,14 @@ impl http_body::Body for ObservedBody {
             .call
             .span()
             .in_scope(|| catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(context))));
-        let polled = match polled {
+        let mut polled = match polled {
             Ok(polled) => polled,
             Err(panic) => Poll::Ready(Some(Ok(this.panicked(panic.as_ref())))),
         };
-        match &polled {
+        match &mut polled {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Some(trailers) = frame.trailers_ref() {
+                if let Some(trailers) = frame.trailers_mut() {
+                    typed::complete(trailers);
                     this.call.ended(trailers);
                 }
             }

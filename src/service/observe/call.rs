@@ -167,14 +167,11 @@ impl Call {
         }
     }
 
-    /// Errors that are ours. A deadline that the caller chose is the caller's.
+    /// Errors that are ours. A deadline that the caller chose is the caller's, and so is a method
+    /// that there never was.
     fn is_server_error(&self, code: Code) -> bool {
         match code {
-            Code::Unknown
-            | Code::Unimplemented
-            | Code::Internal
-            | Code::Unavailable
-            | Code::DataLoss => true,
+            Code::Unknown | Code::Internal | Code::Unavailable | Code::DataLoss => true,
             Code::DeadlineExceeded => self.deadline.is_none(),
             _ => false,
         }

@@ -13,6 +13,8 @@ mod body;
 mod call;
 mod deadline;
 mod method;
+pub(super) mod refusals;
+mod typed;
 
 use std::any::Any;
 use std::future::Future;
@@ -130,7 +132,8 @@ where
     }
 }
 
-fn observed(response: Response<Body>, mut call: Call) -> Response<ObservedBody> {
+fn observed(mut response: Response<Body>, mut call: Call) -> Response<ObservedBody> {
+    typed::complete(response.headers_mut());
     call.answered(response.headers());
     response.map(|body| ObservedBody::new(body, call))
 }

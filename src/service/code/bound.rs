@@ -1,0 +1,225 @@
+//! The size of an error. It travels in trailers. Clients on gRPC's C core refuse trailers above
+//! 8 KiB at random and show another error in their place, so an error ends long before that.
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+use tonic::Code;
+use tonic_types::{ErrorDetails, StatusExt};
+
+use super::{DOMAIN, Problem, Reason, Violation};
+
+/// Bytes of a whole error: all of its trailers, as HPACK counts them.
+pub const ERROR_BYTES_MAX: usize = 4 << 10;
+/// Bytes of its message.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 10;
+/// Bytes of a text of the request that an error repeats.
+pub const QUOTED_BYTES_MAX: usize = 64;
+/// Bytes of one description: enough for every sentence of ours with two names in it.
+const DESCRIPTION_BYTES_MAX: usize = 640;
+/// Bytes of one fact: a name is never cut.
+const FACT_BYTES_MAX: usize = 256;
+/// Bytes that HTTP/2 counts for each header beside its name and value.
+const HEADER_OVERHEAD: usize = 32;
+
+/// A text of at most `bytes_max` bytes: the rest, from a character on, becomes `…`.
+pub fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    if text.len() <= bytes_max {
+        return Cow::Borrowed(text);
+    }
+    let end = bytes_max.saturating_sub('…'.len_utf8());
+    let end = (0..=end).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    Cow::Owned(format!("{}…", &text[..end]))
+}
+
+/// A text of the request as an error repeats it: in quotes, cut at [`QUOTED_BYTES_MAX`].
+pub fn quoted(text: &str) -> String {
+    format!("{:?}", cut(text, QUOTED_BYTES_MAX))
+}
+
+/// The bytes of an error's trailers, as a client counts them.
+pub fn wire_bytes(status: &tonic::Status) -> usize {
+    let mut headers = HeaderMap::new();
+    match status.add_header(&mut headers) {
+        Ok(()) => header_bytes(&headers),
+        Err(_) => usize::MAX,
+    }
+}
+
+fn header_bytes(headers: &HeaderMap) -> usize {
+    let one = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        name.as_str().len() + value.len() + HEADER_OVERHEAD
+    };
+    headers.iter().map(one).sum()
+}
+
+/// A problem as it goes over the wire, with as much of it as fits.
+pub(super) fn status(problem: &Problem) -> tonic::Status {
+    let mut shown = problem.violations.len();
+    let mut text_max = MESSAGE_BYTES_MAX;
+    loop {
+        let status = build(problem, shown, text_max);
+        let is_least = shown <= 1 && text_max <= MESSAGE_BYTES_MAX / 8;
+        if is_least || wire_bytes(&status) <= ERROR_BYTES_MAX {
+            return status;
+        }
+        match shown {
+            0 | 1 => text_max /= 2,
+            // A few at a time: each try costs microseconds.
+            _ => shown -= shown.div_ceil(4).min(shown - 1),
+        }
+    }
+}
+
+fn build(problem: &Problem, shown: usize, text_max: usize) -> tonic::Status {
+    let (code, reason) = problem.reason.wire();
+    let facts = problem.metadata.iter();
+    let facts = facts.map(|(k, v)| ((*k).to_string(), cut(v, FACT_BYTES_MAX).into_owned()));
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, facts.collect::<Facts>());
+    let message = match problem.violations.is_empty() {
+        true => cut(&problem.message, text_max).into_owned(),
+        false => {
+            let (shown, message) = tell(problem, shown, text_max);
+            for violation in &problem.violations[..shown] {
+                let field = cut(&violation.field, FACT_BYTES_MAX);
+                details.add_bad_request_violation(field, describe(violation));
+            }
+            message
+        }
+    };
+    if let Some(after) = problem.retry_after {
+        details.set_retry_info(Some(after));
+    }
+    add_subject(problem, reason, &message, &mut details);
+    tonic::Status::with_error_details(code, message, details)
+}
+
+type Facts = std::collections::HashMap<String, String>;
+
+/// What must hold, or which limit was met, for programs that look for it there.
+fn add_subject(problem: &Problem, reason: &str, message: &str, details: &mut ErrorDetails) {
+    match problem.reason {
+        Reason::LimitExceeded | Reason::RateLimited | Reason::TooManyStreams => {
+            let about = |key| problem.metadata.iter().find(|(k, _)| *k == key);
+            let subject = about("limit").map_or(Cow::Borrowed("server"), |(_, v)| v.into());
+            details.add_quota_failure_violation(subject, message);
+        }
+        Reason::NotLeader | Reason::LeaseHeld => {
+            details.add_precondition_failure_violation(reason, "leadership", message);
+        }
+        Reason::ResumeFirst | Reason::OperationState => {
+            details.add_precondition_failure_violation(reason, "operation", message);
+        }
+        _ => {}
+    }
+}
+
+fn describe(violation: &Violation) -> Cow<'_, str> {
+    cut(&violation.description, DESCRIPTION_BYTES_MAX)
+}
+
+/// The message for up to `shown` violations, and how many of them it names.
+fn tell(problem: &Problem, shown: usize, text_max: usize) -> (usize, String) {
+    let mut message = String::new();
+    let mut told = 0;
+    for violation in problem.violations.iter().take(shown) {
+        let sentence = format!("{} {}", cut(&violation.field, FACT_BYTES_MAX), describe(violation));
+        // Room for the count of the rest.
+        let room = text_max.saturating_sub(message.len() + "; and 1234567 more".len());
+        match told {
+            0 => message.push_str(&cut(&sentence, room)),
+            _ if room < sentence.len() + 2 => break,
+            _ => {
+                message.push_str("; ");
+                message.push_str(&sentence);
+            }
+        }
+        told += 1;
+    }
+    let rest = problem.violations.len() - told + problem.left_out;
+    if 0 < rest {
+        message.push_str(&format!("; and {rest} more"));
+    }
+    (told, message)
+}
+
+/// An error that is not from [`Problem`], cut and with a reason.
+pub fn foreign(code: Code, reason: &str, message: &str) -> tonic::Status {
+    let mut text_max = MESSAGE_BYTES_MAX;
+    loop {
+        let details = ErrorDetails::with_error_info(reason, DOMAIN, Facts::new());
+        let status = tonic::Status::with_error_details(code, cut(message, text_max), details);
+        if text_max <= MESSAGE_BYTES_MAX / 8 || wire_bytes(&status) <= ERROR_BYTES_MAX {
+            return status;
+        }
+        text_max /= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn violation(n: usize, description: String) -> Violation {
+        Violation {
+            field: format!("statuses[{n}].level"),
+            reason: Reason::InvalidValue,
+            description,
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_at_a_character() {
+        for (text, max, expected) in [
+            ("short", 64, "short"),
+            ("abcdefgh", 8, "abcdefgh"),
+            ("abcdefghi", 8, "abcde…"),
+            ("ääääää", 8, "ää…"),
+            ("ä", 1, "…"),
+        ] {
+            assert_eq!(cut(text, max), expected, "{text} at {max}");
+        }
+        assert_eq!(quoted("a\"b"), r#""a\"b""#);
+        assert!(quoted(&"x".repeat(20_000)).len() <= QUOTED_BYTES_MAX + 2);
+    }
+
+    #[test]
+    fn an_error_fits_whatever_is_in_it() {
+        let texts = ["x".repeat(20_000), "ä \"{}\u{1}".repeat(4000), "%".repeat(5000)];
+        for text in texts {
+            let plain = Problem::new(Reason::LimitExceeded, text.clone())
+                .with("limit", "units_max")
+                .with("application", &text)
+                .retry_after(Duration::from_secs(1));
+            let of_fields = |count: usize| {
+                Problem::of_fields((0..count).map(|n| violation(n, text.clone())).collect())
+            };
+            for problem in [plain, of_fields(1), of_fields(20), of_fields(1000)] {
+                let status = tonic::Status::from(problem);
+                assert!(wire_bytes(&status) <= ERROR_BYTES_MAX, "{}", wire_bytes(&status));
+                assert!(status.message().len() <= MESSAGE_BYTES_MAX);
+                assert!(status.get_details_error_info().is_some());
+            }
+            let status = foreign(Code::NotFound, "NOT_FOUND", &text);
+            assert!(wire_bytes(&status) <= ERROR_BYTES_MAX, "{}", wire_bytes(&status));
+        }
+    }
+
+    #[test]
+    fn the_violations_that_do_not_fit_are_counted() {
+        let missing = "is required: one of unknown, terminated, active, waiting, maintenance, \
+                       blocked, error";
+        let many = (0..20).map(|n| violation(n, missing.to_string())).collect();
+        let status = tonic::Status::from(Problem::of_fields(many).and_more(5));
+        let named = status.get_details_bad_request().unwrap().field_violations.len();
+        assert!((2..20).contains(&named), "{named}");
+        let expected = format!("; and {} more", 25 - named);
+        assert!(status.message().ends_with(&expected), "{}", status.message());
+        assert!(status.message().contains(&format!("statuses[{}].level", named - 1)));
+        let few = Problem::of_fields(vec![violation(0, missing.to_string())]);
+        let status = tonic::Status::from(few);
+        assert_eq!(status.message(), format!("statuses[0].level {missing}"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Errors that tonic and other people's services make, with a reason like every error of ours.
+//!
+//! tonic answers a request that it cannot read with codes of its own choice: `INTERNAL` for one that
+//! is no message, as if the server had failed. What the client did wrong is the client's error here.
+
+use http::HeaderMap;
+use tonic::{Code, Status};
+
+use super::refusals;
+use crate::service::code::{self, Problem, Reason};
+use crate::telemetry::code_name;
+
+const STATUS: &str = "grpc-status";
+const MESSAGE: &str = "grpc-message";
+const DETAILS: &str = "grpc-status-details-bin";
+
+/// Gives an error without details a reason, and puts it within the size of an error.
+pub(super) fn complete(headers: &mut HeaderMap) {
+    let is_complete = headers.contains_key(DETAILS);
+    let is_error = headers.get(STATUS).is_some_and(|code| code.as_bytes() != b"0");
+    if is_complete || !is_error {
+        return;
+    }
+    let Some(given) = Status::from_header_map(headers) else { return };
+    let status = complete_status(&given);
+    headers.remove(MESSAGE);
+    headers.remove(STATUS);
+    // Only what we make goes in, which is within the bounds of a header.
+    let _ = status.add_header(headers);
+}
+
+/// The same of a status on its own.
+pub(super) fn complete_status(given: &Status) -> Status {
+    let text = given.message();
+    let Some((reason, advice)) = blame(given.code(), text) else {
+        return code::foreign(given.code(), code_name(given.code()), text);
+    };
+    refusals::note();
+    Problem::new(reason, format!("{}{advice}", code::cut(text, TEXT_BYTES_MAX))).into()
+}
+
+/// Bytes of tonic's own words in an error: its longest sentence is shorter.
+const TEXT_BYTES_MAX: usize = 512;
+
+/// What the client did wrong, if tonic's words say so. A test asks a real server for each of them.
+fn blame(code: Code, text: &str) -> Option<(Reason, &'static str)> {
+    let begins = |starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
+    match code {
+        Code::Internal
+            if begins(&[
+                "failed to decode Protobuf message",
+                "protocol error: ",
+                "Missing request message",
+                "Unexpected EOF decoding stream",
+            ]) =>
+        {
+            Some((Reason::MalformedRequest, "; send one message of the type of this method"))
+        }
+        Code::OutOfRange if begins(&["Error, decoded message length too large"]) => {
+            Some((Reason::RequestTooLarge, "; send less at once"))
+        }
+        Code::Unimplemented if begins(&["Content is compressed"]) => {
+            Some((Reason::UnsupportedEncoding, "; send it uncompressed"))
+        }
+        Code::Unimplemented => {
+            Some((Reason::UnknownMethod, "no such method; reflection and the protos list them"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::StatusExt;
+
+    use super::*;
+
+    /// Code, reason and message of an error once it is complete.
+    fn completed(given: Status) -> (Code, String, String) {
+        let mut headers = HeaderMap::new();
+        given.add_header(&mut headers).unwrap();
+        complete(&mut headers);
+        let status = Status::from_header_map(&headers).unwrap();
+        let info = status.get_details_error_info().unwrap();
+        (status.code(), info.reason, status.message().to_string())
+    }
+
+    #[test]
+    fn every_error_has_a_reason() {
+        let cases = [
+            (Status::internal("failed to decode Protobuf message: buffer underflow"), "MALFORMED"),
+            (Status::internal("Missing request message."), "MALFORMED_REQUEST"),
+            (Status::out_of_range("Error, decoded message length too large: found 9"), "REQUEST_"),
+            (Status::unimplemented("Content is compressed with `gzip` which"), "UNSUPPORTED_"),
+            (Status::unimplemented(""), "UNKNOWN_METHOD"),
+            (Status::not_found("symbol 'a' not found"), "NOT_FOUND"),
+            (Status::internal("the disk is on fire"), "INTERNAL"),
+            (Status::deadline_exceeded("the deadline of the call has passed"), "DEADLINE_EXCEEDED"),
+        ];
+        for (given, expected) in cases {
+            let (_, reason, message) = completed(given);
+            assert!(reason.starts_with(expected), "{reason} instead of {expected}: {message}");
+            assert!(!message.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_long_error_is_cut_and_one_of_ours_stays() {
+        let (_, _, message) = completed(Status::not_found("x".repeat(20_000)));
+        assert!(message.len() <= code::MESSAGE_BYTES_MAX);
+        let ours: Status = Problem::draining().into();
+        let mut headers = HeaderMap::new();
+        ours.add_header(&mut headers).unwrap();
+        let before = headers.clone();
+        complete(&mut headers);
+        assert_eq!(headers, before);
+        let mut fine = HeaderMap::new();
+        Status::ok("").add_header(&mut fine).unwrap();
+        let before = fine.clone();
+        complete(&mut fine);
+        assert_eq!(fine, before);
+    }
+}
