@@ -13,6 +13,7 @@ use crate::aggregator::Aggregator;
 use crate::config::{Config, StoreChoice};
 use crate::domain::classify::Rules;
 use crate::proto::v1::StoreKind;
+use crate::service::edge::{self, Gate};
 use crate::service::ops::{Ops, Readiness};
 use crate::service::{self, About, ErrorRules, Parts, listen};
 use crate::session::Sessions;
@@ -63,9 +64,6 @@ pub enum Error {
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(std::io::Error),
-    /// Serving failed.
-    #[error("serve gRPC: {0}")]
-    Serve(#[from] tonic::transport::Error),
 }
 
 impl App {
@@ -90,7 +88,8 @@ impl App {
                 Arc::new(RedisStore::open(target.clone(), options).await?)
             }
         };
-        let hub = Hub::new(store.epoch(), store.buckets(), Limits::default());
+        let limits = Limits { waits_max: config.service.waiting_reads_max, ..Limits::default() };
+        let hub = Hub::new(store.epoch(), store.buckets(), limits);
         let hub = Arc::new(hub.with_time(store.now()));
         store.follow(hub.clone());
         let aggregator =
@@ -145,36 +144,38 @@ impl App {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Drained, Error> {
         let draining = CancellationToken::new();
         let stopped = CancellationToken::new();
+        let gate = Gate::new(self.config.service.connections(), self.metrics.clone());
+        let ready = readiness(&self.store, &draining, &gate);
         let ops = tokio::spawn(serve_ops(
             self.ops,
-            Ops { prometheus: self.prometheus, ready: readiness(&self.store, &draining) },
+            Ops { prometheus: self.prometheus, ready },
             stopped.clone(),
         ));
         let about =
             About { store_kind: store_kind(&self.config.store), limits: self.config.limits() };
+        let hub = self.hub;
         let parts = Parts {
             aggregator: self.aggregator.clone(),
             sessions: self.sessions.clone(),
-            hub: self.hub,
+            hub: hub.clone(),
             store: self.store.clone(),
             metrics: self.metrics,
             error_rules: self.error_rules,
             about,
             draining: draining.clone(),
         };
-        let connections = listen::connections(self.grpc, self.config.service.connections_max);
-        let routes = service::routes(parts, &self.config.service);
-        let until = draining.clone().cancelled_owned();
-        let mut serving = tokio::spawn(routes.serve_with_incoming_shutdown(connections, until));
+        let server = service::server(parts, &self.config.service, gate);
+        let mut serving = tokio::spawn(edge::serve(self.grpc, server, draining.clone()));
         let failed = tokio::select! {
             () = shutdown => None,
             ended = &mut serving => Some(ended),
         };
         draining.cancel();
+        hub.end_waits();
         let sessions = self.sessions.drain();
         let sessions = tokio::time::timeout(self.config.drain_deadline, sessions);
         let drained = match failed {
-            Some(ended) => flatten(ended).map(|()| Drained::Cleanly),
+            Some(ended) => Ok(cleanly(ended)),
             None => {
                 let serving = within(self.config.drain_deadline, serving);
                 let (drained, _cut_off) = tokio::join!(serving, sessions);
@@ -193,13 +194,13 @@ impl App {
 /// A scrape that is under way may finish.
 const OPS_DEADLINE: Duration = Duration::from_millis(500);
 
-type Serving = tokio::task::JoinHandle<Result<(), tonic::transport::Error>>;
+type Serving = tokio::task::JoinHandle<()>;
 
 /// Waits for the server to end, but not beyond the deadline: a client that never answers would hold
 /// it for ever.
 async fn within(deadline: Duration, mut serving: Serving) -> Result<Drained, Error> {
     match tokio::time::timeout(deadline, &mut serving).await {
-        Ok(ended) => flatten(ended).map(|()| Drained::Cleanly),
+        Ok(ended) => Ok(cleanly(ended)),
         Err(_elapsed) => {
             serving.abort();
             Ok(Drained::CutOff)
@@ -207,11 +208,9 @@ async fn within(deadline: Duration, mut serving: Serving) -> Result<Drained, Err
     }
 }
 
-fn flatten(
-    ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
-) -> Result<(), Error> {
+fn cleanly(ended: Result<(), tokio::task::JoinError>) -> Drained {
     match ended {
-        Ok(result) => Ok(result?),
+        Ok(()) => Drained::Cleanly,
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     }
 }
@@ -229,14 +228,17 @@ fn store_kind(choice: &StoreChoice) -> StoreKind {
 fn readiness(
     store: &Arc<dyn Store>,
     draining: &CancellationToken,
+    gate: &Gate,
 ) -> Arc<dyn Fn() -> Readiness + Send + Sync> {
-    let (store, draining) = (store.clone(), draining.clone());
+    let (store, draining, gate) = (store.clone(), draining.clone(), gate.clone());
     Arc::new(move || {
         let serving = match draining.is_cancelled() {
             true => Err("stopping".to_string()),
             false => Ok(()),
         };
-        Readiness::default().with("store", store.health()).with("serving", serving)
+        let parts = Readiness::default().with("store", store.health()).with("serving", serving);
+        // A full server makes room by itself: to send its clients elsewhere would not help it.
+        parts.with_note("connections", gate.text())
     })
 }
 

@@ -9,19 +9,20 @@ use serde::Deserialize;
 
 use crate::aggregator;
 use crate::domain::classify::Rules;
-use crate::domain::limits::Limits;
 use crate::service;
 use crate::session;
 use crate::store::Retention;
 use crate::store::redis::link::{Secret, TargetError};
 
 mod faults;
+mod file_limits;
 mod limits;
 mod parse;
 pub mod rules;
 mod store;
 
 use faults::FileFaults;
+use file_limits::FileLimits;
 pub use store::{PASSWORD_SHOWN, StoreChoice, StoreFlags, shows_password};
 
 /// Flags of `bellwether serve`, each also a variable and a key of the file.
@@ -72,36 +73,11 @@ struct File {
 #[serde(deny_unknown_fields, default)]
 struct FileSessions {
     sessions_max: Option<usize>,
+    sessions_per_peer_max: Option<usize>,
     heartbeat_interval_seconds: Option<u64>,
     heartbeats_per_second_max: Option<u32>,
     vanish_percent_max: Option<u32>,
     replica_ttl_seconds: Option<u64>,
-}
-
-/// `[limits]`: the names are those that errors give.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct FileLimits {
-    applications_max: Option<usize>,
-    units_max: Option<usize>,
-    statuses_per_unit_max: Option<usize>,
-    keys_per_component_max: Option<usize>,
-    request_ids_max: Option<usize>,
-    request_ids_per_unit_max: Option<usize>,
-    mailbox_max: Option<usize>,
-    connections_max: Option<usize>,
-    calls_per_connection_max: Option<u32>,
-    watch_streams_max: Option<usize>,
-    request_bytes_max: Option<usize>,
-    faults_max: Option<usize>,
-    faults_per_unit_max: Option<usize>,
-    units_total_max: Option<u64>,
-    statuses_total_max: Option<u64>,
-    faults_total_max: Option<u64>,
-    operations_total_max: Option<u64>,
-    data_bytes_total_max: Option<u64>,
-    record_bytes_total_max: Option<u64>,
-    history_bytes_total_max: Option<u64>,
 }
 
 /// `[history]`.
@@ -253,6 +229,7 @@ impl Config {
         let error_rules = flags.error_rules.or(file.error_rules.take());
         let error_rules =
             error_rules.map(|path| Ok::<_, Error>((path.clone(), rules::read(&path)?)));
+        let session = file.sessions.options();
         let config = Config {
             error_rules: error_rules.transpose()?,
             grpc_listen,
@@ -261,9 +238,9 @@ impl Config {
             // Within the 30 s that Kubernetes and systemd give before they kill.
             drain_deadline: Duration::from_secs(file.drain_deadline_seconds.unwrap_or(10)),
             aggregator: file.limits.aggregator(&file.faults, &file.history),
-            service: file.limits.service(),
+            service: file.limits.service(&file.sessions, session.sessions_max),
             retention: file.history.retention(),
-            session: file.sessions.options(),
+            session,
         };
         config.check()?;
         Ok(config)
@@ -287,27 +264,13 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let limits = [
-            ("applications_max", self.aggregator.applications_max),
-            ("units_max", self.aggregator.limits.units_max),
-            ("statuses_per_unit_max", self.aggregator.limits.statuses_per_unit_max),
-            ("keys_per_component_max", self.aggregator.limits.keys_per_component_max),
-            ("faults_max", self.aggregator.limits.faults_max),
-            ("faults_per_unit_max", self.aggregator.limits.faults_per_unit_max),
-            ("units_total_max", self.aggregator.limits.total.units as usize),
-            ("statuses_total_max", self.aggregator.limits.total.statuses as usize),
-            ("record_bytes_total_max", self.aggregator.limits.total.record_bytes as usize),
-            ("mailbox_max", self.aggregator.mailbox_max),
-            ("connections_max", self.service.connections_max),
-            ("watch_streams_max", self.service.watch_streams_max),
-            ("request_bytes_max", self.service.request_bytes_max),
+        let limits = file_limits::named(&self.aggregator, &self.service).into_iter().chain([
             ("sessions_max", self.session.sessions_max),
             ("heartbeat_interval_seconds", self.session.heartbeat_interval.as_secs() as usize),
             ("replica_ttl_seconds", self.session.replica_ttl.as_secs() as usize),
             ("heartbeats_per_second_max", self.session.heartbeats_per_second_max as usize),
-            ("calls_per_connection_max", self.service.calls_per_connection_max as usize),
-        ];
-        match limits.into_iter().find(|(_, value)| *value == 0) {
+        ]);
+        match { limits }.find(|(_, value)| *value == 0) {
             Some((limit, _)) => Err(Error::ZeroLimit { limit }),
             None => faults::check(&self.aggregator.limits.faults),
         }
@@ -343,49 +306,6 @@ impl FileSessions {
                 .unwrap_or(default.heartbeats_per_second_max),
             vanish_percent_max: self.vanish_percent_max.unwrap_or(default.vanish_percent_max),
             replica_ttl: replica_ttl.unwrap_or(default.replica_ttl),
-            ..default
-        }
-    }
-}
-
-impl FileLimits {
-    fn aggregator(&self, faults: &FileFaults, history: &FileHistory) -> aggregator::Options {
-        let default = aggregator::Options::default();
-        let limits = Limits::default();
-        aggregator::Options {
-            limits: Limits {
-                units_max: self.units_max.unwrap_or(limits.units_max),
-                statuses_per_unit_max: self
-                    .statuses_per_unit_max
-                    .unwrap_or(limits.statuses_per_unit_max),
-                keys_per_component_max: self
-                    .keys_per_component_max
-                    .unwrap_or(limits.keys_per_component_max),
-                request_ids_max: self.request_ids_max.unwrap_or(limits.request_ids_max),
-                request_ids_per_unit_max: self
-                    .request_ids_per_unit_max
-                    .unwrap_or(limits.request_ids_per_unit_max),
-                faults_max: self.faults_max.unwrap_or(limits.faults_max),
-                faults_per_unit_max: self.faults_per_unit_max.unwrap_or(limits.faults_per_unit_max),
-                events_max: history.retention().events_max,
-                total: self.total(limits.total),
-                faults: faults.settings(),
-            },
-            applications_max: self.applications_max.unwrap_or(default.applications_max),
-            mailbox_max: self.mailbox_max.unwrap_or(default.mailbox_max),
-            ..default
-        }
-    }
-
-    fn service(&self) -> service::Options {
-        let default = service::Options::default();
-        service::Options {
-            connections_max: self.connections_max.unwrap_or(default.connections_max),
-            calls_per_connection_max: self
-                .calls_per_connection_max
-                .unwrap_or(default.calls_per_connection_max),
-            watch_streams_max: self.watch_streams_max.unwrap_or(default.watch_streams_max),
-            request_bytes_max: self.request_bytes_max.unwrap_or(default.request_bytes_max),
             ..default
         }
     }

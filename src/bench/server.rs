@@ -39,7 +39,8 @@ impl Server {
     pub async fn start_with(place: &Place, file: &str, parent: &Path) -> anyhow::Result<Server> {
         let directory = process::directory(parent)?;
         let path = directory.path().join("bellwether.toml");
-        std::fs::write(&path, file).context("write a configuration file")?;
+        eprintln!("The server gives one address all places, because the load is all from here.");
+        std::fs::write(&path, whole(file)).context("write a configuration file")?;
         let data = directory.path().join("data");
         let mut command = own_binary()?;
         command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
@@ -70,6 +71,21 @@ impl Server {
         let Addresses { grpc, ops } = parse_addresses(&line)?;
         Ok(Server { grpc, ops, process })
     }
+}
+
+/// A configuration file with the shares of one address raised to the whole: all load comes from
+/// this machine.
+fn whole(file: &str) -> String {
+    const SESSIONS: &str = "[sessions]\n";
+    const SHARE: &str = "[sessions]\nsessions_per_peer_max = 1000000\n";
+    let file = match file.contains(SESSIONS) {
+        true => file.replacen(SESSIONS, SHARE, 1),
+        false => format!("{file}\n{SHARE}"),
+    };
+    format!(
+        "{file}\n[limits]\nconnections_per_peer_max = 1000000\ncalls_per_connection_max = 4096\n\
+         watch_streams_per_peer_max = 1000000\n"
+    )
 }
 
 /// This binary, without what the environment says about a server: it is meant for the user's own.
@@ -109,6 +125,15 @@ mod tests {
             let addresses = parse_addresses(line).unwrap();
             assert_eq!(addresses.grpc, ([127, 0, 0, 1], 1234).into());
             assert_eq!(addresses.ops, ops);
+        }
+    }
+
+    #[test]
+    fn the_shares_are_in_every_file() {
+        for file in ["", "[history]\nevents_max = 1", "[sessions]\nreplica_ttl_seconds = 9\n"] {
+            let whole: toml::Table = whole(file).parse().unwrap();
+            assert_eq!(whole["sessions"]["sessions_per_peer_max"].as_integer(), Some(1_000_000));
+            assert!(whole["limits"]["connections_per_peer_max"].is_integer(), "{file}");
         }
     }
 

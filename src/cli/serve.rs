@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::Signal;
 use tokio::signal::unix::SignalKind;
 use tokio::signal::unix::signal;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::Addresses;
 use crate::app::App;
@@ -25,7 +26,7 @@ use crate::telemetry;
 ///
 /// It listens on this machine only and keeps what is reported in ./bellwether-data, unless told
 /// otherwise. SIGTERM and Ctrl-C drain it: streams are told where to go on, open calls finish, the
-/// store is closed.
+/// store is closed. A second signal ends it at once; what was acknowledged is kept.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -42,7 +43,7 @@ const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
 /// Runs the server on a runtime of its own, with a thread for each core.
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let version = env!("CARGO_PKG_VERSION");
-    let config = match Config::load(args.flags) {
+    let mut config = match Config::load(args.flags) {
         Ok(config) => config,
         Err(error) => {
             say(&format!("error: {error}"));
@@ -53,13 +54,13 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if config::shows_password(std::env::args_os()) {
         tracing::warn!("{}", config::PASSWORD_SHOWN);
     }
-    raise_file_limit();
+    fit_connections(&mut config, raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let metrics = telemetry.metrics().clone();
     let prometheus = telemetry.prometheus();
     let print_json = args.print_addresses.is_some();
     let drained = runtime.block_on(async {
-        let stop = stop_signal().context("listen for signals")?;
+        let (stop, stop_now) = stop_signals().context("listen for signals")?;
         let store = config.store.clone();
         let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
         let app = App::build(config, metrics, prometheus).await?;
@@ -71,14 +72,21 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         }
         announce(&addresses, &store, print_json)?;
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
-        anyhow::Ok(app.run(stop).await?)
+        tokio::select! {
+            drained = app.run(stop.cancelled_owned()) => anyhow::Ok(Some(drained?)),
+            () = stop_now.cancelled() => anyhow::Ok(None),
+        }
     });
     // A client that never answers must not hold up the end.
     runtime.shutdown_background();
+    let Some(drained) = drained? else {
+        tracing::warn!("stopped at once by a second signal; open calls were cut off");
+        return Ok(Exit::Interrupted);
+    };
     if let Err(error) = telemetry.shutdown(TELEMETRY_DEADLINE) {
         tracing::warn!(%error, "deliver the last telemetry");
     }
-    match drained? {
+    match drained {
         Drained::Cleanly => tracing::info!("stopped"),
         Drained::CutOff => tracing::warn!("stopped; some calls were cut off at the deadline"),
     }
@@ -86,7 +94,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 }
 
 /// Each connection is an open file, and the usual soft limit of 1,024 is far below what is allowed.
-fn raise_file_limit() {
+/// The limit in force; none if there is none.
+fn raise_file_limit() -> Option<u64> {
     use rustix::process::Resource;
     use rustix::process::getrlimit;
     use rustix::process::setrlimit;
@@ -95,18 +104,40 @@ fn raise_file_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "raise the limit of open files");
     }
+    getrlimit(Resource::Nofile).current
 }
 
-/// Resolves at SIGTERM or Ctrl-C.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+/// Files of the process beside its connections: the store, the ops port, the connections to Redis.
+const OTHER_FILES: u64 = 256;
+
+/// A server that is full makes room for who comes next, but one without files cannot even accept.
+fn fit_connections(config: &mut Config, files: Option<u64>) {
+    let Some(files) = files else { return };
+    let max = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
+    if max < config.service.connections_max {
+        let wanted = config.service.connections_max;
+        tracing::warn!(files, wanted, max, "the limit of open files lowers connections_max");
+        config.service.connections_max = max;
+        config.service.connections_per_peer_max = config.service.connections_per_peer_max.min(max);
+    }
+}
+
+/// Cancelled at the first SIGTERM or Ctrl-C, and at the second.
+fn stop_signals() -> std::io::Result<(CancellationToken, CancellationToken)> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+    let (first, second) = (CancellationToken::new(), CancellationToken::new());
+    let tokens = [first.clone(), second.clone()];
+    tokio::spawn(async move {
+        for token in tokens {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            token.cancel();
         }
-    })
+    });
+    Ok((first, second))
 }
 
 /// Reads the error rules again at each SIGHUP. A file that does not do changes nothing.

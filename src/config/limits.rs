@@ -10,23 +10,16 @@ impl Config {
     /// Limits by name. Those that an operator sets have the names of the configuration file.
     pub fn limits(&self) -> BTreeMap<&'static str, u64> {
         let mut all = fixed();
-        let decide = &self.aggregator;
-        let within = &decide.limits;
-        let service = &self.service;
+        let age = self.service.connection_age_max;
+        let named = super::file_limits::named(&self.aggregator, &self.service);
+        all.extend(named.into_iter().map(|(name, max)| (name, max as u64)));
         all.extend([
-            ("applications_max", decide.applications_max as u64),
-            ("mailbox_max", decide.mailbox_max as u64),
-            ("units_max", within.units_max as u64),
-            ("statuses_per_unit_max", within.statuses_per_unit_max as u64),
-            ("keys_per_component_max", within.keys_per_component_max as u64),
-            ("request_ids_max", within.request_ids_max as u64),
-            ("request_ids_per_unit_max", within.request_ids_per_unit_max as u64),
-            ("faults_max", within.faults_max as u64),
-            ("faults_per_unit_max", within.faults_per_unit_max as u64),
-            ("connections_max", service.connections_max as u64),
-            ("calls_per_connection_max", u64::from(service.calls_per_connection_max)),
-            ("watch_streams_max", service.watch_streams_max as u64),
-            ("request_bytes_max", service.request_bytes_max as u64),
+            ("request_ids_max", self.aggregator.limits.request_ids_max as u64),
+            (
+                "request_ids_per_unit_max",
+                self.aggregator.limits.request_ids_per_unit_max as u64,
+            ),
+            ("connection_age_seconds_max", age.map_or(0, |age| age.as_secs())),
             ("sessions_max", self.session.sessions_max as u64),
             ("heartbeats_per_second_max", u64::from(self.session.heartbeats_per_second_max)),
             ("heartbeat_interval_seconds", self.session.heartbeat_interval.as_secs()),
@@ -34,7 +27,7 @@ impl Config {
             ("event_age_max_seconds", self.retention.event_age_max.as_secs()),
             ("tombstones_max", self.retention.tombstones_max as u64),
         ]);
-        let total = &within.total;
+        let total = &self.aggregator.limits.total;
         all.extend([
             ("units_total_max", total.units),
             ("statuses_total_max", total.statuses),

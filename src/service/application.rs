@@ -12,7 +12,6 @@ use crate::domain::derive::derive;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::request::{Outcome, RequestId};
-use crate::domain::revision::Revision;
 use crate::domain::status::{Kind, StatusKey};
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
@@ -87,10 +86,7 @@ impl ApplicationService for Applications {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let app = fields.finish(app)?;
-        if 0 < wire.min_revision {
-            self.hub.wait_for(&app, Revision(wire.min_revision)).await;
-        }
-        let entry = self.hub.get(&app).ok_or_else(|| Problem::application_not_found(&app))?;
+        let entry = self.reads.entry(&app, wire.min_revision).await?;
         Ok(self.as_of(v1::GetApplicationResponse {
             application: Some(convert::application(&app, &entry.head)),
         }))

@@ -32,11 +32,6 @@ impl<S> Cork<S> {
     pub fn new(stream: S) -> Cork<S> {
         Cork { stream, held: Vec::new(), sent: 0, has_waited: false }
     }
-
-    /// What it is around.
-    pub fn get_ref(&self) -> &S {
-        &self.stream
-    }
 }
 
 impl<S: AsyncWrite + Unpin> Cork<S> {

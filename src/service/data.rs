@@ -18,6 +18,7 @@ use crate::proto::v1::app_data_service_server::AppDataService;
 use crate::proto::v1::watch_app_data_response as wire;
 use crate::service::code::Problem;
 use crate::service::convert::{self, Fields};
+use crate::service::edge::Caller;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
 use crate::service::watch::{Place, RECONNECT_AFTER, Watches};
@@ -85,11 +86,12 @@ impl AppDataService for AppDatas {
         request: Request<v1::WatchAppDataRequest>,
     ) -> Result<Response<DataStream>, Status> {
         let deadline = request.extensions().get::<Deadline>().copied();
+        let caller = request.extensions().get::<Caller>().cloned();
         let wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let app = fields.finish(app)?;
-        let place = self.watches.place()?;
+        let place = self.watches.place(caller.as_ref())?;
         let filter = Filter::of(Scope::Applications(BTreeSet::from([app.clone()])));
         let watcher = self.hub.watch(filter, Start::Snapshot).map_err(Problem::from)?;
         let reader = Reader {

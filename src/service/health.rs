@@ -21,6 +21,7 @@ use crate::proto::v1::{
     operation_service_server, report_service_server, server_service_server, worker_service_server,
 };
 use crate::service::code::{Problem, Reason, quoted};
+use crate::service::edge::Caller;
 use crate::service::watch::{Place, Watches};
 use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
 
@@ -132,7 +133,7 @@ impl Health for Healths {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<StatusStream>, Status> {
-        let place = self.watches.place()?;
+        let place = self.watches.health_place(request.extensions().get::<Caller>())?;
         let service = request.into_inner().service;
         let follow = match app_of(&service) {
             _ if is_server(&service) => Follow::Server,

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Server;
-use tonic::transport::server::Router;
+use tonic::service::Routes;
 use tonic_reflection::pb;
-use tower::layer::util::{Identity, Stack};
+use tower::Layer;
 
 use crate::aggregator::Aggregator;
 use crate::proto;
@@ -33,6 +34,7 @@ mod faults;
 mod health;
 mod leader;
 mod operation;
+mod options;
 mod reads;
 mod report;
 mod rules;
@@ -44,41 +46,15 @@ mod worker;
 pub mod code;
 mod convert;
 
+pub mod edge;
+pub mod intake;
 pub mod listen;
 pub mod observe;
 pub mod ops;
 
+pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
 pub use rules::ErrorRules;
 pub use server::About;
-
-/// Bounds of the gRPC server.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Connections at once.
-    pub connections_max: usize,
-    /// Calls at once on one connection.
-    pub calls_per_connection_max: u32,
-    /// Watches at once, over all connections.
-    pub watch_streams_max: usize,
-    /// Bytes of one request.
-    pub request_bytes_max: usize,
-    /// Whether clients may ask what there is.
-    pub reflection: bool,
-}
-
-impl Default for Options {
-    /// A request holds the fullest pull set that is allowed a unit at a few hundred bytes each; ten
-    /// thousand watches cost about as many megabytes as a browser tab.
-    fn default() -> Options {
-        Options {
-            connections_max: 10_000,
-            calls_per_connection_max: 4096,
-            watch_streams_max: 20_000,
-            request_bytes_max: 4 << 20,
-            reflection: true,
-        }
-    }
-}
 
 /// What the services speak for.
 pub struct Parts {
@@ -123,13 +99,38 @@ const WATCHES_PER_STREAM_MAX: usize = 10_000;
 /// Watches on all such streams: 300 bytes each, where they follow what others do.
 const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
 
-/// Every gRPC service behind the observing layer.
-pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveLayer, Identity>> {
+/// Every gRPC service behind its layers.
+pub type Calls = observe::Observe<intake::Intake<Routes>>;
+
+/// What [`edge::serve`] needs: every service, and the settings of connections.
+pub fn server(parts: Parts, options: &Options, gate: edge::Gate) -> edge::Server<Calls> {
+    let mut http2 = http2::Builder::new(TokioExecutor::new());
+    http2
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(KEEPALIVE.0)
+        .keep_alive_timeout(KEEPALIVE.1)
+        .max_concurrent_streams(options.calls_per_connection_max)
+        .max_pending_accept_reset_streams(PENDING_RESETS_MAX);
+    let observe = observe::ObserveLayer::new(&parts.metrics);
+    let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
+    let service = observe.layer(intake.layer(routes(parts, options)));
+    edge::Server { service, gate, http2, times: options.times() }
+}
+
+fn routes(parts: Parts, options: &Options) -> Routes {
     let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining } = parts;
     let limits = watch::Limits {
         streams_max: options.watch_streams_max,
         per_stream_max: WATCHES_PER_STREAM_MAX,
+        streams_per_peer_max: options.watch_streams_per_peer_max,
         multiplexed_max: MULTIPLEXED_WATCHES_MAX,
+        multiplexed_per_peer_max: MULTIPLEXED_WATCHES_MAX / STREAM_SHARE,
+        health_max: (
+            options.health_watch_streams_max,
+            (options.health_watch_streams_max / STREAM_SHARE).max(1),
+        ),
     };
     let watches = watch::Watches::new(
         hub.clone(),
@@ -142,7 +143,12 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
     let reports =
         ReportServiceServer::new(report::Reports::new(aggregator.clone(), error_rules.clone()))
             .max_decoding_message_size(bytes_max);
-    let workers = worker::Workers::new(sessions.clone(), aggregator.clone(), error_rules.clone());
+    let workers = worker::Workers::new(
+        sessions.clone(),
+        aggregator.clone(),
+        error_rules.clone(),
+        options.sessions_per_peer_max,
+    );
     let workers = WorkerServiceServer::new(workers).max_decoding_message_size(bytes_max);
     let leaders = leader::Leaders::new(aggregator.clone(), hub.clone(), store.clone());
     let leaders = LeaderServiceServer::new(leaders).max_decoding_message_size(bytes_max);
@@ -171,23 +177,16 @@ pub fn routes(parts: Parts, options: &Options) -> Router<Stack<observe::ObserveL
         let v1alpha = reflect().build_v1alpha().expect("our own descriptors decode");
         (v1, v1alpha)
     });
-    let (v1, v1alpha) = reflection.unzip();
-    Server::builder()
-        .layer(observe::ObserveLayer::new(&metrics))
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keepalive_interval(Some(KEEPALIVE.0))
-        .http2_keepalive_timeout(Some(KEEPALIVE.1))
-        .max_concurrent_streams(Some(options.calls_per_connection_max))
-        .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
-        .add_service(reports)
+    let mut routes = Routes::new(reports)
         .add_service(workers)
         .add_service(applications)
         .add_service(operations)
         .add_service(leaders)
         .add_service(data)
         .add_service(servers)
-        .add_service(health)
-        .add_optional_service(v1)
-        .add_optional_service(v1alpha)
+        .add_service(health);
+    if let Some((v1, v1alpha)) = reflection {
+        routes = routes.add_service(v1).add_service(v1alpha);
+    }
+    routes
 }

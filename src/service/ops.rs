@@ -24,14 +24,21 @@ pub struct Ops {
 /// Whether the server can serve, part by part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Readiness {
-    checks: Vec<(&'static str, Result<(), String>)>,
+    checks: Vec<(&'static str, Result<Option<String>, String>)>,
 }
 
 impl Readiness {
     /// Adds a part, with a sentence on what is wrong with it if something is.
     #[must_use]
     pub fn with(mut self, part: &'static str, result: Result<(), String>) -> Self {
-        self.checks.push((part, result));
+        self.checks.push((part, result.map(|()| None)));
+        self
+    }
+
+    /// Adds a part that is always well, with a sentence on how it is.
+    #[must_use]
+    pub fn with_note(mut self, part: &'static str, note: String) -> Self {
+        self.checks.push((part, Ok(Some(note))));
         self
     }
 
@@ -45,7 +52,8 @@ impl Readiness {
         let mut text = String::new();
         for (part, result) in &self.checks {
             let line = match result {
-                Ok(()) => writeln!(text, "[+]{part} ok"),
+                Ok(None) => writeln!(text, "[+]{part} ok"),
+                Ok(Some(note)) => writeln!(text, "[+]{part} ok: {note}"),
                 Err(sentence) => writeln!(text, "[-]{part} {sentence}"),
             };
             line.expect("a String takes everything");
@@ -102,7 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn probes_say_ok_or_what_is_wrong() {
-        let well = Readiness::default().with("store", Ok(())).with("drain", Ok(()));
+        let well = Readiness::default().with("store", Ok(())).with_note("places", "2 of 3".into());
         let ill = Readiness::default()
             .with("store", Err("has no space left: free some on the data directory".into()))
             .with("drain", Ok(()));
@@ -110,7 +118,7 @@ mod tests {
             (&well, "/livez", 200, "ok"),
             (&ill, "/livez", 200, "ok"),
             (&well, "/readyz", 200, "ok"),
-            (&well, "/readyz?verbose", 200, "[+]store ok\n[+]drain ok\n"),
+            (&well, "/readyz?verbose", 200, "[+]store ok\n[+]places ok: 2 of 3\n"),
             (
                 &ill,
                 "/readyz",

@@ -1,6 +1,8 @@
 //! Reads of one application, by whichever service.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::aggregator::{self, Aggregator};
 use crate::domain::app::{AppState, Head};
@@ -8,8 +10,12 @@ use crate::domain::command::Rejected;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
-use crate::service::code::Problem;
-use crate::watch::Hub;
+use crate::service::code::{Problem, RETRY_LATER, Reason};
+use crate::watch::{Entry, Hub, WaitError};
+
+/// How long a read waits for a revision: a replica that follows has it within milliseconds, and
+/// within seconds while its store fails over.
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Reads applications that there are. Cheap to clone.
 #[derive(Clone)]
@@ -31,13 +37,65 @@ impl Reads {
         min_revision: u64,
         read: impl FnOnce(&AppState) -> T,
     ) -> Result<T, Problem> {
-        let revision = Revision(min_revision);
+        let read = async {
+            if 0 < min_revision {
+                self.wait_for(app, min_revision).await?;
+            }
+            self.must_exist(app)?;
+            let result = self.aggregator.read(app, Revision(min_revision), read).await;
+            result.map_err(|e| Problem::of(app, e))
+        };
+        self.in_time(app, min_revision, read).await
+    }
+
+    /// The newest that is known of an application, at `min_revision` or later; 0 is as it is.
+    pub async fn entry(&self, app: &AppName, min_revision: u64) -> Result<Arc<Entry>, Problem> {
         if 0 < min_revision {
-            self.hub.wait_for(app, revision).await;
+            self.in_time(app, min_revision, self.wait_for(app, min_revision)).await?;
         }
-        self.must_exist(app)?;
-        let result = self.aggregator.read(app, revision, read).await;
-        result.map_err(|e| Problem::of(app, e))
+        self.hub.get(app).ok_or_else(|| Problem::application_not_found(app))
+    }
+
+    async fn wait_for(&self, app: &AppName, min_revision: u64) -> Result<(), Problem> {
+        let waited = self.hub.wait_for(app, Revision(min_revision)).await;
+        waited.map_err(|error| match error {
+            WaitError::Ended => Problem::draining(),
+            WaitError::TooMany { max } => Problem::new(Reason::RateLimited, error.to_string())
+                .with("limit", "waiting_reads_max")
+                .with("max", max)
+                .retry_after(RETRY_LATER),
+        })
+    }
+
+    /// A read that waits for a revision ends, also without a deadline of its caller: the revision
+    /// may be one that there never was.
+    async fn in_time<T>(
+        &self,
+        app: &AppName,
+        min_revision: u64,
+        read: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        if min_revision == 0 {
+            return read.await;
+        }
+        match tokio::time::timeout(WAIT_MAX, read).await {
+            Ok(answer) => answer,
+            Err(_elapsed) => Err(self.not_reached(app, min_revision)),
+        }
+    }
+
+    fn not_reached(&self, app: &AppName, min_revision: u64) -> Problem {
+        let revision = self.hub.get(app).map_or(0, |entry| entry.head.revision.0);
+        let text = format!(
+            "{app} did not reach revision {min_revision} within {} s, it is at {revision}; read it \
+             without min_revision, or ask where that revision comes from",
+            WAIT_MAX.as_secs()
+        );
+        Problem::new(Reason::RevisionNotReached, text)
+            .with("namespace", app.namespace())
+            .with("application", app.application())
+            .with("revision", revision)
+            .with("min_revision", min_revision)
     }
 
     /// The same, also of an application that is not there: read as it is before its first report.
@@ -68,6 +126,34 @@ impl Reads {
         match self.hub.get(app) {
             Some(_) => Ok(()),
             None => Err(Problem::application_not_found(app)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregator;
+    use crate::store::{MemoryStore, Retention, Store};
+    use crate::telemetry::Metrics;
+    use crate::watch::Limits;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_revision_that_never_comes_is_waited_for_in_vain_and_not_for_ever() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Retention::default()));
+        let hub = Arc::new(Hub::new(store.epoch(), store.buckets(), Limits::default()));
+        let options = aggregator::Options::default();
+        let aggregator = Aggregator::start(store, options, Metrics::disabled());
+        let reads = Reads::new(aggregator, hub);
+        let app = AppName::new("", "web").unwrap();
+        let start = tokio::time::Instant::now();
+        let read = reads.read(&app, 7, |_| ()).await;
+        let entry = reads.entry(&app, 7).await.map(drop);
+        assert_eq!(start.elapsed(), 2 * WAIT_MAX);
+        for answer in [read, entry] {
+            let status = tonic::Status::from(answer.unwrap_err());
+            assert_eq!(status.code(), tonic::Code::DeadlineExceeded);
+            assert!(status.message().contains("did not reach revision 7"), "{}", status.message());
         }
     }
 }

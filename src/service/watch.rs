@@ -30,6 +30,7 @@ use crate::aggregator::Aggregator;
 use crate::proto::v1;
 use crate::service::code::{Problem, RETRY_LATER, Reason};
 use crate::service::convert::{self, Fields};
+use crate::service::edge::{Caller, Kind, Peer, Share};
 use crate::service::observe::Deadline;
 use crate::store::Epoch;
 use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
@@ -52,8 +53,14 @@ pub struct Limits {
     pub streams_max: usize,
     /// Watches on one stream.
     pub per_stream_max: usize,
+    /// Streams at once of one peer.
+    pub streams_per_peer_max: usize,
     /// Watches on streams of many, over all of them.
     pub multiplexed_max: usize,
+    /// The same of one peer.
+    pub multiplexed_per_peer_max: usize,
+    /// Health watches at once, and those of one peer.
+    pub health_max: (usize, usize),
 }
 
 /// Opens watches, within their number.
@@ -66,6 +73,7 @@ struct Inner {
     aggregator: Aggregator,
     limits: Limits,
     streams: Arc<Semaphore>,
+    health: Arc<Semaphore>,
     multiplexed: Semaphore,
     draining: CancellationToken,
     /// The same for those who ask at each event.
@@ -90,6 +98,7 @@ impl Watches {
             aggregator,
             limits,
             streams: Arc::new(Semaphore::new(limits.streams_max)),
+            health: Arc::new(Semaphore::new(limits.health_max.0)),
             multiplexed: Semaphore::new(limits.multiplexed_max),
             draining,
             metrics,
@@ -109,20 +118,59 @@ impl Watches {
     }
 
     /// A place among the open streams; given back when it is dropped.
-    pub fn place(&self) -> Result<Place, Problem> {
-        let inner = &self.0;
-        if inner.draining.is_cancelled() {
-            return Err(Problem::draining());
+    pub fn place(&self, caller: Option<&Caller>) -> Result<Place, Problem> {
+        self.must_not_drain()?;
+        let Limits { streams_max, streams_per_peer_max, .. } = self.0.limits;
+        let share = self.share(caller, Kind::Watch, streams_per_peer_max).map_err(|peer| {
+            let text = format!(
+                "{streams_per_peer_max} watches of {peer} are open already, which is the share of \
+                 one address; watch several applications on one stream"
+            );
+            too_many(text, "watch_streams_per_peer_max", streams_per_peer_max)
+        })?;
+        self.place_among(&self.0.streams, share).ok_or_else(|| {
+            let text = format!(
+                "{streams_max} watches are open already; watch several applications on one stream"
+            );
+            too_many(text, "watch_streams_max", streams_max)
+        })
+    }
+
+    /// A place among the health watches, which probes need also where watches have all others.
+    pub fn health_place(&self, caller: Option<&Caller>) -> Result<Place, Problem> {
+        self.must_not_drain()?;
+        let (max, per_peer_max) = self.0.limits.health_max;
+        let text = |max| format!("{max} health watches are open already; use Check");
+        let share = self.share(caller, Kind::HealthWatch, per_peer_max).map_err(|_| {
+            too_many(text(per_peer_max), "health_watch_streams_per_peer_max", per_peer_max)
+        })?;
+        let place = self.place_among(&self.0.health, share);
+        place.ok_or_else(|| too_many(text(max), "health_watch_streams_max", max))
+    }
+
+    fn place_among(&self, places: &Arc<Semaphore>, share: Option<Share>) -> Option<Place> {
+        let permit = places.clone().try_acquire_owned().ok()?;
+        Some(Place { _permit: permit, _share: share, _counted: self.0.metrics.watch_stream() })
+    }
+
+    /// One more of what a peer may not have all of. The error is the peer.
+    fn share(
+        &self,
+        caller: Option<&Caller>,
+        kind: Kind,
+        max: usize,
+    ) -> Result<Option<Share>, Peer> {
+        let Some(mut share) = caller.map(|caller| caller.share(kind)) else { return Ok(None) };
+        match share.grow(max) {
+            true => Ok(Some(share)),
+            false => Err(share.peer()),
         }
-        match inner.streams.clone().try_acquire_owned() {
-            Ok(permit) => Ok(Place { _permit: permit, _counted: inner.metrics.watch_stream() }),
-            Err(_) => {
-                let max = inner.limits.streams_max;
-                let text = format!(
-                    "{max} watches are open already; watch several applications on one stream"
-                );
-                Err(too_many(text, "watch_streams_max", max))
-            }
+    }
+
+    fn must_not_drain(&self) -> Result<(), Problem> {
+        match self.0.draining.is_cancelled() {
+            true => Err(Problem::draining()),
+            false => Ok(()),
         }
     }
 
@@ -136,8 +184,9 @@ impl Watches {
         &self,
         wire: &v1::WatchApplicationsRequest,
         deadline: Option<Deadline>,
+        caller: Option<&Caller>,
     ) -> Result<Single, Problem> {
-        let place = self.place()?;
+        let place = self.place(caller)?;
         Ok(Single::new(self.clone(), self.track(wire)?, deadline, place))
     }
 
@@ -146,9 +195,11 @@ impl Watches {
         &self,
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
+        caller: Option<&Caller>,
     ) -> Result<Multiplex, Problem> {
-        let place = self.place()?;
-        Ok(Multiplex::new(self.clone(), requests, deadline, place))
+        let place = self.place(caller)?;
+        let share = caller.map(|caller| caller.share(Kind::MultiplexedWatch));
+        Ok(Multiplex::new(self.clone(), requests, deadline, place, share))
     }
 
     fn track(&self, wire: &v1::WatchApplicationsRequest) -> Result<Track, Problem> {
@@ -190,5 +241,6 @@ fn too_many(text: String, limit: &'static str, max: usize) -> Problem {
 /// A place among the open streams.
 pub struct Place {
     _permit: OwnedSemaphorePermit,
+    _share: Option<Share>,
     _counted: WatchStreamCount,
 }

@@ -19,8 +19,9 @@ use crate::domain::name::AppName;
 use crate::domain::status::Kind;
 use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;
-use crate::service::code::Problem;
+use crate::service::code::{Problem, RETRY_LATER, Reason};
 use crate::service::convert::{self, Fields};
+use crate::service::edge::{self, Caller, Share};
 use crate::service::rules::ErrorRules;
 use crate::session::{End, Session, Sessions, Told, Welcome};
 
@@ -37,12 +38,38 @@ pub struct Workers {
     sessions: Sessions,
     aggregator: Aggregator,
     rules: ErrorRules,
+    sessions_per_peer_max: usize,
 }
 
 impl Workers {
-    /// Serves workers with these sessions.
-    pub fn new(sessions: Sessions, aggregator: Aggregator, rules: ErrorRules) -> Workers {
-        Workers { sessions, aggregator, rules }
+    /// Serves workers with these sessions, of which one peer may have so many.
+    pub fn new(
+        sessions: Sessions,
+        aggregator: Aggregator,
+        rules: ErrorRules,
+        sessions_per_peer_max: usize,
+    ) -> Workers {
+        Workers { sessions, aggregator, rules, sessions_per_peer_max }
+    }
+
+    /// One more session of a peer. Counted from the first byte of its stream: one without a word
+    /// needs a task too.
+    fn share(&self, caller: Option<&Caller>) -> Result<Option<Share>, Problem> {
+        let Some(mut share) = caller.map(|caller| caller.share(edge::Kind::Session)) else {
+            return Ok(None);
+        };
+        let max = self.sessions_per_peer_max;
+        if share.grow(max) {
+            return Ok(Some(share));
+        }
+        let peer = share.peer();
+        let text = format!(
+            "{max} sessions of {peer} are open already, which is the share of one address; try \
+             again later, or at another replica"
+        );
+        let problem = Problem::new(Reason::TooManyStreams, text);
+        let problem = problem.with("limit", "sessions_per_peer_max").with("max", max);
+        Err(problem.retry_after(RETRY_LATER))
     }
 }
 
@@ -54,12 +81,14 @@ impl WorkerService for Workers {
         &self,
         request: Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<ConnectStream>, Status> {
+        let share = self.share(request.extensions().get::<Caller>())?;
         let incoming = request.into_inner();
         let (answers, answered) = mpsc::channel(TOLD_MAX);
         let (ended, end) = oneshot::channel();
         let (sessions, rules) = (self.sessions.clone(), self.rules.clone());
         // A task of its own, so that what was begun is finished when the worker goes.
         let served = async move {
+            let _share = share;
             let status = serve(&sessions, &rules, incoming, &answers).await.err();
             // Nobody is left to hear it if the stream is gone.
             let _ = ended.send(status);

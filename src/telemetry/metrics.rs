@@ -61,6 +61,19 @@ pub enum CommitResult {
     Failed,
 }
 
+/// Why a connection was refused, or ended to make room for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConnectionEnd {
+    /// Every place has an open call.
+    Full,
+    /// Its peer has its share.
+    Share,
+    /// It did not say in time that it speaks HTTP/2.
+    Unfinished,
+    /// It had no call for longest.
+    Idle,
+}
+
 /// How many there are at each level, in the order of [`LEVELS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FleetCounts {
@@ -87,6 +100,8 @@ struct Instruments {
     commits: Counters<3>,
     commit_duration: Histogram<f64>,
     commit_batch_size: Histogram<u64>,
+    connections: Arc<AtomicI64>,
+    connections_ended: Counters<4>,
     watch_streams: Arc<AtomicI64>,
     watch_coalesced: Counters<1>,
     sessions: Arc<AtomicI64>,
@@ -122,6 +137,13 @@ impl Metrics {
                 .with_description("Commands that one commit carried.")
                 .with_boundaries(BATCH_COMMANDS.to_vec())
                 .build(),
+            connections: up_down(meter, "bellwether.connections", "Connections that are open."),
+            connections_ended: counters(
+                meter,
+                "bellwether.connections.refused",
+                "Connections that were refused, or ended to make room for another one.",
+                Some(("reason", ["full", "share", "unfinished", "idle"])),
+            ),
             watch_streams: up_down(
                 meter,
                 "bellwether.watch.streams",
@@ -168,6 +190,16 @@ impl Metrics {
         self.0.commits[result as usize].fetch_add(1, Ordering::Relaxed);
         self.0.commit_duration.record(elapsed.as_secs_f64(), &[]);
         self.0.commit_batch_size.record(commands as u64, &[]);
+    }
+
+    /// Counts connections that open, or with a negative number end.
+    pub fn connections(&self, more: i64) {
+        self.0.connections.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that was refused or had to go.
+    pub fn connection_ended(&self, why: ConnectionEnd) {
+        self.0.connections_ended[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a watch stream as open until the returned value is dropped.
@@ -325,6 +357,9 @@ mod tests {
         metrics.error(99);
         metrics.commit(CommitResult::Ok, 3, Duration::from_micros(300));
         metrics.watch_coalesced(5);
+        metrics.connections(3);
+        metrics.connections(-1);
+        metrics.connection_ended(ConnectionEnd::Idle);
         let open = metrics.watch_stream();
         drop(metrics.watch_stream());
         let text = telemetry.prometheus_text();
@@ -340,6 +375,9 @@ mod tests {
             r#"bellwether_commit_batch_size_bucket{le="2"} 0"#,
             r#"bellwether_commit_batch_size_bucket{le="4"} 1"#,
             "bellwether_watch_coalesced_total 5",
+            "bellwether_connections 2",
+            r#"bellwether_connections_refused_total{reason="idle"} 1"#,
+            r#"bellwether_connections_refused_total{reason="full"} 0"#,
             "bellwether_watch_streams 1",
             r#"bellwether_build_info{version="1.2.3"} 1"#,
         ] {

@@ -32,7 +32,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
-pub use metrics::{CommitResult, FleetCounts, LEVELS, Metrics, ReportResult, WatchStream};
+pub use metrics::{
+    CommitResult, ConnectionEnd, FleetCounts, LEVELS, Metrics, ReportResult, WatchStream,
+};
 pub use options::{LogFormat, Options};
 pub use otlp::Signal;
 pub use prometheus::{CONTENT_TYPE, Prometheus};

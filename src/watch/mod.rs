@@ -55,6 +55,7 @@ pub use error::{Expired, WatchError};
 pub use filter::{Filter, Scope};
 pub use fleet::Fleet;
 pub use token::Token;
+pub use wait::WaitError;
 pub use watcher::{Event, Item, Standing, Watcher};
 
 use crate::domain::name::AppName;
@@ -85,6 +86,8 @@ pub struct Limits {
     pub batch_max: usize,
     /// How long a reader that comes from another replica waits until this one knows as much.
     pub catch_up_max: Duration,
+    /// Readers that wait for a revision of one application.
+    pub waits_max: usize,
 }
 
 impl Default for Limits {
@@ -100,6 +103,7 @@ impl Default for Limits {
             bookmark_period: Duration::from_secs(4),
             batch_max: 256,
             catch_up_max: Duration::from_secs(5),
+            waits_max: 1024,
         }
     }
 }
@@ -216,10 +220,16 @@ impl Hub {
 
     /// Waits until an application is known at this revision or a later one, also as deleted. For as
     /// long as it takes: the caller has a deadline.
-    pub async fn wait_for(&self, app: &AppName, revision: Revision) {
-        if let Some(mut wait) = Wait::new(&self.state, app, revision) {
-            wait.reached(revision).await;
+    pub async fn wait_for(&self, app: &AppName, revision: Revision) -> Result<(), WaitError> {
+        match Wait::new(&self.state, app, revision, self.limits.waits_max)? {
+            Some(mut wait) => wait.reached().await,
+            None => Ok(()),
         }
+    }
+
+    /// Ends all waits for revisions, also those to come: the server stops.
+    pub fn end_waits(&self) {
+        self.locked().waits.end();
     }
 
     /// Counts over all applications.

@@ -11,6 +11,7 @@ mod server;
 #[path = "../../src/store/redis/testing/mod.rs"]
 mod testing;
 
+mod bad_frames;
 mod bad_input;
 mod bench;
 mod bench_all;
@@ -24,7 +25,9 @@ mod clock;
 mod cluster;
 mod damping;
 mod doctor;
+mod drain;
 mod durability;
+mod edge;
 mod elections;
 mod errors;
 mod errors_files;

@@ -17,6 +17,7 @@ use super::{Place, Watches, too_many};
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
 use crate::service::code::{Problem, Reason, Violation};
+use crate::service::edge::Share;
 use crate::service::observe::Deadline;
 
 /// Requests that are taken before the watches have their turn.
@@ -33,6 +34,9 @@ pub struct Multiplex {
     deadline: Option<Pin<Box<Sleep>>>,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     is_ended: bool,
+    /// What its peer has of the watches on such streams. Behind what ended by itself until the next
+    /// watch begins.
+    share: Option<Share>,
     _place: Place,
 }
 
@@ -43,6 +47,7 @@ impl Multiplex {
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
         place: Place,
+        share: Option<Share>,
     ) -> Multiplex {
         Multiplex {
             requests: Some(requests),
@@ -52,6 +57,7 @@ impl Multiplex {
             draining: Box::pin(watches.0.draining.clone().cancelled_owned()),
             is_ended: false,
             watches,
+            share,
             _place: place,
         }
     }
@@ -123,6 +129,18 @@ impl Multiplex {
             let text = format!("{max} watches are on this stream already; open another one");
             let problem = Problem::new(Reason::LimitExceeded, text);
             return Err(problem.with("limit", "watches_per_stream_max").with("max", max));
+        }
+        if let Some(share) = &mut self.share {
+            share.shrink_to(self.cohorts.len());
+            let max = limits.multiplexed_per_peer_max;
+            if !share.grow(max) {
+                let peer = share.peer();
+                let text = format!(
+                    "{max} watches of {peer} are open already, which is the share of one address; \
+                     cancel one, or wait and try again"
+                );
+                return Err(too_many(text, "multiplexed_watches_per_peer_max", max));
+            }
         }
         let Ok(permit) = self.watches.0.multiplexed.try_acquire() else {
             let max = limits.multiplexed_max;

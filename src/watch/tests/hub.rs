@@ -1,9 +1,10 @@
 //! Gets, lists, counts, and waiting for a revision.
 
 use std::collections::BTreeSet;
+use std::future::Future;
 
 use super::*;
-use crate::watch::{Entry, Fleet};
+use crate::watch::{Entry, Fleet, WaitError};
 
 fn names(entries: &[Arc<Entry>]) -> String {
     let names: Vec<String> = entries.iter().map(|e| e.app.to_string()).collect();
@@ -103,4 +104,58 @@ async fn a_revision_is_waited_for() {
     waits[3].abort();
     done().await;
     assert!(feed.hub.locked().waits.is_empty());
+}
+
+#[tokio::test]
+async fn a_change_wakes_those_whose_revision_has_come() {
+    let mut feed = Feed::new();
+    feed.set("web", Level::Active);
+    let polls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let never = Revision(u64::MAX);
+    let waits: Vec<_> = (0..100)
+        .map(|n| {
+            let (hub, polls) = (feed.hub.clone(), polls.clone());
+            tokio::spawn(async move {
+                let revision = if n == 0 { Revision(3) } else { never };
+                let app = mk_app("web");
+                let mut wait = std::pin::pin!(hub.wait_for(&app, revision));
+                std::future::poll_fn(|context| {
+                    polls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    wait.as_mut().poll(context)
+                })
+                .await
+            })
+        })
+        .collect();
+    let polled = async || {
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        polls.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    assert_eq!(polled().await, 100);
+    feed.set("web", Level::Blocked);
+    assert_eq!(polled().await, 100, "nobody waits for the second revision");
+    feed.set("web", Level::Active);
+    assert_eq!(polled().await, 101);
+    assert!(waits[0].is_finished());
+    feed.hub.end_waits();
+    for wait in waits.into_iter().skip(1) {
+        assert_eq!(wait.await.unwrap(), Err(WaitError::Ended));
+    }
+    assert_eq!(feed.hub.wait_for(&mk_app("web"), never).await, Err(WaitError::Ended));
+}
+
+#[tokio::test]
+async fn only_so_many_wait_for_one_application() {
+    let feed = Feed::with(Limits { waits_max: 1, ..Limits::default() });
+    let (hub, app) = (feed.hub.clone(), mk_app("web"));
+    let wait = tokio::spawn(async move { hub.wait_for(&app, Revision(1)).await });
+    tokio::task::yield_now().await;
+    let refused = feed.hub.wait_for(&mk_app("web"), Revision(1)).await;
+    assert_eq!(refused, Err(WaitError::TooMany { max: 1 }));
+    let other = mk_app("db");
+    let mut other = std::pin::pin!(feed.hub.wait_for(&other, Revision(1)));
+    assert!(futures_util::poll!(other.as_mut()).is_pending(), "another application");
+    wait.abort();
 }

@@ -1,0 +1,280 @@
+//! Which connections are let in, and which have to go for them.
+//!
+//! ```text
+//!  accept --> unfinished --preface, SETTINGS--> open: idle or with calls
+//!                 |  oldest goes first            |  then the one that is idle for longest
+//! ```
+//!
+//! A place is taken at accept. Nobody holds one for nothing: whoever has not said that it speaks
+//! HTTP/2 makes room for a newcomer, and so does whoever has been without a call for longest. A
+//! connection with an open call is never ended for another one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::link::{Caller, Link};
+use super::peer::{Peer, Tally};
+use crate::service::intake::budget::Budget;
+use crate::service::sparse::Sparse;
+use crate::telemetry::{ConnectionEnd, Metrics};
+
+/// Bounds of connections and of what arrives on them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Connections of one peer at once.
+    pub per_peer_max: usize,
+    /// Connections at once that have not yet said that they speak HTTP/2.
+    pub unfinished_max: usize,
+    /// Bytes of messages under way: on one connection, of one peer, of all.
+    pub bytes_max: (usize, usize, usize),
+}
+
+/// Places that only peers on this machine can have: whoever runs the server can always look.
+const LOCAL_PLACES_MAX: usize = 16;
+
+/// One in so many places is cleared at a time, so that not every newcomer has to look through all.
+const CLEARED_SHARE: usize = 512;
+
+/// Least time between two lines of the log about connections that were turned away.
+const LOG_PERIOD: Duration = Duration::from_secs(60);
+
+/// Lets connections in. Cheap to clone.
+#[derive(Clone)]
+pub struct Gate(Arc<Inner>);
+
+struct Inner {
+    limits: Limits,
+    metrics: Metrics,
+    start: Instant,
+    /// Bytes of all messages under way.
+    bytes: Arc<Budget>,
+    state: Mutex<State>,
+    turned_away: Sparse,
+    refused: AtomicUsize,
+    cleared: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    /// By age. With those that are unfinished.
+    open: BTreeMap<u64, Arc<Link>>,
+    /// By age.
+    unfinished: BTreeMap<u64, Arc<Link>>,
+    peers: HashMap<Peer, Arc<Tally>>,
+}
+
+/// Why a connection is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Every place has an open call.
+    Full,
+    /// The peer has its share, each with an open call.
+    Share,
+}
+
+impl Gate {
+    /// Lets in what fits within the limits.
+    pub fn new(limits: Limits, metrics: Metrics) -> Gate {
+        Gate(Arc::new(Inner {
+            bytes: Budget::new("incomplete_bytes_max", limits.bytes_max.2),
+            limits,
+            metrics,
+            start: Instant::now(),
+            state: Mutex::default(),
+            turned_away: Sparse::new(LOG_PERIOD),
+            refused: AtomicUsize::new(0),
+            cleared: AtomicUsize::new(0),
+        }))
+    }
+
+    /// The budget of bytes for calls without a connection of the gate.
+    pub fn bytes(&self) -> Arc<Budget> {
+        self.0.bytes.clone()
+    }
+
+    /// A place for a connection from this address, if need be that of another one.
+    pub fn admit(&self, address: IpAddr) -> Result<Seat, Refused> {
+        let peer = Peer::of(address);
+        let admitted = self.0.locked().admit(&self.0, peer);
+        match admitted {
+            Ok(link) => {
+                self.0.metrics.connections(1);
+                Ok(Seat { gate: self.clone(), link })
+            }
+            Err(refused) => {
+                self.0.refused.fetch_add(1, Ordering::Relaxed);
+                self.0.metrics.connection_ended(match refused {
+                    Refused::Full => ConnectionEnd::Full,
+                    Refused::Share => ConnectionEnd::Share,
+                });
+                self.0.log(peer, refused);
+                Err(refused)
+            }
+        }
+    }
+
+    /// A sentence on how full it is, for people.
+    pub fn text(&self) -> String {
+        let state = self.0.locked();
+        let (open, unfinished) = (state.open.len(), state.unfinished.len());
+        drop(state);
+        let max = self.0.limits.connections_max;
+        let refused = self.0.refused.load(Ordering::Relaxed);
+        let cleared = self.0.cleared.load(Ordering::Relaxed);
+        format!(
+            "{open} of {max} open, {unfinished} of them unfinished; since the start {refused} \
+             refused, {cleared} ended to make room"
+        )
+    }
+}
+
+impl Inner {
+    fn locked(&self) -> MutexGuard<'_, State> {
+        // Each change of the maps is a single step.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self, peer: Peer, refused: Refused) {
+        let Some(count) = self.turned_away.note() else { return };
+        let limit = match refused {
+            Refused::Full => "connections_max",
+            Refused::Share => "connections_per_peer_max",
+        };
+        tracing::warn!(%peer, limit, count, "connections were refused: all places have open calls");
+    }
+
+    /// Places that a peer can have one of.
+    fn places(&self, peer: Peer) -> usize {
+        let max = self.limits.connections_max;
+        match peer.is_local() {
+            true => max,
+            false => max - LOCAL_PLACES_MAX.min(max / 8),
+        }
+    }
+}
+
+impl State {
+    fn admit(&mut self, inner: &Inner, peer: Peer) -> Result<Arc<Link>, Refused> {
+        let limits = &inner.limits;
+        let tally = self.tally(inner, peer);
+        let is_of_peer = |link: &Link| link.tally.peer == peer;
+        if limits.per_peer_max <= tally.connections.load(Ordering::Relaxed)
+            && !self.make_room(inner, is_of_peer)
+        {
+            return Err(Refused::Share);
+        }
+        if limits.unfinished_max <= self.unfinished.len() {
+            self.clear_unfinished(inner, |_| true);
+        }
+        if inner.places(peer) <= self.open.len() && !self.make_room(inner, |_| true) {
+            return Err(Refused::Full);
+        }
+        self.next += 1;
+        let own = Budget::new("incomplete_bytes_per_connection_max", limits.bytes_max.0);
+        let budgets = Arc::from([own, tally.bytes.clone(), inner.bytes.clone()]);
+        tally.connections.fetch_add(1, Ordering::Relaxed);
+        let link = Arc::new(Link::new(self.next, tally, budgets, inner.start));
+        self.open.insert(link.id, link.clone());
+        self.unfinished.insert(link.id, link.clone());
+        Ok(link)
+    }
+
+    /// What a peer has in use, also by calls that outlive their connection.
+    fn tally(&mut self, inner: &Inner, peer: Peer) -> Arc<Tally> {
+        if 64 + 2 * self.open.len() < self.peers.len() {
+            self.peers.retain(|_, tally| 1 < Arc::strong_count(tally));
+        }
+        let bytes = || Budget::new("incomplete_bytes_per_peer_max", inner.limits.bytes_max.1);
+        let new = || Arc::new(Tally::new(peer, bytes()));
+        self.peers.entry(peer).or_insert_with(new).clone()
+    }
+
+    /// Ends those that need their place least among those that may have to go. False if all of them
+    /// have open calls.
+    fn make_room(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
+        self.clear_unfinished(inner, &may_go) || self.clear_idle(inner, &may_go)
+    }
+
+    /// Ends the oldest that has not said that it speaks HTTP/2: whoever means to has done so.
+    fn clear_unfinished(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
+        let oldest = self.unfinished.values().find(|link| may_go(link)).cloned();
+        oldest.is_some_and(|link| self.clear(inner, &link, ConnectionEnd::Unfinished))
+    }
+
+    /// Ends those that have had no call for longest.
+    fn clear_idle(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
+        let idle = self.open.values().filter(|link| may_go(link));
+        let idle = idle.filter_map(|link| Some((link.idle_since()?, link.id)));
+        let mut idle: Vec<(u64, u64)> = idle.collect();
+        if idle.is_empty() {
+            return false;
+        }
+        let count = (self.open.len() / CLEARED_SHARE).clamp(1, idle.len());
+        idle.select_nth_unstable(count - 1);
+        for (_, id) in &idle[..count] {
+            if let Some(link) = self.open.get(id).cloned() {
+                self.clear(inner, &link, ConnectionEnd::Idle);
+            }
+        }
+        true
+    }
+
+    fn clear(&mut self, inner: &Inner, link: &Link, end: ConnectionEnd) -> bool {
+        inner.cleared.fetch_add(1, Ordering::Relaxed);
+        inner.metrics.connection_ended(end);
+        self.leave(inner, link);
+        link.put_out();
+        true
+    }
+
+    /// Gives the place back, once.
+    fn leave(&mut self, inner: &Inner, link: &Link) {
+        self.unfinished.remove(&link.id);
+        if self.open.remove(&link.id).is_some() {
+            link.tally.connections.fetch_sub(1, Ordering::Relaxed);
+            inner.metrics.connections(-1);
+        }
+    }
+}
+
+/// A connection that counts as open until it is dropped.
+pub struct Seat {
+    gate: Gate,
+    link: Arc<Link>,
+}
+
+impl Seat {
+    /// The connection speaks HTTP/2. False if it had to go meanwhile.
+    pub fn finished(&self) -> bool {
+        self.gate.0.locked().unfinished.remove(&self.link.id).is_some()
+    }
+
+    /// It did not say that it speaks HTTP/2, or too late.
+    pub fn never_finished(&self) {
+        self.gate.0.metrics.connection_ended(ConnectionEnd::Unfinished);
+    }
+
+    /// Who makes its calls.
+    pub fn caller(&self) -> Caller {
+        Caller(self.link.clone())
+    }
+
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.gate.0.locked().leave(&self.gate.0, &self.link);
+    }
+}
+
+#[cfg(test)]
+mod tests;

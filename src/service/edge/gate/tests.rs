@@ -1,0 +1,106 @@
+//! Who is let in, and who has to go.
+
+use std::future::Future;
+use std::task::{Context, Waker};
+
+use super::*;
+
+fn mk_gate(connections_max: usize, per_peer_max: usize, unfinished_max: usize) -> Gate {
+    let bytes_max = (10, 20, 40);
+    let limits = Limits { connections_max, per_peer_max, unfinished_max, bytes_max };
+    Gate::new(limits, Metrics::disabled())
+}
+
+/// The nth peer elsewhere.
+fn peer(n: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, n])
+}
+
+const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+fn is_put_out(seat: &Seat) -> bool {
+    let mut put_out = std::pin::pin!(seat.link.is_put_out());
+    put_out.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+fn finished(gate: &Gate, address: IpAddr) -> Seat {
+    let seat = gate.admit(address).unwrap();
+    assert!(seat.finished());
+    seat
+}
+
+#[test]
+fn the_oldest_that_is_silent_makes_room() {
+    let gate = mk_gate(100, 100, 2);
+    let first = gate.admit(peer(1)).unwrap();
+    let second = gate.admit(peer(2)).unwrap();
+    let third = gate.admit(peer(3)).unwrap();
+    assert!(is_put_out(&first) && !is_put_out(&second));
+    assert!(!first.finished(), "too late");
+    assert!(second.finished() && third.finished());
+    let _fourth = gate.admit(peer(4)).unwrap();
+    assert!(!is_put_out(&second) && !is_put_out(&third), "those that are finished count no more");
+}
+
+#[test]
+fn a_full_server_ends_who_is_idle_for_longest_and_nobody_with_a_call() {
+    let gate = mk_gate(3, 3, 3);
+    let (busy, idle, latest) =
+        (finished(&gate, LOCAL), finished(&gate, LOCAL), finished(&gate, LOCAL));
+    let call = busy.caller().begin_call();
+    std::thread::sleep(Duration::from_millis(2));
+    drop(latest.caller().begin_call());
+    let newcomer = gate.admit(LOCAL).unwrap();
+    assert!(is_put_out(&idle) && !is_put_out(&busy) && !is_put_out(&latest));
+    assert!(newcomer.finished());
+    let calls = [newcomer.caller().begin_call(), latest.caller().begin_call()];
+    assert!(matches!(gate.admit(LOCAL), Err(Refused::Share)));
+    drop((call, calls));
+    // The place of the one that went was given to the newcomer, whenever its task ends.
+    drop(idle);
+    assert_eq!(gate.0.locked().open.len(), 3);
+}
+
+#[test]
+fn a_peer_has_its_share_and_the_others_have_theirs() {
+    let gate = mk_gate(100, 2, 100);
+    let seats = [finished(&gate, peer(1)), finished(&gate, peer(1))];
+    let _calls = seats.each_ref().map(|seat| seat.caller().begin_call());
+    assert!(matches!(gate.admit(peer(1)), Err(Refused::Share)));
+    let others = [finished(&gate, peer(2)), finished(&gate, peer(2))];
+    // Within its share a peer replaces its own connections only.
+    let _third = gate.admit(peer(2)).unwrap();
+    assert!(is_put_out(&others[0]) && !is_put_out(&others[1]));
+    assert!(!seats.iter().any(is_put_out));
+    drop(seats);
+    assert!(gate.admit(peer(1)).is_ok());
+}
+
+#[test]
+fn a_few_places_are_for_this_machine() {
+    let gate = mk_gate(16, 16, 16);
+    let seats: Vec<Seat> = (0..14).map(|n| finished(&gate, peer(n))).collect();
+    let _calls: Vec<_> = seats.iter().map(|seat| seat.caller().begin_call()).collect();
+    assert!(matches!(gate.admit(peer(99)), Err(Refused::Full)));
+    let local = [finished(&gate, LOCAL), finished(&gate, LOCAL)];
+    let _local_calls = local.each_ref().map(|seat| seat.caller().begin_call());
+    assert!(matches!(gate.admit(LOCAL), Err(Refused::Full)));
+}
+
+#[test]
+fn what_a_peer_holds_counts_beyond_its_connections() {
+    use crate::service::edge::peer::Kind;
+    let gate = mk_gate(100, 100, 100);
+    let seat = finished(&gate, peer(1));
+    let mut share = seat.caller().share(Kind::Session);
+    assert!(share.grow(1));
+    drop(seat);
+    for n in 2..200 {
+        drop(gate.admit(peer(n)).unwrap());
+    }
+    let again = finished(&gate, peer(1));
+    assert!(!again.caller().share(Kind::Session).grow(1));
+    drop(share);
+    assert!(again.caller().share(Kind::Session).grow(1));
+    assert!(gate.0.locked().peers.len() < 100, "those that have nothing are forgotten");
+}

@@ -1,0 +1,141 @@
+//! One connection: its open calls, since when it has none, and what its peer has in use.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::peer::{Kind, Share, Tally};
+use crate::service::intake::budget::Budgets;
+
+/// What the gate and the task of a connection share. Touched at each call, by its own connection
+/// alone.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Rises with each connection.
+    pub(super) id: u64,
+    pub(super) tally: Arc<Tally>,
+    budgets: Budgets,
+    calls: AtomicUsize,
+    /// Milliseconds from `start` to when the last call ended, or to its own begin.
+    idle_since: AtomicU64,
+    start: Instant,
+    emptied: Notify,
+    out: Notify,
+}
+
+impl Link {
+    /// Times are counted from `start`, which is the same for all.
+    pub(super) fn new(id: u64, tally: Arc<Tally>, budgets: Budgets, start: Instant) -> Link {
+        let link = Link {
+            id,
+            tally,
+            budgets,
+            calls: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(0),
+            start,
+            emptied: Notify::new(),
+            out: Notify::new(),
+        };
+        link.stamp();
+        link
+    }
+
+    fn stamp(&self) {
+        let millis = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.idle_since.store(millis, Ordering::Relaxed);
+    }
+
+    /// Since when no call is open; none while one is.
+    pub(super) fn idle_since(&self) -> Option<u64> {
+        let is_idle = self.calls.load(Ordering::Relaxed) == 0;
+        is_idle.then(|| self.idle_since.load(Ordering::Relaxed))
+    }
+
+    /// Asks the task of the connection to end it.
+    pub(super) fn put_out(&self) {
+        self.out.notify_one();
+    }
+
+    /// Resolves when the connection is to end.
+    pub(super) async fn is_put_out(&self) {
+        self.out.notified().await;
+    }
+
+    /// Resolves once no call has been open for about `grace`.
+    pub(super) async fn idle_for(&self, grace: Duration) {
+        loop {
+            let emptied = self.emptied.notified();
+            match self.idle_since() {
+                None => emptied.await,
+                Some(since) => {
+                    tokio::time::sleep(grace).await;
+                    if self.idle_since() == Some(since) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Who makes a call: an extension of every request.
+#[derive(Debug, Clone)]
+pub struct Caller(pub(super) Arc<Link>);
+
+impl Caller {
+    /// The budgets that a request draws on.
+    pub fn budgets(&self) -> &Budgets {
+        &self.0.budgets
+    }
+
+    /// What the call has of a kind that its peer may not have all of: nothing yet.
+    pub fn share(&self, kind: Kind) -> Share {
+        self.0.tally.share(kind)
+    }
+
+    /// Counts a call as open until the returned value is dropped.
+    pub(super) fn begin_call(&self) -> OpenCall {
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
+        OpenCall(self.0.clone())
+    }
+}
+
+/// An open call.
+#[derive(Debug)]
+pub(super) struct OpenCall(Arc<Link>);
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        // Before the count, so that a connection without calls never shows an old time.
+        self.0.stamp();
+        if self.0.calls.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.emptied.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::edge::peer::Peer;
+    use crate::service::intake::budget::Budget;
+
+    #[tokio::test]
+    async fn a_connection_is_idle_once_its_last_call_has_ended() {
+        let tally = Tally::new(Peer::of([10, 0, 0, 1].into()), Budget::new("bytes", 1));
+        let link = Link::new(1, Arc::new(tally), Arc::from([]), Instant::now());
+        let caller = Caller(Arc::new(link));
+        assert!(caller.0.idle_since().is_some());
+        let (first, second) = (caller.begin_call(), caller.begin_call());
+        drop(first);
+        assert_eq!(caller.0.idle_since(), None);
+        let link = caller.0.clone();
+        let idle = tokio::spawn(async move { link.idle_for(Duration::from_millis(1)).await });
+        tokio::task::yield_now().await;
+        assert!(!idle.is_finished());
+        drop(second);
+        idle.await.unwrap();
+    }
+}

@@ -1,0 +1,176 @@
+//! Accepts connections and serves each in a task of its own.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
+use tower::Service;
+
+use super::call::Calls;
+use super::gate::{Gate, Seat};
+use super::preface;
+use super::stream::Replayed;
+use crate::service::sparse::Sparse;
+
+/// Rest after the process ran out of files: without it, accepting takes a whole core until one is
+/// closed.
+const PAUSE_WITHOUT_FILES: Duration = Duration::from_millis(50);
+
+/// How long a connection without calls may take to answer that it has heard of its end. A call that
+/// the client sent before it heard is served within this time.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// The same where the place is needed.
+const SHORT_GOODBYE: Duration = Duration::from_millis(100);
+
+/// Times of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// How long the preface of HTTP/2 and the SETTINGS of the client may take.
+    pub handshake: Duration,
+    /// After this time, give or take a tenth, a connection takes no more calls, so that its client
+    /// connects anew. Its open calls go on. None is never.
+    pub age_max: Option<Duration>,
+}
+
+/// Serves until `draining` is cancelled and every connection has ended. To drop the future ends them
+/// all.
+pub async fn serve<S, B>(listener: TcpListener, server: Server<S>, draining: CancellationToken)
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
+    S: Send + Sync + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, address) = tokio::select! {
+            biased;
+            () = draining.cancelled() => break,
+            Some(ended) = connections.join_next(), if !connections.is_empty() => {
+                log_panic(ended);
+                continue;
+            }
+            accepted = accept(&listener) => accepted,
+        };
+        if let Ok(seat) = server.gate.admit(address.ip()) {
+            connections.spawn(connection(stream, seat, server.clone(), draining.clone()));
+        }
+    }
+    // A client that comes now is to find another server, not a queue.
+    drop(listener);
+    while let Some(ended) = connections.join_next().await {
+        log_panic(ended);
+    }
+}
+
+fn log_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "the task of a connection failed");
+    }
+}
+
+/// What connections are served with.
+#[derive(Clone)]
+pub struct Server<S> {
+    /// Answers the calls.
+    pub service: S,
+    /// Lets connections in.
+    pub gate: Gate,
+    /// The settings of HTTP/2.
+    pub http2: http2::Builder<TokioExecutor>,
+    /// The times of connections.
+    pub times: Times,
+}
+
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    static FAILED: std::sync::LazyLock<Sparse> =
+        std::sync::LazyLock::new(|| Sparse::new(Duration::from_secs(10)));
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            // The client left before we took it, or we are out of files: the next may fare better.
+            Err(error) => {
+                if let Some(count) = FAILED.note().filter(|_| is_exhausted(&error)) {
+                    tracing::warn!(%error, count, "accept a connection");
+                }
+                tokio::time::sleep(PAUSE_WITHOUT_FILES).await;
+            }
+        }
+    }
+}
+
+/// Whether the process or the system has no more files.
+fn is_exhausted(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let files = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| files.iter().any(|e| e.raw_os_error() == code))
+}
+
+async fn connection<S, B>(
+    mut stream: TcpStream,
+    seat: Seat,
+    server: Server<S>,
+    draining: CancellationToken,
+) where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
+    S: Send + Sync + 'static,
+    S::Future: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let first = tokio::select! {
+        first = tokio::time::timeout(server.times.handshake, preface::read(&mut stream)) => first,
+        () = seat.link().is_put_out() => return,
+        () = draining.cancelled() => return,
+    };
+    let Ok(Some(first)) = first else { return seat.never_finished() };
+    if !seat.finished() {
+        return;
+    }
+    // Answers are small and awaited: waiting to fill a packet would only delay them.
+    stream.set_nodelay(true).ok();
+    let calls = Calls::new(server.service.clone(), seat.caller());
+    let io = TokioIo::new(Replayed::new(first, stream));
+    let mut serving = pin!(server.http2.serve_connection(io, calls));
+    let goodbye = tokio::select! {
+        ended = &mut serving => return log_end(ended),
+        () = seat.link().is_put_out() => SHORT_GOODBYE,
+        () = draining.cancelled() => GOODBYE,
+        () = aged(server.times.age_max) => GOODBYE,
+    };
+    serving.as_mut().graceful_shutdown();
+    tokio::select! {
+        ended = &mut serving => log_end(ended),
+        // Whoever does not answer has nothing to lose.
+        () = seat.link().idle_for(goodbye) => {}
+    }
+}
+
+fn log_end(ended: hyper::Result<()>) {
+    if let Err(error) = ended {
+        tracing::debug!(error = &error as &dyn Error, "a connection failed");
+    }
+}
+
+/// Resolves when a connection is old enough; each at a time of its own, so that not all clients
+/// come back at once.
+async fn aged(age_max: Option<Duration>) {
+    let Some(age) = age_max else { return std::future::pending().await };
+    let mut byte = [0];
+    // Without randomness all are as old as each other.
+    let part = getrandom::fill(&mut byte).map_or(128, |()| u32::from(byte[0]));
+    tokio::time::sleep(age * (90 * 255 + 20 * part) / (100 * 255)).await;
+}

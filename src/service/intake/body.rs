@@ -1,0 +1,213 @@
+//! The body of a request, handed on in whole messages.
+//!
+//! tonic reserves the length that the prefix of a message promises, before any of the message is
+//! there. A thousand streams that each promise 4 MiB would so reserve 4 GB for five bytes each. This
+//! body keeps what has arrived of a message until all of it has, so that a promise costs nothing,
+//! and what is kept counts against the budgets. A message that arrives in one piece passes as it is.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as _, Frame};
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+use tonic::body::Body;
+
+use super::budget::{Budgets, Share};
+use super::frame::{PREFIX_BYTES, Prefix};
+use super::refusal;
+
+/// What a method takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Takes {
+    /// Whether a call has one message only.
+    pub(super) one_message: bool,
+    /// Bytes of one message.
+    pub(super) message_bytes_max: usize,
+    /// How long the only message of a call, or one that has begun, may take to be complete.
+    pub(super) patience: Duration,
+}
+
+/// A request body that yields whole messages only, or a typed error.
+pub(super) struct WholeBody {
+    inner: Body,
+    takes: Takes,
+    /// What has arrived of the next message. Empty without memory between messages.
+    held: BytesMut,
+    share: Share,
+    /// What arrived behind the message that was handed on last.
+    rest: Bytes,
+    /// Whether the message of a call with one message is there.
+    has_message: bool,
+    timer: Option<Pin<Box<Sleep>>>,
+    is_ended: bool,
+}
+
+impl WholeBody {
+    pub(super) fn new(inner: Body, takes: Takes, budgets: Budgets) -> WholeBody {
+        WholeBody {
+            inner,
+            takes,
+            held: BytesMut::new(),
+            share: Share::new(budgets),
+            rest: Bytes::new(),
+            has_message: false,
+            timer: None,
+            is_ended: false,
+        }
+    }
+
+    /// The messages that are complete with these bytes, without a copy where they arrived whole.
+    /// What is left stays in `rest` or is held.
+    fn take(&mut self, mut data: Bytes) -> Result<Option<Bytes>, Status> {
+        if !self.held.is_empty() {
+            let Some(message) = self.complete(&mut data)? else { return Ok(None) };
+            self.rest = data;
+            return Ok(Some(message));
+        }
+        let mut end = 0;
+        while let Some(prefix) = Prefix::read(&data[end..]) {
+            self.check(prefix)?;
+            if data.len() - end < prefix.frame_bytes() {
+                break;
+            }
+            self.count()?;
+            end += prefix.frame_bytes();
+        }
+        let begun = data.split_off(end);
+        if !begun.is_empty() {
+            self.hold(&begun)?;
+        }
+        Ok((!data.is_empty()).then_some(data))
+    }
+
+    /// Adds to the message that is held; the whole of it, once it is there.
+    fn complete(&mut self, data: &mut Bytes) -> Result<Option<Bytes>, Status> {
+        if self.held.len() < PREFIX_BYTES {
+            let lacking = PREFIX_BYTES - self.held.len();
+            self.hold(&data.split_to(lacking.min(data.len())))?;
+        }
+        let Some(prefix) = Prefix::read(&self.held) else { return Ok(None) };
+        self.check(prefix)?;
+        let lacking = prefix.frame_bytes() - self.held.len();
+        self.hold(&data.split_to(lacking.min(data.len())))?;
+        if self.held.len() < prefix.frame_bytes() {
+            return Ok(None);
+        }
+        self.count()?;
+        self.share.release();
+        if !self.takes.one_message {
+            self.timer = None;
+        }
+        Ok(Some(std::mem::take(&mut self.held).freeze()))
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), Status> {
+        self.share.grow(bytes.len()).map_err(|budget| refusal::no_room(&budget))?;
+        self.held.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn check(&self, prefix: Prefix) -> Result<(), Status> {
+        let max = self.takes.message_bytes_max;
+        match prefix.flag {
+            0 if prefix.length <= max => Ok(()),
+            0 => Err(refusal::too_large(prefix.length, max)),
+            1 => Err(refusal::compressed()),
+            flag => Err(refusal::malformed(format!("the flag of a message is {flag}, not 0"))),
+        }
+    }
+
+    /// One more message is complete.
+    fn count(&mut self) -> Result<(), Status> {
+        let has_one = std::mem::replace(&mut self.has_message, true);
+        match has_one && self.takes.one_message {
+            true => Err(refusal::malformed("there is more than one message; send one")),
+            false => Ok(()),
+        }
+    }
+
+    /// The body has ended: with whole messages, or not.
+    fn end(&self) -> Result<(), Status> {
+        if !self.held.is_empty() {
+            return Err(refusal::malformed("the request ends within a message"));
+        }
+        match self.takes.one_message && !self.has_message {
+            true => Err(refusal::malformed("there is no message; send one")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the client has to go on, and took too long to.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.takes.one_message && self.held.is_empty() {
+            return false;
+        }
+        let patience = self.takes.patience;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(patience)));
+        timer.as_mut().poll(context).is_ready()
+    }
+
+    fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Frame<Bytes>>, Status>> {
+        loop {
+            if !self.rest.is_empty() {
+                let rest = std::mem::take(&mut self.rest);
+                if let Some(messages) = self.take(rest)? {
+                    return Poll::Ready(Ok(Some(Frame::data(messages))));
+                }
+            }
+            let frame = match Pin::new(&mut self.inner).poll_frame(context) {
+                Poll::Ready(Some(frame)) => frame?,
+                Poll::Ready(None) => {
+                    self.end()?;
+                    return Poll::Ready(Ok(None));
+                }
+                Poll::Pending if self.is_late(context) => {
+                    return Poll::Ready(Err(refusal::late(self.takes.patience)));
+                }
+                Poll::Pending => return Poll::Pending,
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => {
+                    self.end()?;
+                    return Poll::Ready(Ok(Some(trailers)));
+                }
+            }
+        }
+    }
+}
+
+impl http_body::Body for WholeBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.is_ended {
+            return Poll::Ready(None);
+        }
+        let polled = self.poll_next(context).map(Result::transpose);
+        if let Poll::Ready(None | Some(Err(_))) = &polled {
+            self.is_ended = true;
+            // What will not be read is not kept until the call ends.
+            self.held = BytesMut::new();
+            self.share.release();
+            self.timer = None;
+        }
+        polled
+    }
+
+    /// Not before it was looked at: tonic does not read a body that is known to be empty.
+    fn is_end_stream(&self) -> bool {
+        self.is_ended
+    }
+}

@@ -1,0 +1,45 @@
+//! The frames of gRPC: a flag, a length of four bytes, and so many bytes of message.
+
+/// Bytes before each message: the flag and the length.
+pub(super) const PREFIX_BYTES: usize = 5;
+
+/// What the prefix of a message says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Prefix {
+    pub(super) flag: u8,
+    /// Bytes of the message that follows.
+    pub(super) length: usize,
+}
+
+impl Prefix {
+    /// From the first bytes of a frame; none while there are too few.
+    pub(super) fn read(bytes: &[u8]) -> Option<Prefix> {
+        let (flag, rest) = bytes.split_first()?;
+        let length = rest.first_chunk::<4>()?;
+        Some(Prefix { flag: *flag, length: u32::from_be_bytes(*length) as usize })
+    }
+
+    /// Bytes of the whole frame.
+    pub(super) fn frame_bytes(self) -> usize {
+        PREFIX_BYTES + self.length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_five_bytes() {
+        let prefix = |flag, length| Some(Prefix { flag, length });
+        for (bytes, expected) in [
+            (&[][..], None),
+            (&[0, 0, 0, 1], None),
+            (&[0, 0, 0, 0, 0], prefix(0, 0)),
+            (&[1, 0, 0, 1, 2, 9, 9], prefix(1, 258)),
+            (&[9, 255, 255, 255, 255], prefix(9, 4_294_967_295)),
+        ] {
+            assert_eq!(Prefix::read(bytes), expected, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Why a request is refused before its handler sees it.
+
+use std::time::Duration;
+
+use tonic::Status;
+
+use super::budget::Budget;
+use crate::service::code::{Problem, Reason};
+use crate::service::observe::refusals;
+
+/// How long a client waits that met a budget in use: messages are complete in less, or refused.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// It is no message of gRPC.
+pub(super) fn malformed(text: impl Into<String>) -> Status {
+    refusals::note();
+    Problem::new(Reason::MalformedRequest, text).into()
+}
+
+/// Its message is over the limit of its method.
+pub(super) fn too_large(bytes: usize, max: usize) -> Status {
+    refusals::note();
+    let text = format!("the message has {bytes} bytes; at most {max} for this method");
+    Problem::new(Reason::RequestTooLarge, text).with("bytes", bytes).with("max", max).into()
+}
+
+/// It is compressed.
+pub(super) fn compressed() -> Status {
+    refusals::note();
+    let text = "the message is compressed, which is not supported; send it uncompressed";
+    Problem::new(Reason::UnsupportedEncoding, text).into()
+}
+
+/// Too much has begun to arrive and is not complete.
+pub(super) fn no_room(budget: &Budget) -> Status {
+    let text = format!(
+        "{} bytes of messages are under way already, which is the most ({}); try again",
+        budget.used(),
+        budget.limit
+    );
+    let problem = Problem::new(Reason::RateLimited, text);
+    problem.with("limit", budget.limit).with("max", budget.max).retry_after(RETRY_AFTER).into()
+}
+
+/// The rest of it did not come.
+pub(super) fn late(patience: Duration) -> Status {
+    let seconds = patience.as_secs_f64();
+    let text = format!(
+        "the request was not complete within {seconds} s; end the message and the stream of \
+         requests when it is sent"
+    );
+    Problem::new(Reason::RequestIncomplete, text).with("max_seconds", seconds).into()
+}

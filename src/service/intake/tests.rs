@@ -1,0 +1,184 @@
+//! Bodies as clients may send them, whatever the network makes of them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http_body::{Body as _, Frame};
+use tonic::Status;
+use tonic::body::Body;
+use tonic_types::StatusExt;
+
+use super::body::{Takes, WholeBody};
+use super::budget::Budget;
+use super::{IntakeLayer, LARGE, Limits};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn takes(one_message: bool) -> Takes {
+    Takes { one_message, message_bytes_max: 100, patience: PATIENCE }
+}
+
+/// A frame of gRPC.
+fn frame(flag: u8, promised: usize, sent: usize) -> Vec<u8> {
+    let mut bytes = vec![flag];
+    bytes.extend(u32::try_from(promised).unwrap().to_be_bytes());
+    bytes.extend((0..sent).map(|at| at as u8));
+    bytes
+}
+
+fn whole(length: usize) -> Vec<u8> {
+    frame(0, length, length)
+}
+
+/// A body of these pieces, which then ends or stays open.
+struct Pieces {
+    pieces: std::collections::VecDeque<Bytes>,
+    stays_open: bool,
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.pieces.pop_front() {
+            Some(piece) => std::task::Poll::Ready(Some(Ok(Frame::data(piece)))),
+            None if self.stays_open => std::task::Poll::Pending,
+            None => std::task::Poll::Ready(None),
+        }
+    }
+}
+
+fn mk_body(bytes: &[u8], piece: usize, stays_open: bool) -> Body {
+    let pieces = bytes.chunks(piece).map(Bytes::copy_from_slice).collect();
+    Body::new(Pieces { pieces, stays_open })
+}
+
+/// All that comes out, and how it ended.
+async fn read(body: WholeBody) -> (Vec<Bytes>, Result<(), Status>) {
+    let mut body = Box::pin(body);
+    let mut out = Vec::new();
+    let frames = stream::poll_fn(|context| body.as_mut().poll_frame(context));
+    let mut frames = std::pin::pin!(frames);
+    while let Some(frame) = frames.next().await {
+        match frame {
+            Ok(frame) => out.extend(frame.into_data().ok()),
+            Err(status) => return (out, Err(status)),
+        }
+    }
+    (out, Ok(()))
+}
+
+fn budget(max: usize) -> Arc<Budget> {
+    Budget::new("bytes", max)
+}
+
+fn reason(status: &Status) -> String {
+    status.get_details_error_info().unwrap().reason
+}
+
+#[tokio::test]
+async fn whole_messages_come_out_however_they_arrive() {
+    let mut sent = Vec::new();
+    for length in [0, 1, 4, 5, 6, 99, 100, 0, 50] {
+        sent.extend(whole(length));
+    }
+    for piece in 1..=sent.len() {
+        let all = budget(1000);
+        let body =
+            WholeBody::new(mk_body(&sent, piece, false), takes(false), Arc::from([all.clone()]));
+        let (out, ended) = read(body).await;
+        ended.unwrap();
+        assert_eq!(out.concat(), sent, "in pieces of {piece}");
+        // No chunk ends within a message.
+        for chunk in out {
+            let mut rest = &chunk[..];
+            while let Some(prefix) = super::frame::Prefix::read(rest) {
+                rest = &rest[prefix.frame_bytes()..];
+            }
+            assert!(rest.is_empty(), "in pieces of {piece}");
+        }
+        assert_eq!(all.used(), 0);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused_in_any_pieces() {
+    let two = [whole(3), whole(3)].concat();
+    let cases: [(bool, Vec<u8>, &str); 9] = [
+        (true, vec![], "MALFORMED_REQUEST"),
+        (true, two.clone(), "MALFORMED_REQUEST"),
+        (true, frame(0, 10, 9), "MALFORMED_REQUEST"),
+        (false, frame(0, 10, 9), "MALFORMED_REQUEST"),
+        (false, vec![0, 0], "MALFORMED_REQUEST"),
+        (false, frame(7, 1, 1), "MALFORMED_REQUEST"),
+        (true, frame(1, 10, 10), "UNSUPPORTED_ENCODING"),
+        (true, frame(0, 101, 1), "REQUEST_TOO_LARGE"),
+        (false, [two, frame(0, 4 << 20, 0)].concat(), "REQUEST_TOO_LARGE"),
+    ];
+    for (one_message, sent, expected) in cases {
+        for piece in 1..=sent.len().max(1) {
+            let body = mk_body(&sent, piece, false);
+            let body = WholeBody::new(body, takes(one_message), Arc::from([budget(1000)]));
+            let (_, ended) = read(body).await;
+            assert_eq!(reason(&ended.unwrap_err()), expected, "{sent:?} in pieces of {piece}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_complete_in_time_or_refused() {
+    let start = tokio::time::Instant::now();
+    for (one_message, sent) in [(true, vec![]), (true, whole(5)), (false, frame(0, 50, 3))] {
+        let body = mk_body(&sent, 100, true);
+        let body = WholeBody::new(body, takes(one_message), Arc::from([budget(1000)]));
+        let (_, ended) = read(body).await;
+        assert_eq!(reason(&ended.unwrap_err()), "REQUEST_INCOMPLETE", "{sent:?}");
+    }
+    assert_eq!(start.elapsed(), 3 * PATIENCE);
+    // Between two messages a stream may be silent for as long as it likes.
+    let body = WholeBody::new(mk_body(&whole(5), 3, true), takes(false), Arc::from([budget(1000)]));
+    assert!(tokio::time::timeout(100 * PATIENCE, read(body)).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_kept_counts_and_is_given_back() {
+    let all = budget(60);
+    let mk = |sent: &[u8], stays_open| {
+        WholeBody::new(mk_body(sent, 7, stays_open), takes(false), Arc::from([all.clone()]))
+    };
+    // A promise costs what was sent of it.
+    let mut held = Box::pin(mk(&frame(0, 90, 40), true));
+    let polled = futures_util::poll!(std::future::poll_fn(|c| held.as_mut().poll_frame(c)));
+    assert!(polled.is_pending());
+    assert_eq!(all.used(), 45);
+    let (_, ended) = read(mk(&whole(30), false)).await;
+    assert_eq!(reason(&ended.unwrap_err()), "RATE_LIMITED");
+    drop(held);
+    assert_eq!(all.used(), 0);
+    let (out, ended) = read(mk(&whole(50), false)).await;
+    ended.unwrap();
+    assert_eq!(out.concat(), whole(50));
+}
+
+#[test]
+fn every_method_has_its_limits() {
+    let limits = Limits { large_bytes_max: 4 << 20, small_bytes_max: 64 << 10, patience: PATIENCE };
+    let layer = IntakeLayer::new(limits, Arc::from([]));
+    for path in LARGE {
+        assert_eq!(layer.methods[path].message_bytes_max, 4 << 20, "{path}");
+    }
+    let of = |path: &str| layer.methods[path];
+    assert_eq!(of("/bellwether.v1.ReportService/ReportStatus").message_bytes_max, 64 << 10);
+    assert_eq!(of("/grpc.health.v1.Health/Check").message_bytes_max, 64 << 10);
+    assert!(of("/bellwether.v1.ReportService/ReportStatus").one_message);
+    assert!(of("/grpc.health.v1.Health/Watch").one_message);
+    assert!(!of("/bellwether.v1.WorkerService/Connect").one_message);
+    assert!(!of("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo").one_message);
+}

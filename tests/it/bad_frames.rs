@@ -1,0 +1,181 @@
+//! Requests that are no messages of gRPC get typed errors too, and nobody else notices.
+
+use bellwether::proto::v1;
+use bellwether::proto::v1::Level;
+use bytes::Bytes;
+use http_body::Frame;
+use tonic::Code;
+use tonic::body::Body;
+use tonic_types::StatusExt;
+use tower::ServiceExt;
+
+use crate::ops::fetch;
+use crate::server::{Server, mk_report, reason};
+
+const REPORT: &str = "/bellwether.v1.ReportService/ReportStatus";
+const CONNECT: &str = "/bellwether.v1.WorkerService/Connect";
+
+/// A body of these bytes.
+struct Raw(Option<Bytes>);
+
+impl http_body::Body for Raw {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// A frame of gRPC that promises `length` bytes.
+fn frame(flag: u8, length: usize, message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(length).unwrap().to_be_bytes();
+    [&[flag][..], &length, message].concat()
+}
+
+/// Sends these bytes as the body of a call, and answers the error.
+async fn send(server: &Server, path: &str, body: Vec<u8>, encoding: Option<&str>) -> tonic::Status {
+    let request = http::Request::post(format!("{}{path}", server.url()))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers");
+    let request = match encoding {
+        Some(encoding) => request.header("grpc-encoding", encoding),
+        None => request,
+    };
+    let request = request.body(Body::new(Raw(Some(body.into())))).unwrap();
+    let response = server.channel().await.oneshot(request).await.unwrap();
+    if let Some(status) = tonic::Status::from_header_map(response.headers()) {
+        return status;
+    }
+    let mut body = std::pin::pin!(response.into_body());
+    loop {
+        let frame =
+            std::future::poll_fn(|context| http_body::Body::poll_frame(body.as_mut(), context));
+        let frame = frame.await.expect("an error is in the trailers").unwrap();
+        if let Ok(trailers) = frame.into_trailers() {
+            return tonic::Status::from_header_map(&trailers).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_the_clients_error_with_a_reason() {
+    let server = Server::ephemeral();
+    let report = prost::Message::encode_to_vec(&mk_report("web", "web/0", Level::Active, ""));
+    let one = frame(0, report.len(), &report);
+    let two = [one.clone(), one.clone()].concat();
+    let invalid = Code::InvalidArgument;
+    let cases: [(&str, Vec<u8>, Option<&str>, Code, &str); 12] = [
+        (REPORT, vec![], None, invalid, "MALFORMED_REQUEST"),
+        (REPORT, frame(0, 4, &[255; 4]), None, invalid, "MALFORMED_REQUEST"),
+        (REPORT, frame(0, 100, &[0; 9]), None, invalid, "MALFORMED_REQUEST"),
+        (REPORT, frame(5, 4, &[0; 4]), None, invalid, "MALFORMED_REQUEST"),
+        (REPORT, two, None, invalid, "MALFORMED_REQUEST"),
+        (CONNECT, frame(0, 4, &[255; 4]), None, invalid, "MALFORMED_REQUEST"),
+        (REPORT, frame(1, 4, &[0; 4]), None, Code::Unimplemented, "UNSUPPORTED_ENCODING"),
+        (REPORT, one.clone(), Some("gzip"), Code::Unimplemented, "UNSUPPORTED_ENCODING"),
+        (REPORT, frame(0, 70_000, &[]), None, Code::ResourceExhausted, "REQUEST_TOO_LARGE"),
+        (CONNECT, frame(0, 5 << 20, &[]), None, Code::ResourceExhausted, "REQUEST_TOO_LARGE"),
+        ("/no.Such/Method", one.clone(), None, Code::Unimplemented, "UNKNOWN_METHOD"),
+        (
+            "/bellwether.v1.ReportService/Nothing",
+            one.clone(),
+            None,
+            Code::Unimplemented,
+            "UNKNOWN_METHOD",
+        ),
+    ];
+    for (path, body, encoding, code, expected) in cases {
+        let status = send(&server, path, body, encoding).await;
+        assert_eq!((status.code(), reason(&status).as_str()), (code, expected), "{status:?}");
+        assert!(!status.message().is_empty());
+    }
+    let listed = server.applications().await;
+    let listed = { listed }.list_applications(v1::ListApplicationsRequest::default()).await;
+    assert!(listed.unwrap().into_inner().applications.is_empty(), "nothing was reported");
+    // None of this is the server's failure.
+    let (_, metrics) = fetch(server.ops, "/metrics");
+    let blamed = metrics.lines().find(|line| line.contains("error_type="));
+    assert_eq!(blamed, None);
+}
+
+#[tokio::test]
+async fn an_error_is_never_larger_than_clients_take() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    let mut applications = server.applications().await;
+    let long = "x".repeat(20_000);
+    let odd = "\u{1}ä\"".repeat(5_000);
+    let mut errors = Vec::new();
+    for text in [&long, &odd] {
+        let mut labelled = mk_report("web", "web/0", Level::Active, "");
+        labelled.status.as_mut().unwrap().labels.insert(text.clone(), String::new());
+        errors.push(reports.report_status(labelled).await.unwrap_err());
+        let report = v1::ReportErrorRequest {
+            application: "web".into(),
+            unit: "web/0".into(),
+            error: Some(v1::ErrorReport {
+                system: text.clone(),
+                reason: text.clone(),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        errors.push(reports.report_error(report).await.unwrap_err());
+        let config = v1::ApplicationConfig {
+            policy: Some(v1::Policy { name: text.clone(), ..Default::default() }),
+            ..Default::default()
+        };
+        let configure = v1::ConfigureApplicationRequest {
+            application: "web".into(),
+            config: Some(config.clone()),
+            ..Default::default()
+        };
+        errors.push(applications.configure_application(configure).await.unwrap_err());
+        let configure = v1::ConfigureApplicationRequest {
+            application: "web".into(),
+            config: Some(config),
+            update_mask: Some(prost_types::FieldMask { paths: vec![text.clone()] }),
+            ..Default::default()
+        };
+        errors.push(applications.configure_application(configure).await.unwrap_err());
+        let health = bellwether::proto::health::HealthCheckRequest { service: text.clone() };
+        errors.push(server.health().await.check(health).await.unwrap_err());
+        errors.push(reflect(&server, text).await);
+    }
+    let component = "c".repeat(100);
+    let status = v1::StatusReport { component, ..Default::default() };
+    let set = v1::ReplaceStatusesRequest {
+        application: "web".into(),
+        unit: "web/0".into(),
+        statuses: vec![status; 25],
+        ..Default::default()
+    };
+    let many = reports.replace_statuses(set).await.unwrap_err();
+    assert!(many.message().ends_with(" more"), "{}", many.message());
+    errors.push(many);
+    for error in errors {
+        let mut headers = http::HeaderMap::new();
+        error.add_header(&mut headers).unwrap();
+        let bytes: usize = headers.iter().map(|(k, v)| k.as_str().len() + v.len() + 32).sum();
+        assert!(bytes <= 4096, "{bytes} bytes: {}", error.message());
+        assert!(error.message().len() <= 1024);
+        assert!(error.get_details_error_info().is_some(), "{error:?}");
+    }
+}
+
+/// The error of reflection for a symbol that there is not.
+async fn reflect(server: &Server, symbol: &str) -> tonic::Status {
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+    let request = tonic_reflection::pb::v1::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::FileContainingSymbol(symbol.into())),
+    };
+    let mut client = ServerReflectionClient::new(server.channel().await);
+    let answer = client.server_reflection_info(tokio_stream::once(request)).await.unwrap();
+    answer.into_inner().message().await.unwrap_err()
+}

@@ -1,0 +1,75 @@
+//! How a server stops: at once for those who have nothing open, and at the second signal for all.
+
+use bellwether::proto::v1;
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use bellwether::proto::v1::Level;
+
+use crate::ops::fetch;
+use crate::server::{Server, eventually, get, mk_report, reason};
+
+/// Longer than any test waits: whatever ends has ended by itself.
+const NEVER: &str = "drain_deadline_seconds = 3600";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peers_without_calls_do_not_hold_up_the_end() {
+    let mut server = Server::configured(&["--ephemeral"], NEVER);
+    let mut held = Vec::new();
+    let greeting = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for words in [&b""[..], b"PRI * HTTP", greeting] {
+        let mut stream = TcpStream::connect(server.grpc).await.unwrap();
+        stream.write_all(words).await.unwrap();
+        held.push(stream);
+    }
+    eventually("they are connected", async || {
+        fetch(server.ops, "/readyz?verbose").1.contains("3 of 10000 open").then_some(())
+    })
+    .await;
+    server.terminate();
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_that_wait_end_with_the_server() {
+    let mut server = Server::configured(&["--ephemeral"], NEVER);
+    let mut reports = server.reports().await;
+    reports.report_status(mk_report("web", "web/0", Level::Active, "")).await.unwrap();
+    let request = v1::GetApplicationRequest { min_revision: 1 << 63, ..get("web") };
+    let mut applications = server.applications().await;
+    let waiting = tokio::spawn(async move { applications.get_application(request).await });
+    eventually("it waits", async || {
+        let (_, metrics) = fetch(server.ops, "/metrics");
+        metrics.contains("bellwether_connections 2").then_some(())
+    })
+    .await;
+    server.terminate();
+    let refused = waiting.await.unwrap().unwrap_err();
+    assert_eq!(reason(&refused), "DRAINING");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_it_at_once() {
+    let mut server = Server::configured(&["--ephemeral"], NEVER);
+    let stream = TcpStream::connect(server.grpc).await.unwrap();
+    // A watch whose reader takes nothing, so that it cannot be told of the end.
+    let mut builder = h2::client::Builder::new();
+    let (mut client, connection) =
+        builder.initial_window_size(0).handshake::<_, Bytes>(stream).await.unwrap();
+    tokio::spawn(connection);
+    let path = "/bellwether.v1.ApplicationService/WatchApplications";
+    let request = http::Request::post(format!("{}{path}", server.url()));
+    let request = request.header("content-type", "application/grpc").header("te", "trailers");
+    let (answer, mut body) = client.send_request(request.body(()).unwrap(), false).unwrap();
+    body.send_data(Bytes::from_static(&[0; 5]), true).unwrap();
+    let _open = answer.await.unwrap();
+    server.terminate();
+    eventually("it drains", async || {
+        fetch(server.ops, "/readyz").1.contains("stopping").then_some(())
+    })
+    .await;
+    server.terminate();
+    assert_eq!(server.wait().code(), Some(130));
+}
