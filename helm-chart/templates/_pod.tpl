@@ -67,12 +67,15 @@ ports:
   - name: metrics
     containerPort: 9090
 startupProbe:
-  grpc:
-    port: 50051
+  httpGet:
+    path: /livez
+    port: metrics
   {{- toYaml .Values.probes.startup | nindent 2 }}
+# Not over gRPC: whoever takes all places of clients there would have the pod killed.
 livenessProbe:
-  grpc:
-    port: 50051
+  httpGet:
+    path: /livez
+    port: metrics
   {{- toYaml .Values.probes.liveness | nindent 2 }}
 readinessProbe:
   httpGet:

@@ -187,8 +187,9 @@ class Objects(unittest.TestCase):
         container = container_of(render("helm4", probes__startup__failureThreshold=7))
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         self.assertEqual(ports, {"grpc": 50051, "metrics": 9090})
-        self.assertEqual(container["livenessProbe"]["grpc"], {"port": ports["grpc"]})
-        self.assertEqual(container["startupProbe"]["grpc"], {"port": ports["grpc"]})
+        # Clients that take all connections of the port `grpc` must not get the pod killed.
+        self.assertEqual(container["livenessProbe"]["httpGet"], {"path": "/livez", "port": "metrics"})
+        self.assertEqual(container["startupProbe"]["httpGet"], {"path": "/livez", "port": "metrics"})
         self.assertEqual(container["startupProbe"]["failureThreshold"], 7)
         self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz", "port": "metrics"})
         for flag, port in (("grpc-listen", ports["grpc"]), ("ops-listen", ports["metrics"])):

@@ -208,13 +208,32 @@ def bad_request(server):
         raise Mismatch("a unit named `web/not a name` was accepted")
 
 
+def large_error(server):
+    """A set with 25 mistakes, from a library on gRPC's C core, which drops some errors above 8 KiB and all above 16."""
+    mistake = {"level": "LEVEL_ACTIVE", "component": "c" * 100}
+    request = {"namespace": NAMESPACE, "application": "web", "unit": "web/0", "statuses": [mistake] * 25}
+    for _ in range(20):
+        try:
+            server.call(REPORTS, "ReplaceStatuses", request)
+        except grpc.RpcError as error:
+            check(error.code() == grpc.StatusCode.INVALID_ARGUMENT, f"{error.code()}: {error.details()}")
+            size = sum(len(key) + len(value) + 32 for key, value in error.trailing_metadata())
+            size += 3 * len(error.details().encode())
+            check(size <= 6144, f"the error has {size} bytes")
+            check(error.details().endswith(" more"), f"the rest is not counted: {error.details()}")
+            check("google.rpc.BadRequest" in server.details(error), "the fields are not named")
+        else:
+            raise Mismatch("a set with the same component 25 times was accepted")
+    say("large_error", bytes=size)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     signal.alarm(WHOLE_SECONDS)  # whatever the server does, this program ends
     try:
         server = Server(sys.argv[1])
-        for step in (list_services, report_and_read, watch, bad_request):
+        for step in (list_services, report_and_read, watch, bad_request, large_error):
             step(server)
     except Mismatch as mismatch:
         sys.exit(str(mismatch))

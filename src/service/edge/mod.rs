@@ -5,8 +5,9 @@
 //!             per peer, for all   5 s        age         Caller in each request
 //! ```
 //!
-//! Nobody can take what all need: places, shares of a peer, bytes of messages that are not complete.
-//! A task serves each connection, and ends it when it is old, in the way or at a drain.
+//! One peer cannot take what all need: places, streams, bytes of messages that are not complete. A
+//! task serves each connection. The task ends the connection when it is old, when its place is
+//! needed, and at a drain.
 
 mod call;
 mod gate;

@@ -44,8 +44,8 @@ pub struct Times {
     pub age_max: Option<Duration>,
 }
 
-/// Serves until `draining` is cancelled and every connection has ended. To drop the future ends them
-/// all.
+/// Serves until `draining` is cancelled and every connection has ended. Dropping the future ends
+/// all connections.
 pub async fn serve<S, B>(listener: TcpListener, server: Server<S>, draining: CancellationToken)
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,

@@ -1,9 +1,9 @@
 //! The body of a request, handed on in whole messages.
 //!
 //! tonic reserves the length that the prefix of a message promises, before any of the message is
-//! there. A thousand streams that each promise 4 MiB would so reserve 4 GB for five bytes each. This
-//! body keeps what has arrived of a message until all of it has, so that a promise costs nothing,
-//! and what is kept counts against the budgets. A message that arrives in one piece passes as it is.
+//! there: 4 GB for a thousand streams that each send five bytes. This body keeps what has arrived
+//! of a message until the message is complete. So a promise takes no memory, and what is kept
+//! counts against the budgets. A message that arrives in one piece passes as it is.
 
 use std::future::Future;
 use std::pin::Pin;

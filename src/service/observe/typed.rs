@@ -1,7 +1,7 @@
 //! Errors that tonic and other people's services make, with a reason like every error of ours.
 //!
-//! tonic answers a request that it cannot read with codes of its own choice: `INTERNAL` for one that
-//! is no message, as if the server had failed. What the client did wrong is the client's error here.
+//! tonic answers a request that does not decode with `INTERNAL`, as if the server had failed. Here
+//! a mistake of the client gets a code that says so.
 
 use http::HeaderMap;
 use tonic::{Code, Status};

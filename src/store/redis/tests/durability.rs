@@ -1,5 +1,7 @@
 //! What a commit waits for.
 
+use std::time::Instant;
+
 use redis::streams::StreamRangeReply;
 
 use super::*;
