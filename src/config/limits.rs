@@ -15,10 +15,7 @@ impl Config {
         all.extend(named.into_iter().map(|(name, max)| (name, max as u64)));
         all.extend([
             ("request_ids_max", self.aggregator.limits.request_ids_max as u64),
-            (
-                "request_ids_per_unit_max",
-                self.aggregator.limits.request_ids_per_unit_max as u64,
-            ),
+            ("request_ids_per_unit_max", self.aggregator.limits.request_ids_per_unit_max as u64),
             ("connection_age_seconds_max", age.map_or(0, |age| age.as_secs())),
             ("sessions_max", self.session.sessions_max as u64),
             ("heartbeats_per_second_max", u64::from(self.session.heartbeats_per_second_max)),

@@ -119,23 +119,24 @@ pub fn server(parts: Parts, options: &Options, gate: edge::Gate) -> edge::Server
     edge::Server { service, gate, http2, times: options.times() }
 }
 
-fn routes(parts: Parts, options: &Options) -> Routes {
-    let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining } = parts;
-    let limits = watch::Limits {
+fn watch_limits(options: &Options) -> watch::Limits {
+    let health_max = options.health_watch_streams_max;
+    watch::Limits {
         streams_max: options.watch_streams_max,
         per_stream_max: WATCHES_PER_STREAM_MAX,
         streams_per_peer_max: options.watch_streams_per_peer_max,
         multiplexed_max: MULTIPLEXED_WATCHES_MAX,
         multiplexed_per_peer_max: MULTIPLEXED_WATCHES_MAX / STREAM_SHARE,
-        health_max: (
-            options.health_watch_streams_max,
-            (options.health_watch_streams_max / STREAM_SHARE).max(1),
-        ),
-    };
+        health_max: (health_max, (health_max / STREAM_SHARE).max(1)),
+    }
+}
+
+fn routes(parts: Parts, options: &Options) -> Routes {
+    let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining } = parts;
     let watches = watch::Watches::new(
         hub.clone(),
         aggregator.clone(),
-        limits,
+        watch_limits(options),
         draining.clone(),
         metrics.clone(),
     );

@@ -105,20 +105,22 @@ impl Reads {
         min_revision: u64,
         read: impl Fn(&AppState) -> T,
     ) -> Result<T, Problem> {
-        let revision = Revision(min_revision);
-        if 0 < min_revision {
-            self.hub.wait_for(app, revision).await;
-        }
-        if self.must_exist(app).is_ok() {
-            match self.aggregator.read(app, revision, &read).await {
-                // It was deleted meanwhile.
-                Err(aggregator::Error::Rejected(Rejected::ApplicationNotFound)) => {}
-                result => return result.map_err(|e| Problem::of(app, e)),
+        let waiting = async {
+            if 0 < min_revision {
+                self.wait_for(app, min_revision).await?;
             }
-        }
-        let head = self.hub.tombstone(app).map(|entry| (*entry.head).clone());
-        let head = head.unwrap_or_else(|| Head::empty(Revision::default()));
-        Ok(read(&AppState::load(app.clone(), Records::of_head(head))))
+            if self.must_exist(app).is_ok() {
+                match self.aggregator.read(app, Revision(min_revision), &read).await {
+                    // It was deleted meanwhile.
+                    Err(aggregator::Error::Rejected(Rejected::ApplicationNotFound)) => {}
+                    result => return result.map_err(|e| Problem::of(app, e)),
+                }
+            }
+            let head = self.hub.tombstone(app).map(|entry| (*entry.head).clone());
+            let head = head.unwrap_or_else(|| Head::empty(Revision::default()));
+            Ok(read(&AppState::load(app.clone(), Records::of_head(head))))
+        };
+        self.in_time(app, min_revision, waiting).await
     }
 
     /// Refuses what nothing has been reported about: no task is started for what is not there.

@@ -130,12 +130,12 @@ async fn what_has_no_place_in_a_session_ends_it_and_says_why() {
     let cases = [
         ("no hello", vec![heartbeat()], Code::InvalidArgument, "hello"),
         ("an empty hello", vec![Vec::new()], Code::InvalidArgument, "hello"),
-        ("garbage for a hello", vec![vec![0xff; 100]], Code::Internal, "decode"),
+        ("garbage for a hello", vec![vec![0xff; 100]], Code::InvalidArgument, "decode"),
         ("hello twice", vec![greeting(), greeting()], Code::InvalidArgument, "said already"),
         ("an empty message", vec![greeting(), Vec::new()], Code::InvalidArgument, "is empty"),
         ("a message of the future", newer.to_vec(), Code::InvalidArgument, "newer version"),
-        ("garbage", vec![greeting(), vec![0xff; 100]], Code::Internal, "decode"),
-        ("a huge message", vec![greeting(), huge], Code::OutOfRange, "too large"),
+        ("garbage", vec![greeting(), vec![0xff; 100]], Code::InvalidArgument, "decode"),
+        ("a huge message", vec![greeting(), huge], Code::ResourceExhausted, "too large"),
     ];
     for (what, messages, code, said) in cases {
         let had_hello = 1 < messages.len();

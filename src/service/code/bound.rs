@@ -19,6 +19,9 @@ pub const QUOTED_BYTES_MAX: usize = 64;
 const DESCRIPTION_BYTES_MAX: usize = 640;
 /// Bytes of one fact: a name is never cut.
 const FACT_BYTES_MAX: usize = 256;
+/// Bytes that are kept for what goes with the trailers of an error: status, type of the content and
+/// date of the answer.
+const OTHER_BYTES: usize = 256;
 /// Bytes that HTTP/2 counts for each header beside its name and value.
 const HEADER_OVERHEAD: usize = 32;
 
@@ -46,6 +49,10 @@ pub fn wire_bytes(status: &tonic::Status) -> usize {
     }
 }
 
+fn fits(status: &tonic::Status) -> bool {
+    wire_bytes(status) <= ERROR_BYTES_MAX - OTHER_BYTES
+}
+
 fn header_bytes(headers: &HeaderMap) -> usize {
     let one = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
         name.as_str().len() + value.len() + HEADER_OVERHEAD
@@ -60,7 +67,7 @@ pub(super) fn status(problem: &Problem) -> tonic::Status {
     loop {
         let status = build(problem, shown, text_max);
         let is_least = shown <= 1 && text_max <= MESSAGE_BYTES_MAX / 8;
-        if is_least || wire_bytes(&status) <= ERROR_BYTES_MAX {
+        if is_least || fits(&status) {
             return status;
         }
         match shown {
@@ -149,7 +156,7 @@ pub fn foreign(code: Code, reason: &str, message: &str) -> tonic::Status {
     loop {
         let details = ErrorDetails::with_error_info(reason, DOMAIN, Facts::new());
         let status = tonic::Status::with_error_details(code, cut(message, text_max), details);
-        if text_max <= MESSAGE_BYTES_MAX / 8 || wire_bytes(&status) <= ERROR_BYTES_MAX {
+        if text_max <= MESSAGE_BYTES_MAX / 8 || fits(&status) {
             return status;
         }
         text_max /= 2;

@@ -20,7 +20,9 @@ pub(super) fn malformed(text: impl Into<String>) -> Status {
 /// Its message is over the limit of its method.
 pub(super) fn too_large(bytes: usize, max: usize) -> Status {
     refusals::note();
-    let text = format!("the message has {bytes} bytes; at most {max} for this method");
+    let text = format!(
+        "the message is too large: it has {bytes} bytes, at most {max} are allowed in this method"
+    );
     Problem::new(Reason::RequestTooLarge, text).with("bytes", bytes).with("max", max).into()
 }
 

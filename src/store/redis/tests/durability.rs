@@ -1,7 +1,5 @@
 //! What a commit waits for.
 
-use std::time::Instant;
-
 use redis::streams::StreamRangeReply;
 
 use super::*;

@@ -1,7 +1,5 @@
 //! Restarts that lost what was acknowledged.
 
-use std::time::Instant;
-
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
