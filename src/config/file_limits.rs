@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{FileHistory, FileSessions};
 use super::faults::FileFaults;
+use super::{FileHistory, FileSessions};
 use crate::aggregator;
 use crate::domain::limits::Limits;
 use crate::service;
