@@ -16,10 +16,13 @@ use crate::store::redis::link::{Secret, TargetError};
 
 mod faults;
 mod file_limits;
+mod keys;
 mod limits;
 mod parse;
 pub mod rules;
 mod store;
+
+pub use keys::keys;
 
 use faults::FileFaults;
 use file_limits::FileLimits;
@@ -202,6 +205,16 @@ pub enum Error {
         /// Which limit.
         limit: &'static str,
     },
+    /// A number that times and semaphores cannot be made of.
+    #[error("{limit} is {given}; give at most {most}")]
+    TooLarge {
+        /// Which setting.
+        limit: &'static str,
+        /// Its value.
+        given: usize,
+        /// The most that it may be.
+        most: usize,
+    },
     /// A setting that may not be above another one is.
     #[error("{least} is above {most}; give it the same or less")]
     OutOfOrder {
@@ -210,6 +223,12 @@ pub enum Error {
         /// What it is above.
         most: &'static str,
     },
+}
+
+/// The most that a number of the file may be, so that nothing made of it overflows: 136 years for
+/// a time, and more than any machine has for a count or bytes.
+fn most(name: &str) -> usize {
+    if name.contains("seconds") { u32::MAX as usize } else { 1 << 48 }
 }
 
 impl Config {
@@ -264,13 +283,28 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let limits = file_limits::named(&self.aggregator, &self.service).into_iter().chain([
+        let mut limits = file_limits::named(&self.aggregator, &self.service);
+        limits.extend([
             ("sessions_max", self.session.sessions_max),
             ("heartbeat_interval_seconds", self.session.heartbeat_interval.as_secs() as usize),
             ("replica_ttl_seconds", self.session.replica_ttl.as_secs() as usize),
             ("heartbeats_per_second_max", self.session.heartbeats_per_second_max as usize),
         ]);
-        match { limits }.find(|(_, value)| *value == 0) {
+        // These may be 0, or are looked at again below.
+        let open = &self.aggregator.limits.faults;
+        let spans = [
+            ("drain_deadline_seconds", self.drain_deadline),
+            ("event_age_max_seconds", self.retention.event_age_max),
+            ("faults.soft_after_seconds", open.soft_after),
+            ("faults.hard_after_seconds", open.hard_after),
+            ("faults.retry_max_seconds", open.retry_max),
+            ("faults.defer_interval_seconds", open.defer_interval),
+        ]
+        .map(|(name, span)| (name, span.as_secs() as usize));
+        if let Some((limit, given)) = limits.iter().chain(&spans).find(|(n, v)| most(n) < *v) {
+            return Err(Error::TooLarge { limit, given: *given, most: most(limit) });
+        }
+        match limits.into_iter().find(|(_, value)| *value == 0) {
             Some((limit, _)) => Err(Error::ZeroLimit { limit }),
             None => faults::check(&self.aggregator.limits.faults),
         }
@@ -376,6 +410,15 @@ mod tests {
             (both, "leave one of them out"),
             (file("grpc_port = 5"), "unknown field `grpc_port`"),
             (file("[limits]\nunits_max = 0"), "limit units_max is 0"),
+            (
+                file("[limits]\nconnections_max = 9223372036854775807"),
+                "give at most 281474976710656",
+            ),
+            (
+                file("[sessions]\nheartbeat_interval_seconds = 9223372036854775807"),
+                "heartbeat_interval_seconds is 9223372036854775807; give at most 4294967295",
+            ),
+            (file("drain_deadline_seconds = 4294967296"), "drain_deadline_seconds is 4294967296"),
             (file("[limits]\nunits_max = 'many'"), "invalid type"),
             (file("[faults]\nsoft_count = 11"), "soft_count is above faults.hard_count"),
             (file("[faults]\nretries_per_second_max = 0"), "retries_per_second_max is 0"),

@@ -81,7 +81,7 @@ fn entries() -> Vec<Entry> {
         .map(|section| {
             let (reason, rest) = section.split_once('\n').unwrap_or((section, ""));
             // The next heading of a group ends the last entry of this one.
-            let body = plain(rest.split("\n## ").next().unwrap_or_default());
+            let body = plain(paragraph(rest.split("\n## ").next().unwrap_or_default()));
             let (code, rest) = body.split_once(". ").unwrap_or(("", &body));
             let (meaning, to_do) = rest.split_once("**To do:**").unwrap_or((rest, ""));
             Entry {
@@ -92,6 +92,12 @@ fn entries() -> Vec<Entry> {
             }
         })
         .collect()
+}
+
+/// Up to the end of the paragraph that says what to do; what comes after it is detail.
+fn paragraph(text: &str) -> &str {
+    let end = text.find("**To do:**").and_then(|at| Some(at + text[at..].find("\n\n")?));
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// A paragraph on one line; of a link its text and its target.
@@ -144,7 +150,7 @@ mod tests {
             let code = entry.code.chars().all(|c| c.is_ascii_uppercase() || c == '_');
             assert!(code && !entry.code.is_empty(), "{}: {}", entry.reason, entry.code);
             assert!(!entry.meaning.is_empty() && !entry.to_do.is_empty(), "{}", entry.reason);
-            assert!(!entry.to_do.contains(']') && !entry.to_do.contains('#'), "{}", entry.to_do);
+            assert!(!entry.to_do.contains("](") && !entry.to_do.contains('#'), "{}", entry.to_do);
         }
     }
 

@@ -50,6 +50,7 @@ use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
+use clap::error::ErrorKind;
 
 use crate::bench;
 use crate::cli::context::Color;
@@ -202,6 +203,11 @@ pub fn run() -> ExitCode {
 /// Prints help, the version, or what is wrong with a command line. The message repeats words of the
 /// line, so control characters are taken out first.
 fn refused(error: &clap::Error) -> ExitCode {
+    // A server in a variable counts as an argument, so clap itself would print no help.
+    if error.kind() == ErrorKind::MissingSubcommand {
+        say_lines(Cli::command().render_help().to_string().trim_end());
+        return Exit::Usage.into();
+    }
     let text = error.render().to_string();
     // A text that was rendered without colours has lost the escapes of the line as well.
     let is_own = |name: &OsString| name.to_string_lossy().starts_with("BELLWETHER_");
@@ -264,7 +270,6 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::error::ErrorKind;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split_whitespace())

@@ -156,6 +156,12 @@ fn explain_and_man_need_no_server() {
     assert!(err.contains("did you mean LEASE_HELD?"), "{err}");
     let (_, list, _) = alone(&["explain"], &[]);
     assert!(list.lines().any(|line| line.starts_with("STALE_FENCE  ")), "{list}");
+    let (code, _, help) = alone(&[], &[("BELLWETHER_SERVER", "http://127.0.0.1:1")]);
+    assert_eq!(code, Some(2));
+    assert!(help.contains("Exit codes") && help.contains("  status "), "{help}");
+    let (code, _, err) = alone(&["staus"], &[]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("a similar subcommand exists: 'status'"), "{err}");
     let (_, page, _) = alone(&["man"], &[]);
     assert!(page.contains(".TH bellwether 1") && page.contains("Exit codes"), "{page}");
     let dir = tempfile::tempdir().unwrap();

@@ -90,8 +90,8 @@ fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
                 _ => Value::Null,
             };
             let value = match (found, sources.given(&key)) {
-                (Some((_, _, value)), _) => value.clone(),
-                (None, given) => given.map_or(nothing, |given| hidden(&key, given)),
+                (Some((_, _, value)), _) if !value.is_null() => value.clone(),
+                (_, given) => given.map_or(nothing, |given| hidden(&key, given)),
             };
             Row { source: sources.of_key("", &key), section: "", key, value }
         })

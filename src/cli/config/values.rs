@@ -3,41 +3,25 @@
 use serde_json::Value;
 use serde_json::json;
 
+use crate::config;
 use crate::config::Config;
 use crate::config::StoreChoice;
 
 /// Section, key and value of a setting.
 type Setting = (&'static str, &'static str, Value);
 
-/// All settings but those that are flags and have no default.
+/// All settings of the file. One of which only the file says the value has none here.
 pub fn of(config: &Config) -> Vec<Setting> {
-    let mut all = place(config);
+    let own = [place(config), sessions(config), faults(config)].concat();
     let limits = config.limits();
-    let limit = |key: &str| limits.get(key).map_or(Value::Null, |value| json!(value));
-    all.extend(LIMITS.iter().map(|key| ("limits", *key, limit(key))));
-    all.extend(HISTORY.iter().map(|key| ("history", *key, limit(key))));
-    all.extend(sessions(config));
-    all.extend(faults(config));
-    all
+    let value = |section: &str, key: &str| {
+        let found = own.iter().find(|(table, name, _)| (*table, *name) == (section, key));
+        let limit = || limits.get(key).filter(|_| !section.is_empty()).map(|limit| json!(limit));
+        found.map(|(_, _, value)| value.clone()).or_else(limit).unwrap_or(Value::Null)
+    };
+    let all = config::keys().into_iter();
+    all.map(|(section, key)| (section, key, value(section, key))).collect()
 }
-
-const LIMITS: [&str; 13] = [
-    "applications_max",
-    "units_max",
-    "statuses_per_unit_max",
-    "keys_per_component_max",
-    "request_ids_max",
-    "request_ids_per_unit_max",
-    "mailbox_max",
-    "connections_max",
-    "calls_per_connection_max",
-    "watch_streams_max",
-    "request_bytes_max",
-    "faults_max",
-    "faults_per_unit_max",
-];
-
-const HISTORY: [&str; 3] = ["events_max", "event_age_max_seconds", "tombstones_max"];
 
 /// Where it listens and remembers. The URL of a Redis is printed as it was given.
 fn place(config: &Config) -> Vec<Setting> {
