@@ -95,7 +95,7 @@ mod tests {
         let expected = concat!(
             r#"{"name":"web/0","incarnation":"7","freshness":"FRESHNESS_UNSPECIFIED","#,
             r#""level":"LEVEL_BLOCKED","message":"","leader":false,"connected":false,"#,
-            r#""holds":[],"component":""}"#
+            r#""holds":[],"component":"","shortMessage":"","holdsRestCount":0}"#
         );
         assert_eq!(value.to_string(), expected);
         let event = with_first("event", "upserted", value);

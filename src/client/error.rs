@@ -115,6 +115,13 @@ impl Error {
         self.code() == Some(Code::NotFound)
     }
 
+    /// Whether the answer was larger than this side takes: 4 MiB.
+    pub fn is_too_large(&self) -> bool {
+        // tonic has no other sign of it.
+        let is_said = |r: &Refusal| r.message.contains("decoded message length too large");
+        matches!(self, Error::Refused(refusal) if is_said(refusal))
+    }
+
     /// Whether asking again, unchanged, can help.
     pub fn is_passing(&self) -> bool {
         match self {

@@ -22,10 +22,10 @@ impl Client {
     /// # Errors
     /// What the server or the transport said.
     pub async fn list_applications(&self, namespace: &str) -> Result<Vec<Application>, Error> {
-        pages(usize::MAX, async |page_token| {
+        pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
             let request = self.request(ListApplicationsRequest {
                 namespace: namespace.to_string(),
-                page_size: PAGE_SIZE,
+                page_size,
                 page_token,
                 ..ListApplicationsRequest::default()
             });
@@ -45,11 +45,11 @@ impl Client {
         application: &str,
         min_revision: u64,
     ) -> Result<Vec<Unit>, Error> {
-        pages(usize::MAX, async |page_token| {
+        pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
             let request = self.request(ListUnitsRequest {
                 namespace: namespace.to_string(),
                 application: application.to_string(),
-                page_size: PAGE_SIZE,
+                page_size,
                 page_token,
                 min_revision,
             });
@@ -69,15 +69,38 @@ impl Client {
         application: &str,
         min_revision: u64,
     ) -> Result<Vec<StatusRecord>, Error> {
-        pages(usize::MAX, async |page_token| {
-            let request = self.request(ListStatusesRequest {
-                namespace: namespace.to_string(),
-                application: application.to_string(),
-                page_size: PAGE_SIZE,
-                page_token,
-                min_revision,
-                ..ListStatusesRequest::default()
-            });
+        let query = ListStatusesRequest {
+            namespace: namespace.to_string(),
+            application: application.to_string(),
+            min_revision,
+            ..ListStatusesRequest::default()
+        };
+        self.statuses_of(query).await
+    }
+
+    /// Every status of one unit, by component, key and kind.
+    ///
+    /// # Errors
+    /// What the server or the transport said.
+    pub async fn list_unit_statuses(
+        &self,
+        namespace: &str,
+        application: &str,
+        unit: &str,
+    ) -> Result<Vec<StatusRecord>, Error> {
+        let query = ListStatusesRequest {
+            namespace: namespace.to_string(),
+            application: application.to_string(),
+            unit: unit.to_string(),
+            ..ListStatusesRequest::default()
+        };
+        self.statuses_of(query).await
+    }
+
+    async fn statuses_of(&self, query: ListStatusesRequest) -> Result<Vec<StatusRecord>, Error> {
+        pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
+            let query = ListStatusesRequest { page_size, page_token, ..query.clone() };
+            let request = self.request(query);
             let page = self.answer(self.applications().list_statuses(request).await)?;
             Ok((page.statuses, page.next_page_token))
         })
@@ -95,7 +118,7 @@ impl Client {
         count_max: usize,
     ) -> Result<Vec<StatusEvent>, Error> {
         let page_size = i32::try_from(count_max).map_or(PAGE_SIZE, |n| n.clamp(1, PAGE_SIZE));
-        pages(count_max, async |page_token| {
+        pages(count_max, page_size, async |page_size, page_token| {
             let request =
                 self.request(ListStatusEventsRequest { page_size, page_token, ..query.clone() });
             let page = self.answer(self.applications().list_status_events(request).await)?;
@@ -105,16 +128,23 @@ impl Client {
     }
 }
 
-/// Asks for pages until there is none or `count_max` items are there.
-async fn pages<T, F, A>(count_max: usize, mut fetch: F) -> Result<Vec<T>, Error>
+/// Asks for pages until there is none or `count_max` items are there. A page that is larger than
+/// what this side takes is asked for again with fewer entries, and so are those after it: an older
+/// server ends a page at its count alone.
+async fn pages<T, F, A>(count_max: usize, page_size: i32, mut fetch: F) -> Result<Vec<T>, Error>
 where
-    F: FnMut(String) -> A,
+    F: FnMut(i32, String) -> A,
     A: Future<Output = Result<(Vec<T>, String), Error>>,
 {
-    let mut all = Vec::new();
-    let mut token = String::new();
+    let (mut all, mut token, mut page_size) = (Vec::new(), String::new(), page_size);
     loop {
-        let (page, next) = fetch(token).await?;
+        let (page, next) = match fetch(page_size, token.clone()).await {
+            Err(error) if error.is_too_large() && 1 < page_size => {
+                page_size = (page_size / 8).max(1);
+                continue;
+            }
+            answer => answer?,
+        };
         all.extend(page);
         if next.is_empty() || count_max <= all.len() {
             all.truncate(count_max);
@@ -129,7 +159,7 @@ mod tests {
     use super::*;
 
     async fn read(count_max: usize) -> Vec<u32> {
-        pages(count_max, |token| async move {
+        pages(count_max, PAGE_SIZE, |_, token| async move {
             Ok(match token.as_str() {
                 "" => (vec![1, 2], "a".to_string()),
                 "a" => (vec![], "b".to_string()),
@@ -143,6 +173,26 @@ mod tests {
     #[tokio::test]
     async fn reads_to_the_end_also_over_an_empty_page() {
         assert_eq!(read(usize::MAX).await, [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn a_page_that_is_too_large_is_asked_for_in_smaller_ones() {
+        let mut asked = Vec::new();
+        let text = "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes";
+        let too_large = || Error::from_status("here", tonic::Status::out_of_range(text));
+        let all = pages(usize::MAX, PAGE_SIZE, |page_size, token: String| {
+            asked.push(page_size);
+            let answer = match (page_size, token.as_str()) {
+                (125.., _) => Err(too_large()),
+                (_, "") => Ok((vec![1], "a".to_string())),
+                _ => Ok((vec![2], String::new())),
+            };
+            async move { answer }
+        });
+        assert_eq!(all.await.expect("small pages are read"), [1, 2]);
+        assert_eq!(asked, [1000, 125, 15, 15]);
+        let never = pages(usize::MAX, 8, |_, _| async { Err::<(Vec<u8>, _), _>(too_large()) });
+        assert!(never.await.expect_err("one entry is too large").is_too_large());
     }
 
     #[tokio::test]

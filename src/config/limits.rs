@@ -55,6 +55,7 @@ impl FileLimits {
 
 /// Limits of the contract, the same for every server.
 fn fixed() -> BTreeMap<&'static str, u64> {
+    let watch = crate::watch::Limits::default();
     BTreeMap::from([
         ("name_bytes_max", limits::NAME_BYTES_MAX as u64),
         ("message_bytes_max", limits::MESSAGE_BYTES_MAX as u64),
@@ -74,7 +75,10 @@ fn fixed() -> BTreeMap<&'static str, u64> {
         ("checkpoint_bytes_max", limits::CHECKPOINT_BYTES_MAX as u64),
         ("progress_bytes_max", limits::PROGRESS_BYTES_MAX as u64),
         ("uri_bytes_max", limits::URI_BYTES_MAX as u64),
+        ("filters_per_scope_max", watch.filters_per_scope_max as u64),
+        ("filters_per_peer_max", watch.filters_per_peer_max as u64),
         ("page_size_max", limits::PAGE_SIZE_MAX as u64),
+        ("page_bytes_max", crate::service::PAGE_BYTES_MAX as u64),
         ("page_size_default", limits::PAGE_SIZE_DEFAULT as u64),
     ])
 }

@@ -31,6 +31,9 @@ pub struct Summary {
     pub rule: Rule,
     /// Counts over units and contributions.
     pub totals: Totals,
+    /// Its message for narrow places. Not written if empty.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub short_message: Box<str>,
 }
 
 /// Who won.
@@ -227,6 +230,20 @@ pub struct Words {
     pub reason: Box<str>,
     /// What a person must do.
     pub action: Box<str>,
+    /// The message for narrow places; empty if none was given.
+    pub short_message: Box<str>,
+}
+
+impl Words {
+    /// Words of a contribution that nobody reported.
+    fn derived(message: &str, reason: &str, action: &str) -> Words {
+        Words {
+            message: message.into(),
+            reason: reason.into(),
+            action: action.into(),
+            short_message: Box::default(),
+        }
+    }
 }
 
 /// What a contribution says, whatever its origin. `status` finds what was reported.
@@ -236,35 +253,34 @@ pub(super) fn words(
     unit: Option<&Unit>,
     status: Option<&Status>,
 ) -> Words {
-    let nothing = || Words { message: "".into(), reason: "".into(), action: "".into() };
+    let nothing = || Words::derived("", "", "");
     match rank.origin {
         Origin::Lost => {
             let why = unit.map_or("", Unit::why_lost);
             let message = format!("unit {} lost: {why}", rank.key.unit);
-            Words { message: message.into(), reason: "UnitLost".into(), action: "".into() }
+            Words::derived(&message, "UnitLost", "")
         }
         Origin::Uncertain => {
             let unit = &rank.key.unit;
             let what = "the store may have lost what it said last";
             let message = format!("unit {unit} uncertain: {what}");
-            Words { message: message.into(), reason: "Uncertain".into(), action: "".into() }
+            Words::derived(&message, "Uncertain", "")
         }
-        Origin::Leader => head.application_status.as_ref().map_or_else(nothing, |s| Words {
-            message: s.message.clone(),
-            reason: s.reason.clone(),
-            action: s.action.clone(),
-        }),
-        Origin::Operation => head.operation.as_ref().map_or_else(nothing, |s| Words {
-            message: s.message.clone(),
-            reason: s.reason.clone(),
-            action: s.action.clone(),
-        }),
+        Origin::Leader => head
+            .application_status
+            .as_ref()
+            .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
+        Origin::Operation => head
+            .operation
+            .as_ref()
+            .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
         // Whoever has the fault has its words.
         Origin::Fault => nothing(),
         Origin::Reported(_) => status.map_or_else(nothing, |s| Words {
             message: s.report.message.clone(),
             reason: s.report.reason.clone(),
             action: s.report.action.clone(),
+            short_message: s.report.short_message.clone(),
         }),
     }
 }

@@ -58,6 +58,7 @@ pub fn doubted_head(mut head: Head, losses: u32, counts_above: u64, now: Timesta
         winner: None,
         rule: Rule::Nothing,
         totals,
+        short_message: Box::default(),
     };
     Head { summary, ..head }
 }

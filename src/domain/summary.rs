@@ -47,6 +47,7 @@ impl Draft<'_> {
                 winner: Some(Winner::application()),
                 rule: Rule::Override,
                 totals,
+                short_message: Box::default(),
             };
         }
         let Some(winner) = winner else {
@@ -64,6 +65,7 @@ impl Draft<'_> {
             message: says.message,
             reason: says.reason,
             action: says.action,
+            short_message: says.short_message,
             since: self.level_began(old, winner.level, winner.since, self.was_said(&winner)),
             rule: Rule::between(&winner, second.as_ref()),
             winner: Some(Winner::of(&winner)),

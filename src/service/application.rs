@@ -17,7 +17,7 @@ use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::Problem;
 use crate::service::collect;
-use crate::service::convert::{self, Fields, Page, PageToken};
+use crate::service::convert::{self, Fields, PAGE_BYTES_MAX, Page, PageToken};
 use crate::service::faults;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
@@ -107,17 +107,11 @@ impl ApplicationService for Applications {
             &[namespace.as_deref().unwrap_or("-"), &format!("{levels:?}")],
         );
         let after: Option<AppName> = token.read(&wire.page_token)?;
-        let mut found = self.hub.list(namespace.as_deref(), after.as_ref(), &levels, page.0 + 1);
-        let more = page.0 < found.len();
-        found.truncate(page.0);
-        let last = found.last().map(|entry| &entry.app).filter(|_| more);
-        Ok(self.as_of(v1::ListApplicationsResponse {
-            next_page_token: token.write(last),
-            applications: found
-                .iter()
-                .map(|entry| convert::application(&entry.app, &entry.head))
-                .collect(),
-        }))
+        let found = self.hub.list(namespace.as_deref(), after.as_ref(), &levels, page.0 + 1);
+        let found = found.iter().map(|e| (&e.app, convert::application(&e.app, &e.head)));
+        let (applications, next) = convert::fill(found, page.0);
+        let next_page_token = token.write(next);
+        Ok(self.as_of(v1::ListApplicationsResponse { applications, next_page_token }))
     }
 
     async fn explain_application(
@@ -244,7 +238,7 @@ impl ApplicationService for Applications {
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListStatusEvents", &[&app.to_string(), unit.as_str()]);
         let mut before: Option<u64> = token.read(&wire.page_token)?;
-        let mut events = Vec::new();
+        let (mut events, mut bytes) = (Vec::new(), 0);
         // A unit's events lie among those of the others, so more than a page may have to be read.
         loop {
             let read = self.store.events(&app, before, page.0).await.map_err(Problem::from)?;
@@ -254,11 +248,16 @@ impl ApplicationService for Applications {
                     before = None;
                     return Ok(Response::new(events_page(&token, events, before)));
                 }
-                before = Some(numbered.number);
                 let subject = numbered.event.subject.as_ref();
                 if unit.is_application() || subject.is_some_and(|s| s.unit == unit) {
-                    events.push(convert::event(&numbered.event));
+                    let event = convert::event(&numbered.event);
+                    bytes += convert::framed(&event);
+                    if PAGE_BYTES_MAX < bytes {
+                        return Ok(Response::new(events_page(&token, events, before)));
+                    }
+                    events.push(event);
                 }
+                before = Some(numbered.number);
                 if events.len() == page.0 {
                     return Ok(Response::new(events_page(&token, events, before)));
                 }
@@ -370,11 +369,13 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
     let derived = derive(state, beaten_max);
     let head = state.head();
     let winner = derived.winner.as_ref().map(convert::contribution);
+    let beaten = derived.others.iter().map(|other| ((), convert::contribution(other)));
+    let (holds, holds_rest_count) = faults::holds(state, beaten_max);
     v1::ExplainApplicationResponse {
         application: Some(convert::application(&state.name, head)),
         winner: winner.or_else(|| convert::override_contribution(head)),
         rule: convert::rule(&head.summary, &head.config),
-        beaten: derived.others.iter().map(convert::contribution).collect(),
+        beaten: convert::fill(beaten, beaten_max).0,
         beaten_count: derived.others_count as i32,
         silent_count: derived.silent_count as i32,
         observer_suspect: false,
@@ -386,11 +387,13 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
             .collect(),
         faults: faults::first(state, beaten_max),
         fault_count: head.fault_count as i32,
-        holds: faults::holds(state, beaten_max),
+        holds,
+        holds_rest_count,
     }
 }
 
-/// A page of statuses of one unit, or with `""` of all, and where the next one starts.
+/// A page of statuses of one unit, or with `""` of all and of the application itself, and where the
+/// next one starts.
 fn statuses(
     state: &AppState,
     unit: &UnitName,
@@ -403,19 +406,13 @@ fn statuses(
         key: PartName::default(),
         kind: Kind::Pull,
     });
+    let wants_own = unit.is_application() && after.is_none();
+    let own = convert::leader_record(state).filter(|_| wants_own);
     let wanted = |key: &StatusKey| unit.is_application() || key.unit == *unit;
     let found = state.statuses_from(&first).take_while(|(key, _)| wanted(key));
-    let mut found = found.filter(|(key, _)| after != Some(&***key)).peekable();
-    let mut page = Vec::new();
-    let mut last = None;
-    while page.len() < count_max
-        && let Some((key, status)) = found.next()
-    {
-        page.push(convert::record(state, key, status));
-        last = Some(key);
-    }
-    let next = last.filter(|_| found.peek().is_some());
-    (page, next.map(|key| (**key).clone()))
+    let found = found.filter(|(key, _)| after != Some(&***key));
+    let found = found.map(|(key, status)| ((**key).clone(), convert::record(state, key, status)));
+    convert::fill(own.into_iter().chain(found), count_max)
 }
 
 fn units(
@@ -423,17 +420,10 @@ fn units(
     after: Option<&UnitName>,
     count_max: usize,
 ) -> (Vec<v1::Unit>, Option<UnitName>) {
-    let mut found = state.units_after(after).peekable();
-    let mut page = Vec::new();
-    let mut last = None;
-    while page.len() < count_max
-        && let Some((name, unit)) = found.next()
-    {
-        page.push(convert::unit(state, name, unit));
-        last = Some(name);
-    }
-    let next = last.filter(|_| found.peek().is_some());
-    (page, next.cloned())
+    let found = state.units_after(after);
+    let found = found.map(|(name, unit)| (name, convert::unit(state, name, unit)));
+    let (page, last) = convert::fill(found, count_max);
+    (page, last.cloned())
 }
 
 fn events_page(

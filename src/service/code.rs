@@ -20,6 +20,10 @@ pub use bound::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, cut, foreign, quoted, wire_b
 /// Domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "bellwether";
 
+/// Bytes of a fact that was given by the caller: enough to find it again, and no way to make an
+/// error larger than clients take.
+const FACT_BYTES_MAX: usize = 64;
+
 /// How long a client that met a drain or lost a race waits before it tries again.
 const RETRY_SOON: Duration = Duration::from_millis(200);
 
@@ -157,6 +161,27 @@ pub struct Violation {
     pub reason: Reason,
     /// The rest of a sentence that begins with the field.
     pub description: String,
+    /// Facts of the sentence, for programs: `value`, `max`.
+    pub facts: Vec<(&'static str, String)>,
+}
+
+impl Violation {
+    /// A violation without facts.
+    pub fn new(field: impl Into<String>, reason: Reason, text: impl Into<String>) -> Violation {
+        Violation { field: field.into(), reason, description: text.into(), facts: Vec::new() }
+    }
+
+    /// Adds a fact of the sentence, at most [`FACT_BYTES_MAX`] bytes of it.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: impl ToString) -> Violation {
+        self.add(key, &value.to_string());
+        self
+    }
+
+    /// The same in place.
+    pub fn add(&mut self, key: &'static str, value: &str) {
+        self.facts.push((key, value[..value.floor_char_boundary(FACT_BYTES_MAX)].to_string()));
+    }
 }
 
 /// A failure on its way out: the text alone says what to do, the details say it to programs.
@@ -198,10 +223,15 @@ impl Problem {
         self
     }
 
-    /// A request of which these fields are wrong. The first one names the reason.
+    /// A request of which these fields are wrong. The first one names the reason and the facts.
     pub fn of_fields(violations: Vec<Violation>) -> Problem {
         let reason = violations.first().map_or(Reason::InvalidValue, |v| v.reason);
-        Problem { violations, ..Problem::new(reason, String::new()) }
+        let mut problem = Problem::new(reason, String::new());
+        if let Some(first) = violations.first() {
+            problem = problem.with("field", &first.field).with("violations", violations.len());
+            problem.metadata.extend(first.facts.iter().cloned());
+        }
+        Problem { violations, ..problem }
     }
 
     /// Counts violations that are not listed.
@@ -330,17 +360,14 @@ impl Problem {
              a heartbeat at every heartbeat_interval of welcome",
             ttl.as_secs()
         );
-        Problem::new(Reason::HeartbeatMissed, text)
+        Problem::new(Reason::HeartbeatMissed, text).with("silent_seconds", ttl.as_secs())
     }
 
     /// A page token that this call did not give.
-    pub fn page_token() -> Problem {
-        Problem::of_fields(vec![Violation {
-            field: "page_token".to_string(),
-            reason: Reason::InvalidPageToken,
-            description: "is not from an answer to this request; start again without it"
-                .to_string(),
-        }])
+    pub fn page_token(given: &str) -> Problem {
+        let text = "is not from an answer to this request; start again without it";
+        let violation = Violation::new("page_token", Reason::InvalidPageToken, text);
+        Problem::of_fields(vec![violation.with("value", given)])
     }
 
     fn about(self, app: &AppName) -> Problem {
@@ -367,17 +394,33 @@ impl From<WatchError> for Problem {
         let text = error.to_string();
         match error {
             WatchError::Malformed | WatchError::OtherFilters => {
-                Problem::of_fields(vec![Violation {
-                    field: "resume_token".to_string(),
-                    reason: Reason::InvalidValue,
-                    description: text.trim_start_matches("resume_token ").to_string(),
-                }])
+                let text = text.trim_start_matches("resume_token ");
+                let cause = match error {
+                    WatchError::Malformed => "malformed",
+                    _ => "other filters",
+                };
+                let violation = Violation::new("resume_token", Reason::InvalidValue, text);
+                Problem::of_fields(vec![violation.with("cause", cause)])
             }
-            WatchError::OtherStore | WatchError::OtherEpoch | WatchError::Expired(_) => {
-                Problem::new(Reason::ResumeTokenExpired, text)
+            WatchError::OtherStore => {
+                Problem::new(Reason::ResumeTokenExpired, text).with("cause", "other store")
+            }
+            WatchError::OtherEpoch => {
+                Problem::new(Reason::ResumeTokenExpired, text).with("cause", "writes lost")
+            }
+            WatchError::Expired(_) => {
+                Problem::new(Reason::ResumeTokenExpired, text).with("cause", "too old")
             }
             WatchError::TooManyWatchers { max } => Problem::new(Reason::TooManyStreams, text)
                 .with("limit", "watchers_max")
+                .with("max", max)
+                .retry_after(RETRY_LATER),
+            WatchError::TooManyFiltersOfScope { max } => Problem::new(Reason::TooManyStreams, text)
+                .with("limit", "filters_per_scope_max")
+                .with("max", max)
+                .retry_after(RETRY_LATER),
+            WatchError::TooManyFiltersOfPeer { max } => Problem::new(Reason::TooManyStreams, text)
+                .with("limit", "filters_per_peer_max")
                 .with("max", max)
                 .retry_after(RETRY_LATER),
             WatchError::TooManyFilters { max } => Problem::new(Reason::TooManyStreams, text)
@@ -393,3 +436,6 @@ impl From<Problem> for tonic::Status {
         bound::status(&problem)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,9 @@ const ANSWER_TIME_OF_UNIT: Duration = Duration::from_micros(15);
 const CATCH_UP_MAX: Duration = Duration::from_millis(20);
 /// Units in an answer.
 const UNITS_MAX: usize = 10_000;
+/// Bytes of all statuses in an answer, and of all units beside them: together they fit into what
+/// clients take by default.
+const BYTES_MAX: usize = 3 << 19;
 /// Statuses in an answer: more do not fit into a message of the usual size.
 const STATUSES_MAX: usize = 10_000;
 
@@ -76,13 +79,18 @@ fn answer(
     now: Timestamp,
 ) -> v1::CollectApplicationResponse {
     let with_statuses = state.status_count() <= STATUSES_MAX;
+    let mut room = BYTES_MAX;
     let units = state.units_after(None).take(UNITS_MAX);
     let answers = units.map(|(name, unit)| {
         let answered = collected.answered.contains_key(name);
-        let statuses = match with_statuses {
-            true => pulled(state, name),
+        let pulled = pulled(state, name);
+        let bytes: usize = pulled.iter().map(convert::framed).sum();
+        // The statuses of a unit are one set: all of them or none.
+        let statuses = match with_statuses && bytes <= room {
+            true => pulled,
             false => Vec::new(),
         };
+        room -= if statuses.is_empty() { 0 } else { bytes };
         v1::UnitAnswer {
             unit: Some(convert::unit(state, name, unit)),
             answered,
@@ -90,8 +98,12 @@ fn answer(
             statuses,
         }
     });
+    let answers: Vec<v1::UnitAnswer> = answers.collect();
+    let (answers, rest) = convert::first_of(answers.into_iter(), 2 * BYTES_MAX);
+    let beyond = state.units_after(None).count().saturating_sub(UNITS_MAX);
     v1::CollectApplicationResponse {
-        answers: answers.collect(),
+        answers,
+        answers_rest_count: i32::try_from(rest + beyond).unwrap_or(i32::MAX),
         asked_count: collected.asked as i32,
         answered_count: collected.answered.len() as i32,
         revision: state.head().revision.0,

@@ -6,6 +6,9 @@ use crate::domain::name::UnitName;
 use crate::proto::v1;
 use crate::service::convert;
 
+/// Bytes of the holds in an explanation, beside its other lists.
+const HOLDS_BYTES_MAX: usize = 256 << 10;
+
 /// A page of faults of one unit, or with `""` of all, and where the next one starts.
 pub(super) fn page(
     state: &AppState,
@@ -18,17 +21,10 @@ pub(super) fn page(
     let is_wanted = |key: &FaultKey| unit.is_application() || key.unit == *unit;
     let found = state.faults_from(after.unwrap_or(&first));
     let found = found.filter(|(key, _)| after != Some(&***key));
-    let mut found = found.take_while(|(key, _)| is_wanted(key)).peekable();
-    let mut page = Vec::new();
-    let mut last = None;
-    while page.len() < count_max
-        && let Some((key, fault)) = found.next()
-    {
-        page.push(convert::fault(key, fault, with_internal_detail));
-        last = Some(key);
-    }
-    let next = last.filter(|_| found.peek().is_some());
-    (page, next.map(|key| (**key).clone()))
+    let found = found.take_while(|(key, _)| is_wanted(key));
+    let fault = |fault, key| convert::fault(key, fault, with_internal_detail);
+    let (page, last) = convert::fill(found.map(|(key, f)| (key, fault(f, key))), count_max);
+    (page, last.map(|key| (**key).clone()))
 }
 
 /// The first faults of an application, for everybody.
@@ -36,21 +32,20 @@ pub(super) fn first(state: &AppState, count_max: usize) -> Vec<v1::Fault> {
     page(state, &UnitName::application(), None, count_max, false).0
 }
 
-/// The first components that stand still, by unit.
-pub(super) fn holds(state: &AppState, count_max: usize) -> Vec<v1::Hold> {
+/// The first components that stand still, by unit, and how many there are beside them.
+pub(super) fn holds(state: &AppState, count_max: usize) -> (Vec<v1::Hold>, i32) {
     let mut holds = Vec::new();
     let mut last: Option<&UnitName> = None;
     let holding = state.faults().iter().filter(|(_, fault)| fault.held_since.is_some());
     for (key, _) in holding {
         if last != Some(&key.unit) {
             last = Some(&key.unit);
-            let of_unit = state.holds_of(&key.unit).into_values();
-            holds.extend(of_unit.map(|(key, fault)| convert::hold(key, fault)));
-        }
-        if count_max <= holds.len() {
-            break;
+            holds.extend(state.holds_of(&key.unit).into_values());
         }
     }
-    holds.truncate(count_max);
-    holds
+    let count = holds.len();
+    let first = holds.into_iter().take(count_max).map(|(key, fault)| convert::hold(key, fault));
+    let (first, _) = convert::first_of(first, HOLDS_BYTES_MAX);
+    let rest = i32::try_from(count - first.len()).unwrap_or(i32::MAX);
+    (first, rest)
 }

@@ -40,6 +40,11 @@ const SERVICES: [&str; 7] = [
     server_service_server::SERVICE_NAME,
 ];
 
+/// Bytes that `List` answers at most: clients take 4 MiB.
+const LIST_BYTES_MAX: usize = 3 << 20;
+/// Bytes of an entry beside its name.
+const ENTRY_BYTES: usize = 16;
+
 type StatusStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
 /// Serves health.
@@ -122,6 +127,13 @@ impl Health for Healths {
             let text = format!("there are more than {LIST_MAX} applications; ask for one by name");
             let problem = Problem::new(Reason::LimitExceeded, text);
             return Err(problem.with("limit", "health_list_max").with("max", LIST_MAX).into());
+        }
+        let bytes: usize = entries.iter().map(|e| e.app.to_string().len() + ENTRY_BYTES).sum();
+        if LIST_BYTES_MAX < bytes {
+            return Err(Status::resource_exhausted(format!(
+                "the names of the applications have more than {LIST_BYTES_MAX} bytes; ask for \
+                 applications one by one"
+            )));
         }
         let applications = entries.iter().map(|e| (e.app.to_string(), response(serving(&e.head))));
         let server = (String::new(), response(self.server()));

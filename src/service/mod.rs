@@ -52,6 +52,7 @@ pub mod listen;
 pub mod observe;
 pub mod ops;
 
+pub use convert::PAGE_BYTES_MAX;
 pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
 pub use rules::ErrorRules;
 pub use server::About;

@@ -237,16 +237,9 @@ impl OperationService for Operations {
                 before.is_none_or(|before| operation.turn < before)
                     && (states.is_empty() || states.contains(&operation.state))
             });
-            let mut wanted = wanted.peekable();
-            let mut page_of = Vec::new();
-            let mut last = None;
-            while page_of.len() < page.0
-                && let Some((id, operation)) = wanted.next()
-            {
-                page_of.push(convert::operation_line(&app, id, operation));
-                last = Some(operation.turn);
-            }
-            (page_of, last.filter(|_| wanted.peek().is_some()))
+            let line = |id, operation| convert::operation_line(&app, id, operation);
+            let wanted = wanted.map(|(id, operation)| (operation.turn, line(id, operation)));
+            convert::fill(wanted, page.0)
         };
         let (operations, next) = self.reads.read(&app, wire.min_revision, list).await?;
         Ok(Response::new(v1::ListOperationsResponse {

@@ -37,7 +37,11 @@ impl Servers {
 
     /// In alphabetical order. A new name needs a line in the proto.
     fn features(&self) -> Vec<String> {
-        let features = [("multiplex_watches", true), ("reflection", self.has_reflection)];
+        let features = [
+            ("bounded_answers", true),
+            ("multiplex_watches", true),
+            ("reflection", self.has_reflection),
+        ];
         let present = features.into_iter().filter(|(_, is_present)| *is_present);
         present.map(|(name, _)| name.to_string()).collect()
     }

@@ -17,6 +17,7 @@ mod route;
 mod single;
 mod track;
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -186,8 +187,9 @@ impl Watches {
         deadline: Option<Deadline>,
         caller: Option<&Caller>,
     ) -> Result<Single, Problem> {
+        let peer = caller.map(Caller::address);
         let place = self.place(caller)?;
-        Ok(Single::new(self.clone(), self.track(wire)?, deadline, place))
+        Ok(Single::new(self.clone(), self.track(wire, peer)?, deadline, place))
     }
 
     /// Starts a stream of many watches.
@@ -197,12 +199,17 @@ impl Watches {
         deadline: Option<Deadline>,
         caller: Option<&Caller>,
     ) -> Result<Multiplex, Problem> {
+        let peer = caller.map(Caller::address);
         let place = self.place(caller)?;
         let share = caller.map(|caller| caller.share(Kind::MultiplexedWatch));
-        Ok(Multiplex::new(self.clone(), requests, deadline, place, share))
+        Ok(Multiplex::new(self.clone(), requests, deadline, peer, place, share))
     }
 
-    fn track(&self, wire: &v1::WatchApplicationsRequest) -> Result<Track, Problem> {
+    fn track(
+        &self,
+        wire: &v1::WatchApplicationsRequest,
+        peer: Option<IpAddr>,
+    ) -> Result<Track, Problem> {
         let mut fields = Fields::default();
         let filter = convert::filter(&mut fields, wire);
         let filter = fields.finish(filter)?;
@@ -210,7 +217,7 @@ impl Watches {
             "" => Start::Snapshot,
             token => Start::Resume(Token::decode(token)?),
         };
-        let watcher = self.0.hub.watch(filter, start)?;
+        let watcher = self.0.hub.watch_from(peer, filter, start)?;
         Ok(Track::new(self.clone(), watcher, wire.include_units))
     }
 

@@ -20,7 +20,7 @@ use crate::domain::status::Kind;
 use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::code::{Problem, RETRY_LATER, Reason};
-use crate::service::convert::{self, Fields};
+use crate::service::convert::{self, Fields, PAGE_BYTES_MAX};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::rules::ErrorRules;
 use crate::session::{End, Session, Sessions, Told, Welcome};
@@ -117,14 +117,15 @@ impl WorkerService for Workers {
             let retained = pushed.map(|(key, status)| convert::status_report(key, status));
             let pending = state.operations().pending(&unit);
             let operations = pending.map(|p| convert::pending(&app, &p));
-            (retained.collect(), operations.into_iter().collect())
+            (convert::first_of(retained, PAGE_BYTES_MAX), operations.into_iter().collect())
         };
         let left = self.aggregator.read(&app, revision, left).await;
-        let (retained, operations) = left.map_err(|e| Problem::of(&app, e))?;
+        let ((retained, rest), operations) = left.map_err(|e| Problem::of(&app, e))?;
         let interval = ttl.map_or(self.sessions.heartbeat_interval(), |ttl| ttl / 3);
         Ok(Response::new(v1::RegisterUnitResponse {
             incarnation,
             retained,
+            retained_rest_count: i32::try_from(rest).unwrap_or(i32::MAX),
             operations,
             heartbeat_interval: Some(convert::duration(interval)),
             revision: revision.0,

@@ -46,6 +46,24 @@ pub enum WatchError {
         /// [`Limits::watchers_max`](super::Limits::watchers_max).
         max: usize,
     },
+    /// Each different filter over the same applications is work within each of their commits.
+    #[error(
+        "{max} different filters over the same applications are being watched, which is the most \
+         served here; watch with a filter that others use"
+    )]
+    TooManyFiltersOfScope {
+        /// [`Limits::filters_per_scope_max`](super::Limits::filters_per_scope_max).
+        max: usize,
+    },
+    /// One peer may not take all of them.
+    #[error(
+        "your address watches the same applications with {max} different filters, which is the \
+         most that one address may; watch with a filter that you use already, or with fewer levels"
+    )]
+    TooManyFiltersOfPeer {
+        /// [`Limits::filters_per_peer_max`](super::Limits::filters_per_peer_max).
+        max: usize,
+    },
     /// Filters that differ each cost an index; there is no room for another.
     #[error(
         "the filters being watched index {max} applications, which is the most kept here; \

@@ -31,6 +31,11 @@ impl Scope {
     }
 }
 
+/// Seconds that a `stable_for` is rounded up to: the values that people give, and few enough that
+/// watchers who differ in nothing else share few groups. The wire has none beyond the last.
+const STABLE_FOR_STEPS: [u64; 19] =
+    [1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 120, 180, 300, 600, 900, 1200, 1800, 2700, 3600];
+
 /// What a watcher wants to be told of. Watchers with equal filters share one group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Filter {
@@ -57,6 +62,16 @@ impl Filter {
         !head.deleted
             && (self.levels.is_empty() || self.levels.contains(&level))
             && self.min_level.is_none_or(|min| severity(level) <= severity(min))
+    }
+
+    /// The filter of the group that a watcher joins: with `stable_for` rounded up to a step.
+    #[must_use]
+    pub(super) fn of_group(self) -> Filter {
+        let step = |wanted: Duration| {
+            let mut steps = STABLE_FOR_STEPS.into_iter().map(Duration::from_secs);
+            steps.find(|step| wanted <= *step).unwrap_or(wanted)
+        };
+        Filter { stable_for: self.stable_for.map(step), ..self }
     }
 
     /// Tells filters apart in resume tokens. These outlive the process, so the bytes hashed here
@@ -124,6 +139,18 @@ mod tests {
         };
         let shown = Level::ALL.map(|level| filter.shows(&head(level)));
         assert_eq!(shown, [false, false, false, false, false, true, false]);
+    }
+
+    #[test]
+    fn stable_for_is_rounded_up_to_a_step() {
+        let of_group = |millis| {
+            let stable_for = Some(Duration::from_millis(millis));
+            Filter { stable_for, ..Filter::of(Scope::All) }.of_group().stable_for.unwrap()
+        };
+        let cases = [(1, 1), (1000, 1), (1001, 2), (30_000, 30), (31_000, 45), (3_600_000, 3600)];
+        for (millis, seconds) in cases {
+            assert_eq!(of_group(millis), Duration::from_secs(seconds), "{millis} ms");
+        }
     }
 
     #[test]

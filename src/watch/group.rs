@@ -1,6 +1,7 @@
 //! All watchers with one filter: they share an index, its digest, and what wakes them.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
@@ -9,7 +10,7 @@ use super::bell::Bell;
 use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::Expired;
-use super::filter::Filter;
+use super::filter::{Filter, Scope};
 use super::index::{Index, Place, Told};
 use super::settle::{Held, Settling};
 use crate::domain::name::AppName;
@@ -18,8 +19,10 @@ use crate::domain::name::AppName;
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) filter: Filter,
-    pub(super) fingerprint: u64,
-    /// Applications in scope when it was made.
+    /// The peer whose watch was the first.
+    pub(super) founder: Option<IpAddr>,
+    /// Applications in scope when it was made, and at least those that the filter names: what is
+    /// not there may come.
     pub(super) indexed: usize,
     state: Mutex<State>,
     /// Rung when there may be something to look at.
@@ -56,6 +59,7 @@ impl Group {
     /// Of what is in scope, tombstones too, in order of names.
     pub(super) fn new<'a>(
         filter: Filter,
+        founder: Option<IpAddr>,
         in_scope: impl Iterator<Item = &'a Arc<Entry>>,
         now: Instant,
     ) -> Group {
@@ -69,10 +73,14 @@ impl Group {
                 members.push(entry.clone());
             }
         }
+        let named = match &filter.scope {
+            Scope::Applications(apps) => apps.len(),
+            Scope::All | Scope::Namespace(_) => 1,
+        };
         Group {
-            fingerprint: filter.fingerprint(),
             filter,
-            indexed,
+            founder,
+            indexed: indexed.max(named),
             state: Mutex::new(State { index: Index::new(members), settling }),
             bell: Bell::new(),
         }

@@ -1,8 +1,11 @@
 //! Which groups there are, and which of them a change concerns.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::Limits;
+use super::error::WatchError;
 use super::filter::{Filter, Scope};
 use super::group::Group;
 use crate::domain::name::AppName;
@@ -36,6 +39,36 @@ impl Groups {
         let of_application = self.by_application.get(app);
         let named = of_namespace.into_iter().chain(of_application).flatten();
         self.all.iter().chain(named)
+    }
+
+    /// Whether there may be one more group of this scope, founded by this peer. A change is held
+    /// against every group of its scopes, within the commit.
+    pub(super) fn check_room(
+        &self,
+        scope: &Scope,
+        founder: Option<IpAddr>,
+        limits: &Limits,
+    ) -> Result<(), WatchError> {
+        let fits = |groups: &[Arc<Group>]| {
+            let max = limits.filters_per_scope_max;
+            if max <= groups.len() {
+                return Err(WatchError::TooManyFiltersOfScope { max });
+            }
+            let max = limits.filters_per_peer_max;
+            let is_theirs =
+                |group: &&Arc<Group>| group.founder.is_some() && group.founder == founder;
+            match max <= groups.iter().filter(is_theirs).count() {
+                true => Err(WatchError::TooManyFiltersOfPeer { max }),
+                false => Ok(()),
+            }
+        };
+        match scope {
+            Scope::All => fits(&self.all),
+            Scope::Namespace(name) => self.by_namespace.get(name).map_or(Ok(()), |g| fits(g)),
+            Scope::Applications(apps) => {
+                apps.iter().filter_map(|app| self.by_application.get(app)).try_for_each(|g| fits(g))
+            }
+        }
     }
 
     /// One more watcher, perhaps the first of its group.

@@ -32,6 +32,7 @@ mod fleet;
 mod group;
 mod groups;
 mod index;
+mod limits;
 mod missed;
 mod settle;
 mod token;
@@ -42,9 +43,9 @@ mod watcher;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -54,6 +55,7 @@ pub use entry::Entry;
 pub use error::{Expired, WatchError};
 pub use filter::{Filter, Scope};
 pub use fleet::Fleet;
+pub use limits::Limits;
 pub use token::Token;
 pub use wait::WaitError;
 pub use watcher::{Event, Item, Standing, Watcher};
@@ -72,41 +74,6 @@ use watcher::Seat;
 
 /// Entries that a list looks at before it lets others have the hub.
 const LIST_BATCH: usize = 1024;
-
-/// Bounds of watching, and its rhythm.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Watchers at the same time.
-    pub watchers_max: usize,
-    /// Applications indexed by all different filters together, as of when each was first used.
-    pub indexed_max: usize,
-    /// A watcher that is current is told so this often.
-    pub bookmark_period: Duration,
-    /// What a watcher takes at a time, at least 1.
-    pub batch_max: usize,
-    /// How long a reader that comes from another replica waits until this one knows as much.
-    pub catch_up_max: Duration,
-    /// Readers that wait for a revision of one application.
-    pub waits_max: usize,
-}
-
-impl Default for Limits {
-    /// Two million entries of about 300 bytes: twenty filters over a fleet of 100,000, or any
-    /// number of small ones. 4 s, so that 5 s are kept with a second for the way. 256: enough that
-    /// the lock does not count, little enough that nobody waits for it, and all that a slow reader
-    /// keeps in memory. 5 s: a replica that follows is behind for milliseconds, and for seconds
-    /// while its store fails over.
-    fn default() -> Limits {
-        Limits {
-            watchers_max: 100_000,
-            indexed_max: 2_000_000,
-            bookmark_period: Duration::from_secs(4),
-            batch_max: 256,
-            catch_up_max: Duration::from_secs(5),
-            waits_max: 1024,
-        }
-    }
-}
 
 /// Where a watch begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,6 +116,8 @@ struct State {
     forgotten: Cursors,
     fleet: Fleet,
     groups: Groups,
+    /// See [`Hub::groups_visited`].
+    groups_visited: u64,
     waits: Waits,
 }
 
@@ -253,6 +222,11 @@ impl Hub {
         self.locked().groups.len()
     }
 
+    /// How many filters changes were held against since the start: what watching adds to commits.
+    pub fn groups_visited(&self) -> u64 {
+        self.locked().groups_visited
+    }
+
     /// All changes up to here are known.
     pub fn cursors(&self) -> Arc<Cursors> {
         self.reached().cursors.clone()
@@ -265,36 +239,48 @@ impl Hub {
 
     /// Follows what a filter shows. Within a runtime.
     pub fn watch(self: &Arc<Self>, filter: Filter, start: Start) -> Result<Watcher, WatchError> {
+        self.watch_from(None, filter, start)
+    }
+
+    /// The same for a reader at this address.
+    pub fn watch_from(
+        self: &Arc<Self>,
+        peer: Option<IpAddr>,
+        filter: Filter,
+        start: Start,
+    ) -> Result<Watcher, WatchError> {
         let now = Instant::now();
+        let fingerprint = filter.fingerprint();
         let mut state = self.locked();
         if let Start::Resume(token) = &start {
-            self.admit(&state, token, &filter)?;
+            self.admit(&state, token, fingerprint)?;
         }
         let max = self.limits.watchers_max;
         if max <= state.groups.watcher_count() {
             return Err(WatchError::TooManyWatchers { max });
         }
+        let filter = filter.of_group();
         let group = match state.groups.find(&filter) {
             Some(group) => group,
-            None => Arc::new(self.new_group(&state, filter, now)?),
+            None => Arc::new(self.new_group(&state, filter, peer, now)?),
         };
         state.groups.join(&group);
         let known = self.cursors();
         drop(state);
         let hub = self.clone();
-        Ok(Watcher::new(Seat { hub, group }, start, known, now))
+        Ok(Watcher::new(Seat { hub, group, fingerprint }, start, known, now))
     }
 
     /// Whether a reader can go on here. One that knows more than we do comes from another replica,
     /// if there can be one, and may wait for what it knows.
-    fn admit(&self, state: &State, token: &Token, filter: &Filter) -> Result<(), WatchError> {
+    fn admit(&self, state: &State, token: &Token, fingerprint: u64) -> Result<(), WatchError> {
         let Reached { epoch, cursors } = &*self.reached();
         let has_replicas = 1 < cursors.buckets();
         let expected = match has_replicas && token.is_after(*epoch) {
             true => token.epoch,
             false => *epoch,
         };
-        token.verify(expected, filter.fingerprint())?;
+        token.verify(expected, fingerprint)?;
         if token.cursors.buckets() != cursors.buckets() {
             return Err(WatchError::OtherStore);
         }
@@ -329,16 +315,23 @@ impl Hub {
 
     /// Holds the hub for as long as it takes to index what is in scope: milliseconds for a fleet of
     /// 10,000.
-    fn new_group(&self, state: &State, filter: Filter, now: Instant) -> Result<Group, WatchError> {
+    fn new_group(
+        &self,
+        state: &State,
+        filter: Filter,
+        peer: Option<IpAddr>,
+        now: Instant,
+    ) -> Result<Group, WatchError> {
         let scope = filter.scope.clone();
+        state.groups.check_room(&scope, peer, &self.limits)?;
         let group = match &scope {
-            Scope::All => Group::new(filter, state.range(None, None), now),
+            Scope::All => Group::new(filter, peer, state.range(None, None), now),
             Scope::Namespace(namespace) => {
-                Group::new(filter, state.range(Some(namespace), None), now)
+                Group::new(filter, peer, state.range(Some(namespace), None), now)
             }
             Scope::Applications(apps) => {
                 let entries = apps.iter().filter_map(|app| state.entries.get(app));
-                Group::new(filter, entries, now)
+                Group::new(filter, peer, entries, now)
             }
         };
         let max = self.limits.indexed_max;
@@ -389,7 +382,8 @@ impl Follower for Hub {
         let entry = Arc::new(Entry::after(before, change, self.clock, now));
         state.put(&entry);
         let concerned = state.groups.concerned(&entry.app);
-        concerned.for_each(|group| group.changed(&entry, now));
+        let visited = concerned.map(|group| group.changed(&entry, now)).count();
+        state.groups_visited += visited as u64;
         self.arrive(change.bucket, change.position);
         state.waits.tell(&entry.app, change.head.revision);
     }
@@ -432,6 +426,7 @@ impl State {
             forgotten: Cursors::new(buckets),
             fleet: Fleet::default(),
             groups: Groups::default(),
+            groups_visited: 0,
             waits: Waits::default(),
         }
     }

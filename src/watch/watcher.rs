@@ -86,13 +86,15 @@ pub struct Watcher {
 pub struct Standing {
     /// Which group, while there is a watcher in it.
     group: usize,
+    /// Which filter, of those whose watchers share the group.
+    fingerprint: u64,
     place: Place,
 }
 
 impl Standing {
-    /// Tells groups apart.
-    pub fn group(self) -> usize {
-        self.group
+    /// Tells apart what is followed.
+    pub fn group(self) -> (usize, u64) {
+        (self.group, self.fingerprint)
     }
 }
 
@@ -189,7 +191,8 @@ impl Watcher {
     pub fn standing(&self) -> Option<Standing> {
         let is_current = matches!(self.stage, Stage::Following) && self.ahead.is_empty();
         let group = Arc::as_ptr(&self.seat.group).addr();
-        is_current.then_some(Standing { group, place: self.place })
+        let fingerprint = self.seat.fingerprint;
+        is_current.then_some(Standing { group, fingerprint, place: self.place })
     }
 
     /// The next item if there is one now: fills a message without waiting.
@@ -234,7 +237,7 @@ impl Watcher {
                     return Ok(None);
                 }
                 Stage::Resuming(missed) => {
-                    let Seat { hub, group } = &self.seat;
+                    let Seat { hub, group, .. } = &self.seat;
                     let Some(entries) = hub.missed(&group.filter.scope, missed, count)? else {
                         self.stage = Stage::Following;
                         continue;
@@ -251,7 +254,7 @@ impl Watcher {
 
     /// Begins to read what was missed if all that the reader knows is known here; whether it is.
     fn arrive(&mut self, epoch: Epoch, until: Instant) -> Result<bool, Expired> {
-        let Seat { hub, group } = &self.seat;
+        let Seat { hub, group, .. } = &self.seat;
         let now = Instant::now();
         match hub.knows(epoch, &self.resume_at)? {
             true => {
@@ -270,7 +273,7 @@ impl Watcher {
 
     fn follow(&mut self, count: usize) -> Result<Option<Event>, Expired> {
         let now = Instant::now();
-        let Seat { hub, group } = &self.seat;
+        let Seat { hub, group, .. } = &self.seat;
         // Before the group is locked: all changes up to here have reached it by then.
         let cursors = hub.cursors();
         match group.read(self.place, cursors, count, now)? {
@@ -318,9 +321,8 @@ impl Watcher {
 
     /// In the history as of now: what a loss changed comes after these cursors like any change.
     fn token_at(&self, cursors: &Arc<Cursors>) -> String {
-        let Seat { hub, group } = &self.seat;
-        let token =
-            Token { epoch: hub.epoch(), cursors: cursors.clone(), filter: group.fingerprint };
+        let Seat { hub, fingerprint, .. } = &self.seat;
+        let token = Token { epoch: hub.epoch(), cursors: cursors.clone(), filter: *fingerprint };
         token.encode()
     }
 }
@@ -330,6 +332,8 @@ impl Watcher {
 pub(super) struct Seat {
     pub(super) hub: Arc<Hub>,
     pub(super) group: Arc<Group>,
+    /// Of the filter as it was asked for: it stands in tokens.
+    pub(super) fingerprint: u64,
 }
 
 impl Drop for Seat {

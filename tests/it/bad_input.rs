@@ -61,6 +61,10 @@ async fn every_bad_report_names_its_field() {
             details.bad_request().unwrap().field_violations.iter().map(|v| &v.field).collect();
         assert_eq!(fields, [field]);
         assert!(error.message().starts_with(field), "{}", error.message());
+        let facts = &details.error_info().unwrap().metadata;
+        assert_eq!(facts["field"], field);
+        let has_value = ["value", "bytes", "max"].iter().any(|key| facts.contains_key(*key));
+        assert!(has_value || expected == "MISSING_FIELD", "{field}: {facts:?}");
     }
     let mut applications = server.applications().await;
     let all = applications.list_applications(v1::ListApplicationsRequest::default()).await;

@@ -23,7 +23,7 @@ async fn a_server_says_its_version_store_limits_and_features() {
     assert_eq!(info.limits["heartbeat_interval_seconds"], 7);
     assert_eq!(info.limits["page_size_max"], 1000);
     assert_eq!(info.limits["message_bytes_max"], 4096);
-    assert_eq!(info.features, ["multiplex_watches", "reflection"]);
+    assert_eq!(info.features, ["bounded_answers", "multiplex_watches", "reflection"]);
     assert_eq!(info.replica_id.len(), 16);
     let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let apart = info.time.unwrap().seconds.abs_diff(wall.as_secs() as i64);

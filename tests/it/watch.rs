@@ -8,8 +8,9 @@ use bellwether::proto::v1::Level;
 use bellwether::proto::v1::application_service_client::ApplicationServiceClient;
 use bellwether::proto::v1::watch_applications_response::Event;
 use tonic::transport::Channel;
+use tonic_types::StatusExt;
 
-use crate::server::{DEADLINE, Server, mk_report, reason};
+use crate::server::{DEADLINE, Server, eventually, mk_report, reason};
 
 pub type Client = ApplicationServiceClient<Channel>;
 
@@ -263,4 +264,30 @@ async fn a_stopping_server_tells_its_watchers_where_to_go_on() {
     let mut stream = client.watch_applications(resume).await.unwrap().into_inner();
     let first = next(&mut stream).await.event.unwrap();
     assert!(matches!(first, Event::Upserted(app) if app.revision == 2));
+}
+
+#[tokio::test]
+async fn one_client_cannot_fill_the_server_with_filters() {
+    let server = Server::ephemeral();
+    let mut client = server.applications().await;
+    let mut open = Vec::new();
+    let mut refused = None;
+    for n in 1..128 {
+        let levels = (1..8).filter(|level| n >> (level - 1) & 1 == 1).collect();
+        let request = v1::WatchApplicationsRequest { levels, ..Default::default() };
+        match client.watch_applications(request).await {
+            Ok(stream) => open.push(stream),
+            Err(error) => refused = Some(error),
+        }
+    }
+    assert_eq!(open.len(), 64);
+    let error = refused.unwrap();
+    assert_eq!(reason(&error), "TOO_MANY_STREAMS");
+    let details = error.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["limit"], "filters_per_peer_max");
+    drop(open);
+    let again =
+        v1::WatchApplicationsRequest { levels: vec![1, 2, 3, 4, 5, 6], ..Default::default() };
+    eventually("there is room again", async || client.watch_applications(again.clone()).await.ok())
+        .await;
 }

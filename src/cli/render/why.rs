@@ -263,6 +263,7 @@ mod tests {
             beaten_count: 5,
             silent_count: 1,
             observer_suspect: false,
+            holds_rest_count: 0,
             operations: vec![],
         }
     }

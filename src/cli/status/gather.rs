@@ -4,6 +4,7 @@ use futures_util::StreamExt;
 use futures_util::TryStreamExt;
 use futures_util::stream;
 
+use crate::cli::context::say;
 use crate::cli::natural;
 use crate::cli::render;
 use crate::cli::render::status::ApplicationView;
@@ -95,16 +96,23 @@ pub async fn view(
 ) -> Result<Option<ApplicationView>, Error> {
     let (namespace, name) = (&application.namespace, &application.name);
     let revision = application.revision;
-    let Some(mut units) = unless_gone(client.list_units(namespace, name, revision).await)? else {
+    let units = unless_too_large(client.list_units(namespace, name, revision).await, name, "units");
+    let Some(mut units) = unless_gone(units)? else {
         return Ok(None);
     };
     units.sort_by(|a, b| natural::compare(&a.name, &b.name));
     let why = match is_quiet(&application) {
         true => ExplainApplicationResponse::default(),
-        false => unless_gone(explain(client, &application).await)?.unwrap_or_default(),
+        false => {
+            let why = explain(client, &application).await;
+            unless_gone(unless_too_large(why, name, "explanation"))?.unwrap_or_default()
+        }
     };
     let statuses = match wide {
-        true => unless_gone(client.list_statuses(namespace, name, revision).await)?,
+        true => {
+            let statuses = client.list_statuses(namespace, name, revision).await;
+            unless_gone(unless_too_large(statuses, name, "statuses"))?
+        }
         false => None,
     };
     Ok(Some(ApplicationView {
@@ -133,6 +141,21 @@ async fn explain(
         min_revision: application.revision,
     });
     client.answer(client.applications().explain_application(request).await)
+}
+
+/// What cannot be read is left out, and said, so that the rest is shown.
+fn unless_too_large<T: Default>(
+    answer: Result<T, Error>,
+    application: &str,
+    what: &str,
+) -> Result<T, Error> {
+    match answer {
+        Err(error) if error.is_too_large() => {
+            say(&format!("{application}: {what} left out: {error}"));
+            Ok(T::default())
+        }
+        answer => answer,
+    }
 }
 
 fn unless_gone<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {

@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod options;
 mod outbox;
+mod retained;
 mod session;
 mod shared;
 

@@ -137,7 +137,9 @@ impl<'a> Session<'a> {
             .map_err(|_| Cut::Lost(unreachable(url, "the server does not answer")))?
             .map_err(Cut::before_welcome)?;
         let welcome = match first.and_then(|first| first.message) {
-            Some(Heard::Welcome(welcome)) => welcome,
+            Some(Heard::Welcome(welcome)) => {
+                worker::retained::whole(&client, driver, welcome).await
+            }
             Some(Heard::Superseded(by)) => return Err(superseded(by.incarnation, incarnation)),
             Some(Heard::Drain(drain)) => {
                 return Err(Cut::Drained(drained(&driver.shared, &mut driver.backoff, &drain)));

@@ -155,5 +155,6 @@ pub(in crate::domain) fn fault_words(fault: &Fault) -> Words {
         message: fault.shown.clone(),
         reason: fault.reason().into(),
         action: fault.action().into(),
+        short_message: Box::default(),
     }
 }

@@ -82,6 +82,8 @@ fn build(problem: &Problem, shown: usize, text_max: usize) -> tonic::Status {
     let (code, reason) = problem.reason.wire();
     let facts = problem.metadata.iter();
     let facts = facts.map(|(k, v)| ((*k).to_string(), cut(v, FACT_BYTES_MAX).into_owned()));
+    let retry_after = problem.retry_after.map(|after| after.as_millis().to_string());
+    let facts = facts.chain(retry_after.map(|after| ("retry_after_ms".to_string(), after)));
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, facts.collect::<Facts>());
     let message = match problem.violations.is_empty() {
         true => cut(&problem.message, text_max).into_owned(),
@@ -170,11 +172,7 @@ mod tests {
     use super::*;
 
     fn violation(n: usize, description: String) -> Violation {
-        Violation {
-            field: format!("statuses[{n}].level"),
-            reason: Reason::InvalidValue,
-            description,
-        }
+        Violation::new(format!("statuses[{n}].level"), Reason::InvalidValue, description)
     }
 
     #[test]

@@ -41,11 +41,10 @@ pub(super) fn problem(refused: &Refused) -> Problem {
                 .with("state", state.word())
                 .with("operation_reason", reason.word())
         }
-        Refused::DeadlinePassed { .. } => Problem::of_fields(vec![Violation {
-            field: "deadline".to_string(),
-            reason: Reason::InvalidValue,
-            description: text.trim_start_matches("deadline ").to_string(),
-        }]),
+        Refused::DeadlinePassed { .. } => {
+            let text = text.trim_start_matches("deadline ");
+            Problem::of_fields(vec![Violation::new("deadline", Reason::InvalidValue, text)])
+        }
     }
 }
 

@@ -56,7 +56,7 @@ pub fn config_patch(
     };
     if let Some(path) = paths.iter().find(|path| !known(path)) {
         let text = format!("names {}; known are {}, and *", quoted(path), CONFIG_FIELDS.join(", "));
-        fields.note("update_mask", Reason::InvalidValue, text);
+        fields.note("update_mask", Reason::InvalidValue, text).with("value", path);
         return None;
     }
     let named = |path: &str| {
@@ -86,7 +86,9 @@ fn config_fields(
         Ok(v1::LostUnits::Waiting) => Some(LostUnits::Waiting),
         Ok(v1::LostUnits::Blocked) => Some(LostUnits::Blocked),
         Err(_) => {
-            fields.note("lost_units", Reason::InvalidValue, "is none of the enum LostUnits");
+            fields
+                .note("lost_units", Reason::InvalidValue, "is none of the enum LostUnits")
+                .with("value", config.lost_units);
             None
         }
     };
@@ -143,7 +145,7 @@ fn policy(fields: &mut Fields, given: &v1::Policy) -> Option<Policy> {
         "custom" | "" if custom => {}
         name => {
             let text = format!("is {}; known are juju, openstack, strict, custom", quoted(name));
-            fields.note("policy.name", Reason::InvalidValue, text);
+            fields.note("policy.name", Reason::InvalidValue, text).with("value", name);
             return None;
         }
     }
@@ -155,7 +157,9 @@ fn policy(fields: &mut Fields, given: &v1::Policy) -> Option<Policy> {
         Ok(order) if distinct.len() == LEVELS => Some(Policy::Custom(order)),
         _ => {
             let text = format!("must name all {LEVELS} levels once, worst first");
-            fields.note("policy.order", Reason::InvalidValue, text);
+            fields
+                .note("policy.order", Reason::InvalidValue, text)
+                .with("count", given.order.len());
             None
         }
     }

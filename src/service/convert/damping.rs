@@ -32,7 +32,7 @@ fn scope_name(scope: &Scope) -> String {
 fn once<'a>(fields: &mut Fields, field: &str, seen: &mut BTreeSet<&'a str>, component: &'a str) {
     if !seen.insert(component) {
         let text = format!("is {} once more; name each component once", quoted(component));
-        fields.note(field, Reason::InvalidValue, text);
+        fields.note(field, Reason::InvalidValue, text).with("value", component);
     }
 }
 
@@ -48,7 +48,10 @@ pub(super) fn latches(fields: &mut Fields, given: &[v1::Latch]) -> Option<Vec<La
         if good_count.is_none() {
             let (min, max) = (GOOD_COUNT.start(), GOOD_COUNT.end());
             let text = format!("is {}; give {min} to {max}", latch.good_count);
-            fields.note(&format!("latches[{n}].good_count"), Reason::InvalidValue, text);
+            fields
+                .note(&format!("latches[{n}].good_count"), Reason::InvalidValue, text)
+                .with("value", latch.good_count)
+                .with("max", max);
         }
         read.push(scope.zip(good_count).map(|(scope, good_count)| Latch { scope, good_count }));
     }
@@ -89,7 +92,10 @@ fn percent(fields: &mut Fields, field: &str, given: i32, default: u32, max: u32)
         Ok(percent) if percent <= max => Some(percent),
         _ => {
             let text = format!("is {given}; give 1 to {max}, or nothing");
-            fields.note(&format!("damping.{field}"), Reason::InvalidValue, text);
+            fields
+                .note(&format!("damping.{field}"), Reason::InvalidValue, text)
+                .with("value", given)
+                .with("max", max);
             None
         }
     }

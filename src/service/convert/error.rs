@@ -74,7 +74,7 @@ fn error_of(fields: &mut Fields, given: &v1::ErrorReport) -> Option<NewError> {
     let attempt = u32::try_from(given.attempt).ok();
     if attempt.is_none() {
         let text = format!("is {}; give 1 or more, or nothing", given.attempt);
-        fields.note("attempt", Reason::InvalidValue, text);
+        fields.note("attempt", Reason::InvalidValue, text).with("value", given.attempt);
     }
     Some(NewError {
         evidence: evidence(fields, given)?,
@@ -97,7 +97,7 @@ pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<E
         system if is_system(system) => Some(system.into()),
         system => {
             let text = format!("is {}; give lower-case letters, digits, . _ -", quoted(system));
-            fields.note("system", Reason::InvalidValue, text);
+            fields.note("system", Reason::InvalidValue, text).with("value", system);
             None
         }
     };
@@ -107,7 +107,7 @@ pub(super) fn evidence(fields: &mut Fields, given: &v1::ErrorReport) -> Option<E
     let domain = fields.text("domain", &given.domain, NAME_BYTES_MAX);
     if !given.reason.is_empty() && !is_reason(&given.reason) {
         let text = format!("is {}; write UPPER_SNAKE of at most 63 bytes", quoted(&given.reason));
-        fields.note("reason", Reason::InvalidValue, text);
+        fields.note("reason", Reason::InvalidValue, text).with("value", &given.reason);
     }
     let message = fields.text("message", &given.message, MESSAGE_BYTES_MAX);
     let pushback = given.retry_after.as_ref();
@@ -144,7 +144,7 @@ fn origin(fields: &mut Fields, given: i32) -> Option<ErrorOrigin> {
         }
         Err(_) => {
             let text = format!("is {given}; give peer, transport or local");
-            fields.note("origin", Reason::InvalidValue, text);
+            fields.note("origin", Reason::InvalidValue, text).with("value", given);
             None
         }
     }
@@ -159,7 +159,7 @@ fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
         Ok(v1::ErrorOutcome::Rejected) => Some(Some(ErrorOutcome::Rejected)),
         Err(_) => {
             let text = format!("is {given}; give not_applied, unknown, rejected, or nothing");
-            fields.note("outcome", Reason::InvalidValue, text);
+            fields.note("outcome", Reason::InvalidValue, text).with("value", given);
             None
         }
     }
@@ -206,7 +206,7 @@ pub fn resolve_hold(fields: &mut Fields, request: &v1::ResolveHoldRequest) -> Op
         }
         Err(_) => {
             let text = format!("is {}; give retry or skip", request.resolution);
-            fields.note("resolution", Reason::InvalidValue, text);
+            fields.note("resolution", Reason::InvalidValue, text).with("value", request.resolution);
             None
         }
     };

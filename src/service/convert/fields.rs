@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::bytes::Bytes;
-use crate::domain::limits::{LABEL_BYTES_MAX, LABELS_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX};
+use crate::domain::limits::{
+    LABEL_BYTES_MAX, LABELS_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX,
+};
 use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, namespace_name};
 use crate::domain::status::{Kind, Level};
 use crate::domain::time::Timestamp;
@@ -38,6 +40,19 @@ pub(super) enum Within {
     Nth(&'static str, usize),
 }
 
+/// A violation that was noted, unless there were too many before it.
+pub(super) struct Noted<'a>(Option<&'a mut Violation>);
+
+impl Noted<'_> {
+    /// Adds a fact for programs: the `value` that was given, the `max` it is over.
+    pub(super) fn with(mut self, key: &'static str, value: impl ToString) -> Self {
+        if let Some(violation) = &mut self.0 {
+            violation.add(key, &value.to_string());
+        }
+        self
+    }
+}
+
 impl Within {
     /// The path to the message, as a prefix.
     fn prefix(self) -> String {
@@ -63,16 +78,23 @@ impl Fields {
         !self.violations.is_empty()
     }
 
-    pub(super) fn note(&mut self, field: &str, reason: Reason, description: impl Into<String>) {
+    /// Notes what is wrong with a field. Facts of the description are added to what is returned.
+    pub(super) fn note(
+        &mut self,
+        field: &str,
+        reason: Reason,
+        description: impl Into<String>,
+    ) -> Noted<'_> {
         if VIOLATIONS_MAX <= self.violations.len() {
             self.left_out += 1;
-            return;
+            return Noted(None);
         }
         let field = format!("{}{field}", self.within.prefix());
-        self.violations.push(Violation { field, reason, description: description.into() });
+        self.violations.push(Violation::new(field, reason, description));
+        Noted(self.violations.last_mut())
     }
 
-    fn name<T>(&mut self, field: &str, read: Result<T, NameError>) -> Option<T> {
+    fn name<T>(&mut self, field: &str, given: &str, read: Result<T, NameError>) -> Option<T> {
         match read {
             Ok(name) => Some(name),
             Err(NameError::Empty) => {
@@ -80,7 +102,9 @@ impl Fields {
                 None
             }
             Err(error) => {
-                self.note(field, Reason::InvalidName, error.to_string());
+                self.note(field, Reason::InvalidName, error.to_string())
+                    .with("value", given)
+                    .with("max", NAME_BYTES_MAX);
                 None
             }
         }
@@ -90,7 +114,10 @@ impl Fields {
     pub fn app(&mut self, namespace: &str, application: &str) -> Option<AppName> {
         match AppName::new(namespace, application) {
             Ok(name) => Some(name),
-            Err((field, error)) => self.name(field, Err(error)),
+            Err((field, error)) => {
+                let given = if field == "namespace" { namespace } else { application };
+                self.name(field, given, Err(error))
+            }
         }
     }
 
@@ -99,13 +126,13 @@ impl Fields {
     pub fn namespace(&mut self, text: &str) -> Option<Option<Arc<str>>> {
         match text {
             "-" => Some(None),
-            text => self.name("namespace", namespace_name(text)).map(Some),
+            text => self.name("namespace", text, namespace_name(text)).map(Some),
         }
     }
 
     /// A required unit.
     pub fn unit(&mut self, field: &str, text: &str) -> Option<UnitName> {
-        self.name(field, UnitName::new(text))
+        self.name(field, text, UnitName::new(text))
     }
 
     /// A unit that may be left out.
@@ -118,14 +145,16 @@ impl Fields {
 
     /// A required operation.
     pub fn operation_id(&mut self, text: &str) -> Option<OperationId> {
-        self.name("operation_id", OperationId::new(text))
+        self.name("operation_id", text, OperationId::new(text))
     }
 
     /// Bytes of a worker's own.
     pub(super) fn bytes(&mut self, field: &str, bytes: &bytes::Bytes, max: usize) -> Option<Bytes> {
         if max < bytes.len() {
             let text = format!("has {} bytes; at most {max}", bytes.len());
-            self.note(field, Reason::ValueTooLarge, text);
+            self.note(field, Reason::ValueTooLarge, text)
+                .with("bytes", bytes.len())
+                .with("max", max);
             return None;
         }
         Some(Bytes::from(bytes.clone()))
@@ -133,19 +162,21 @@ impl Fields {
 
     /// A component or a key.
     pub fn part(&mut self, field: &str, text: &str) -> Option<PartName> {
-        self.name(field, PartName::new(text))
+        self.name(field, text, PartName::new(text))
     }
 
     /// The id under which the answer is remembered. Ids with control characters are our own.
     pub fn request_id(&mut self, id: &str) -> Option<Option<Arc<str>>> {
         if REQUEST_ID_BYTES_MAX < id.len() {
             let text = format!("is {} bytes long; at most {REQUEST_ID_BYTES_MAX}", id.len());
-            self.note("request_id", Reason::InvalidValue, text);
+            self.note("request_id", Reason::InvalidValue, text)
+                .with("bytes", id.len())
+                .with("max", REQUEST_ID_BYTES_MAX);
             return None;
         }
         if id.chars().any(char::is_control) {
             let text = "has control characters; give letters, digits and signs";
-            self.note("request_id", Reason::InvalidValue, text);
+            self.note("request_id", Reason::InvalidValue, text).with("value", id.escape_debug());
             return None;
         }
         Some((!id.is_empty()).then(|| Arc::from(id)))
@@ -163,7 +194,7 @@ impl Fields {
             Ok(level) => Some(from_level(level)),
             Err(_) => {
                 let text = format!("is {level}, which is no level; the enum Level has them");
-                self.note(field, Reason::UnknownLevel, text);
+                self.note(field, Reason::UnknownLevel, text).with("value", level);
                 None
             }
         }
@@ -176,7 +207,7 @@ impl Fields {
             Ok(v1::StatusKind::Push) => Some(Some(Kind::Push)),
             Err(_) => {
                 let text = format!("is {kind}; give pull, push, or nothing");
-                self.note("kind", Reason::InvalidValue, text);
+                self.note("kind", Reason::InvalidValue, text).with("value", kind);
                 None
             }
         }
@@ -194,8 +225,10 @@ impl Fields {
         bytes_max: usize,
     ) -> Option<Box<str>> {
         if bytes_max < text.len() {
-            let text = format!("is {} bytes long; at most {bytes_max}", text.len());
-            self.note(field, Reason::MessageTooLong, text);
+            let said = format!("is {} bytes long; at most {bytes_max}", text.len());
+            self.note(field, Reason::MessageTooLong, said)
+                .with("bytes", text.len())
+                .with("max", bytes_max);
             return None;
         }
         Some(text.into())
@@ -206,7 +239,9 @@ impl Fields {
             return Some(weight);
         }
         let text = format!("is {weight}; give -{PRIORITY_MAX} to {PRIORITY_MAX}");
-        self.note(field, Reason::InvalidValue, text);
+        self.note(field, Reason::InvalidValue, text)
+            .with("value", weight)
+            .with("max", PRIORITY_MAX);
         None
     }
 
@@ -226,7 +261,10 @@ impl Fields {
             _ => {
                 let (min, max) = (min.as_secs(), max.as_secs());
                 let text = format!("is {given}; give {min} s to {max} s, or nothing");
-                self.note(field, Reason::InvalidValue, text);
+                self.note(field, Reason::InvalidValue, text)
+                    .with("value", given)
+                    .with("min_seconds", min)
+                    .with("max_seconds", max);
                 None
             }
         }
@@ -247,7 +285,8 @@ impl Fields {
         match seconds.filter(|s| *s < 253_402_300_800).zip(nanos) {
             Some((seconds, nanos)) => Some(Some(Timestamp(seconds * 1000 + nanos / 1_000_000))),
             None => {
-                self.note(field, Reason::InvalidValue, "is not between the years 1970 and 9999");
+                self.note(field, Reason::InvalidValue, "is not between the years 1970 and 9999")
+                    .with("seconds", given.seconds);
                 None
             }
         }
@@ -259,7 +298,9 @@ impl Fields {
     ) -> Option<BTreeMap<Box<str>, Box<str>>> {
         if LABELS_MAX < labels.len() {
             let text = format!("are {}; at most {LABELS_MAX}", labels.len());
-            self.note("labels", Reason::InvalidValue, text);
+            self.note("labels", Reason::InvalidValue, text)
+                .with("count", labels.len())
+                .with("max", LABELS_MAX);
             return None;
         }
         let long = labels.iter().find(|(key, value)| {
@@ -270,7 +311,9 @@ impl Fields {
                 "has {}; keys have 1 to {LABEL_BYTES_MAX} bytes, values at most as many",
                 quoted(key)
             );
-            self.note("labels", Reason::InvalidValue, text);
+            self.note("labels", Reason::InvalidValue, text)
+                .with("value", key)
+                .with("max", LABEL_BYTES_MAX);
             return None;
         }
         Some(labels.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect())

@@ -43,7 +43,10 @@ fn scope(fields: &mut Fields, request: &v1::WatchApplicationsRequest) -> Option<
             "names {}; at most {WATCHED_NAMES_MAX}, or none for the whole namespace",
             request.applications.len()
         );
-        fields.note("applications", Reason::InvalidValue, text);
+        fields
+            .note("applications", Reason::InvalidValue, text)
+            .with("count", request.applications.len())
+            .with("max", WATCHED_NAMES_MAX);
         return None;
     }
     match (namespace, request.applications.is_empty()) {

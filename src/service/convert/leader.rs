@@ -34,7 +34,7 @@ pub fn data_patch(
     }
     if let Some(both) = delete.iter().find(|key| set.contains_key(*key)) {
         let text = format!("has {}, which is also set; name each key once", quoted(both));
-        fields.note("delete", Reason::InvalidValue, text);
+        fields.note("delete", Reason::InvalidValue, text).with("value", both);
         return None;
     }
     let etag = request.etag.take().map(String::into_boxed_str);

@@ -27,9 +27,9 @@ pub use operation::{
     retry, states, verify,
 };
 pub use output::{
-    application, config, contribution, duration, override_contribution, record, rule,
-    status_report, timestamp, unit,
+    application, config, contribution, duration, leader_record, override_contribution, record,
+    rule, status_report, timestamp, unit,
 };
-pub use page::{Page, PageToken};
+pub use page::{PAGE_BYTES_MAX, Page, PageToken, fill, first_of, framed};
 pub use report::{application_status, claim, clear, replace, report};
 pub use session::{heard, hello, newcomer, told};

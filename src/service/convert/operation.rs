@@ -81,7 +81,7 @@ fn payload(
     let is_digest = hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit());
     if !given.is_empty() && !is_digest {
         let text = "is no digest; give sha256: and 64 hex digits";
-        fields.note("payload_digest", Reason::InvalidValue, text);
+        fields.note("payload_digest", Reason::InvalidValue, text).with("value", given);
         return None;
     }
     let given = given.to_ascii_lowercase();
@@ -105,7 +105,7 @@ fn payload(
     };
     if !given.is_empty() && given != digest {
         let text = format!("is {given}, but the payload has {digest}: it was cut or changed");
-        fields.note("payload_digest", Reason::InvalidValue, text);
+        fields.note("payload_digest", Reason::InvalidValue, text).with("value", given);
         return None;
     }
     Some((Payload { uri, digest: digest.into() }, Some(bytes)))
@@ -132,7 +132,9 @@ pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Optio
         Ok(v1::PayloadState::Undecodable) => PayloadState::Undecodable,
         Err(_) => {
             let text = format!("is {}, which the enum PayloadState has not", wire.payload_state);
-            fields.note("payload_state", Reason::InvalidValue, text);
+            fields
+                .note("payload_state", Reason::InvalidValue, text)
+                .with("value", wire.payload_state);
             return None;
         }
     };
@@ -232,7 +234,7 @@ fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -
         Ok(v1::ErrorClass::Fatal) => Class::Fatal,
         Err(_) => {
             let text = format!("is {}, which the enum Class has not", report.class);
-            fields.note("class", Reason::InvalidValue, text);
+            fields.note("class", Reason::InvalidValue, text).with("value", report.class);
             return None;
         }
     })
@@ -284,7 +286,10 @@ fn times(fields: &mut Fields, field: &str, given: i32, min: u32) -> Option<u32> 
     let read = u32::try_from(given).ok().filter(|n| min <= *n && *n <= ATTEMPTS_MAX);
     if read.is_none() {
         let text = format!("is {given}; give {min} to {ATTEMPTS_MAX}, or nothing");
-        fields.note(field, Reason::InvalidValue, text);
+        fields
+            .note(field, Reason::InvalidValue, text)
+            .with("value", given)
+            .with("max", ATTEMPTS_MAX);
     }
     read
 }
@@ -298,7 +303,7 @@ fn kind(fields: &mut Fields, kind: i32) -> Option<Kind> {
         Ok(v1::OperationKind::Other) => Kind::Other,
         Err(_) => {
             let text = format!("is {kind}, which the enum OperationKind has not");
-            fields.note("kind", Reason::InvalidValue, text);
+            fields.note("kind", Reason::InvalidValue, text).with("value", kind);
             return None;
         }
     })
@@ -310,7 +315,7 @@ pub fn states(fields: &mut Fields, states: &[i32]) -> Option<BTreeSet<State>> {
         let read = State::ALL.into_iter().find(|known| state(*known) as i32 == *given);
         if read.is_none() {
             let text = format!("has {given}, which the enum OperationState has not");
-            fields.note("states", Reason::InvalidValue, text);
+            fields.note("states", Reason::InvalidValue, text).with("value", given);
         }
         read
     });

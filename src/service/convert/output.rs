@@ -1,14 +1,19 @@
 //! To the wire: total, every value has a form.
 
+use super::page::first_of;
 use super::{damping, error};
 use crate::domain::app::{AppState, Head, Unit};
 use crate::domain::derive::{self, Contribution, Summary};
-use crate::domain::name::{AppName, UnitName};
+use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits};
 use crate::domain::rank::Origin;
 use crate::domain::status::{Freshness, Kind, Level, Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
+
+/// Bytes of the holds that are shown with a unit: a thousand units fit into a page even if each has
+/// some.
+const UNIT_HOLDS_BYTES_MAX: usize = 16 << 10;
 
 /// A level.
 pub fn level(level: Level) -> v1::Level {
@@ -60,6 +65,10 @@ pub fn duration(duration: std::time::Duration) -> prost_types::Duration {
         seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         nanos: duration.subsec_nanos() as i32,
     }
+}
+
+pub(super) fn left_out(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 pub(super) fn count(count: u32) -> i32 {
@@ -119,6 +128,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
         fault_count: count(head.fault_count),
         flapping: winner.is_some_and(|w| w.flaps),
         leader_set: winner.is_some_and(|w| w.origin == Origin::Leader),
+        short_message: summary.short_message.to_string(),
     }
 }
 
@@ -156,6 +166,34 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
         lease_duration: Some(duration(config.lease_duration)),
         drop_leader_status: Some(config.drop_leader_status),
     }
+}
+
+/// The status of the application itself, as its leader set it. Its key sorts before all others.
+pub fn leader_record(state: &AppState) -> Option<(StatusKey, v1::StatusRecord)> {
+    let status = state.head().application_status.as_ref()?;
+    let key = StatusKey {
+        unit: UnitName::application(),
+        component: PartName::default(),
+        key: PartName::default(),
+        kind: Kind::Push,
+    };
+    let record = v1::StatusRecord {
+        namespace: state.name.namespace().to_string(),
+        application: state.name.application().to_string(),
+        report: Some(v1::StatusReport {
+            level: level(status.level) as i32,
+            message: status.message.to_string(),
+            reason: status.reason.to_string(),
+            action: status.action.to_string(),
+            ..v1::StatusReport::default()
+        }),
+        since_time: Some(timestamp(status.since)),
+        expire_time: status.expire_time.map(timestamp),
+        freshness: v1::Freshness::Fresh as i32,
+        contributing: true,
+        ..v1::StatusRecord::default()
+    };
+    Some((key, record))
 }
 
 /// A status as it is kept.
@@ -208,6 +246,8 @@ pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
 /// A unit as readers see it.
 pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
     let strongest = derive::strongest_of(state, name);
+    let holds = state.holds_of(name).into_values().map(|(k, f)| error::hold(k, f));
+    let (holds, rest) = first_of(holds, UNIT_HOLDS_BYTES_MAX);
     v1::Unit {
         name: name.to_string(),
         incarnation: unit.incarnation,
@@ -217,10 +257,14 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
         leader: state.head().leader() == Some(name),
         connected: unit.session().is_some(),
         last_seen_time: Some(timestamp(unit.last_seen)),
-        holds: state.holds_of(name).into_values().map(|(k, f)| error::hold(k, f)).collect(),
+        holds,
         component: strongest
             .as_ref()
             .map_or_else(String::new, |c| c.rank.key.component.as_str().to_string()),
+        short_message: strongest
+            .as_ref()
+            .map_or_else(String::new, |c| c.words.short_message.to_string()),
+        holds_rest_count: left_out(rest),
         stale_time: unit.stale_since.into_iter().chain(unit.quiet_since).min().map(timestamp),
     }
 }
@@ -248,6 +292,7 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
         beaten_by: given.beaten_by.clone(),
         check: given.check.to_string(),
         held: given.held.clone(),
+        short_message: given.words.short_message.to_string(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use prost::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,13 +19,57 @@ impl Page {
         match usize::try_from(size) {
             Ok(0) => Ok(Page(PAGE_SIZE_DEFAULT)),
             Ok(size) => Ok(Page(size.min(PAGE_SIZE_MAX))),
-            Err(_) => Err(Problem::of_fields(vec![Violation {
-                field: "page_size".to_string(),
-                reason: Reason::InvalidValue,
-                description: format!("is {size}; give 1 to {PAGE_SIZE_MAX}, or nothing"),
-            }])),
+            Err(_) => {
+                let text = format!("is {size}; give 1 to {PAGE_SIZE_MAX}, or nothing");
+                let violation = Violation::new("page_size", Reason::InvalidValue, text);
+                let violation = violation.with("value", size).with("max", PAGE_SIZE_MAX);
+                Err(Problem::of_fields(vec![violation]))
+            }
         }
     }
+}
+
+/// Bytes after which a page ends, and a list within a message: a quarter of what clients take by
+/// default, so that an answer with several lists fits too. The first entry always fits: the largest
+/// is an operation, with about 700 KiB.
+pub const PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// A page of entries: as many as `count_max` and [`PAGE_BYTES_MAX`] allow, at least one. With the
+/// place of the last one if there are more.
+pub fn fill<K, T: Message>(
+    entries: impl Iterator<Item = (K, T)>,
+    count_max: usize,
+) -> (Vec<T>, Option<K>) {
+    let (mut page, mut bytes, mut last) = (Vec::new(), 0, None);
+    for (place, entry) in entries {
+        bytes += framed(&entry);
+        let is_full = page.len() == count_max || !page.is_empty() && PAGE_BYTES_MAX < bytes;
+        if is_full {
+            return (page, last);
+        }
+        page.push(entry);
+        last = Some(place);
+    }
+    (page, None)
+}
+
+/// The first entries, as many as fit into so many bytes, and how many were left out.
+pub fn first_of<T: Message>(entries: impl Iterator<Item = T>, bytes_max: usize) -> (Vec<T>, usize) {
+    let (mut first, mut bytes, mut rest) = (Vec::new(), 0, 0);
+    for entry in entries {
+        bytes += framed(&entry);
+        match bytes <= bytes_max {
+            true => first.push(entry),
+            false => rest += 1,
+        }
+    }
+    (first, rest)
+}
+
+/// Bytes of an entry within a list: with its tag and its length.
+pub fn framed(entry: &impl Message) -> usize {
+    const TAG_AND_LENGTH: usize = 6;
+    entry.encoded_len() + TAG_AND_LENGTH
 }
 
 /// Where a list goes on. Carries what was asked, so that a token from elsewhere is noticed.
@@ -43,12 +88,12 @@ impl PageToken {
         if token.is_empty() {
             return Ok(None);
         }
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| Problem::page_token())?;
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| Problem::page_token(token))?;
         let (check, place): (u32, T) =
-            rmp_serde::from_slice(&bytes).map_err(|_| Problem::page_token())?;
+            rmp_serde::from_slice(&bytes).map_err(|_| Problem::page_token(token))?;
         match check == crc32fast::hash(self.asked.as_bytes()) {
             true => Ok(Some(place)),
-            false => Err(Problem::page_token()),
+            false => Err(Problem::page_token(token)),
         }
     }
 
@@ -77,6 +122,35 @@ mod tests {
         assert!(mine.read::<String>("rubbish").is_err());
         assert!(mine.read::<String>("").unwrap().is_none());
         assert_eq!(mine.write::<String>(None), "");
+    }
+
+    fn entries(texts: &[usize]) -> impl Iterator<Item = (usize, String)> {
+        texts.iter().map(|bytes| "x".repeat(*bytes)).enumerate()
+    }
+
+    #[test]
+    fn a_page_ends_at_its_count_or_its_bytes_and_has_one_entry_at_least() {
+        let half = PAGE_BYTES_MAX / 2 - 100;
+        let cases: [(&[usize], usize, usize, Option<usize>); 6] = [
+            (&[], 10, 0, None),
+            (&[1, 1, 1], 10, 3, None),
+            (&[1, 1, 1], 2, 2, Some(1)),
+            (&[half, half], 10, 2, None),
+            (&[half, half, half], 10, 2, Some(1)),
+            (&[3 * half, 1], 10, 1, Some(0)),
+        ];
+        for (texts, count_max, expected, next) in cases {
+            let (page, last) = fill(entries(texts), count_max);
+            assert_eq!((page.len(), last), (expected, next), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_a_list_fit_and_the_rest_is_counted() {
+        let list = |count| entries(&vec![94; count]).map(|(_, text)| text).collect::<Vec<_>>();
+        // A text of 94 bytes is a message of 96, and 102 in a list.
+        assert_eq!(first_of(list(10).into_iter(), 510).1, 5);
+        assert_eq!(first_of(list(10).into_iter(), 5000).1, 0);
     }
 
     #[test]

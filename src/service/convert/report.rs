@@ -41,7 +41,9 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     let message = fields.owned_text("message", given.message, MESSAGE_BYTES_MAX);
     if SHORT_MESSAGE_CHARS_MAX < given.short_message.chars().count() {
         let text = format!("has more than {SHORT_MESSAGE_CHARS_MAX} characters");
-        fields.note("short_message", Reason::MessageTooLong, text);
+        fields
+            .note("short_message", Reason::MessageTooLong, text)
+            .with("max", SHORT_MESSAGE_CHARS_MAX);
     }
     let reason = fields.owned_text("reason", given.reason, NAME_BYTES_MAX);
     let check = fields.owned_text("check", given.check, MESSAGE_BYTES_MAX);
@@ -136,7 +138,9 @@ pub(super) fn pull_set(
                     quoted(status.component.as_str()),
                     quoted(component.as_str())
                 );
-                fields.note(&format!("statuses[{n}].component"), Reason::InvalidValue, text);
+                fields
+                    .note(&format!("statuses[{n}].component"), Reason::InvalidValue, text)
+                    .with("value", status.component.as_str());
             }
         }
         let place = (status.component.clone(), status.key.clone());
@@ -147,7 +151,7 @@ pub(super) fn pull_set(
                 quoted(status.component.as_str()),
                 quoted(status.key.as_str())
             );
-            fields.note(&format!("statuses[{n}]"), Reason::InvalidValue, text);
+            fields.note(&format!("statuses[{n}]"), Reason::InvalidValue, text).with("first", first);
         }
         set.push(status);
     }
@@ -189,7 +193,7 @@ pub fn application_status(
         Ok(_) => Some(Mode::Contribute),
         Err(_) => {
             let text = format!("is {}; give contribute or override", request.mode);
-            fields.note("mode", Reason::InvalidValue, text);
+            fields.note("mode", Reason::InvalidValue, text).with("value", request.mode);
             None
         }
     };

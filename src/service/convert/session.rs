@@ -5,7 +5,8 @@ use prost::Message;
 use super::error;
 use super::fields::{Fields, Within};
 use super::operation::pending;
-use super::output::{duration, status_report, timestamp};
+use super::output::{duration, left_out, status_report, timestamp};
+use super::page::{PAGE_BYTES_MAX, first_of};
 use super::report::{pull_set, statuses};
 use crate::domain::command::{Command, Newcomer, Speaker};
 use crate::domain::name::AppName;
@@ -157,7 +158,10 @@ fn has_seq(fields: &mut Fields, seq: u64) {
 fn is_bounded(fields: &mut Fields, count: usize) -> bool {
     if STATUSES_MAX < count {
         let text = format!("are {count}; at most {STATUSES_MAX} in one message");
-        fields.note("statuses", Reason::InvalidValue, text);
+        fields
+            .note("statuses", Reason::InvalidValue, text)
+            .with("count", count)
+            .with("max", STATUSES_MAX);
     }
     count <= STATUSES_MAX
 }
@@ -216,16 +220,21 @@ fn reject(seq: u64, problem: Problem) -> Answer {
 
 fn welcome_of(welcome: Welcome, app: &AppName) -> v1::Welcome {
     let Welcome { session, .. } = welcome;
-    let retained = welcome.retained.iter();
+    let retained = welcome.retained.iter().map(|(key, status)| status_report(key, status));
+    let (retained, retained_rest) = first_of(retained, PAGE_BYTES_MAX);
+    let holds = welcome.holds.iter().map(|(key, fault)| error::hold(key, fault));
+    let (holds, holds_rest) = first_of(holds, PAGE_BYTES_MAX);
     v1::Welcome {
         session_id: format!("{:016x}-{}", session.replica.0, session.number),
         incarnation: welcome.incarnation,
         heartbeat_interval: Some(duration(welcome.heartbeat_interval)),
-        retained: retained.map(|(key, status)| status_report(key, status)).collect(),
+        retained,
+        retained_rest_count: left_out(retained_rest),
         operations: welcome.pending.iter().map(|p| pending(app, p)).collect(),
         leader: welcome.leader.map_or_else(String::new, |leader| leader.to_string()),
         lease_epoch: welcome.lease_epoch,
-        holds: welcome.holds.iter().map(|(key, fault)| error::hold(key, fault)).collect(),
+        holds,
+        holds_rest_count: left_out(holds_rest),
         server_time: Some(timestamp(welcome.server_time)),
         unacknowledged_max: UNACKNOWLEDGED_MAX,
     }

@@ -1,5 +1,6 @@
 //! One connection: its open calls, since when it has none, and what its peer has in use.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -88,6 +89,11 @@ impl Caller {
     /// The budgets that a request draws on.
     pub fn budgets(&self) -> &Budgets {
         &self.0.budgets
+    }
+
+    /// The address of the peer; of an IPv6 network the first one.
+    pub fn address(&self) -> IpAddr {
+        self.0.tally.peer.address()
     }
 
     /// What the call has of a kind that its peer may not have all of: nothing yet.

@@ -22,6 +22,11 @@ impl Peer {
         }
     }
 
+    /// Its address; of a network the first one.
+    pub fn address(self) -> IpAddr {
+        self.0
+    }
+
     /// Whether it is on this machine.
     pub fn is_local(self) -> bool {
         self.0.is_loopback()

@@ -3,6 +3,7 @@
 //! its own, and joins the one that follows the same as soon as both are current at the same place.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -19,10 +20,11 @@ use crate::service::code::Problem;
 /// All of one stream. Gives back the places of its watches when dropped.
 pub struct Cohorts {
     watches: Watches,
+    peer: Option<IpAddr>,
     by_key: BTreeMap<u64, Box<Cohort>>,
     by_watch: HashMap<u64, u64>,
     /// Which cohort others join, by what it follows.
-    by_group: HashMap<(usize, bool), u64>,
+    by_group: HashMap<((usize, u64), bool), u64>,
     /// Those that have been told nothing, with what was asked for: who asks for the same joins.
     begun: Vec<(v1::WatchApplicationsRequest, u64)>,
     last_key: u64,
@@ -38,10 +40,11 @@ struct Cohort {
 }
 
 impl Cohorts {
-    /// None yet.
-    pub fn new(watches: Watches) -> Cohorts {
+    /// None yet, of a stream from this address.
+    pub fn new(watches: Watches, peer: Option<IpAddr>) -> Cohorts {
         Cohorts {
             watches,
+            peer,
             by_key: BTreeMap::new(),
             by_watch: HashMap::new(),
             by_group: HashMap::new(),
@@ -76,7 +79,7 @@ impl Cohorts {
         let key = match same {
             Some(key) => key,
             None => {
-                let track = self.watches.track(&wire)?;
+                let track = self.watches.track(&wire, self.peer)?;
                 self.last_key += 1;
                 let waker = self.ready.join(self.last_key);
                 let cohort = Cohort { track, watch_ids: Vec::new(), encoded: None, waker };

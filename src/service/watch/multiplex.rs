@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -46,12 +47,13 @@ impl Multiplex {
         watches: Watches,
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
+        peer: Option<IpAddr>,
         place: Place,
         share: Option<Share>,
     ) -> Multiplex {
         Multiplex {
             requests: Some(requests),
-            cohorts: Cohorts::new(watches.clone()),
+            cohorts: Cohorts::new(watches.clone(), peer),
             answers: VecDeque::new(),
             deadline: deadline.map(|Deadline(at)| Box::pin(sleep_until(at))),
             draining: Box::pin(watches.0.draining.clone().cancelled_owned()),
@@ -158,8 +160,7 @@ impl Multiplex {
 }
 
 fn refused(field: &str, description: String) -> Problem {
-    let field = field.to_string();
-    Problem::of_fields(vec![Violation { field, reason: Reason::InvalidValue, description }])
+    Problem::of_fields(vec![Violation::new(field, Reason::InvalidValue, description)])
 }
 
 impl Stream for Multiplex {

@@ -17,7 +17,7 @@ use crate::domain::revision::Revision;
 use crate::proto::v1;
 use crate::proto::v1::watch_applications_response as wire;
 use crate::service::code::Problem;
-use crate::service::convert;
+use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::store::Epoch;
 use crate::watch::{Event, Item, Standing, WatchError, Watcher};
 
@@ -41,8 +41,11 @@ pub struct Told {
 
 struct Asking {
     item: Item,
-    units: Pin<Box<dyn Future<Output = Result<Vec<v1::Unit>, Problem>> + Send>>,
+    units: Pin<Box<dyn Future<Output = Result<Units, Problem>> + Send>>,
 }
+
+/// The first units of an application, and how many there are beside them.
+type Units = (Vec<v1::Unit>, i32);
 
 impl Track {
     /// Follows `watcher`, with the units of each application if they are asked for.
@@ -62,7 +65,7 @@ impl Track {
                     let units = Box::pin(units(aggregator, app, revision));
                     self.asking = Some(Box::new(Asking { item, units }));
                 }
-                _ => return Poll::Ready(Ok(self.told(item, Vec::new()))),
+                _ => return Poll::Ready(Ok(self.told(item, (Vec::new(), 0)))),
             }
         }
         let Some(asking) = &mut self.asking else { return Poll::Pending };
@@ -92,11 +95,12 @@ impl Track {
         })
     }
 
-    fn told(&mut self, item: Item, units: Vec<v1::Unit>) -> Told {
+    fn told(&mut self, item: Item, (units, units_rest_count): Units) -> Told {
         let Item { event, coalesced } = item;
         let mut message = v1::WatchApplicationsResponse {
             coalesced_count: i32::try_from(coalesced).unwrap_or(i32::MAX),
             units,
+            units_rest_count,
             ..v1::WatchApplicationsResponse::default()
         };
         message.event = match event {
@@ -145,18 +149,18 @@ impl Track {
 }
 
 /// The units of an application, if it is still there.
-async fn units(
-    aggregator: Aggregator,
-    app: AppName,
-    revision: Revision,
-) -> Result<Vec<v1::Unit>, Problem> {
+async fn units(aggregator: Aggregator, app: AppName, revision: Revision) -> Result<Units, Problem> {
     let units = |state: &AppState| {
+        let count = state.units_after(None).count();
         let units = state.units_after(None).take(PAGE_SIZE_MAX);
-        units.map(|(name, unit)| convert::unit(state, name, unit)).collect()
+        let units = units.map(|(name, unit)| convert::unit(state, name, unit));
+        let (units, _) = convert::first_of(units, PAGE_BYTES_MAX);
+        let rest = i32::try_from(count - units.len()).unwrap_or(i32::MAX);
+        (units, rest)
     };
     match aggregator.read(&app, revision, units).await {
         // It was deleted meanwhile: that is told next.
-        Err(aggregator::Error::Rejected(_)) => Ok(Vec::new()),
+        Err(aggregator::Error::Rejected(_)) => Ok((Vec::new(), 0)),
         // No units would be a lie.
         result => result.map_err(|error| Problem::of(&app, error)),
     }

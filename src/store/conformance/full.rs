@@ -169,6 +169,7 @@ fn mk_summary() -> Summary {
         message: "all of it".into(),
         reason: "ByHand".into(),
         action: "look".into(),
+        short_message: "".into(),
         since: mk_time(2),
         winner: Some(Winner {
             unit: mk_unit_name(),

@@ -1,5 +1,6 @@
 //! The hub is fed with changes directly; items are compared as text, one line each.
 
+mod filters;
 mod hub;
 mod model;
 mod replicas;

@@ -1,0 +1,149 @@
+//! Every reason carries the facts of its message as metadata.
+
+use tonic_types::StatusExt;
+
+use super::*;
+use crate::domain::name::{OperationId, UnitName};
+use crate::domain::operation::refused::Refused;
+use crate::domain::operation::{Reason as OperationReason, State};
+use crate::domain::time::Timestamp;
+use crate::watch::Expired;
+
+/// Each once. A new reason is added here and to `sample`, where the compiler asks for it.
+const ALL: [Reason; 28] = [
+    Reason::InvalidName,
+    Reason::MissingField,
+    Reason::UnknownLevel,
+    Reason::InvalidValue,
+    Reason::InvalidPageToken,
+    Reason::RequestIdReused,
+    Reason::MessageTooLong,
+    Reason::ValueTooLarge,
+    Reason::ApplicationNotFound,
+    Reason::UnitNotFound,
+    Reason::LimitExceeded,
+    Reason::RateLimited,
+    Reason::TooManyStreams,
+    Reason::NotLeader,
+    Reason::OperationNotFound,
+    Reason::StaleFence,
+    Reason::OperationHeld,
+    Reason::ResumeFirst,
+    Reason::OperationState,
+    Reason::StaleIncarnation,
+    Reason::ResumeTokenExpired,
+    Reason::StoreUnavailable,
+    Reason::Draining,
+    Reason::Contention,
+    Reason::RecordCorrupt,
+    Reason::LeaseHeld,
+    Reason::EtagMismatch,
+    Reason::HeartbeatMissed,
+];
+
+fn rejected(rejected: Rejected) -> Problem {
+    let app = AppName::new("prod", "web").unwrap();
+    Problem::of(&app, aggregator::Error::Rejected(rejected))
+}
+
+fn refused(refused: Refused) -> Problem {
+    rejected(Rejected::Operation(refused))
+}
+
+/// A failure with this reason, as the service makes it, and a fact that it must name.
+fn sample(reason: Reason) -> (Problem, &'static str) {
+    let app = AppName::new("prod", "web").unwrap();
+    let unit = UnitName::new("web/0").unwrap();
+    let id = OperationId::new("up-v2").unwrap();
+    let (target, state, now) = ("v2".into(), State::Failed, Timestamp(1));
+    let of_field = |reason| (Problem::of_fields(vec![Violation::new("f", reason, "x")]), "field");
+    match reason {
+        Reason::InvalidName
+        | Reason::MissingField
+        | Reason::UnknownLevel
+        | Reason::InvalidValue
+        | Reason::MessageTooLong => of_field(reason),
+        Reason::InvalidPageToken => (Problem::page_token("x"), "value"),
+        Reason::RequestIdReused => {
+            let (id, method) = ("r1".into(), "ReportStatus".into());
+            (rejected(Rejected::RequestIdReused { id, method }), "request_id")
+        }
+        Reason::ValueTooLarge => {
+            let what = "all keys and values".into();
+            (rejected(Rejected::ValueTooLarge { what, bytes: 2, max: 1 }), "max")
+        }
+        Reason::ApplicationNotFound => (rejected(Rejected::ApplicationNotFound), "application"),
+        Reason::UnitNotFound => (rejected(Rejected::UnitNotFound { unit }), "unit"),
+        Reason::LimitExceeded => {
+            let (limit, what) = ("units_max", String::new());
+            (rejected(Rejected::LimitExceeded { limit, max: 1, what }), "limit")
+        }
+        Reason::RateLimited => {
+            let retry_after = Duration::from_secs(1);
+            let error = aggregator::Error::Overloaded { mailbox_max: 1, retry_after };
+            (Problem::of(&app, error), "limit")
+        }
+        Reason::TooManyStreams => (WatchError::TooManyWatchers { max: 1 }.into(), "limit"),
+        Reason::NotLeader => {
+            (rejected(Rejected::NotLeader { unit, leader: None, lease_epoch: 1 }), "lease_epoch")
+        }
+        Reason::LeaseHeld => (rejected(Rejected::LeaderIsExternal { leader: unit }), "holder"),
+        Reason::EtagMismatch => (rejected(Rejected::EtagMismatch { current: "e".into() }), "etag"),
+        Reason::StaleIncarnation => (rejected(Rejected::UnitRemoved { unit, given: 1 }), "given"),
+        Reason::OperationNotFound => (refused(Refused::NotFound { id }), "operation_id"),
+        Reason::StaleFence => {
+            (refused(Refused::StaleFence { id, given: 1, current: 2 }), "current")
+        }
+        Reason::OperationHeld => {
+            let held = Refused::Held { id, target, holder: unit, expire_time: now, now };
+            (refused(held), "holder")
+        }
+        Reason::ResumeFirst => {
+            (refused(Refused::ResumeFirst { id, target, state }), "target_version")
+        }
+        Reason::OperationState => {
+            let reason = OperationReason::Begun;
+            (refused(Refused::PayloadLost { id, state, reason }), "state")
+        }
+        Reason::ResumeTokenExpired => (WatchError::Expired(Expired).into(), "cause"),
+        Reason::StoreUnavailable => {
+            let error = ReadError::Unavailable { reason: "away".into() };
+            (error.into(), "retry_after_ms")
+        }
+        Reason::Draining => (Problem::draining(), "retry_after_ms"),
+        Reason::Contention => {
+            (Problem::of(&app, aggregator::Error::Contention { attempts: 3 }), "attempts")
+        }
+        Reason::RecordCorrupt => {
+            let (record, reason) = ("head".into(), "crc".into());
+            (ReadError::Corrupt { record, reason }.into(), "record")
+        }
+        Reason::MalformedRequest
+        | Reason::RequestTooLarge
+        | Reason::UnsupportedEncoding
+        | Reason::UnknownMethod
+        | Reason::ServiceNotFound
+        | Reason::RevisionNotReached
+        | Reason::RequestIncomplete => unreachable!("{reason:?} is made by a layer: not in ALL"),
+        Reason::HeartbeatMissed => (Problem::silent(Duration::from_secs(30)), "silent_seconds"),
+    }
+}
+
+#[test]
+fn every_reason_carries_the_facts_of_its_message() {
+    for reason in ALL {
+        let (problem, fact) = sample(reason);
+        let status = tonic::Status::from(problem);
+        let details = status.get_error_details();
+        let info = details.error_info().unwrap();
+        assert_eq!((status.code(), info.reason.as_str()), reason.wire());
+        assert!(info.metadata.contains_key(fact), "{reason:?}: no {fact} in {:?}", info.metadata);
+    }
+}
+
+#[test]
+fn a_value_of_the_caller_is_cut() {
+    let status = tonic::Status::from(Problem::page_token(&"ä".repeat(1000)));
+    let details = status.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["value"], "ä".repeat(32));
+}
