@@ -15,7 +15,9 @@ mod bound;
 mod identity;
 mod operation;
 
-pub use bound::{ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, cut, foreign, quoted, wire_bytes};
+pub use bound::{
+    ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, QUOTED_BYTES_MAX, cut, foreign, quoted, wire_bytes,
+};
 
 /// Domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "bellwether";

@@ -250,16 +250,19 @@ impl Hub {
         start: Start,
     ) -> Result<Watcher, WatchError> {
         let now = Instant::now();
+        // Tokens of earlier versions name the filter as it was asked for.
+        let asked = filter.fingerprint();
+        let filter = filter.of_group();
         let fingerprint = filter.fingerprint();
         let mut state = self.locked();
         if let Start::Resume(token) = &start {
-            self.admit(&state, token, fingerprint)?;
+            let expected = if token.filter == asked { asked } else { fingerprint };
+            self.admit(&state, token, expected)?;
         }
         let max = self.limits.watchers_max;
         if max <= state.groups.watcher_count() {
             return Err(WatchError::TooManyWatchers { max });
         }
-        let filter = filter.of_group();
         let group = match state.groups.find(&filter) {
             Some(group) => group,
             None => Arc::new(self.new_group(&state, filter, peer, now)?),

@@ -156,7 +156,9 @@ fn tell(problem: &Problem, shown: usize, text_max: usize) -> (usize, String) {
 pub fn foreign(code: Code, reason: &str, message: &str) -> tonic::Status {
     let mut text_max = MESSAGE_BYTES_MAX;
     loop {
-        let details = ErrorDetails::with_error_info(reason, DOMAIN, Facts::new());
+        let cause = cut(message, QUOTED_BYTES_MAX).into_owned();
+        let facts = Facts::from([("cause".to_string(), cause)]);
+        let details = ErrorDetails::with_error_info(reason, DOMAIN, facts);
         let status = tonic::Status::with_error_details(code, cut(message, text_max), details);
         if text_max <= MESSAGE_BYTES_MAX / 8 || fits(&status) {
             return status;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::Status;
 
 use super::budget::Budget;
-use crate::service::code::{Problem, Reason};
+use crate::service::code::{self, Problem, Reason};
 use crate::service::observe::refusals;
 
 /// How long a client waits that met a budget in use: messages are complete in less, or refused.
@@ -14,7 +14,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// It is no message of gRPC.
 pub(super) fn malformed(text: impl Into<String>) -> Status {
     refusals::note();
-    Problem::new(Reason::MalformedRequest, text).into()
+    let text = text.into();
+    let cause = code::cut(&text, code::QUOTED_BYTES_MAX).into_owned();
+    Problem::new(Reason::MalformedRequest, text).with("cause", cause).into()
 }
 
 /// Its message is over the limit of its method.
@@ -30,7 +32,7 @@ pub(super) fn too_large(bytes: usize, max: usize) -> Status {
 pub(super) fn compressed() -> Status {
     refusals::note();
     let text = "the message is compressed, which is not supported; send it uncompressed";
-    Problem::new(Reason::UnsupportedEncoding, text).into()
+    Problem::new(Reason::UnsupportedEncoding, text).with("supported", "identity").into()
 }
 
 /// Too much has begun to arrive and is not complete.

@@ -36,7 +36,10 @@ pub(super) fn complete_status(given: &Status) -> Status {
         return code::foreign(given.code(), code_name(given.code()), text);
     };
     refusals::note();
-    Problem::new(reason, format!("{}{advice}", code::cut(text, TEXT_BYTES_MAX))).into()
+    let cause = if text.is_empty() { code_name(given.code()) } else { text };
+    let cause = code::cut(cause, code::QUOTED_BYTES_MAX).into_owned();
+    let text = format!("{}{advice}", code::cut(text, TEXT_BYTES_MAX));
+    Problem::new(reason, text).with("cause", cause).into()
 }
 
 /// Bytes of tonic's own words in an error: its longest sentence is shorter.
@@ -82,6 +85,7 @@ mod tests {
         complete(&mut headers);
         let status = Status::from_header_map(&headers).unwrap();
         let info = status.get_details_error_info().unwrap();
+        assert!(!info.metadata.is_empty(), "{info:?}");
         (status.code(), info.reason, status.message().to_string())
     }
 
