@@ -61,6 +61,9 @@ async fn send(server: &Server, path: &str, body: Vec<u8>, encoding: Option<&str>
     }
 }
 
+/// Method, body, encoding, and the code and reason that answer it.
+type Case = (&'static str, Vec<u8>, Option<&'static str>, Code, &'static str);
+
 #[tokio::test]
 async fn what_is_no_request_is_the_clients_error_with_a_reason() {
     let server = Server::ephemeral();
@@ -68,7 +71,7 @@ async fn what_is_no_request_is_the_clients_error_with_a_reason() {
     let one = frame(0, report.len(), &report);
     let two = [one.clone(), one.clone()].concat();
     let invalid = Code::InvalidArgument;
-    let cases: [(&str, Vec<u8>, Option<&str>, Code, &str); 12] = [
+    let cases: [Case; 12] = [
         (REPORT, vec![], None, invalid, "MALFORMED_REQUEST"),
         (REPORT, frame(0, 4, &[255; 4]), None, invalid, "MALFORMED_REQUEST"),
         (REPORT, frame(0, 100, &[0; 9]), None, invalid, "MALFORMED_REQUEST"),

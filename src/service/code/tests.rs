@@ -54,8 +54,6 @@ fn refused(refused: Refused) -> Problem {
 fn sample(reason: Reason) -> (Problem, &'static str) {
     let app = AppName::new("prod", "web").unwrap();
     let unit = UnitName::new("web/0").unwrap();
-    let id = OperationId::new("up-v2").unwrap();
-    let (target, state, now) = ("v2".into(), State::Failed, Timestamp(1));
     let of_field = |reason| (Problem::of_fields(vec![Violation::new("f", reason, "x")]), "field");
     match reason {
         Reason::InvalidName
@@ -90,21 +88,11 @@ fn sample(reason: Reason) -> (Problem, &'static str) {
         Reason::LeaseHeld => (rejected(Rejected::LeaderIsExternal { leader: unit }), "holder"),
         Reason::EtagMismatch => (rejected(Rejected::EtagMismatch { current: "e".into() }), "etag"),
         Reason::StaleIncarnation => (rejected(Rejected::UnitRemoved { unit, given: 1 }), "given"),
-        Reason::OperationNotFound => (refused(Refused::NotFound { id }), "operation_id"),
-        Reason::StaleFence => {
-            (refused(Refused::StaleFence { id, given: 1, current: 2 }), "current")
-        }
-        Reason::OperationHeld => {
-            let held = Refused::Held { id, target, holder: unit, expire_time: now, now };
-            (refused(held), "holder")
-        }
-        Reason::ResumeFirst => {
-            (refused(Refused::ResumeFirst { id, target, state }), "target_version")
-        }
-        Reason::OperationState => {
-            let reason = OperationReason::Begun;
-            (refused(Refused::PayloadLost { id, state, reason }), "state")
-        }
+        Reason::OperationNotFound
+        | Reason::StaleFence
+        | Reason::OperationHeld
+        | Reason::ResumeFirst
+        | Reason::OperationState => sample_of_operation(reason),
         Reason::ResumeTokenExpired => (WatchError::Expired(Expired).into(), "cause"),
         Reason::StoreUnavailable => {
             let error = ReadError::Unavailable { reason: "away".into() };
@@ -126,6 +114,30 @@ fn sample(reason: Reason) -> (Problem, &'static str) {
         | Reason::RevisionNotReached
         | Reason::RequestIncomplete => unreachable!("{reason:?} is made by a layer: not in ALL"),
         Reason::HeartbeatMissed => (Problem::silent(Duration::from_secs(30)), "silent_seconds"),
+    }
+}
+
+/// The same of an operation.
+fn sample_of_operation(reason: Reason) -> (Problem, &'static str) {
+    let (unit, id) = (UnitName::new("web/0").unwrap(), OperationId::new("up-v2").unwrap());
+    let (target, state, now) = ("v2".into(), State::Failed, Timestamp(1));
+    match reason {
+        Reason::OperationNotFound => (refused(Refused::NotFound { id }), "operation_id"),
+        Reason::StaleFence => {
+            (refused(Refused::StaleFence { id, given: 1, current: 2 }), "current")
+        }
+        Reason::OperationHeld => {
+            let held = Refused::Held { id, target, holder: unit, expire_time: now, now };
+            (refused(held), "holder")
+        }
+        Reason::ResumeFirst => {
+            (refused(Refused::ResumeFirst { id, target, state }), "target_version")
+        }
+        Reason::OperationState => {
+            let reason = OperationReason::Begun;
+            (refused(Refused::PayloadLost { id, state, reason }), "state")
+        }
+        other => unreachable!("{other:?} is no reason of an operation"),
     }
 }
 
