@@ -60,7 +60,7 @@ pub enum StoreChoice {
 }
 
 impl StoreChoice {
-    /// What [`Config::load`] chooses with the same flags, without the rest of it.
+    /// What `Config::load` chooses with the same flags, without the rest of it.
     pub fn load(flags: StoreFlags) -> Result<StoreChoice, Error> {
         File::of(&flags)?.store(flags)
     }

@@ -173,7 +173,7 @@ impl Violation {
         Violation { field: field.into(), reason, description: text.into(), facts: Vec::new() }
     }
 
-    /// Adds a fact of the sentence, at most [`FACT_BYTES_MAX`] bytes of it.
+    /// Adds a fact of the sentence, at most 64 bytes of it.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl ToString) -> Violation {
         self.add(key, &value.to_string());

@@ -65,7 +65,8 @@ class Words(unittest.TestCase):
         self.assertNotIn("dependencies", chart_yaml())
 
     def test_the_server_knows_what_it_is_told(self):
-        config = (ROOT / "src/config.rs").read_text()
+        files = ["src/config.rs", "src/config/store.rs"]
+        config = "".join((ROOT / file).read_text() for file in files)
         for values in ({}, REDIS):
             for argument in container_of(render("helm4", **values))["args"][1:]:
                 flag = argument.split("=")[0].removeprefix("--").replace("-", "_")
