@@ -10,11 +10,12 @@ use bellwether::client::worker::Options;
 use bellwether::client::{Client, Error, Worker};
 use bellwether::proto::v1;
 
+use crate::server::LOOK_EVERY;
+
 /// A write that takes longer is not waited for.
 pub const WRITE_MAX: Duration = Duration::from_secs(1);
 /// Writes of a leader before it steps back.
 const TERM: u32 = 8;
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A line of a candidate.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::cli::{Running, command, json, ok, run};
-use crate::server::{BINARY, DEADLINE, Server};
+use crate::server::{BINARY, DEADLINE, LOOK_EVERY, Server};
 
 #[test]
 fn version_names_client_and_server() {
@@ -212,7 +212,7 @@ fn a_command_is_run_for_each_change_one_at_a_time() {
                 return text;
             }
             assert!(start.elapsed() < DEADLINE, "{text}");
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_EVERY);
         }
     };
     assert_eq!(lines(1), "web >active \n");

@@ -9,7 +9,7 @@ use bellwether::proto::v1::watch_applications_response::Event;
 use bellwether::proto::v1::{Freshness, Level};
 
 use crate::load::{Load, agree, check_digests, check_history, insist};
-use crate::server::{DEADLINE, Server, eventually, get, mk_report, reason};
+use crate::server::{DEADLINE, LOOK_EVERY, Server, eventually, get, mk_report, reason};
 use crate::testing::{Proxy, RedisServer};
 
 /// What a watcher was told, from the snapshot on.
@@ -63,7 +63,7 @@ impl Witness {
             let late = DEADLINE < start.elapsed();
             let changes = told.iter().filter(|told| told.token.is_empty());
             assert!(!late, "{name} at {level:?} not among {:#?}", changes.collect::<Vec<_>>());
-            tokio::task::yield_now().await;
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 

@@ -14,6 +14,7 @@ use bellwether::proto::v1::leader_service_client::LeaderServiceClient;
 use bellwether::proto::v1::report_service_client::ReportServiceClient;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::dice::Dice;
 use crate::leader::{claim, configure, transfer, write};
 use crate::load::check_refusal;
 use crate::redis::Redis;
@@ -289,18 +290,6 @@ const CALL_MAX: Duration = Duration::from_secs(4);
 const LEVELS: [Level; 2] = [Level::Active, Level::Blocked];
 const UNITS: usize = 6;
 const USERS: [&str; 3] = ["one", "two", "three"];
-
-/// Splitmix64: the same seed, the same calls and faults.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) as usize % bound
-    }
-}
 
 /// Connections to the replicas that run now, and how long the soak goes on.
 struct Arena {

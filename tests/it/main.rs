@@ -24,6 +24,7 @@ mod cli_words;
 mod clock;
 mod cluster;
 mod damping;
+mod dice;
 mod doctor;
 mod drain;
 mod durability;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use crate::server::DEADLINE;
+use crate::server::{DEADLINE, LOOK_EVERY};
 
 /// A running Redis.
 pub struct Redis {
@@ -110,7 +110,7 @@ impl Redis {
                 return false;
             }
             assert!(start.elapsed() < DEADLINE, "redis-server does not answer");
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 }

@@ -18,6 +18,8 @@ use tonic_types::StatusExt;
 
 /// Long enough for a loaded machine; a condition that holds is noticed at once.
 pub const DEADLINE: Duration = Duration::from_secs(30);
+/// Between two looks at a condition: the processes that are waited for need the processor.
+pub const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_bellwether");
@@ -132,7 +134,7 @@ impl Server {
         let start = Instant::now();
         while name == "STOP" && !self.stands_still() {
             assert!(start.elapsed() < DEADLINE, "the server does not stand still");
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 
@@ -155,7 +157,7 @@ impl Server {
                 return status;
             }
             assert!(start.elapsed() < DEADLINE, "the server does not end");
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_EVERY);
         }
     }
 }
@@ -230,6 +232,6 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
             return found;
         }
         assert!(start.elapsed() < DEADLINE, "never: {what}");
-        tokio::task::yield_now().await;
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
