@@ -84,7 +84,8 @@ pub async fn run(args: Ingest) -> anyhow::Result<()> {
     let machine = Machine::look(&parent);
     let started = Started::start(&args, &parent).await?;
     let request_bytes = report(0).encoded_len();
-    let contenders = started.contenders(&args.plan(), request_bytes);
+    let plan = args.load.plan(args.in_flight);
+    let contenders = started.contenders(&plan, request_bytes);
     let measured = rounds::alternate(&contenders, args.load.rounds).await?;
     let names = contenders.iter().map(|contender| contender.name.as_str());
     let sides = names.zip(&measured);
@@ -265,15 +266,6 @@ fn contender<W: Work>(name: String, address: SocketAddr, work: W, plan: Plan) ->
 }
 
 impl Ingest {
-    fn plan(&self) -> Plan {
-        Plan {
-            connections: self.load.connections as usize,
-            in_flight: self.in_flight as usize,
-            warm_up: self.load.warm_up(),
-            window: self.load.window(),
-        }
-    }
-
     fn sent(&self, request_bytes: usize) -> Sent {
         Sent {
             request_bytes,

@@ -64,6 +64,8 @@ use std::time::Duration;
 use anyhow::bail;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::bench::load::Plan;
+
 /// Measure this server beside a peer, on this machine, in one run
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -148,6 +150,16 @@ impl Load {
     /// Time of one measurement.
     pub fn window(&self) -> Duration {
         Duration::from_secs(self.seconds)
+    }
+
+    /// This load, with so many calls or messages open on each connection or stream.
+    pub fn plan(&self, in_flight: u32) -> Plan {
+        Plan {
+            connections: self.connections as usize,
+            in_flight: in_flight as usize,
+            warm_up: self.warm_up(),
+            window: self.window(),
+        }
     }
 
     /// Where data lies. `/tmp` is memory on many machines, where an fsync costs nothing and proves

@@ -5,23 +5,23 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use prost::Message;
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::bench::Load;
-use crate::bench::flow::{self, Flow, Messages};
+use crate::bench::flow::{Flow, Messages};
 use crate::bench::ingest;
-use crate::bench::load::{self, Measured, Plan, Work};
+use crate::bench::load::{self, Measured, Work};
 use crate::bench::machine::Machine;
 use crate::bench::redis::{self, Fsync, Redis};
 use crate::bench::report::{Report, Row, Sent, Side};
 use crate::bench::rounds::{self, Contender, Progress};
 use crate::bench::server::{Place, Server};
-use crate::bench::streams::Reports;
+use crate::bench::streams::{Reports, checked, flowing};
 use crate::proto::v1::connect_request::Message as Inbound;
 use crate::proto::v1::report_service_client::ReportServiceClient;
 use crate::proto::v1::{ConnectRequest, ConnectResponse};
-use prost::Message;
 
 /// Flags of `bench repeats`.
 #[derive(Debug, clap::Args)]
@@ -83,43 +83,19 @@ pub async fn run(args: Repeats) -> anyhow::Result<()> {
 }
 
 impl Repeats {
-    fn plan(&self, in_flight: u32) -> Plan {
-        Plan {
-            connections: self.load.connections as usize,
-            in_flight: in_flight as usize,
-            warm_up: self.load.warm_up(),
-            window: self.load.window(),
-        }
-    }
-
     fn on_streams(&self, name: &str, address: SocketAddr) -> Contender<Measured> {
         let streams = u64::from(self.streams * self.load.connections);
-        let name_of_apps = "streamed";
         let reports =
-            Reports { streams, keys: self.keys, name: name_of_apps, applications: APPLICATIONS };
-        let (flow, plan) = (Arc::new(Repeated(reports)), self.plan(self.in_flight));
-        let streams = self.streams as usize;
-        Contender::new(mk_name(name), move |first| {
-            let (flow, plan) = (flow.clone(), plan.clone());
-            let measuring = flow::run(flow, format!("http://{address}"), plan, streams, first);
-            Box::pin(async move {
-                let measured = measuring.await?;
-                measured.check()?;
-                Ok(measured)
-            })
-        })
+            Reports { streams, keys: self.keys, name: "streamed", applications: APPLICATIONS };
+        let plan = self.load.plan(self.in_flight);
+        flowing(named(name), address, Repeated(reports), plan, self.streams as usize)
     }
 
     fn unary(&self, name: &str, address: SocketAddr) -> Contender<Measured> {
-        let plan = self.plan(self.calls);
-        Contender::new(mk_name(name), move |first| {
-            let plan = plan.clone();
-            let measuring = load::run(Arc::new(Calls), format!("http://{address}"), plan, first);
-            Box::pin(async move {
-                let measured = measuring.await?;
-                measured.check()?;
-                Ok(measured)
-            })
+        let plan = self.load.plan(self.calls);
+        Contender::new(named(name), move |first| {
+            let url = format!("http://{address}");
+            Box::pin(checked(load::run(Arc::new(Calls), url, plan.clone(), first)))
         })
     }
 
@@ -137,7 +113,7 @@ impl Repeats {
     }
 }
 
-fn mk_name(side: &str) -> String {
+fn named(side: &str) -> String {
     format!("bellwether {} {side}", env!("CARGO_PKG_VERSION"))
 }
 

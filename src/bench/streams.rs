@@ -154,7 +154,8 @@ impl Started {
         reports: Reports,
         request_bytes: usize,
     ) -> (Vec<Contender<Measured>>, Vec<Comparison>) {
-        let (plan, streams) = (args.plan(), args.streams as usize);
+        let plan = args.load.plan(args.in_flight);
+        let streams = args.streams as usize;
         let ours = format!("bellwether {}", env!("CARGO_PKG_VERSION"));
         let mut contenders = vec![flowing(ours, self.server.grpc, reports, plan.clone(), streams)];
         let mut comparisons = Vec::new();
@@ -178,7 +179,8 @@ impl Started {
     }
 }
 
-fn flowing<F: Flow>(
+/// A side that is measured on streams.
+pub fn flowing<F: Flow>(
     name: String,
     address: SocketAddr,
     flow: F,
@@ -192,7 +194,8 @@ fn flowing<F: Flow>(
     })
 }
 
-async fn checked(
+/// A measurement that counts only if no call failed.
+pub async fn checked(
     measuring: impl Future<Output = anyhow::Result<Measured>>,
 ) -> anyhow::Result<Measured> {
     let measured = measuring.await?;
@@ -201,15 +204,6 @@ async fn checked(
 }
 
 impl Streams {
-    fn plan(&self) -> Plan {
-        Plan {
-            connections: self.load.connections as usize,
-            in_flight: self.in_flight as usize,
-            warm_up: self.load.warm_up(),
-            window: self.load.window(),
-        }
-    }
-
     fn sent(&self, request_bytes: usize) -> Sent {
         Sent {
             request_bytes,

@@ -16,9 +16,8 @@ const DETAILS: &str = "grpc-status-details-bin";
 
 /// Gives an error without details a reason, and puts it within the size of an error.
 pub(super) fn complete(headers: &mut HeaderMap) {
-    let is_complete = headers.contains_key(DETAILS);
     let is_error = headers.get(STATUS).is_some_and(|code| code.as_bytes() != b"0");
-    if is_complete || !is_error {
+    if !is_error || headers.contains_key(DETAILS) {
         return;
     }
     let Some(given) = Status::from_header_map(headers) else { return };
