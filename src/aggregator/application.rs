@@ -332,6 +332,9 @@ impl Application {
         let mut attempts = 1;
         loop {
             self.catch_up();
+            // A state that was read from another master may be another one at the same revision.
+            let counts_above = self.inner.store.counts_above(&self.name);
+            self.behind |= self.shared.state().counts_above != counts_above;
             if self.behind || self.must_read_to_judge(self.inner.store.now()) {
                 self.pause = STORE_PAUSE;
                 self.load().await?;
@@ -346,7 +349,7 @@ impl Application {
                 let is_unsettled = self.unsettled && !outcomes.is_empty();
                 let nothing = || Draft::new(&state, &self.inner.options.limits, now).finish();
                 let transition = transition.or_else(|| is_unsettled.then(nothing)).map(Arc::new);
-                Decision { base: Version::of(state.head()), transition, outcomes, is_unsettled }
+                Decision { base: Version::of(&state), transition, outcomes, is_unsettled }
             };
             match self.prove(&decision).await {
                 Ok(()) => {}
@@ -383,11 +386,8 @@ impl Application {
         let Decision { base, transition, outcomes, is_unsettled } = decision;
         let is_shared = self.inner.store.is_shared();
         let needs_proof = is_shared && !outcomes.is_empty();
-        let to_commit = transition.as_ref().filter(|transition| {
-            // The master of Redis is compared by commits only.
-            let depends_on_master = needs_proof && transition.counts_above.is_some();
-            transition.is_durable() || *is_unsettled || depends_on_master
-        });
+        let to_commit =
+            transition.as_ref().filter(|transition| transition.is_durable() || *is_unsettled);
         let Some(transition) = to_commit else {
             return match needs_proof {
                 true => self.inner.store.confirm(&self.name, *base).await,
@@ -450,16 +450,11 @@ fn decide(
     together: &[Requests],
 ) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
     let mut draft = Draft::new(state, &inner.options.limits, now);
-    draft.count_above(inner.store.counts_above(&state.name));
-    draft.beside(inner.schedule.usage_beside(&state.name));
+    let (losses, others) = inner.schedule.about(&state.name);
+    draft.beside(others);
     // An application that is made now has nothing from before any loss.
-    doubt(
-        &mut draft,
-        match state.exists() {
-            true => inner.schedule.losses(&state.name),
-            false => inner.store.epoch().losses,
-        },
-    );
+    let losses = if state.exists() { losses } else { inner.store.epoch().losses };
+    doubt(&mut draft, losses);
     expire(&mut draft);
     let requests = together.iter().flat_map(|requests| requests.iter());
     let outcomes = requests.map(|request| apply(&mut draft, request)).collect();

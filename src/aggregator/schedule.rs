@@ -63,13 +63,6 @@ impl Schedule {
         lock(&self.entries).by_time.first().map(|(at, _)| *at)
     }
 
-    /// What all applications but this one use.
-    pub(super) fn usage_beside(&self, app: &AppName) -> Usage {
-        let entries = lock(&self.entries);
-        let own = entries.known.get(app).map(|known| known.usage);
-        entries.usage.minus(own.unwrap_or_default())
-    }
-
     /// Takes out what is due by now.
     pub(super) fn take_due(&self, now: Timestamp) -> Vec<AppName> {
         let mut entries = lock(&self.entries);
@@ -80,11 +73,14 @@ impl Schedule {
         due
     }
 
-    /// How often the store may have lost what it has of an application.
-    pub(super) fn losses(&self, app: &AppName) -> u32 {
+    /// How often the store may have lost what it has of an application, and what all others use.
+    pub(super) fn about(&self, app: &AppName) -> (u32, Usage) {
         let entries = lock(&self.entries);
-        let known = entries.known.get(app);
-        known.and_then(|known| entries.losses.get(&known.bucket)).copied().unwrap_or_default()
+        let Some(known) = entries.known.get(app) else {
+            return (0, entries.usage);
+        };
+        let losses = entries.losses.get(&known.bucket).copied().unwrap_or_default();
+        (losses, entries.usage.minus(known.usage))
     }
 
     /// The applications with units that are still believed as before a loss, or led under an epoch

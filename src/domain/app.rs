@@ -269,6 +269,9 @@ pub enum Due {
 pub struct AppState {
     /// Which application.
     pub name: AppName,
+    /// Epochs, fences and versions of the data go on above this number. A store with masters that
+    /// replace each other has another number for each of them; others have 0.
+    pub counts_above: u64,
     pub(super) head: Arc<Head>,
     pub(super) units: BTreeMap<UnitName, Unit>,
     pub(super) statuses: Statuses,
@@ -286,6 +289,7 @@ impl AppState {
     pub fn empty(name: AppName, revision: Revision) -> AppState {
         AppState {
             name,
+            counts_above: 0,
             head: Arc::new(Head::empty(revision)),
             units: BTreeMap::new(),
             statuses: Statuses::default(),

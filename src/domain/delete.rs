@@ -66,7 +66,7 @@ pub fn delete(
         app: state.name.clone(),
         base: old.revision,
         base_quiet: old.quiet_commits,
-        counts_above: None,
+        counts_above: state.counts_above,
         head: Arc::new(head),
         writes: answers.chain(orphans).collect(),
         events: vec![event],

@@ -19,7 +19,7 @@ pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
         doubt_units(draft, losses);
         draft.doubt_lease();
     }
-    if draft.head.lease_epoch <= draft.counts_above {
+    if draft.head.lease_epoch <= draft.base.counts_above {
         draft.doubt_lease();
     }
     if draft.has_former_fence() {

@@ -52,11 +52,6 @@ pub struct Draft<'a> {
     pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
     /// Something that is held changed, and nobody is told.
     pub(super) held: bool,
-    /// See [`Draft::count_above`].
-    pub(super) counts_above: u64,
-    /// It took the word of a leader, or of an operation's holder, whose epoch or fence another
-    /// master of the store may have followed by a newer one.
-    pub(super) depends_on_master: bool,
     /// What all other applications use.
     pub(super) beside: Usage,
     /// What this one uses after the draft, as far as the head counts it.
@@ -90,26 +85,11 @@ impl<'a> Draft<'a> {
             heard: Heard::default(),
             swings: BTreeMap::new(),
             held: false,
-            counts_above: 0,
-            depends_on_master: false,
             beside: Usage::default(),
             kept: base.head.kept.unwrap_or_default(),
             changed: false,
             reranks: false,
         }
-    }
-
-    /// What is counted goes on above this, as the store says: what it has lost may have been told.
-    /// Comes before all else.
-    pub fn count_above(&mut self, floor: u64) {
-        self.counts_above = floor;
-    }
-
-    /// Whether it went by what must never be told twice.
-    fn has_counted(&self) -> bool {
-        let (was, is) = (&self.base.head, &self.head);
-        self.depends_on_master
-            || (was.lease_epoch, was.data.version) != (is.lease_epoch, is.data.version)
     }
 
     /// The revision that this draft will have if it changes anything that is shown.
@@ -328,7 +308,6 @@ impl<'a> Draft<'a> {
         self.settle_heard();
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
-        let counts_above = self.has_counted().then_some(self.counts_above);
         // Once at the end: a draft that makes room for its last answer must still know its first.
         let forgotten = self.base.requests.surplus(&self.requests, self.limits, self.now);
         let operations = self.take_operation_writes();
@@ -347,7 +326,7 @@ impl<'a> Draft<'a> {
             app: self.base.name.clone(),
             base: self.base.head.revision,
             base_quiet: self.base.head.quiet_commits,
-            counts_above,
+            counts_above: self.base.counts_above,
             head: Arc::new(self.head),
             writes: units
                 .chain(statuses)

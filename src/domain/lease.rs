@@ -191,7 +191,6 @@ impl Draft<'_> {
             (None, None) => false,
         };
         if leads {
-            self.depends_on_master = true;
             return Ok(());
         }
         Err(Rejected::NotLeader {
@@ -263,7 +262,7 @@ impl Draft<'_> {
 
     /// See [`next_count`].
     pub(super) fn next_count(&self, last: u64) -> u64 {
-        next_count(last, self.head.losses, self.counts_above)
+        next_count(last, self.head.losses, self.base.counts_above)
     }
 
     /// The lease as of now. Says whether that is news: one that lasts as long as a session is not.

@@ -22,6 +22,8 @@ use super::transition::{Transition, Write};
 pub struct Records {
     /// The head.
     pub head: Head,
+    /// See [`AppState::counts_above`].
+    pub counts_above: u64,
     /// The units.
     pub units: Vec<(UnitName, Unit)>,
     /// The statuses.
@@ -43,6 +45,7 @@ impl Records {
     pub fn of_head(head: Head) -> Records {
         Records {
             head,
+            counts_above: 0,
             units: Vec::new(),
             statuses: Vec::new(),
             faults: Vec::new(),
@@ -62,6 +65,7 @@ impl AppState {
     pub fn load(name: AppName, records: Records) -> AppState {
         let mut state = AppState::empty(name, records.head.revision);
         state.head = Arc::new(records.head);
+        state.counts_above = records.counts_above;
         state.units = records.units.into_iter().collect();
         state.units.values_mut().for_each(|unit| unit.last_seen_written = unit.last_seen);
         for (mut key, mut status) in records.statuses {

@@ -27,10 +27,9 @@ pub struct Transition {
     pub base: Revision,
     /// How many quiet commits there had been; see [`Head::quiet_commits`].
     pub base_quiet: u64,
-    /// What counts go on above, if the transition depends on that: it gave an epoch, a fence or a
-    /// version of the data, or took the word of a leader or of an operation's holder. The store
-    /// refuses the transition where counts go on above another number by now.
-    pub counts_above: Option<u64>,
+    /// See [`AppState::counts_above`](super::app::AppState::counts_above); the store refuses the
+    /// transition where another number applies.
+    pub counts_above: u64,
     /// The head after it; `head.revision` is `base` if nothing that is shown changed.
     pub head: Arc<Head>,
     /// Records to write or remove.

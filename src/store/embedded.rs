@@ -208,7 +208,7 @@ impl Store for EmbeddedStore {
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
         self.shared.health().map_err(|reason| self.shared.unavailable(reason))?;
         let known = self.shared.published().heads.head(app);
-        match Version::of(&known) == version {
+        match version.is_of(&known) {
             true => Ok(()),
             false => Err(CommitError::Conflict { current: known.revision }),
         }

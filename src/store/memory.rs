@@ -102,6 +102,7 @@ impl Store for MemoryStore {
         let statuses = records.statuses.iter();
         let faults = records.faults.iter();
         Ok(Records {
+            counts_above: 0,
             head,
             units: records.units.clone().into_iter().collect(),
             statuses: statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect(),
@@ -149,7 +150,7 @@ impl Store for MemoryStore {
         let kept = self.kept();
         kept.is_open()?;
         let known = kept.heads.head(app);
-        match Version::of(&known) == version {
+        match version.is_of(&known) {
             true => Ok(()),
             false => Err(CommitError::Conflict { current: known.revision }),
         }

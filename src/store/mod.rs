@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::app::Head;
+use crate::domain::app::{AppState, Head};
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
@@ -73,9 +73,11 @@ pub trait Store: Send + Sync + 'static {
     /// The history that positions belong to. Moves when the store may have lost writes.
     fn epoch(&self) -> Epoch;
 
-    /// What epochs and versions of an application go on above: nothing up to here is given again,
-    /// although the store may not have it. A commit that was decided on another answer and counted
-    /// is a [`CommitError::Conflict`] at its own revision.
+    /// What epochs, fences and versions of an application go on above: nothing up to here is given
+    /// again, although the store may not have it. Each master of the store has another number, so
+    /// it also names the history that a state was read from. A commit or confirmation of a state
+    /// with another number is a [`CommitError::Conflict`], also at its own revision: after a loss of
+    /// writes one revision can stand for two states.
     fn counts_above(&self, _: &AppName) -> u64 {
         0
     }
@@ -141,12 +143,20 @@ pub struct Version {
     pub revision: Revision,
     /// Counts the commits that change only what is not shown; see [`Head::quiet_commits`].
     pub quiet_commits: u64,
+    /// See [`Store::counts_above`].
+    pub counts_above: u64,
 }
 
 impl Version {
-    /// The version of a head.
-    pub fn of(head: &Head) -> Version {
-        Version { revision: head.revision, quiet_commits: head.quiet_commits }
+    /// The version of a state.
+    pub fn of(state: &AppState) -> Version {
+        let Head { revision, quiet_commits, .. } = *state.head();
+        Version { revision, quiet_commits, counts_above: state.counts_above }
+    }
+
+    /// Whether a head is at this version, in a store with one history.
+    fn is_of(&self, head: &Head) -> bool {
+        (self.revision, self.quiet_commits) == (head.revision, head.quiet_commits)
     }
 }
 

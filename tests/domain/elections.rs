@@ -209,10 +209,11 @@ impl Elections {
     }
 
     fn commit(&mut self, step: Option<(&Step, Command)>) -> Option<Result<Outcome, Rejected>> {
+        self.state.counts_above = self.counts_above;
+        self.replica.counts_above = self.counts_above;
         let before = self.state.clone();
         let limits = Limits::default();
         let mut draft = Draft::new(&before, &limits, Timestamp(self.now));
-        draft.count_above(self.counts_above);
         doubt(&mut draft, self.losses);
         expire(&mut draft);
         let command = step.as_ref().map(|(_, command)| command.clone());

@@ -33,6 +33,9 @@ impl Store for Counted {
     fn epoch(&self) -> Epoch {
         self.inner.epoch()
     }
+    fn counts_above(&self, app: &AppName) -> u64 {
+        self.inner.counts_above(app)
+    }
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
     }

@@ -163,7 +163,6 @@ impl Draft<'_> {
     /// Does what is asked of an operation. What time has changed is kept also if it is refused, and
     /// so is the target that was asked for.
     pub(in crate::domain) fn operate(&mut self, order: &Order) -> Result<Effect, Rejected> {
-        self.depends_on_master = true;
         self.lapse_operations();
         let call = Call { id: &order.id, by: &order.by, now: self.now };
         self.has_room_for_order(order)?;
@@ -322,7 +321,7 @@ impl Draft<'_> {
 
     /// Whether an open operation has a fence that a former master of the store gave.
     pub(in crate::domain) fn has_former_fence(&self) -> bool {
-        self.operations.open().is_some_and(|(_, open)| open.fence <= self.counts_above)
+        self.operations.open().is_some_and(|(_, open)| open.fence <= self.base.counts_above)
     }
 
     /// Writes a record if it is another than before, and tells of it what can be seen.

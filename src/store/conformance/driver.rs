@@ -57,7 +57,6 @@ impl Driver {
     ) -> Transition {
         let limits = Limits::default();
         let mut draft = Draft::new(&self.state, &limits, now);
-        draft.count_above(self.store.counts_above(&self.state.name));
         for request in requests {
             apply(&mut draft, &request).unwrap();
         }
@@ -127,6 +126,7 @@ fn as_stored(state: &AppState) -> Records {
     });
     Records {
         head: state.head().clone(),
+        counts_above: state.counts_above,
         units: units.collect(),
         statuses: statuses.collect(),
         faults: Vec::new(),

@@ -75,7 +75,7 @@ pub fn mk_full() -> [Transition; 2] {
         events: mk_events(),
         heard: Heard::default(),
         base_quiet: 0,
-        counts_above: None,
+        counts_above: 0,
         time: mk_time(3),
     };
     let deleted = Transition {
@@ -86,7 +86,7 @@ pub fn mk_full() -> [Transition; 2] {
         events: mk_events()[..1].to_vec(),
         heard: Heard::default(),
         base_quiet: 0,
-        counts_above: None,
+        counts_above: 0,
         time: mk_time(4),
     };
     [full, deleted]

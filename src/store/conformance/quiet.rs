@@ -64,10 +64,10 @@ pub(super) async fn what_was_written_quietly_is_not_undone(store: Arc<dyn Store>
     // Also what would write nothing, and what would move the revision.
     let repeat = other.draft(swing(7));
     assert!(!repeat.is_durable());
-    let version = Version::of(other.state.head());
+    let version = Version::of(&other.state);
     let confirmed = store.confirm(&other.state.name, version).await;
     assert_eq!(confirmed, Err(CommitError::Conflict { current }));
-    let version = Version::of(web.state.head());
+    let version = Version::of(&web.state);
     assert_eq!(store.confirm(&web.state.name, version).await, Ok(()));
     assert_eq!(other.commit(repeat).await, Err(CommitError::Conflict { current }));
     let calm = other.draft(Command::Configure(Box::new(ConfigPatch {

@@ -33,7 +33,7 @@ pub(super) struct Batch {
     /// `None`: it does not matter.
     base_quiet: Option<u64>,
     /// See [`Transition::counts_above`].
-    counts_above: Option<u64>,
+    counts_above: u64,
     head: Arc<Head>,
     clears: bool,
     /// Empty if nobody can replay it.
@@ -69,9 +69,9 @@ impl Batch {
     /// For the store alone: who follows is told that something changed, and must read it.
     pub(super) fn encode_untold(transition: &Transition, bucket: Bucket) -> Batch {
         let Transition { app, base, base_quiet, head, writes, events, time, .. } = transition;
-        let mut batch = Batch::of_head(app, bucket, *base, head.clone());
+        let counts_above = transition.counts_above;
+        let mut batch = Batch::of_head(app, bucket, (*base, counts_above), head.clone());
         batch.base_quiet = Some(*base_quiet);
-        batch.counts_above = transition.counts_above;
         batch.clears = transition.is_deletion();
         batch.time = *time;
         for write in writes {
@@ -96,7 +96,7 @@ impl Batch {
     pub(super) fn of_head(
         app: &AppName,
         bucket: Bucket,
-        base: Revision,
+        (base, counts_above): (Revision, u64),
         head: impl Into<Arc<Head>>,
     ) -> Batch {
         Batch {
@@ -104,7 +104,7 @@ impl Batch {
             bucket,
             base,
             base_quiet: None,
-            counts_above: None,
+            counts_above,
             head: head.into(),
             clears: false,
             body: Vec::new(),
@@ -165,7 +165,7 @@ impl Batch {
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
         call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
         call.arg(head.quiet_commits);
-        call.arg(self.counts_above.map(|floor| floor.to_string()).unwrap_or_default());
+        call.arg(self.counts_above);
         call.arg(self.answers.len()).arg(self.answers.len() + self.set.len());
         call.arg(self.removed.len()).arg(self.events.len());
         for (field, value) in self.answers.iter().chain(&self.set) {
@@ -184,6 +184,13 @@ impl Batch {
 /// The first half of the id of an event: Redis has no id 0.
 pub(super) fn event_id(number: u64) -> u64 {
     number.saturating_add(1)
+}
+
+/// Removes the notes of former masters from buckets, so that commits after it in a pipeline compare
+/// with a note of the master that serves.
+pub(super) fn check_master(keys: &KeySpace, buckets: impl Iterator<Item = Bucket>) -> Cmd {
+    let names: Vec<String> = buckets.map(|bucket| keys.name(Key::State(bucket))).collect();
+    script::call(&script::COMMIT, &names)
 }
 
 /// Notes which master serves a bucket, of which so much is known; see `master.lua`.
@@ -227,7 +234,7 @@ pub(super) fn decode_body(
         app: app.clone(),
         base,
         base_quiet: head.quiet_commits,
-        counts_above: None,
+        counts_above: 0,
         head: head.clone(),
         writes,
         events,

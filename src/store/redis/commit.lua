@@ -1,7 +1,23 @@
 -- Commits a transition of one application: compares its revision, and writes all or nothing.
 --
--- Answers {1, id of the log entry or ''}, or {0, current revision} and has written nothing.
+-- Answers {1, id of the log entry or ''}, or {0, current revision} and has written nothing. Where
+-- the transition was decided on a state from another master, the answer is {0, current revision,
+-- number that counts go on above}; the number is '' if nobody has noted this master (master.lua).
 -- Numbers that are compared as text or kept below 2^53 survive Lua's only kind of number.
+--
+-- Without arguments, it removes the notes of other masters from the states of buckets. Each pipeline
+-- begins with such a call, because INFO takes longer than a commit's comparisons together.
+
+if #ARGV == 0 then
+  local replication = redis.call('INFO', 'replication')
+  local master = string.match(replication, 'master_replid:(%x+)') or ''
+  for _, bucket in ipairs(KEYS) do
+    if redis.call('HGET', bucket, 'master') ~= master then
+      redis.call('HDEL', bucket, 'master')
+    end
+  end
+  return 1
+end
 
 local heads, app, log, events, state, tombs = unpack(KEYS)
 local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
@@ -34,17 +50,13 @@ end
 -- Commits that moved no revision, and that a writer must have seen all the same.
 local known_quiet = redis.call('HGET', app, 'q') or '0'
 local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
+-- On another master one revision can stand for another state.
+local noted = redis.call('HMGET', state, 'master', 'counts_above')
+if not noted[1] or noted[2] ~= counts_above then
+  return {0, current, noted[1] and noted[2] or ''}
+end
 if current ~= base or missed_quiet or (done and tonumber(seq) < tonumber(done)) then
   return {0, current}
-end
--- Another master may have lost what this counts on: see master.lua.
-if counts_above ~= '' then
-  local noted = redis.call('HMGET', state, 'master', 'counts_above')
-  local replication = redis.call('INFO', 'replication')
-  local master = string.match(replication, 'master_replid:(%x+)') or ''
-  if noted[1] ~= master or noted[2] ~= counts_above then
-    return {0, current}
-  end
 end
 -- An answer that moved no revision was told to nobody: who answers the same request must read it.
 for i = sets_at, sets_at + 2 * (answer_count - 1), 2 do

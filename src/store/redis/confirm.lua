@@ -1,13 +1,17 @@
 -- Compares the versions of applications of one master with what is stored. Answers, for each of
--- them, false if the version is the newest, and the current revision otherwise.
+-- them, false if the version is the newest, and the current revision otherwise. For a version that
+-- was read from another master, the answer is {number that counts go on above}, {''} if
+-- nobody has noted this master (master.lua).
 --
 -- KEYS has heads, application and state of each; ARGV whether a write must follow, and then name,
--- revision and number of quiet commits of each.
+-- revision, number of quiet commits and number that counts go on above of each.
 
+local replication = redis.call('INFO', 'replication')
+local master = string.match(replication, 'master_replid:(%x+)') or ''
 local answers = {}
 for i = 1, #KEYS / 3 do
   local heads, app, state = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
-  local name, revision, quiet = ARGV[3 * i - 1], ARGV[3 * i], ARGV[3 * i + 1]
+  local name, revision, quiet, counts_above = unpack(ARGV, 4 * i - 2, 4 * i + 1)
   local known = redis.call('HGET', heads, name)
   local current
   if known then
@@ -15,7 +19,10 @@ for i = 1, #KEYS / 3 do
   else
     current = redis.call('HGET', state, 'floor') or '0'
   end
-  if current == revision and (redis.call('HGET', app, 'q') or '0') == quiet then
+  local noted = redis.call('HMGET', state, 'master', 'counts_above')
+  if noted[1] ~= master or noted[2] ~= counts_above then
+    answers[i] = {noted[1] == master and noted[2] or ''}
+  elseif current == revision and (redis.call('HGET', app, 'q') or '0') == quiet then
     answers[i] = false
   else
     answers[i] = current

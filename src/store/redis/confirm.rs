@@ -1,7 +1,6 @@
 //! Confirms versions: the requests that gather while some are under way are one question to Redis.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::{Cmd, Value};
@@ -15,17 +14,11 @@ use crate::store::{Bucket, CommitError, Version};
 use super::durability::{Durability, Sender};
 use super::key::Key;
 use super::link::{LinkError, is_unserved};
+use super::writer::{DEADLINE, IN_FLIGHT_MAX, PATIENCE, RETRY_PAUSE};
 use super::{Shared, reply, script};
 
 /// Applications of one question: Redis serves nothing else meanwhile, for about 0.1 ms.
 const GROUP_MAX: usize = 128;
-/// Questions under way: Redis works on one while the next one travels.
-const IN_FLIGHT_MAX: usize = 4;
-/// After this time a version is unconfirmed, and the store counts as unavailable.
-const DEADLINE: Duration = Duration::from_secs(2);
-/// The same where no master could be asked at all.
-const PATIENCE: Duration = Duration::from_millis(500);
-const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
 /// A version to be confirmed.
 pub(super) struct Job {
@@ -100,6 +93,7 @@ fn mk_question(shared: &Shared, jobs: &[Job]) -> redis::Pipeline {
     call.arg(u8::from(shared.durability != Durability::Acknowledged));
     for Job { app, version, .. } in jobs {
         call.arg(app.to_string()).arg(version.revision.0).arg(version.quiet_commits);
+        call.arg(version.counts_above);
     }
     let mut pipeline = redis::Pipeline::with_capacity(1);
     pipeline.add_command(call);
@@ -111,6 +105,10 @@ fn answer_all(shared: &Shared, jobs: Vec<Job>, answers: &[Value]) {
         let result = match (answer, reply::number(answer)) {
             (Value::Nil, _) => Ok(()),
             (_, Some(current)) => Err(CommitError::Conflict { current: Revision(current) }),
+            (Value::Array(noted), _) => {
+                shared.compare_master(job.bucket, noted.first());
+                Err(CommitError::Conflict { current: job.version.revision })
+            }
             _ => Err(shared.unavailable(format!("unexpected version: {answer:?}"))),
         };
         // The caller may have gone.

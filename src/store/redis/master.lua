@@ -14,7 +14,7 @@ local above = tonumber(noted[2] or '0')
 if noted[1] == master and (known == '' or tonumber(known) <= above) then
   return string.format('%.0f', above)
 end
-if noted[1] or known ~= '' then
+if noted[2] or known ~= '' then
   above = math.max(above, tonumber(known) or 0) + counts_per_master
   local time = redis.call('TIME')
   local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)

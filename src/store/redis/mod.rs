@@ -18,8 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
@@ -73,6 +74,9 @@ const TOLD_MAX: Duration = Duration::from_secs(5);
 /// How long a commit that was refused waits for what was committed instead. A reader that follows
 /// has it within a millisecond; one that does not is no reason to wait for long.
 const MISSED_MAX: Duration = Duration::from_millis(100);
+/// A master that took over is compared with what was seen before it within this time, or an
+/// application of it cannot be read.
+const COMPARED_MAX: Duration = Duration::from_secs(1);
 /// When to try again while Redis is away: it takes a failover a few seconds.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -137,6 +141,8 @@ struct Shared {
     closed: AtomicBool,
     /// Why logs are not followed, by the first bucket of those that go together.
     troubles: Mutex<BTreeMap<Bucket, String>>,
+    /// Sends when another master may serve than the one that the readers compared.
+    suspicions: watch::Sender<()>,
 }
 
 impl RedisStore {
@@ -163,6 +169,7 @@ impl RedisStore {
             neighbours: Mutex::default(),
             closed: AtomicBool::default(),
             troubles: Mutex::default(),
+            suspicions: watch::Sender::default(),
         });
         let mut store = RedisStore {
             lanes: Mutex::default(),
@@ -253,16 +260,29 @@ impl Store for RedisStore {
     }
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
-        let bucket = self.shared.keys.bucket_of(app);
-        let ask = read::ask_app(&self.shared.keys, bucket, app);
-        let seen = self.shared.view.revision(bucket, app);
-        let (records, losses) = read::read_app(app, &self.read(bucket, &ask).await?)?;
-        // Decided on now, it would be as if nothing had been lost.
-        if records.head.revision < seen || self.shared.view.cursor(bucket).2 < losses {
+        let shared = &self.shared;
+        let bucket = shared.keys.bucket_of(app);
+        let ask = read::ask_app(&shared.keys, bucket, app);
+        let started = Instant::now();
+        loop {
+            let mut noted = shared.view.follow_counts_above(bucket);
+            let seen = shared.view.revision(bucket, app);
+            let found = read::read_app(app, &self.read(bucket, &ask).await?)?;
+            // Decided on now, it would be as if nothing had been lost.
+            let is_known = found.losses <= shared.view.cursor(bucket).2;
+            if is_known && seen <= found.records.head.revision && found.noted == *noted.borrow() {
+                return Ok(found.records);
+            }
+            if found.noted != *noted.borrow() {
+                shared.suspicions.send_replace(());
+                let left = COMPARED_MAX.saturating_sub(started.elapsed());
+                if let Ok(Ok(())) = tokio::time::timeout(left, noted.changed()).await {
+                    continue;
+                }
+            }
             let reason = "redis has lost writes, and that is not dealt with yet".to_string();
             return Err(ReadError::Unavailable { reason });
         }
-        Ok(records)
     }
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
@@ -282,10 +302,6 @@ impl Store for RedisStore {
         let (outcome, _kept) = answered.await.map_err(|_| gone())?;
         if let Err(CommitError::Conflict { current }) = outcome {
             shared.await_missed(bucket, &transition.app, current).await;
-            // Nobody was faster: it may be that another master serves.
-            if transition.counts_above.is_some() && current == transition.base {
-                shared.note_master(bucket).await?;
-            }
         }
         match outcome? {
             None if transition.is_durable() => shared.view.refresh(&transition, bucket),
@@ -406,24 +422,17 @@ impl Shared {
         self.links.run(key, pipeline).await
     }
 
-    /// Calls a script where a key is, whether it is known there or not.
+    /// Calls a script on the master that has a key.
     async fn call(&self, key: &str, call: &Cmd) -> Result<Vec<Value>, LinkError> {
-        let mut pipeline = script::load_all();
-        pipeline.add_command(call.clone());
-        self.ask(key, &pipeline).await
+        script::run(&self.links, key, call).await
     }
 
-    /// A commit that counted may have been refused because another master serves a bucket.
-    async fn note_master(&self, bucket: Bucket) -> Result<(), CommitError> {
-        let note = batch::note_master(&self.keys, bucket, self.view.known_counts_above(bucket));
-        let noted = self.call(&self.keys.name(Key::State(bucket)), &note).await;
-        let noted = noted.map_err(|error| self.unavailable(error.reason().to_string()))?;
-        match noted.last().map(|value| (reply::number(value), value)) {
-            Some((Some(counts_above), _)) => {
-                self.view.count_above(bucket, counts_above);
-                Ok(())
-            }
-            unexpected => Err(self.unavailable(format!("no note of a master: {unexpected:?}"))),
+    /// A state was read from another master than the one that serves. Makes the reader compare,
+    /// unless it has: `noted` is what the counts of the bucket go on above by the note of this
+    /// master, if there is one.
+    fn compare_master(&self, bucket: Bucket, noted: Option<&Value>) {
+        if noted.and_then(reply::number) != self.view.known_counts_above(bucket) {
+            self.suspicions.send_replace(());
         }
     }
 

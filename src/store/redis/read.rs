@@ -30,23 +30,38 @@ pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipelin
     let mut pipeline = redis::pipe();
     pipeline.cmd("MULTI");
     pipeline.cmd("HGET").arg(keys.name(Key::Heads(bucket))).arg(app.to_string());
-    pipeline.cmd("HMGET").arg(keys.name(Key::State(bucket))).arg("floor").arg("losses");
+    let state = pipeline.cmd("HMGET").arg(keys.name(Key::State(bucket)));
+    state.arg("floor").arg("losses").arg("master").arg("counts_above");
     pipeline.cmd("HGETALL").arg(keys.name(Key::App(bucket, app)));
+    pipeline.cmd("INFO").arg("replication");
     pipeline.cmd("EXEC");
     pipeline
 }
 
+/// What there is of one application.
+pub(super) struct FoundApp {
+    pub(super) records: Records,
+    /// For how many losses its bucket was doubted.
+    pub(super) losses: u32,
+    /// What the counts of its bucket go on above by the note of the master that serves; `None` if
+    /// nobody has noted this master.
+    pub(super) noted: Option<u64>,
+}
+
 /// Reads the answer to [`ask_app`].
-///
-/// Also for how many losses its bucket was doubted.
-pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<(Records, u32), ReadError> {
+pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, ReadError> {
     let results = reply::transaction(values).map_err(away)?;
-    let [head, state, fields] = results else {
+    let [head, state, fields, replication] = results else {
         return Err(away("unexpected answer to EXEC".to_string()));
     };
     let number = |value: Option<&Value>| value.and_then(reply::number).unwrap_or_default();
     let state = reply::items(state);
     let losses = u32::try_from(number(state.get(1))).unwrap_or(u32::MAX);
+    let is_noted = state.get(2).and_then(reply::text).is_some_and(|master| {
+        let mut lines = reply::info(replication).lines();
+        lines.any(|line| line.strip_prefix("master_replid:") == Some(master))
+    });
+    let noted = state.get(3).and_then(reply::number).filter(|_| is_noted);
     let mut records = Records::of_head(match reply::bytes(head) {
         Some(bytes) => read_head(app, bytes)?.1,
         None => Head::empty(Revision(number(state.first()))),
@@ -96,7 +111,8 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<(Records, u32)
     records.payloads.sort_by(|a, b| a.0.cmp(&b.0));
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));
     records.data.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok((records, losses))
+    records.counts_above = noted.unwrap_or_default();
+    Ok(FoundApp { records, losses, noted })
 }
 
 /// Asks for the events of an application before one, newest first.

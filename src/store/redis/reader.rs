@@ -1,11 +1,13 @@
 //! Follows the logs of some buckets on a connection of its own, and finds out at each new one
 //! whether Redis still has what was seen.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, Value, cmd};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::domain::revision::Revision;
@@ -15,7 +17,7 @@ use super::batch::{self, Mark};
 use super::key::{Key, Tag};
 use super::link::Dedicated;
 use super::read::{self, Logged};
-use super::view::{BucketView, Gap};
+use super::view::{Break, BucketView};
 use super::{Shared, lock, meta, repair, reply, script};
 
 /// How long Redis keeps a question for more. An answer that takes much longer never comes.
@@ -38,16 +40,19 @@ pub(super) struct Reader {
     epoch: Epoch,
     /// On which all buckets were caught up with.
     connection: Option<Dedicated>,
+    suspicions: watch::Receiver<()>,
 }
 
 impl Reader {
     pub(super) fn new(shared: Arc<Shared>, buckets: Vec<Bucket>) -> Reader {
         let epoch = shared.view.epoch();
-        Reader { shared, buckets, epoch, connection: None }
+        let suspicions = shared.suspicions.subscribe();
+        Reader { shared, buckets, epoch, connection: None, suspicions }
     }
 
     /// Connects, and catches up with all buckets.
     pub(super) async fn catch_up(&mut self) -> Result<(), OpenError> {
+        self.suspicions.mark_unchanged();
         let mut dedicated = self.shared.links.dedicated(&self.tag()).await?;
         dedicated.connection.set_response_timeout(RESPONSE_MAX);
         let mut session = Session {
@@ -55,11 +60,16 @@ impl Reader {
             connection: &mut dedicated.connection,
             seen: self.epoch,
             counted: false,
+            counts_above: BTreeMap::new(),
         };
         session.load_scripts().await?;
         session.check_meta().await?;
         session.note_master(&self.buckets).await?;
         session.verify(&self.buckets).await?;
+        // Only now: a commit with this number is based on what was compared.
+        for (bucket, number) in session.counts_above {
+            self.shared.view.count_above(bucket, number);
+        }
         self.connection = Some(dedicated);
         Ok(())
     }
@@ -110,17 +120,22 @@ impl Reader {
             })
         };
         let connection = &mut dedicated.connection;
+        let view = &self.shared.view;
         let mut session = Session {
             shared: &self.shared,
             connection,
             seen: self.shared.view.epoch(),
             counted: false,
+            counts_above: self.buckets.iter().map(|&b| (b, view.counts_above(b))).collect(),
         };
         loop {
             tokio::select! {
                 moved = master.wait_for(is_other) => {
                     drop(moved);
                     return Err(unavailable("another master has taken over"));
+                }
+                Ok(()) = self.suspicions.changed() => {
+                    return Err(unavailable("another master may have taken over"));
                 }
                 read = session.read_on(&self.buckets) => read?,
             }
@@ -140,6 +155,8 @@ struct Session<'a> {
     seen: Epoch,
     /// A loss was counted since.
     counted: bool,
+    /// What the counts of each bucket go on above on this master.
+    counts_above: BTreeMap<Bucket, u64>,
 }
 
 impl Session<'_> {
@@ -207,8 +224,8 @@ impl Session<'_> {
         }
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {
-            let noted = reply::number(value);
-            view.count_above(bucket, noted.ok_or_else(|| unavailable(&format!("{value:?}")))?);
+            let noted = reply::number(value).ok_or_else(|| unavailable(&format!("{value:?}")))?;
+            self.counts_above.insert(bucket, noted);
         }
         Ok(())
     }
@@ -236,12 +253,12 @@ impl Session<'_> {
             // The id of an entry is a moment, so another history has others: what comes after the
             // last one we know must stand at a later position.
             let next = reply::items(log).first().and_then(read::read_place);
-            let is_other = match next {
-                Some((id, _)) if id == cursor => false,
-                Some((_, position)) => position.is_some_and(|position| position <= last),
-                None => false,
-            };
-            let is_there = next.is_some_and(|(id, _)| id == cursor);
+            // A notice has no position.
+            let is_there = next.is_some_and(|(id, position)| {
+                id == cursor && position.is_none_or(|position| position == last)
+            });
+            let is_other = !is_there
+                && next.is_some_and(|(_, position)| position.is_some_and(|at| at <= last));
             if !(is_there && goes_on) {
                 let is_lost = Position(0) < last && (is_other || self.counted);
                 self.replace(bucket, is_lost).await?;
@@ -256,7 +273,7 @@ impl Session<'_> {
         for _ in 0..REPAIRS_MAX {
             let found = self.read_bucket(bucket).await?;
             let time = self.shared.clock.now();
-            let counts_above = self.shared.view.counts_above(bucket);
+            let counts_above = self.counts_above.get(&bucket).copied().unwrap_or_default();
             let repairs = repair::compare(bucket, &seen, &found, counts_above, time);
             if (repairs.lost || is_lost) && found.losses <= seen.losses {
                 self.count_loss().await?;
@@ -346,7 +363,12 @@ impl Session<'_> {
             match read::read_logged(bucket, entry, &shared.writer, &shared.own)? {
                 Logged::Change(entry) => match shared.view.take(&entry) {
                     Ok(()) => continue,
-                    Err(Gap) => tracing::info!(bucket = bucket.0, "log was trimmed, reads heads"),
+                    Err(Break::Gap) => {
+                        tracing::info!(bucket = bucket.0, "log was trimmed, reads heads");
+                    }
+                    Err(Break::OtherHistory) => {
+                        return Err(unavailable("the log has other entries than before"));
+                    }
                 },
                 Logged::Notice(id, notice) => {
                     shared.view.take_notice(bucket, id, notice.as_deref());

@@ -49,11 +49,16 @@ pub(super) fn compare(
                     let revision = now.revision.max(head.revision).next();
                     let put = Head { revision, ..(**now).clone() };
                     let put = doubted_head(put, found.losses, counts_above, time);
-                    repairs.batches.push(Batch::of_head(app, bucket, now.revision, put));
+                    repairs.batches.push(Batch::of_head(
+                        app,
+                        bucket,
+                        (now.revision, counts_above),
+                        put,
+                    ));
                     repairs.lost = true;
                 }
             }
-            None => repairs.miss(bucket, app, (known.position, head), found),
+            None => repairs.miss((bucket, counts_above), app, (known.position, head), found),
         }
     }
     // Made in another history, at positions that were given out before.
@@ -62,7 +67,12 @@ pub(super) fn compare(
             let head = &*other.head;
             let put = Head { revision: head.revision.next(), ..head.clone() };
             let put = doubted_head(put, found.losses, counts_above, time);
-            repairs.batches.push(Batch::of_head(&other.app, bucket, head.revision, put));
+            repairs.batches.push(Batch::of_head(
+                &other.app,
+                bucket,
+                (head.revision, counts_above),
+                put,
+            ));
             repairs.lost = true;
         }
     }
@@ -72,7 +82,7 @@ pub(super) fn compare(
 impl Repairs {
     fn miss(
         &mut self,
-        bucket: Bucket,
+        (bucket, counts_above): (Bucket, u64),
         app: &AppName,
         (position, head): (Position, &Head),
         found: &BucketView,
@@ -87,7 +97,8 @@ impl Repairs {
         }
         let revision = marks.revision_floor.max(head.revision).next();
         let tombstone = Head::empty(revision);
-        self.batches.push(Batch::of_head(app, bucket, marks.revision_floor, tombstone));
+        let base = (marks.revision_floor, counts_above);
+        self.batches.push(Batch::of_head(app, bucket, base, tombstone));
     }
 }
 

@@ -5,7 +5,10 @@
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, Pipeline, Script};
+use redis::{Cmd, Pipeline, Script, Value};
+
+use super::link::{LinkError, Links};
+use super::reply;
 
 /// Commits one transition.
 pub(super) static COMMIT: LazyLock<Script> =
@@ -39,6 +42,18 @@ pub(super) fn call_sized(script: &Script, keys: &[String], (count, bytes): (usiz
     let mut call = Cmd::with_capacity(count, bytes);
     call.arg("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys);
     call
+}
+
+/// Calls a script on the master that has a key, and makes all scripts known there if it has to.
+pub(super) async fn run(links: &Links, key: &str, call: &Cmd) -> Result<Vec<Value>, LinkError> {
+    let mut pipeline = redis::pipe();
+    pipeline.add_command(call.clone());
+    let answers = links.run(key, &pipeline).await?;
+    if reply::error(&answers).is_none_or(|error| error.code() != "NOSCRIPT") {
+        return Ok(answers);
+    }
+    links.run(key, &load_all()).await?;
+    links.run(key, &pipeline).await
 }
 
 /// Makes all scripts known.

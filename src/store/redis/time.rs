@@ -125,15 +125,8 @@ pub(super) async fn ask(
     let key = keys.name(Key::Clock);
     let mut call = script::call(&script::TIME, std::slice::from_ref(&key));
     call.arg(known.0.saturating_mul(1000));
-    let mut pipeline = redis::pipe();
-    pipeline.add_command(call);
-    let mut asked = Instant::now();
-    let mut values = links.run(&key, &pipeline).await?;
-    if reply::error(&values).is_some_and(|error| error.code() == "NOSCRIPT") {
-        links.run(&key, &script::load_all()).await?;
-        asked = Instant::now();
-        values = links.run(&key, &pipeline).await?;
-    }
+    let asked = Instant::now();
+    let values = script::run(links, &key, &call).await?;
     let answered = Instant::now();
     match values.first().map(reply::items) {
         Some([micros, behind]) if let Some(micros) = reply::number(micros) => {

@@ -38,8 +38,9 @@ pub(super) struct View {
     /// How far each bucket's log was told to followers.
     told: Vec<watch::Sender<EntryId>>,
     epoch: Mutex<Epoch>,
-    /// What each bucket's counts go on above; `None` before a master was asked.
-    counts_above: Vec<Mutex<Option<u64>>>,
+    /// What each bucket's counts go on above: the number of the last master that was compared with
+    /// what is known here; `None` before the first.
+    counts_above: Vec<watch::Sender<Option<u64>>>,
 }
 
 struct Known {
@@ -66,13 +67,18 @@ pub(super) struct Entry {
     pub(super) forgotten: Option<(Position, Revision)>,
 }
 
-/// Entries between what is known and what comes are not there any more.
+/// Why an entry of a log does not continue what is known.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Gap;
+pub(super) enum Break {
+    /// Entries before it are not there any more.
+    Gap,
+    /// Its position was given to another change before: the store lost that one.
+    OtherHistory,
+}
 
 impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
-        let counts_above = (0..buckets).map(|_| Mutex::default()).collect();
+        let counts_above = (0..buckets).map(|_| watch::Sender::default()).collect();
         let told = (0..buckets).map(|_| watch::Sender::default()).collect();
         let buckets = (0..buckets)
             .map(|n| BucketView {
@@ -97,31 +103,34 @@ impl View {
         }
     }
 
-    /// What the counts of a bucket go on above, as last noted.
+    /// What the counts of a bucket go on above.
     pub(super) fn counts_above(&self, bucket: Bucket) -> u64 {
         self.known_counts_above(bucket).unwrap_or_default()
     }
 
-    /// The same; none if it was never noted.
+    /// The same; none before the first master was compared.
     pub(super) fn known_counts_above(&self, bucket: Bucket) -> Option<u64> {
-        *self.counts_above_of(bucket)
+        *self.counts_above[usize::from(bucket.0)].borrow()
     }
 
-    /// Takes in what was noted; it never falls.
-    pub(super) fn count_above(&self, bucket: Bucket, noted: u64) {
+    /// The same, and each later number.
+    pub(super) fn follow_counts_above(&self, bucket: Bucket) -> watch::Receiver<Option<u64>> {
+        self.counts_above[usize::from(bucket.0)].subscribe()
+    }
+
+    /// Takes in the number of a master that was compared. It never falls.
+    pub(super) fn count_above(&self, bucket: Bucket, number: u64) {
         let Known { followers, .. } = &*self.known();
-        let mut known = self.counts_above_of(bucket);
-        let before = *known;
-        *known = before.max(Some(noted));
-        drop(known);
-        if before.is_some_and(|before| before < noted) {
-            followers.tell_counts_above(bucket, noted);
+        let mut is_first = false;
+        let rose = self.counts_above[usize::from(bucket.0)].send_if_modified(|known| {
+            is_first = known.is_none();
+            let rises = known.is_none_or(|known| known < number);
+            *known = (*known).max(Some(number));
+            rises
+        });
+        if rose && !is_first {
+            followers.tell_counts_above(bucket, number);
         }
-    }
-
-    fn counts_above_of(&self, bucket: Bucket) -> MutexGuard<'_, Option<u64>> {
-        let known = &self.counts_above[usize::from(bucket.0)];
-        known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A copy of what is known of a bucket.
@@ -153,22 +162,23 @@ impl View {
     }
 
     /// Takes in the next entry of a bucket's log, and tells it.
-    pub(super) fn take(&self, entry: &Entry) -> Result<(), Gap> {
+    pub(super) fn take(&self, entry: &Entry) -> Result<(), Break> {
         let Entry { id, change, forgotten } = entry;
         let place = usize::from(change.bucket.0);
         let Known { buckets, followers } = &mut *self.known();
         let view = &mut buckets[place];
         let last = view.heads.marks().last;
         if last.0 + 1 < change.position.0 {
-            return Err(Gap);
+            return Err(Break::Gap);
         }
-        if last < change.position {
-            view.heads.adopt(change);
-            followers.tell_change(change);
-            if let Some((up_to, floor)) = *forgotten {
-                view.heads.forget_up_to(up_to, floor);
-                followers.tell_forgotten(change.bucket, up_to);
-            }
+        if change.position <= last {
+            return Err(Break::OtherHistory);
+        }
+        view.heads.adopt(change);
+        followers.tell_change(change);
+        if let Some((up_to, floor)) = *forgotten {
+            view.heads.forget_up_to(up_to, floor);
+            followers.tell_forgotten(change.bucket, up_to);
         }
         view.cursor = *id;
         self.told[place].send_replace(*id);

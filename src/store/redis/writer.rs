@@ -4,7 +4,7 @@
 //! same, until it is answered or its deadline has passed; Redis answers what it has applied already
 //! as it did the first time. For that, an application has one commit on its way at a time.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
-use crate::store::CommitError;
+use crate::store::{Bucket, CommitError};
 
-use super::batch::{Batch, Mark};
+use super::batch::{self, Batch, Mark};
 use super::durability::Sender;
 use super::link::{LinkError, is_unserved};
 use super::view::{EntryId, Kept};
@@ -31,12 +31,13 @@ const GROUP_MAX: usize = 128;
 /// Commits that wait in a lane beside its queue, because their application has one on its way.
 const DEFERRED_MAX: usize = 4096;
 /// Pipelines on their way: one is worked on while the next one travels.
-const IN_FLIGHT_MAX: usize = 4;
-/// After this a commit is given up.
-const DEADLINE: Duration = Duration::from_secs(2);
+pub(super) const IN_FLIGHT_MAX: usize = 4;
+/// After this a commit, or a confirmation, is given up.
+pub(super) const DEADLINE: Duration = Duration::from_secs(2);
 /// After this, one that was never sent.
-const PATIENCE: Duration = Duration::from_millis(500);
-const RETRY_PAUSE: Duration = Duration::from_millis(25);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+/// Between two attempts.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
 /// What became of a commit: the entry of the log that tells of it, if one does.
 pub(super) type Outcome = Result<Option<EntryId>, CommitError>;
@@ -180,7 +181,9 @@ async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> Has
 }
 
 fn mk_pipeline(shared: &Shared, jobs: &[Numbered]) -> redis::Pipeline {
-    let mut pipeline = redis::Pipeline::with_capacity(jobs.len());
+    let mut pipeline = redis::Pipeline::with_capacity(1 + jobs.len());
+    let buckets: BTreeSet<Bucket> = jobs.iter().map(|numbered| numbered.job.batch.bucket).collect();
+    pipeline.add_command(batch::check_master(&shared.keys, buckets.into_iter()));
     for Numbered { job, kept } in jobs {
         let mark = Mark { writer: shared.writer.clone(), sequence: kept.sequence };
         pipeline.add_command(job.batch.call(&shared.keys, &shared.retention, &mark));
@@ -199,7 +202,8 @@ enum Unanswered {
 
 fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unanswered {
     let (mut unknown, mut later, mut why) = (Vec::new(), Vec::new(), String::new());
-    for (job, answer) in jobs.into_iter().zip(answers) {
+    // The first answer is to the check of the master, which fails where the commits fail.
+    for (job, answer) in jobs.into_iter().zip(answers.into_iter().skip(1)) {
         let outcome = match &answer {
             Value::ServerError(error) => match error.code() {
                 "NOSCRIPT" => {
@@ -213,7 +217,7 @@ fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unan
                 }
                 _ => Err(shared.unavailable(error.to_string())),
             },
-            answer => read_outcome(answer).unwrap_or_else(|| {
+            answer => read_outcome(shared, job.job.batch.bucket, answer).unwrap_or_else(|| {
                 Err(shared.unavailable(format!("unexpected answer to a commit: {answer:?}")))
             }),
         };
@@ -235,13 +239,16 @@ fn is_passing(answer: &Value) -> bool {
     is_unserved(answer) || matches!(answer, Value::ServerError(error) if is_busy(error))
 }
 
-fn read_outcome(answer: &Value) -> Option<Outcome> {
+fn read_outcome(shared: &Shared, bucket: Bucket, answer: &Value) -> Option<Outcome> {
     match reply::items(answer) {
         [done, id] if reply::number(done) == Some(1) => match reply::text(id)? {
             "" => Some(Ok(None)),
             id => Some(Ok(Some(id.parse().ok()?))),
         },
-        [_, current] => {
+        [_, current, noted @ ..] => {
+            if let Some(noted) = noted.first() {
+                shared.compare_master(bucket, Some(noted));
+            }
             let current = Revision(reply::number(current)?);
             Some(Err(CommitError::Conflict { current }))
         }
