@@ -1,4 +1,4 @@
-//! The task of one application: batch, apply, commit, answer.
+//! The task of one application: it batches, applies, commits and answers.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -24,14 +24,15 @@ use super::arrivals::Arrivals;
 use super::ask::{Answer, Ask, Requests, Work};
 use super::{Error, Inner};
 
-/// Between two tries of time alone at a store that is away: it is asked by reports often enough.
+/// Wait between two attempts of due changes at an unavailable store. Reports reach the store often
+/// enough without it.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Idle time of a task whose application does not exist: long enough to be created by a burst of
-/// reports.
+/// Idle time of a task whose application does not exist: long enough for a burst of reports to
+/// create the application.
 const UNKNOWN_IDLE_AFTER: Duration = Duration::from_secs(1);
 
-/// How others reach the task.
+/// The access to a task for other parts of the aggregator.
 #[derive(Clone)]
 pub(super) struct Handle {
     pub(super) mailbox: mpsc::Sender<Work>,
@@ -39,22 +40,22 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    /// Whether both reach the same task.
+    /// Returns whether both handles belong to the same task.
     pub(super) fn is(&self, other: &Handle) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 }
 
-/// What is committed, for readers.
+/// The committed state, for readers.
 pub(super) struct Shared {
-    /// Written only by the task, after a commit.
+    /// Only the task writes this, after a commit.
     state: RwLock<AppState>,
     progress: watch::Sender<Progress>,
-    /// What others committed, and ourselves.
+    /// Commits of all replicas that are not replayed yet.
     pub(super) arrivals: Arrivals,
 }
 
-/// How far the state is.
+/// The progress of the state.
 #[derive(Clone)]
 enum Progress {
     Loading,
@@ -63,7 +64,7 @@ enum Progress {
 }
 
 impl Shared {
-    /// Waits until the state is there.
+    /// Waits until the state is loaded.
     pub(super) async fn loaded(&self) -> Result<(), Error> {
         let mut progress = self.progress.subscribe();
         let done = progress.wait_for(|p| !matches!(p, Progress::Loading)).await;
@@ -74,15 +75,15 @@ impl Shared {
         }
     }
 
-    /// Waits until the state is at least this new.
+    /// Waits until the state has at least this revision.
     pub(super) async fn reached(&self, revision: Revision) {
         let mut progress = self.progress.subscribe();
         let there = |p: &Progress| matches!(p, Progress::At(at) if revision <= *at);
-        // The sender lives as long as `self`.
+        // Cannot fail: the sender lives as long as `self`.
         let _ = progress.wait_for(there).await;
     }
 
-    /// What is committed. Must not be held across an await.
+    /// Returns the committed state. Must not be held across an await.
     pub(super) fn state(&self) -> RwLockReadGuard<'_, AppState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,22 +93,22 @@ impl Shared {
     }
 }
 
-/// The task.
+/// The task of one application.
 pub(super) struct Application {
     name: AppName,
     inner: Arc<Inner>,
     mailbox: mpsc::Receiver<Work>,
     shared: Arc<Shared>,
-    /// The store may be ahead of us: read again before deciding anything.
+    /// The store may have newer commits: the task must read again before the next decision.
     behind: bool,
-    /// The store would not vouch for a commit that it may have made: what is there already must not
-    /// be acknowledged before it does.
+    /// The result of a commit is unknown. The state that the task reads back must not be
+    /// acknowledged before another commit has succeeded.
     unsettled: bool,
     /// When the state was last read from the store.
     read_at: Timestamp,
-    /// Up to where deadlines were given a grace.
+    /// Up to when deadlines got their grace period.
     graced: Timestamp,
-    /// How long to let the store be after it failed us, before time alone asks it again.
+    /// The wait before due changes use the store again after a failure.
     pause: Duration,
 }
 
@@ -135,7 +136,7 @@ impl Application {
         (task, handle)
     }
 
-    /// Serves until nobody needs the application any more.
+    /// Runs until the application is idle, or the aggregator drains.
     pub(super) async fn run(mut self) {
         if let Err(error) = self.load().await {
             self.shared.progress.send_replace(Progress::Failed(error.clone()));
@@ -157,7 +158,7 @@ impl Application {
             let shared = self.shared.clone();
             let idle = match exists {
                 true => self.inner.options.idle_after,
-                // Somebody asked for what is not there.
+                // A request activated a task for an application that does not exist.
                 false => UNKNOWN_IDLE_AFTER,
             };
             tokio::select! {
@@ -171,15 +172,15 @@ impl Application {
                 () = shared.arrivals.arrived() => self.look().await,
                 () = due => self.serve(&mut batch).await,
                 () = tokio::time::sleep(idle), if next_due.is_none() => {
-                    // Deadlines that only memory knows are never let go of.
+                    // Waiting deadlines that only memory has must not be dropped.
                     self.retire();
                 }
             }
         }
     }
 
-    /// Lets those ask who are about to: one commit for all of them. Measured with calls of one
-    /// report each in memory: a quarter of the commits, and a tenth more calls.
+    /// Collects concurrent requests for one common commit. Measured with calls of one report each
+    /// on the memory store: a quarter of the commits, and a tenth more calls.
     async fn gather(&mut self, batch: &mut Vec<Work>) {
         tokio::task::yield_now().await;
         while batch.len() < self.inner.options.batch_max
@@ -189,8 +190,8 @@ impl Application {
         }
     }
 
-    /// Nobody finds this task any more; those who did before are still served, then the mailbox
-    /// closes.
+    /// Removes this task from the active ones. Requests that already have its handle are still
+    /// served, then the mailbox closes.
     fn retire(&mut self) {
         let mut active = super::lock(&self.inner.active);
         if active.get(&self.name).is_some_and(|h| Arc::ptr_eq(&h.shared, &self.shared)) {
@@ -202,7 +203,7 @@ impl Application {
 
     async fn load(&mut self) -> Result<(), Error> {
         let now = self.inner.store.now();
-        // Before reading, so that what is committed meanwhile is not missed.
+        // Before the read, so that commits during the read are not missed.
         self.behind = true;
         self.shared.arrivals.forget_gap();
         let records = self.inner.store.load(&self.name).await.inspect_err(|error| {
@@ -222,7 +223,7 @@ impl Application {
         Ok(())
     }
 
-    /// Others committed: readers here are to see it soon.
+    /// Applies the commits of other replicas, so that local readers see them soon.
     async fn look(&mut self) {
         self.catch_up();
         if self.behind && self.load().await.is_err() {
@@ -230,7 +231,7 @@ impl Application {
         }
     }
 
-    /// What was due while the store was away could not be met.
+    /// Extends deadlines that passed while the store was unavailable.
     fn grant_grace(&mut self) {
         let since = self.inner.outage.judging_since();
         if self.graced < since {
@@ -239,7 +240,7 @@ impl Application {
         }
     }
 
-    /// Replays what arrived, if it goes on from here without a gap.
+    /// Replays the arrived commits that continue the state without a gap.
     fn catch_up(&mut self) {
         let arrived = self.shared.arrivals.take();
         self.behind |= arrived.has_gap;
@@ -247,9 +248,9 @@ impl Application {
         for (revision, transition) in arrived.commits {
             let known = state.head().revision;
             if revision <= known {
-                continue; // our own, or read already
+                continue; // known already
             }
-            // What moved no revision was told to nobody, and only the store has it.
+            // Quiet commits are not broadcast; only the store has them.
             let quiet = state.head().quiet_commits;
             let follows = |t: &Arc<Transition>| {
                 t.base == known && t.base_quiet == quiet && revision == t.head.revision
@@ -268,14 +269,14 @@ impl Application {
         });
     }
 
-    /// Whether something is due that another replica may have kept fresh: it writes not every
-    /// repeat, and tells nobody of those that it writes.
+    /// Returns whether another replica may have moved a deadline that is due: it does not write
+    /// every repeat, and does not broadcast those that it writes.
     fn must_read_to_judge(&self, now: Timestamp) -> bool {
         let due = self.shared.state().next_due().filter(|due| *due <= now);
         self.inner.store.is_shared() && due.is_some_and(|due| self.read_at < due)
     }
 
-    /// Answers a batch. A deletion is a commit of its own, in its place among the others.
+    /// Answers a batch. A deletion is a separate commit, in its position among the others.
     async fn serve(&mut self, batch: &mut Vec<Work>) {
         let mut batch = std::mem::take(batch).into_iter().peekable();
         loop {
@@ -323,7 +324,7 @@ impl Application {
         }
     }
 
-    /// Decides, commits what was decided, and decides again after each lost race.
+    /// Decides and commits, and decides again after each lost race.
     async fn commit<D>(&mut self, decide: D) -> Result<Vec<Result<Outcome, Rejected>>, Error>
     where
         D: Fn(&AppState, &Inner, Timestamp) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>),
@@ -332,7 +333,7 @@ impl Application {
         let mut attempts = 1;
         loop {
             self.catch_up();
-            // A state that was read from another master may be another one at the same revision.
+            // A state read from another master may differ at the same revision.
             let counts_above = self.inner.store.counts_above(&self.name);
             self.behind |= self.shared.state().counts_above != counts_above;
             if self.behind || self.must_read_to_judge(self.inner.store.now()) {
@@ -356,8 +357,8 @@ impl Application {
                 Err(CommitError::Conflict { current }) if attempts < attempts_max => {
                     attempts += 1;
                     self.catch_up();
-                    // The changes that arrived may include the missed one. If none arrived, the
-                    // store went back, or it holds a quiet commit that no log entry announces.
+                    // The arrived changes may include the missed one. If none arrived, the store
+                    // went back, or it contains a quiet commit, which has no log entry.
                     let known = self.shared.state().head().revision;
                     self.behind |= known < current || known == decision.base.revision;
                     continue;
@@ -380,8 +381,8 @@ impl Application {
         }
     }
 
-    /// Makes the answers of a decision true in the store: commits its transition, or confirms that
-    /// the version it was based on is still the newest. A store of one process has no newer one.
+    /// Makes the answers of a decision durable: commits its transition, or confirms that its base
+    /// version is still the newest. A store of a single process has no newer version.
     async fn prove(&mut self, decision: &Decision) -> Result<(), CommitError> {
         let Decision { base, transition, outcomes, is_unsettled } = decision;
         let is_shared = self.inner.store.is_shared();
@@ -406,13 +407,13 @@ impl Application {
     }
 }
 
-/// What a batch of requests comes to.
+/// The decision about a batch of requests.
 struct Decision {
-    /// The version it was based on.
+    /// The version that the decision is based on.
     base: Version,
     transition: Option<Arc<Transition>>,
     outcomes: Vec<Result<Outcome, Rejected>>,
-    /// A commit of unknown outcome came before: another commit must succeed first.
+    /// The result of an earlier commit is unknown: another commit must succeed first.
     is_unsettled: bool,
 }
 
@@ -442,7 +443,7 @@ impl Application {
     }
 }
 
-/// What time has changed, then the requests, as one transition.
+/// Applies the changes by time, then the requests, as one transition.
 fn decide(
     state: &AppState,
     inner: &Inner,
@@ -452,7 +453,7 @@ fn decide(
     let mut draft = Draft::new(state, &inner.options.limits, now);
     let (losses, others) = inner.schedule.about(&state.name);
     draft.beside(others);
-    // An application that is made now has nothing from before any loss.
+    // A new application has no records from before a loss.
     let losses = if state.exists() { losses } else { inner.store.epoch().losses };
     doubt(&mut draft, losses);
     expire(&mut draft);
@@ -472,7 +473,7 @@ fn decide_deletion(
     }
 }
 
-/// The answer to each: its own, or the failure that all of them share.
+/// Returns the answer to each request: its own, or the failure that all of them share.
 fn spread(
     outcomes: Result<Vec<Result<Outcome, Rejected>>, Error>,
     count: usize,

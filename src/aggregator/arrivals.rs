@@ -1,5 +1,5 @@
-//! What the store tells of, on its way to the tasks. Who tells must not wait, so little is kept: a
-//! task that is slow reads again.
+//! Changes that the store reports, on their way to the tasks. The store must not wait, so the queue
+//! is short: a slow task reads its state again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
@@ -12,36 +12,38 @@ use crate::store::{Bucket, Change, Epoch, Follower, Position};
 
 use super::{Inner, lock};
 
-/// Commits kept for a task that is busy. More than come in while it commits once: others commit as
-/// quickly as it does. To replay them is cheaper than to read an application of many units.
+/// Queue length for a busy task. It exceeds the number of commits that arrive during one own
+/// commit, because other replicas commit at the same speed. A replay is cheaper than a read of an
+/// application with many units.
 pub(super) const COMMITS_MAX: usize = 32;
 
-/// What was committed to one application, here or elsewhere, and is not replayed yet.
+/// The commits to one application, by any replica, that are not replayed yet.
 #[derive(Default)]
 pub(super) struct Arrivals {
     arrived: Mutex<Arrived>,
     news: Notify,
 }
 
-/// See [`Arrivals::take`].
+/// The result of [`Arrivals::take`].
 #[derive(Default)]
 pub(super) struct Arrived {
-    /// By revision, with what led there if that is known.
+    /// The commits by revision, with the transition if known.
     pub(super) commits: VecDeque<(Revision, Option<Arc<Transition>>)>,
-    /// Something else was committed too.
+    /// Whether a commit is missing from the queue.
     pub(super) has_gap: bool,
-    /// The revision of the commit of our own that is under way or was the last.
+    /// The revision of the task's own commit, in progress or last.
     expected: Revision,
 }
 
 impl Arrivals {
-    /// Our own commit will bring about this revision: if it arrives, nobody needs to be woken. If
-    /// it was another's commit that did, the store refuses ours, and what arrived is looked at.
+    /// Sets the revision of the task's own commit, whose arrival need not wake the task. If another
+    /// replica's commit takes that revision, the store rejects the own one, and the task then
+    /// handles the arrivals.
     pub(super) fn expect(&self, revision: Revision) {
         lock(&self.arrived).expected = revision;
     }
 
-    /// What arrived since the last time.
+    /// Takes the commits that arrived since the last call.
     pub(super) fn take(&self) -> Arrived {
         let mut arrived = lock(&self.arrived);
         Arrived {
@@ -51,12 +53,12 @@ impl Arrivals {
         }
     }
 
-    /// All is about to be read anew.
+    /// Clears the gap, before a read of the whole state.
     pub(super) fn forget_gap(&self) {
         lock(&self.arrived).has_gap = false;
     }
 
-    /// Waits until something arrived that was not expected.
+    /// Waits for an arrival other than the expected one.
     pub(super) async fn arrived(&self) {
         self.news.notified().await;
     }
@@ -83,7 +85,7 @@ impl Arrivals {
     }
 }
 
-/// Hears the store for an aggregator, for as long as there is one.
+/// The observer of the store for an aggregator; it does not keep the aggregator alive.
 pub(super) struct Tap(Weak<Inner>);
 
 impl Tap {
@@ -112,7 +114,8 @@ impl Follower for Tap {
         }
     }
 
-    /// Revisions may have gone back, so what is active is read again; then everybody is doubted.
+    /// Handles a data loss. Revisions may have gone back, so active tasks read their states again;
+    /// the schedule then marks every unit uncertain.
     fn doubted(&self, bucket: Bucket, epoch: Epoch) {
         let Some(inner) = self.0.upgrade() else {
             return;

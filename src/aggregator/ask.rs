@@ -1,4 +1,4 @@
-//! What is asked of the task of an application, and where the answers go.
+//! Requests to the task of an application, with the channels of their answers.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use crate::domain::request::{Outcome, RequestId};
 
 use super::Error;
 
-/// What is asked of an application. Moved twice on its way; boxing the large one would cost every
-/// report an allocation.
+/// A request to an application's task. It is moved twice on its way; boxing the large variant would
+/// cost every report an allocation.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Ask {
-    /// Apply what is requested, together with others.
+    /// Apply commands, together with others.
     Apply(Requests),
-    /// Do what is due, or doubted, anyway.
+    /// Apply due changes, including those after a data loss.
     Look,
-    /// Remove it, in a commit of its own.
+    /// Delete the application, in a separate commit.
     Delete(Option<RequestId>),
 }
 
-/// What is requested at once, in its order.
+/// The commands of one request, in order.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Requests {
-    /// By who asks one thing.
+    /// A single command.
     One(Request),
-    /// By who asks several, and may have to ask them again.
+    /// Several commands, shared so that the caller can send them again.
     All(Arc<Vec<Request>>),
 }
 
@@ -41,16 +41,16 @@ impl std::ops::Deref for Requests {
     }
 }
 
-/// Where an answer goes.
+/// The channel of an answer.
 pub(super) enum Answer {
-    /// To who asked one thing.
+    /// For a single command.
     One(oneshot::Sender<Result<Outcome, Error>>),
-    /// To who asked several: as many, in the same order.
+    /// For several: as many answers, in the same order.
     All(oneshot::Sender<Vec<Result<Outcome, Error>>>),
 }
 
 impl Answer {
-    /// Answers. Whoever asked may have gone; what was committed stands.
+    /// Sends the answers. The receiver may be gone; the commit stays valid.
     pub(super) fn send(self, mut outcomes: impl Iterator<Item = Result<Outcome, Error>>) {
         match self {
             Answer::One(asker) => drop(outcomes.next().map(|outcome| asker.send(outcome))),
@@ -59,14 +59,14 @@ impl Answer {
     }
 }
 
-/// Something asked, and where the answer goes.
+/// A request with the channel of its answer.
 pub(super) struct Work {
     pub(super) ask: Ask,
     pub(super) answer: Answer,
 }
 
 impl Work {
-    /// Refuses all of it, for the same reason.
+    /// Refuses the whole request with one error.
     pub(super) fn refuse(self, error: &Error) {
         let count = match &self.ask {
             Ask::Apply(requests) => requests.len(),

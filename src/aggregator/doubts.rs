@@ -1,5 +1,5 @@
-//! Looks at every application of which the store may have lost writes, whether anybody asks for it
-//! or not: nothing may be active on what was lost, nor led by who may have a successor.
+//! Visits every application affected by a data loss of the store, even without requests for it: no
+//! application may stay active based on lost records, or led by a unit that may have a successor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use futures_util::{StreamExt, stream};
 use super::Inner;
 use super::ask::Ask;
 
-/// Applications looked at together: so many that a fleet is done in seconds, so few that reports
-/// still come through.
+/// Applications visited together: enough to finish a fleet in seconds, few enough for reports to
+/// get through.
 const LOOKS_MAX: usize = 64;
 
-/// Between two rounds, for those whose look failed: the store may be away again.
+/// Wait between two rounds after a failed visit: the store may be unavailable again.
 const ROUND_PAUSE: Duration = Duration::from_secs(1);
 
-/// Deals with losses until the aggregator drains.
+/// Handles data losses until the aggregator drains.
 pub(super) async fn run(aggregator: Arc<Inner>) {
     let schedule = &aggregator.schedule;
     loop {
@@ -26,7 +26,7 @@ pub(super) async fn run(aggregator: Arc<Inner>) {
                 true => schedule.doubted.notified().await,
                 false => {
                     let looks = stream::iter(&open).for_each_concurrent(LOOKS_MAX, async |app| {
-                        // One that fails stays open.
+                        // A failed visit stays on the list.
                         let _ = aggregator.ask(app, Ask::Look).await;
                     });
                     looks.await;

@@ -1,44 +1,44 @@
-//! Why a command or a read was not served.
+//! The reasons for which a command or a read failed.
 
 use std::time::Duration;
 
 use crate::domain::command::Rejected;
 use crate::store::{CommitError, ReadError};
 
-/// See the module.
+/// The reason for which a command or a read failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The command does not fit what is known.
+    /// The application's state does not allow the command.
     #[error(transparent)]
     Rejected(#[from] Rejected),
     /// Too many commands wait for this application.
     #[error("{mailbox_max} commands wait for this application already; send fewer, or batch them")]
     Overloaded {
-        /// How many may wait.
+        /// The maximum number of waiting commands.
         mailbox_max: usize,
-        /// When to try again.
+        /// When to retry.
         retry_after: Duration,
     },
-    /// Other replicas changed the application each time this one tried.
+    /// Other replicas changed the application at each attempt.
     #[error("application was changed by others {attempts} times while this was decided")]
     Contention {
-        /// How often this was decided.
+        /// Number of attempts.
         attempts: usize,
     },
-    /// The store cannot be used now. A command may or may not have been applied.
+    /// The store is unavailable. A command may or may not have been applied.
     #[error("store is not available: {reason}")]
     Unavailable {
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
-        /// When to try again.
+        /// When to retry.
         retry_after: Duration,
     },
-    /// A record is not what was written.
+    /// A record is unreadable.
     #[error("record {record} cannot be read: {reason}")]
     Corrupt {
-        /// Which record.
+        /// The record.
         record: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
     /// The server is stopping.
@@ -46,7 +46,7 @@ pub enum Error {
     Draining,
 }
 
-/// When to try a read again that found the store away.
+/// When to retry a read after the store was unavailable.
 const READ_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl From<ReadError> for Error {
@@ -61,7 +61,7 @@ impl From<ReadError> for Error {
 }
 
 impl Error {
-    /// What a failed commit means to the commands in it, decided `attempts` times.
+    /// Returns the error for the commands of a failed commit, after `attempts` attempts.
     pub(super) fn of_commit(error: CommitError, attempts: usize) -> Error {
         match error {
             CommitError::Conflict { .. } => Error::Contention { attempts },

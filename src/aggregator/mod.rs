@@ -1,11 +1,11 @@
-//! Decides: each active application has one task, which owns what is known of it here. The task
-//! drains its mailbox, applies the whole batch, commits once, then answers all. While one commit is
-//! in flight the next batch gathers. Nothing is acknowledged before it is committed.
+//! The aggregator decides commands: each active application has one task, which owns the local
+//! state. The task drains its mailbox, applies the whole batch, commits once, then answers all. The
+//! next batch gathers during the commit. No command is acknowledged before its commit.
 //!
-//! Other replicas decide too. What they commit arrives from the store: an active application
-//! replays it, or reads again if something is missing. What a replica believes becomes true only by
-//! a commit that compares revisions, so two that decide at once do no harm. Deadlines that repeats
-//! keep moving are not compared; `docs/adr/0004` says how they are judged.
+//! Other replicas decide too. Their commits arrive from the store: the task of an active
+//! application replays them, or reads the state again if one is missing. A decision takes effect
+//! only by a commit that compares revisions, so two concurrent decisions do no harm. Deadlines that
+//! repeats move are not compared; `docs/adr/0004` describes how they are handled.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,30 +43,30 @@ use ask::{Answer, Ask, Requests, Work};
 use outage::Outage;
 use schedule::Schedule;
 
-/// Bounds and times of the aggregator.
+/// Limits and times of the aggregator.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Bounds within one application.
+    /// Limits within one application.
     pub limits: Limits,
-    /// Applications at once.
+    /// Maximum number of active applications.
     pub applications_max: usize,
-    /// Commands that wait for one application.
+    /// Maximum number of waiting commands for one application.
     pub mailbox_max: usize,
-    /// Commands committed together.
+    /// Maximum number of commands in one commit.
     pub batch_max: usize,
-    /// How long a command waits for room in the mailbox before it is refused.
+    /// How long a command waits for space in the mailbox before it is refused.
     pub mailbox_wait: Duration,
-    /// How often a batch is decided anew after losing a race.
+    /// Maximum number of attempts of one batch when commits lose races.
     pub commit_attempts_max: usize,
-    /// Silence after which an application's state is released from memory.
+    /// Idle time after which an application's state is released from memory.
     pub idle_after: Duration,
 }
 
 impl Default for Options {
-    /// The mailbox holds two batches: one gathers while one commits. A second of waiting is longer
-    /// than any healthy commit, and shorter than the deadline of a patient caller. A replica on a
-    /// busy machine loses a dozen races in a row to two that are not; an attempt takes about a
-    /// millisecond.
+    /// The mailbox holds two batches: one gathers during the commit of the other. A second of
+    /// waiting is longer than any healthy commit, and shorter than a typical client's deadline. A
+    /// replica on a busy machine loses a dozen races in a row against two idle ones; an attempt
+    /// takes about a millisecond.
     fn default() -> Options {
         Options {
             limits: Limits::default(),
@@ -80,7 +80,7 @@ impl Default for Options {
     }
 }
 
-/// Takes commands and answers reads. Cheap to clone.
+/// Applies commands and answers reads. Cheap to clone.
 #[derive(Clone)]
 pub struct Aggregator {
     inner: Arc<Inner>,
@@ -98,7 +98,7 @@ pub(crate) struct Inner {
 }
 
 impl Aggregator {
-    /// Starts over a store. Must be called within a runtime.
+    /// Starts an aggregator on a store. Must be called within a runtime.
     pub fn start(store: Arc<dyn Store>, options: Options, metrics: Metrics) -> Aggregator {
         let inner = Arc::new(Inner {
             outage: Outage::starting(store.now()),
@@ -117,13 +117,13 @@ impl Aggregator {
         Aggregator { inner }
     }
 
-    /// Applies a command. Once it answers `Ok`, the command is committed.
+    /// Applies a command. When it returns `Ok`, the command is committed.
     pub async fn apply(&self, app: &AppName, request: Request) -> Result<Outcome, Error> {
         self.ask(app, Ask::Apply(Requests::One(request))).await
     }
 
-    /// Applies several commands in their order, each whole or not at all, and answers each. Costs
-    /// less than to apply each by itself.
+    /// Applies several commands in order, each as a whole or not at all, and answers each. Costs
+    /// less than separate calls.
     pub async fn apply_all(
         &self,
         app: &AppName,
@@ -133,17 +133,17 @@ impl Aggregator {
         let (answer, answered) = oneshot::channel();
         let ask = Ask::Apply(Requests::All(requests));
         permit.send(Work { ask, answer: Answer::All(answer) });
-        // The task ended without an answer: only a drain or a bug does that.
+        // Only a drain or a bug ends the task without an answer.
         answered.await.map_err(|_| Error::Draining)
     }
 
-    /// Removes an application with everything but its history.
+    /// Deletes an application with everything but its history.
     pub async fn delete(&self, app: &AppName, id: Option<RequestId>) -> Result<Outcome, Error> {
         self.ask(app, Ask::Delete(id)).await
     }
 
-    /// Reads what is committed, at `min_revision` or later; waits for that as long as the caller
-    /// does.
+    /// Reads the committed state at `min_revision` or later. Waits for that revision until the
+    /// caller gives up.
     pub async fn read<T>(
         &self,
         app: &AppName,
@@ -160,12 +160,12 @@ impl Aggregator {
         }
     }
 
-    /// Since when the store is away, if it is: what is read now is as of then.
+    /// Returns since when the store is unavailable, if it is: reads return the state as of then.
     pub fn away_since(&self) -> Option<Timestamp> {
         self.inner.outage.away_since()
     }
 
-    /// Refuses new commands, lets those that were taken finish, and stops.
+    /// Refuses new commands, finishes the accepted ones, and stops.
     pub async fn drain(&self) {
         self.inner.draining.cancel();
         lock(&self.inner.active).clear();
@@ -185,12 +185,12 @@ impl Inner {
         permit.send(Work { ask, answer: Answer::One(answer) });
         match answered.await {
             Ok(answer) => answer,
-            // The task ended without an answer: only a drain or a bug does that.
+            // Only a drain or a bug ends the task without an answer.
             Err(_) => Err(Error::Draining),
         }
     }
 
-    /// Room in the mailbox of an application.
+    /// Reserves a slot in the mailbox of an application.
     async fn room(self: &Arc<Inner>, app: &AppName) -> Result<OwnedPermit<Work>, Error> {
         loop {
             let handle = self.activate(app)?;
@@ -198,7 +198,7 @@ impl Inner {
             let room = handle.mailbox.clone().reserve_owned();
             match tokio::time::timeout(wait, room).await {
                 Ok(Ok(permit)) => return Ok(permit),
-                // It retired between our look and our word: it will be started anew.
+                // The task retired in between: the next round starts another.
                 Ok(Err(_closed)) => self.forget(app, &handle),
                 Err(_elapsed) => {
                     return Err(Error::Overloaded {
@@ -210,7 +210,7 @@ impl Inner {
         }
     }
 
-    /// The task of an application, started if there is none.
+    /// Returns the task of an application, and starts it if necessary.
     fn activate(self: &Arc<Inner>, app: &AppName) -> Result<Handle, Error> {
         if self.draining.is_cancelled() {
             return Err(Error::Draining);
@@ -231,7 +231,7 @@ impl Inner {
         Ok(handle)
     }
 
-    /// Takes a task that has ended out of the map, if it is still the one.
+    /// Removes a task that has ended from the map, if it is still there.
     fn forget(&self, app: &AppName, handle: &Handle) {
         let mut active = lock(&self.active);
         if active.get(app).is_some_and(|h| h.is(handle)) {
@@ -240,7 +240,8 @@ impl Inner {
     }
 }
 
-/// A poisoned lock only means that a reader panicked: every change under it is a single step.
+/// Ignores the poison of a lock, which only means that a reader panicked: every change under it is
+/// a single step.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Our outage is nobody's failure: while the store is away nobody can repeat anything, so once it
-//! is back every deadline is given the grace that a start gives.
+//! Outages of the store: units cannot repeat anything while the store is unavailable, so afterwards
+//! every deadline gets the grace period of a start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,48 +8,48 @@ use std::time::Duration;
 use super::Inner;
 use crate::domain::time::Timestamp;
 
-/// How often the store is asked how it is: a shorter absence is shorter than any ttl.
+/// Interval between health checks of the store: a shorter outage is shorter than any ttl.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Since when deadlines are judged, and since when the store is away.
+/// The start of the current outage, and the end of the last one, from which deadlines count.
 pub(super) struct Outage {
     judging_since: AtomicU64,
-    /// 0 while it is there.
+    /// 0 while the store is available.
     away_since: AtomicU64,
 }
 
 impl Outage {
-    /// What was due before the start is given a grace.
+    /// Returns the state at a start: deadlines before it get a grace period.
     pub(super) fn starting(now: Timestamp) -> Outage {
         Outage { judging_since: AtomicU64::new(now.0), away_since: AtomicU64::new(0) }
     }
 
-    /// The store did not answer.
+    /// Records that the store did not answer.
     pub(super) fn begun(&self, now: Timestamp) {
         let at = now.0.max(1);
         let _known = self.away_since.compare_exchange(0, at, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// The store answered.
+    /// Records that the store answered.
     pub(super) fn over(&self, now: Timestamp) {
         if self.away_since.swap(0, Ordering::SeqCst) != 0 {
             self.judging_since.fetch_max(now.0, Ordering::SeqCst);
         }
     }
 
-    /// What was due before this is given a grace.
+    /// Returns the time before which deadlines get a grace period.
     pub(super) fn judging_since(&self) -> Timestamp {
         Timestamp(self.judging_since.load(Ordering::SeqCst))
     }
 
-    /// Since when the store is away, if it is.
+    /// Returns since when the store is unavailable, if it is.
     pub(super) fn away_since(&self) -> Option<Timestamp> {
         let at = self.away_since.load(Ordering::SeqCst);
         (at != 0).then_some(Timestamp(at))
     }
 }
 
-/// Notices an outage also while nobody asks for anything.
+/// Detects outages even without requests.
 pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         let now = inner.store.now();

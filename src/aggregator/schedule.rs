@@ -1,5 +1,5 @@
-//! What is known of every application without asking the store: when it has something due, and
-//! whether a loss has been dealt with. Fed by the store.
+//! The schedule: for every application the next deadline, the last handled data loss and the usage,
+//! without a read of the store. The store's notifications keep it current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -13,13 +13,13 @@ use crate::store::{Bucket, Change};
 
 use super::lock;
 
-/// See the module.
+/// Deadlines, data losses and usage of every application.
 #[derive(Default)]
 pub(super) struct Schedule {
     entries: Mutex<Entries>,
-    /// Something is due earlier than all else before.
+    /// Notifies of a deadline earlier than all others.
     pub(super) earlier: Notify,
-    /// There is a loss to deal with.
+    /// Notifies of a data loss to handle.
     pub(super) doubted: Notify,
 }
 
@@ -27,11 +27,11 @@ pub(super) struct Schedule {
 struct Entries {
     known: BTreeMap<AppName, Known>,
     by_time: BTreeSet<(Timestamp, AppName)>,
-    /// How often each bucket may have lost writes.
+    /// Loss count of each bucket.
     losses: BTreeMap<Bucket, u32>,
-    /// What the counts of each bucket go on above.
+    /// Epoch floor of each bucket.
     counts_above: BTreeMap<Bucket, u64>,
-    /// What all applications use.
+    /// Usage of all applications together.
     usage: Usage,
 }
 
@@ -39,31 +39,31 @@ struct Entries {
 struct Known {
     due: Option<Timestamp>,
     bucket: Bucket,
-    /// For how many losses its units were doubted; `None` if there are none to doubt.
+    /// The loss count when its units were last marked uncertain; `None` if it has no units.
     doubted: Option<u32>,
-    /// Of the lease, if somebody holds it.
+    /// Epoch of the lease; `None` without a lease.
     lease_epoch: Option<u64>,
-    /// What it uses.
+    /// Usage of the application.
     usage: Usage,
 }
 
 impl Schedule {
-    /// Whether an application is there.
+    /// Returns whether an application exists.
     pub(super) fn knows(&self, app: &AppName) -> bool {
         lock(&self.entries).known.contains_key(app)
     }
 
-    /// How many are.
+    /// Returns the number of applications.
     pub(super) fn len(&self) -> usize {
         lock(&self.entries).known.len()
     }
 
-    /// When the first has something due.
+    /// Returns the earliest deadline of all applications.
     pub(super) fn first(&self) -> Option<Timestamp> {
         lock(&self.entries).by_time.first().map(|(at, _)| *at)
     }
 
-    /// Takes out what is due by now.
+    /// Takes the applications that are due by now.
     pub(super) fn take_due(&self, now: Timestamp) -> Vec<AppName> {
         let mut entries = lock(&self.entries);
         let mut due = Vec::new();
@@ -73,7 +73,7 @@ impl Schedule {
         due
     }
 
-    /// How often the store may have lost what it has of an application, and what all others use.
+    /// Returns the loss count for an application, and the usage of all others.
     pub(super) fn about(&self, app: &AppName) -> (u32, Usage) {
         let entries = lock(&self.entries);
         let Some(known) = entries.known.get(app) else {
@@ -83,8 +83,8 @@ impl Schedule {
         (losses, entries.usage.minus(known.usage))
     }
 
-    /// The applications with units that are still believed as before a loss, or led under an epoch
-    /// of before.
+    /// Returns the applications that a data loss affects: their units are not yet marked uncertain,
+    /// or their lease has an epoch from before.
     pub(super) fn to_doubt(&self) -> Vec<AppName> {
         let entries = lock(&self.entries);
         let is_open = |known: &Known| {
@@ -97,7 +97,7 @@ impl Schedule {
         open.map(|(app, _)| app.clone()).collect()
     }
 
-    /// The store told of a change.
+    /// Applies a change that the store reported.
     pub(super) fn changed(&self, change: &Change) {
         let head = &change.head;
         let mut entries = lock(&self.entries);
@@ -131,7 +131,7 @@ impl Schedule {
         }
     }
 
-    /// The store told that a bucket may have lost writes, for so many times now.
+    /// Records the loss count of a bucket.
     pub(super) fn lost(&self, bucket: Bucket, losses: u32) {
         let mut entries = lock(&self.entries);
         let known = entries.losses.entry(bucket).or_default();
@@ -140,7 +140,7 @@ impl Schedule {
         self.doubted.notify_one();
     }
 
-    /// The store told what the counts of a bucket go on above.
+    /// Records the epoch floor of a bucket.
     pub(super) fn count_above(&self, bucket: Bucket, counts_above: u64) {
         let mut entries = lock(&self.entries);
         let known = entries.counts_above.entry(bucket).or_default();
@@ -149,7 +149,7 @@ impl Schedule {
         self.doubted.notify_one();
     }
 
-    /// Whether an application may stand in a bucket: of one that is not known nobody can say.
+    /// Returns whether an application may be in a bucket; true for an unknown one.
     pub(super) fn may_be_in(&self, app: &AppName, bucket: Bucket) -> bool {
         lock(&self.entries).known.get(app).is_none_or(|known| known.bucket == bucket)
     }

@@ -1,11 +1,11 @@
-//! Wakes the applications that have something due. An active one watches its own deadlines; this is
-//! for those that nobody has asked for since the start.
+//! Wakes the applications that have something due. An active application handles its own deadlines;
+//! the sweep is for those without a request since the start.
 
 use std::sync::Arc;
 
 use super::Inner;
 
-/// Wakes what is due until the aggregator drains.
+/// Wakes applications that are due until the aggregator drains.
 pub(super) async fn run(aggregator: Arc<Inner>) {
     let schedule = &aggregator.schedule;
     loop {

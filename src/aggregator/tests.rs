@@ -1,4 +1,4 @@
-//! The aggregator over the memory store, with the clock paused.
+//! Tests of the aggregator on the memory store, with a paused clock.
 
 mod redis;
 mod replicas;
@@ -96,7 +96,7 @@ async fn time_alone_makes_stale_then_lost() {
         aggregator.read(&app, revision, read).await.unwrap()
     };
     assert_eq!(freshness(Revision(1)).await, Freshness::Fresh);
-    // Reading at the next revision waits for it: the clock runs on by itself.
+    // A read at the next revision waits for it: the paused clock advances automatically.
     let before = tokio::time::Instant::now();
     assert_eq!(freshness(Revision(2)).await, Freshness::Stale);
     assert_eq!(before.elapsed().as_secs(), 30);
@@ -135,7 +135,7 @@ async fn a_restart_gives_one_ttl_and_finds_what_nobody_asks_for() {
     tokio::time::advance(Duration::from_secs(3600)).await;
     let restarted = tokio::time::Instant::now();
     let second = start(store.clone());
-    // Nobody asks the aggregator: the sweep alone must find it.
+    // Without any request, only the sweep can find the due application.
     loop {
         let head = store.load(&app).await.unwrap().head;
         if head.summary.totals.stale_units == 1 {
@@ -204,7 +204,7 @@ async fn an_idle_application_is_released_and_found_again() {
     assert_eq!(level(&aggregator, &app).await, Level::Blocked);
 }
 
-/// A store that another writer races, and that goes away, as told.
+/// A store with a racing writer and outages, both under the control of the test.
 struct Troubled {
     inner: Arc<MemoryStore>,
     conflicts: Mutex<usize>,
@@ -238,7 +238,7 @@ impl Troubled {
         }
     }
 
-    /// It may have lost writes.
+    /// Simulates a data loss.
     fn lose(&self) {
         *lock(&self.losses) += 1;
         for follower in &*lock(&self.followers) {
@@ -354,7 +354,7 @@ async fn a_full_mailbox_is_a_typed_error() {
     let report = |n: usize| mk_report(&format!("web/{n}"), Level::Active, "", None);
     aggregator.apply(&app, report(0)).await.unwrap();
     *lock(&store.hangs) = true;
-    // One is being committed and two wait; there is no room for the others.
+    // One command is in a commit and two wait; the mailbox is full for the others.
     let asked: Vec<_> = (1..6)
         .map(|n| {
             let (aggregator, app) = (aggregator.clone(), app.clone());
@@ -403,7 +403,7 @@ async fn while_the_store_is_away_reads_go_on_and_reports_are_refused() {
     let refused = aggregator.apply(&app, worse.clone()).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })));
     assert_eq!(level(&aggregator, &app).await, Level::Active);
-    // The ttl passes meanwhile; nothing spins, and the judgement comes once the store is back.
+    // The ttl passes during the outage; nothing spins, and the status becomes stale after it.
     tokio::time::sleep(Duration::from_secs(60)).await;
     *lock(&store.away) = false;
     let stale = aggregator.read(&app, Revision(2), |s| s.head().summary.totals.stale_units);

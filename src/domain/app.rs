@@ -1,4 +1,4 @@
-//! All that is known of one application.
+//! The state of one application.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,73 +24,74 @@ use super::statuses::Statuses;
 use super::time::Timestamp;
 use super::usage::Kept;
 
-/// What is known of the application as a whole. One record, written with each commit.
+/// The state of the application as a whole. One record, written with each commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Commits so far.
+    /// Number of the last commit that changed something visible.
     pub revision: Revision,
-    /// When it was first reported.
+    /// Time of the first report or configuration.
     pub create_time: Timestamp,
-    /// When it last changed.
+    /// Time of the last visible change.
     pub update_time: Timestamp,
-    /// Its configuration.
+    /// The configuration.
     pub config: Config,
-    /// What its leader says of it as a whole.
+    /// The status that the leader set for the application as a whole.
     pub application_status: Option<ApplicationStatus>,
-    /// Grows at each change of leader.
+    /// Epoch of the lease; grows at each change of leader.
     pub lease_epoch: u64,
-    /// The status derived, so that lists need nothing else.
+    /// The derived status, kept here so that lists need no other record.
     pub summary: Summary,
     /// The earliest moment at which time alone may change something.
     pub next_due: Option<Timestamp>,
-    /// Number of the next event in its history.
+    /// Number of the next event in the history.
     pub next_event: u64,
-    /// Nothing but the revision is left of it.
+    /// True after a deletion: only the revision and the records that fence late requests remain.
     pub deleted: bool,
-    /// How often the store had lost writes when its units were last made uncertain for it.
+    /// The loss count of the store when this application's units were last marked uncertain.
     #[serde(default)]
     pub losses: u32,
-    /// Units that hold a session, by the replica that holds the other end.
+    /// Number of open sessions by the replica that holds the server side.
     #[serde(default)]
     pub sessions: BTreeMap<ReplicaId, u32>,
-    /// Commits that moved no revision and wrote what is held back. A commit is decided on them as
-    /// on the revision, so that another replica that was told of none of them does not undo them.
+    /// Number of quiet commits: commits that write records but do not move the revision. A commit
+    /// compares this count as it compares the revision, so a replica that has not received a quiet
+    /// commit cannot overwrite it.
     #[serde(default)]
     pub quiet_commits: u64,
-    /// What the operation says of it that was last to be done.
+    /// The status that the latest operation contributes.
     #[serde(default)]
     pub operation: Option<Box<OperationStatus>>,
-    /// Faults that are open.
+    /// Number of open faults.
     #[serde(default)]
     pub fault_count: u32,
-    /// Who leads, unless that is decided outside.
+    /// The lease; `None` if no unit leads or leadership is decided outside.
     #[serde(default)]
     pub lease: Option<Lease>,
-    /// Number of the next unit that waits to lead.
+    /// Queue number for the next unit that waits to lead.
     #[serde(default)]
     pub next_candidate: u64,
-    /// What there is of the leader's data.
+    /// Version and size of the leader's data.
     #[serde(default)]
     pub data: DataHead,
-    /// Counts for the bounds on all applications together; `None` in a head that an earlier version
-    /// wrote.
+    /// Usage of this application for the limits on all applications together; `None` in a head that
+    /// an earlier version wrote.
     #[serde(default)]
     pub kept: Option<Kept>,
 }
 
-/// What is known of the data of an application without reading it.
+/// Version and size of an application's data, available without reading the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DataHead {
-    /// Moves with each change, and only up; 0 if there was none.
+    /// Grows with each change; 0 before the first change.
     pub version: u64,
-    /// How many keys it has.
+    /// Number of keys.
     pub keys: u64,
     /// Bytes of all keys and values.
     pub bytes: u64,
 }
 
 impl Head {
-    /// An application of which nothing is known yet, that goes on counting from `revision`.
+    /// Returns the head of an unknown application; its next revision follows `revision`.
     pub fn empty(revision: Revision) -> Head {
         Head {
             revision,
@@ -115,7 +116,7 @@ impl Head {
         }
     }
 
-    /// The leading unit, if somebody leads.
+    /// Returns the leading unit, if there is one.
     pub fn leader(&self) -> Option<&UnitName> {
         match &self.config.external_leader {
             Some(outside) => Some(outside).filter(|unit| !unit.is_application()),
@@ -124,100 +125,103 @@ impl Head {
     }
 }
 
-/// How a status of the whole application takes part.
+/// How the status of the whole application takes part in the derivation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// One more contribution, of unit `""`.
+    /// One more contribution, of the unit `""`.
     Contribute,
-    /// Wins outright.
+    /// Overrides every contribution.
     Override,
 }
 
-/// What the leader says of the application as a whole.
+/// The status that the leader sets for the application as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationStatus {
-    /// How it takes part.
+    /// How the status takes part.
     pub mode: Mode,
-    /// How well it is.
+    /// The level.
     pub level: Level,
     /// One line for a person.
     pub message: Box<str>,
     /// Machine-readable cause.
     pub reason: Box<str>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub action: Box<str>,
     /// When the level began.
     pub since: Timestamp,
-    /// When it ends by itself.
+    /// When the status expires.
     pub expire_time: Option<Timestamp>,
 }
 
-/// What is known of a unit beside its statuses.
+/// The state of a unit beside its statuses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Unit {
-    /// Its newest incarnation; 0 if it never gave one.
+    /// The newest incarnation; 0 if the unit never gave one.
     pub incarnation: u64,
-    /// When it was last heard; in the store only as of the last other change.
+    /// Last contact; the stored value is as of the last other change of the record.
     pub last_seen: Timestamp,
-    /// Statuses kept.
+    /// Number of statuses.
     pub status_count: u32,
-    /// Of these, with a ttl.
+    /// Number of statuses with a ttl.
     pub ttl_count: u32,
-    /// Of these, past it.
+    /// Number of statuses past their ttl.
     pub stale_count: u32,
-    /// Since when there is one past its ttl.
+    /// Since when at least one status is past its ttl.
     pub stale_since: Option<Timestamp>,
-    /// When it is lost if it says nothing until then.
+    /// When the unit is lost if it does not report before.
     pub silence_ends: Option<Timestamp>,
-    /// Since when it is lost.
+    /// Since when the unit is lost.
     pub lost_since: Option<Timestamp>,
-    /// Since when the store may have lost what it said last.
+    /// Since when the unit is uncertain: the store may have lost its last reports.
     #[serde(default)]
     pub uncertain_since: Option<Timestamp>,
-    /// How it is expected to be heard.
+    /// How the unit is expected to keep contact.
     #[serde(default)]
     pub presence: Presence,
-    /// Since when it has not been heard although it should.
+    /// Since when an expected contact is missing.
     #[serde(default)]
     pub quiet_since: Option<Timestamp>,
-    /// It has a new name each time it is replaced.
+    /// Whether the unit gets a new name each time it is replaced.
     #[serde(default)]
     pub stateless: bool,
-    /// Words of its own.
+    /// Labels that the unit gave.
     #[serde(default)]
     pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// When its incarnation began.
+    /// When the incarnation began.
     #[serde(default)]
     pub began: Timestamp,
-    /// Of its statuses, pulled by an incarnation before this one: the last known, until it answers.
+    /// Number of statuses pulled from an earlier incarnation: the last known ones until the unit
+    /// answers a pull.
     #[serde(default)]
     pub outlived_count: u32,
-    /// It has left for good, and what it pushed waits for a successor.
+    /// Whether the unit departed for good while its pushed statuses wait for a successor.
     #[serde(default)]
     pub departed: bool,
-    /// When it last said all there is to pull; in the store only as of the last other change.
+    /// When the unit last answered a pull of all its statuses; the stored value is as of the last
+    /// other change of the record.
     #[serde(default)]
     pub last_answer: Timestamp,
-    /// What it was promised to be told, and when.
+    /// The callbacks that the unit has requested, with their times.
     #[serde(default)]
     pub callbacks: Callbacks,
-    /// Its session has ended, and it has said nothing since.
+    /// Whether the session has ended without a report since.
     #[serde(default)]
     pub session_ended: bool,
-    /// Its place among those that wait to lead.
+    /// Position among the units that wait to lead.
     #[serde(default)]
     pub candidate: Option<u64>,
-    /// `last_seen` as the store has it.
+    /// The stored value of `last_seen`.
     #[serde(skip)]
     pub last_seen_written: Timestamp,
-    /// A promise is not judged before this: the server could not listen, or others may know more.
+    /// Deadlines of this unit do not fire before this time: the server was unable to receive, or
+    /// other replicas may have newer contacts.
     #[serde(skip)]
     pub not_before: Timestamp,
 }
 
 impl Unit {
-    /// Whether it promised to be heard, or to repeat something, and kept none of these promises:
-    /// what is left is to wait for a word. One that holds a session is heard there.
+    /// Returns whether the unit broke every promise of contact or repetition, so that `lost_after`
+    /// counts from now. A unit with an open session is never overdue: its session detects silence.
     pub(super) fn is_overdue(&self) -> bool {
         match self.presence {
             Presence::Connected(_) => false,
@@ -226,8 +230,8 @@ impl Unit {
         }
     }
 
-    /// How much of what it last said can still be believed. That a unit is lost may be what the
-    /// store no longer has right, so doubt comes first.
+    /// Returns the freshness of the unit's last reports. Uncertain goes before lost, because the
+    /// store may be wrong about the loss of the unit too.
     pub fn freshness(&self) -> Freshness {
         let is_stale =
             self.stale_count != 0 || self.quiet_since.is_some() || self.outlived_count != 0;
@@ -239,38 +243,38 @@ impl Unit {
         }
     }
 
-    /// Whether what it last said contributes: it is neither lost nor uncertain.
+    /// Returns whether the unit's last reports contribute: the unit is neither lost nor uncertain.
     pub fn is_believed(&self) -> bool {
         self.lost_since.is_none() && self.uncertain_since.is_none()
     }
 }
 
-/// What time alone may change, and when to look.
+/// A record that time alone may change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
-    /// A status may go stale.
+    /// A status may become stale.
     Status(Arc<StatusKey>),
     /// A unit may be lost.
     Unit(UnitName),
-    /// The leader's status may end.
+    /// The leader's status may expire.
     ApplicationStatus,
     /// The lease may end.
     Lease,
-    /// A flapping status may be calm.
+    /// A flapping status may become calm.
     Calm(Arc<StatusKey>),
-    /// A lease may lapse, or a deadline pass.
+    /// An operation's lease may lapse, or its deadline pass.
     Operation(OperationId),
-    /// A fault may go further, or its worker be asked.
+    /// A fault may move to the next stage, or its worker be asked to retry.
     Fault(Arc<FaultKey>),
 }
 
-/// All that is known of one application, with the index that makes it cheap to change.
+/// The state of one application, with the indexes that make changes cheap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppState {
-    /// Which application.
+    /// Name of the application.
     pub name: AppName,
-    /// Epochs, fences and versions of the data go on above this number. A store with masters that
-    /// replace each other has another number for each of them; others have 0.
+    /// Epoch floor: every new epoch, fence and data version is greater than it. A store whose
+    /// masters can replace each other has a different floor for each master; other stores have 0.
     pub counts_above: u64,
     pub(super) head: Arc<Head>,
     pub(super) units: BTreeMap<UnitName, Unit>,
@@ -280,12 +284,12 @@ pub struct AppState {
     pub(super) requests: RequestLog,
     pub(super) operations: Operations,
     pub(super) index: Index,
-    /// May name what is no longer due: a repeat moves the status, not its entry here.
+    /// Deadlines in order. An entry may be outdated: a repeat moves the status, not its entry here.
     pub(super) due: BTreeSet<(Timestamp, Due)>,
 }
 
 impl AppState {
-    /// An application of which nothing is known yet, that goes on counting from `revision`.
+    /// Returns an unknown application; its next revision follows `revision`.
     pub fn empty(name: AppName, revision: Revision) -> AppState {
         AppState {
             name,
@@ -302,22 +306,22 @@ impl AppState {
         }
     }
 
-    /// What is known of it as a whole.
+    /// Returns the state of the application as a whole.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Whether it is there: reported or configured, and not deleted since.
+    /// Returns whether the application was reported or configured, and not deleted since.
     pub fn exists(&self) -> bool {
         !self.head.deleted
     }
 
-    /// One unit.
+    /// Returns one unit.
     pub fn unit(&self, name: &UnitName) -> Option<&Unit> {
         self.units.get(name)
     }
 
-    /// The units after `after`, in natural order.
+    /// Returns the units after `after`, in natural order.
     pub fn units_after(
         &self,
         after: Option<&UnitName>,
@@ -327,12 +331,12 @@ impl AppState {
         self.units.range((start, Unbounded))
     }
 
-    /// One status.
+    /// Returns one status.
     pub fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
         self.statuses.get(key)
     }
 
-    /// The statuses from `first` on, by unit, component, key and kind.
+    /// Returns the statuses from `first` on, by unit, component, key and kind.
     pub fn statuses_from(
         &self,
         first: &StatusKey,
@@ -340,7 +344,7 @@ impl AppState {
         self.statuses.from(first)
     }
 
-    /// The statuses of one unit, or of one of its components.
+    /// Returns the statuses of one unit, or of one of its components.
     pub fn statuses_of(
         &self,
         unit: &UnitName,
@@ -349,33 +353,33 @@ impl AppState {
         self.statuses.of(unit, component)
     }
 
-    /// Every contribution, the strongest first.
+    /// Returns every contribution, the strongest first.
     pub fn ranked(&self) -> impl Iterator<Item = &Rank> {
         self.index.ranked()
     }
 
-    /// The strongest contribution of one unit.
+    /// Returns the strongest contribution of one unit.
     pub fn strongest_of(&self, unit: &UnitName) -> Option<&Rank> {
         self.index.of_unit(unit).next()
     }
 
-    /// What its leader keeps for all units.
+    /// Returns the data that the leader keeps for all units.
     pub fn data(&self) -> &Data {
         &self.data
     }
 
-    /// How many statuses are kept.
+    /// Returns the number of statuses.
     pub fn status_count(&self) -> usize {
         self.statuses.len()
     }
 
-    /// The earliest moment at which time alone may change something.
+    /// Returns the earliest moment at which time alone may change something.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.first().map(|(at, _)| *at)
     }
 }
 
-/// Where the ranks of an application come from: its head, with what is kept of each unit.
+/// Returns the rank of a status, or `None` if it does not contribute.
 pub(super) fn status_rank(
     head: &Head,
     unit: Option<&Unit>,
@@ -384,7 +388,7 @@ pub(super) fn status_rank(
 ) -> Option<Rank> {
     let believed = unit.is_none_or(Unit::is_believed);
     let level = status.report.level;
-    // What such a unit last said is no longer believed, except what ends the matter.
+    // Statuses of a lost or uncertain unit contribute only if they are final.
     if !believed && !matches!(level, Level::Error | Level::Terminated) {
         return None;
     }
@@ -403,8 +407,8 @@ pub(super) fn status_rank(
     })
 }
 
-/// What a unit that is not believed contributes beside its statuses. An uncertain one waits,
-/// however little a lost one counts: what was active before the loss may not be now.
+/// Returns the contribution of a lost or uncertain unit beside its statuses. An uncertain unit is
+/// waiting, even if `lost_units` ignores lost ones: it may have changed since the data loss.
 pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
     let (since, level, origin) = match unit.uncertain_since {
         Some(since) => (since, Level::Waiting, Origin::Uncertain),
@@ -425,7 +429,7 @@ pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<R
     })
 }
 
-/// What the leader's status contributes with mode contribute.
+/// Returns the contribution of the leader's status, if its mode is contribute.
 fn application_rank(head: &Head) -> Option<Rank> {
     let status = head.application_status.as_ref()?;
     if status.mode == Mode::Override {
@@ -451,7 +455,7 @@ fn application_rank(head: &Head) -> Option<Rank> {
     })
 }
 
-/// What the operation contributes that was last to be done.
+/// Returns the contribution of the latest operation.
 pub(super) fn operation_rank(head: &Head) -> Option<Rank> {
     let status = head.operation.as_ref()?;
     let succeeded = status.level == Level::Active;
@@ -475,7 +479,7 @@ pub(super) fn operation_rank(head: &Head) -> Option<Rank> {
     })
 }
 
-/// What the application as a whole contributes beside its units.
+/// Returns the contributions of the application itself, beside its units.
 pub(super) fn own_ranks(head: &Head) -> impl Iterator<Item = Rank> {
     application_rank(head).into_iter().chain(operation_rank(head))
 }

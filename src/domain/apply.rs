@@ -1,4 +1,4 @@
-//! The write: a command becomes part of a draft, whole or not at all.
+//! The write path: a command becomes part of a draft, as a whole or not at all.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::status::{Kind, Status, StatusKey};
 use super::transition::{Cause, StatusEvent, Subject};
 use super::usage::size_of;
 
-/// Applies a request to a draft. The outcome's revision holds once the draft is committed. A
-/// repeated request is answered as the first time, and applied once; another one with the same id
-/// is refused.
+/// Applies a request to a draft. The outcome's revision is valid once the draft is committed. A
+/// repeated request gets the first answer and is applied once; a different request with the same id
+/// is rejected.
 pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Rejected> {
     if let Some(id) = &request.id
         && let Some(answer) = draft.remembered(&id.id)
@@ -80,7 +80,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
     Ok(outcome)
 }
 
-/// What a command did.
+/// The effect of a command.
 #[derive(Default)]
 pub(super) struct Effect {
     pub(super) changed: bool,
@@ -141,7 +141,7 @@ impl Draft<'_> {
         let mut held = self.held_without(&gone);
         let leaving: BTreeSet<_> = gone.difference(&held).cloned().collect();
         if self.has_room(&speaker.unit, keys(), &leaving).is_err() {
-            // What is said now comes before what is held back.
+            // New reports have priority over statuses that a latch or damping keeps.
             self.has_room(&speaker.unit, keys(), &gone)?;
             held.clear();
         }
@@ -205,9 +205,9 @@ impl Draft<'_> {
         Ok(Effect { changed: true, removed, ..Effect::default() })
     }
 
-    // === the parts of a report ===
+    // === helpers of reports ===
 
-    /// Refuses a command for an application that is not there.
+    /// Rejects a command for an application that does not exist.
     pub(super) fn exists(&self) -> Result<(), Rejected> {
         match self.head.deleted && !self.is_changed() {
             true => Err(Rejected::ApplicationNotFound),
@@ -223,7 +223,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether it is the newest incarnation that speaks, one that may have been given out, and in
+    /// Checks that the sender is the newest incarnation, one that may have been assigned, and uses
     /// the newest session.
     pub(super) fn may_speak(&self, speaker: &Speaker) -> Result<(), Rejected> {
         let Speaker { unit, incarnation, session } = speaker;
@@ -244,7 +244,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Refuses an incarnation that was never given out: it would fence the unit for ever.
+    /// Rejects an incarnation that was never assigned: accepting it would fence the unit for ever.
     fn may_have_begun(&self, unit: &UnitName, given: u64, known: u64) -> Result<(), Rejected> {
         let is_unknown = |newest: u64| {
             newest.max(newest.saturating_add(INCARNATION_STEP_MAX).min(INCARNATION_MAX)) < given
@@ -259,14 +259,16 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether the unit itself speaks, also if it says nothing new: in its session, or as a new
-    /// incarnation. Anybody else may ask for what is done already, which is no sign of life.
+    /// Returns whether the command is contact from the unit, even if it changes nothing: it comes
+    /// in the unit's session or from a new incarnation. Without both, any client can ask for what
+    /// is already done, which is no proof of contact.
     pub(super) fn is_word_of_unit(&self, speaker: &Speaker) -> bool {
         let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
         speaker.session.is_some() || speaker.incarnation.is_some_and(|given| current < given)
     }
 
-    /// The unit spoke: it exists, and it is neither lost nor uncertain. Says whether that is news.
+    /// Records contact with the unit: it exists and is neither lost nor uncertain. Returns whether
+    /// that is a visible change.
     pub(super) fn hear_unit(&mut self, speaker: &Speaker) -> bool {
         let name = &speaker.unit;
         self.hear(name);
@@ -279,7 +281,7 @@ impl Draft<'_> {
         let is_new = before.incarnation < incarnation;
         let heard = Unit {
             incarnation: incarnation.max(before.incarnation),
-            // What holds a session is the incarnation before.
+            // The open session belongs to the earlier incarnation.
             presence: match is_new || before.departed {
                 true => Presence::Unbound,
                 false => before.presence,
@@ -297,7 +299,7 @@ impl Draft<'_> {
             quiet_since: None,
             ..before.clone()
         };
-        // To speak of something else is a sign of life, and the silence begins anew.
+        // A report about another status is contact too, and restarts the silence period.
         let silence_ends = heard.is_overdue().then(|| self.silence_from_now());
         let heard = Unit { silence_ends, ..heard };
         let returned = !before.is_believed() || before.quiet_since.is_some();
@@ -328,8 +330,8 @@ impl Draft<'_> {
         self.set(speaker, key, old, new)
     }
 
-    /// Sets one status, given what it is in the draft so far: every report looks for it once only.
-    /// A repeat only moves the deadline. Says whether anything that is shown changed.
+    /// Sets one status, given its state in the draft so far, so that each report looks it up only
+    /// once. A repeat moves only the deadline. Returns whether a visible value changed.
     fn set(
         &mut self,
         speaker: &Speaker,
@@ -356,7 +358,7 @@ impl Draft<'_> {
             }
             return false;
         }
-        // The level began when the reporter saw it, unless that is said to lie in the future.
+        // The level begins at the reporter's observation time, unless that is in the future.
         let observed = new.observe_time.filter(|at| *at <= self.now);
         let same_level = old.as_ref().filter(|old| old.report.level == report.level);
         let status = Status {
@@ -396,7 +398,7 @@ impl Draft<'_> {
         removed
     }
 
-    // === what concerns the application as a whole ===
+    // === commands on the application as a whole ===
 
     fn configure(&mut self, patch: &ConfigPatch) -> Result<Effect, Rejected> {
         let config = self.head.config.patched(patch);
@@ -410,7 +412,7 @@ impl Draft<'_> {
             let reranks = config.policy != self.head.config.policy
                 || config.lost_units != self.head.config.lost_units;
             if config.external_leader.is_some() {
-                // Who is elected here leads no longer.
+                // Leadership decided outside ends the lease.
                 self.revoke_lease();
             }
             let before = std::mem::replace(&mut self.head.config, config);
@@ -453,7 +455,7 @@ impl Draft<'_> {
             reason: status.reason.clone(),
             ..self.event(Cause::LeaderSet)
         };
-        // Said again with a new end: that must be kept, but it is no history.
+        // A repeat with a new expiry must be stored, but adds no event to the history.
         let is_repeat = old.is_some_and(|old| {
             let expire_time = status.expire_time;
             status == ApplicationStatus { expire_time, ..old.clone() }

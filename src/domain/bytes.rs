@@ -1,12 +1,12 @@
-//! Bytes of a worker's own.
+//! Opaque bytes that belong to a worker.
 
 use std::fmt;
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes that nobody here reads: stored as bytes, shared when copied, and shown by their number
-/// only, so that no log has them.
+/// Bytes that the server never interprets. Clones share the memory; `Debug` prints only the length,
+/// so that no log contains the value.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Bytes(bytes::Bytes);
 
@@ -25,7 +25,7 @@ impl<T: Into<bytes::Bytes>> From<T> for Bytes {
 }
 
 impl Bytes {
-    /// The same as they go on the wire, not copied.
+    /// Returns the bytes for the wire, without a copy.
     pub fn to_wire(&self) -> bytes::Bytes {
         self.0.clone()
     }

@@ -1,8 +1,8 @@
-//! What a worker was promised to be told at a certain time, wherever its session is by then.
+//! Callbacks: a worker asks for a notification at a certain time.
 //!
-//! A promise is part of the unit's record, so it outlives sessions and servers. Time makes it due;
-//! whoever holds the unit's session then tells the worker, and tells it again in each new session
-//! until it is called off.
+//! A callback is part of the unit's record, so it outlives sessions and servers. Once it is due,
+//! the replica that holds the unit's session notifies the worker, and notifies it again in each new
+//! session until the callback is cancelled.
 
 use std::collections::BTreeMap;
 
@@ -17,23 +17,23 @@ use super::name::{PartName, UnitName};
 use super::room::within;
 use super::time::Timestamp;
 
-/// What a callback is about: one thing that a component of the unit does.
+/// The subject of a callback: one target of a component of the unit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Topic {
     /// The component.
     pub component: PartName,
-    /// What it asks or acts on.
+    /// The target that the component asks or acts on.
     pub target: Box<str>,
 }
 
-/// A promise.
+/// A callback that a worker requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Callback {
-    /// When the worker is to be told.
+    /// When the worker is notified.
     pub at: Timestamp,
-    /// The operation it belongs to; `""` if to none.
+    /// The operation of the callback; `""` if there is none.
     pub operation_id: Box<str>,
-    /// The time has come.
+    /// Whether the time has come.
     pub due: bool,
 }
 
@@ -41,8 +41,7 @@ pub struct Callback {
 pub type Callbacks = BTreeMap<Topic, Callback>;
 
 impl Draft<'_> {
-    /// Promises a unit to be told at a time; takes the place of what it was promised about the same
-    /// topic.
+    /// Adds a callback for a unit; it replaces an earlier one with the same topic.
     pub(super) fn call_back(
         &mut self,
         name: &UnitName,
@@ -63,7 +62,7 @@ impl Draft<'_> {
         Ok(Effect { changed: true, ..Effect::default() })
     }
 
-    /// What was promised about this topic is not needed any more.
+    /// Cancels the callback with this topic.
     pub(super) fn call_off(&mut self, name: &UnitName, topic: &Topic) -> Effect {
         let promised = self.unit(name).filter(|unit| unit.callbacks.contains_key(topic));
         let Some(mut unit) = promised.cloned() else {
@@ -74,7 +73,7 @@ impl Draft<'_> {
         Effect { changed: true, ..Effect::default() }
     }
 
-    /// The time of some promises has come.
+    /// Marks the callbacks whose time has come as due.
     pub(super) fn ring(&mut self, name: &UnitName) {
         let now = self.now;
         let Some(mut unit) = self.unit(name).cloned() else {
@@ -88,13 +87,13 @@ impl Draft<'_> {
 }
 
 impl Unit {
-    /// When the next promise is due.
+    /// Returns the time of the next callback that is not due yet.
     pub(super) fn next_callback(&self) -> Option<Timestamp> {
         let open = self.callbacks.values().filter(|callback| !callback.due);
         open.map(|callback| callback.at).min()
     }
 
-    /// What the worker is to be told now, until it is called off.
+    /// Returns the due callbacks: the worker is notified of each until it is cancelled.
     pub fn due_callbacks(&self) -> impl Iterator<Item = (&Topic, &Callback)> {
         self.callbacks.iter().filter(|(_, callback)| callback.due)
     }

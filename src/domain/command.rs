@@ -1,4 +1,4 @@
-//! What can be asked of an application, and why it can be refused.
+//! Commands on an application, and the reasons for their rejection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::session::{ReplicaId, SessionId};
 use super::status::{Kind, Level, Report};
 use super::time::Timestamp;
 
-/// A command with the id under which its answer is remembered.
+/// A command with the id under which its answer is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Same id: same answer, applied once.
+    /// The id: a repeat with the same id gets the same answer and is applied once.
     pub id: Option<RequestId>,
-    /// What to do.
+    /// The command.
     pub command: Command,
 }
 
 impl Request {
-    /// The answer as it is remembered.
+    /// Returns the record of the answer.
     pub(super) fn answer(
         &self,
         outcome: Outcome,
@@ -42,88 +42,88 @@ impl Request {
 /// One status as it is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewStatus {
-    /// Part of the unit.
+    /// The component of the unit.
     pub component: PartName,
-    /// Which of several.
+    /// The key within the component.
     pub key: PartName,
-    /// What is said. Shared by all who pass it on.
+    /// The report; its copies share it.
     pub report: Arc<Report>,
-    /// When it was seen, by the reporter's clock.
+    /// Observation time, by the reporter's clock.
     pub observe_time: Option<Timestamp>,
 }
 
-/// Who speaks.
+/// The sender of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speaker {
     /// The unit.
     pub unit: UnitName,
-    /// Its incarnation, if it says.
+    /// Its incarnation, if given.
     pub incarnation: Option<u64>,
-    /// The session it speaks in, if in one. Only the newest may.
+    /// The session in which the command arrives, if any. Only the newest session is valid.
     pub session: Option<SessionId>,
 }
 
 impl Speaker {
-    /// Somebody who speaks outside of any session.
+    /// Returns a sender outside of any session.
     pub fn new(unit: UnitName, incarnation: Option<u64>) -> Speaker {
         Speaker { unit, incarnation, session: None }
     }
 }
 
-/// A unit that begins, or goes on with, an incarnation.
+/// A unit that begins or continues an incarnation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newcomer {
     /// The unit.
     pub unit: UnitName,
-    /// The incarnation it goes on with; `None` begins a new one.
+    /// The incarnation to continue; `None` begins a new one.
     pub incarnation: Option<u64>,
-    /// It has a new name each time it is replaced.
+    /// Whether the unit gets a new name each time it is replaced.
     pub stateless: bool,
-    /// Words of its own.
+    /// Labels that the unit gives.
     pub labels: BTreeMap<Box<str>, Box<str>>,
 }
 
-/// The leader, as it names itself.
+/// The leader, as it identifies itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The unit; `""` where leadership is decided outside and nobody leads.
+    /// The unit; `""` if leadership is decided outside and no unit leads.
     pub unit: UnitName,
     /// Epoch of its lease.
     pub lease_epoch: u64,
 }
 
-/// What can be asked of an application.
+/// A command on an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Set one status.
+    /// Sets one status.
     Report(Speaker, Kind, NewStatus),
-    /// Set several statuses, or with a refusal none.
+    /// Sets several statuses, or none if the command is rejected.
     ReportAll(Speaker, Vec<(Kind, NewStatus)>),
-    /// Replace the pull set of a unit, or of one of its components. Each (component, key) stands
+    /// Replaces the pull set of a unit, or of one of its components. Each (component, key) occurs
     /// once.
     Replace(Speaker, Option<PartName>, Vec<NewStatus>),
-    /// Remove the statuses that match; `None` matches all.
+    /// Removes the statuses that match; `None` matches all.
     Clear {
-        /// Who speaks.
+        /// The sender.
         speaker: Speaker,
-        /// Of which component.
+        /// The component.
         component: Option<PartName>,
-        /// With which key.
+        /// The key.
         key: Option<PartName>,
-        /// Of which kind.
+        /// The kind.
         kind: Option<Kind>,
     },
-    /// Change the configuration. Boxed, so that a report is not moved as something large.
+    /// Changes the configuration. Boxed to keep `Command` small for reports.
     Configure(Box<ConfigPatch>),
-    /// Set the status of the application as a whole.
+    /// Sets the status of the application as a whole.
     SetApplicationStatus(Claim, NewApplicationStatus),
-    /// Withdraw it.
+    /// Withdraws the status of the application as a whole.
     ClearApplicationStatus(Claim),
-    /// Remove a unit with its statuses.
+    /// Removes a unit with its statuses.
     RemoveUnit(UnitName),
-    /// Who speaks wants to lead, with a lease of this length or the configured one.
+    /// The sender requests leadership, with a lease of this length or the configured one.
     ClaimLeadership(Speaker, Option<Duration>),
-    /// The leader is still there.
+    /// The leader renews its lease.
     RenewLeadership(Claim),
     /// The leader steps back.
     ReleaseLeadership(Claim),
@@ -131,99 +131,100 @@ pub enum Command {
     TransferLeadership(UnitName),
     /// A connected leader was silent, in this session, for as long as its lease lasts.
     LapseLeadership(Claim, SessionId),
-    /// Who speaks does not want to lead: it leads no longer, nor waits to.
+    /// The sender withdraws: it stops leading, and stops waiting to lead.
     StepBack(Speaker),
     /// The leader changes the data.
     UpdateData(Claim, DataPatch),
     /// A unit opens a session.
     Connect(Newcomer, SessionId),
-    /// A session says again that it is there, after somebody believed it gone.
+    /// A session confirms that it is still open, after another replica treated it as closed.
     Reconnect(Newcomer, SessionId),
-    /// A unit begins or goes on without a session; with a time, it promises to be heard that often.
+    /// A unit begins or continues an incarnation without a session; with a time, it promises
+    /// contact that often.
     Register(Newcomer, Option<Duration>),
-    /// A session has ended. Nothing happens if the unit holds another by now.
+    /// A session has closed. No effect if the unit has another session by now.
     Disconnect {
         /// The unit.
         unit: UnitName,
         /// Its session.
         session: SessionId,
-        /// How long it may take to open another.
+        /// Time that the unit has to open another session.
         ttl: Duration,
-        /// It was silent for as long already.
+        /// Whether the unit was already silent for as long.
         silent: bool,
     },
-    /// The unit that speaks will not come back.
+    /// The sending unit leaves for good.
     Depart {
-        /// Who speaks.
+        /// The sender.
         speaker: Speaker,
-        /// How long a successor may take before what it leaves behind is without anybody.
+        /// Time that a successor has before the statuses that the unit leaves behind count as lost.
         ttl: Duration,
     },
     /// A unit met an error.
     ReportError {
-        /// Who speaks.
+        /// The sender.
         speaker: Speaker,
         /// Its component.
         component: PartName,
-        /// What was asked or acted on.
+        /// The target that the component asked or acted on.
         target: Arc<str>,
         /// The error.
         error: Box<NewError>,
     },
-    /// What failed works.
+    /// A target that failed works again.
     ResolveError {
-        /// Who speaks.
+        /// The sender.
         speaker: Speaker,
         /// Its component.
         component: PartName,
-        /// What was asked or acted on; `None`: every target.
+        /// The target that the component asked or acted on; `None`: every target.
         target: Option<Arc<str>>,
-        /// Which generation of its configuration the work was about; empty if it does not say.
+        /// Generation of the configuration that the work used; empty if not given.
         generation: Box<str>,
     },
-    /// An operator lets a component go on.
+    /// An operator releases a held component.
     ResolveHold {
         /// The unit.
         unit: UnitName,
         /// Its component.
         component: PartName,
-        /// How.
+        /// How the component continues.
         resolution: Resolution,
-        /// Why, for the history.
+        /// The reason, for the history.
         why: Box<str>,
     },
-    /// Promise a unit to be told about something at a time.
+    /// Adds a callback for a unit: a notification about a topic at a certain time.
     CallBack {
         /// The unit.
         unit: UnitName,
-        /// About what.
+        /// The topic.
         topic: Topic,
-        /// When.
+        /// When the worker is notified.
         at: Timestamp,
-        /// The operation it belongs to; `""` if to none.
+        /// The operation of the callback; `""` if there is none.
         operation_id: Box<str>,
     },
-    /// Take such a promise back.
+    /// Cancels a callback.
     CallOff {
         /// The unit.
         unit: UnitName,
-        /// About what.
+        /// The topic.
         topic: Topic,
     },
-    /// A replica is gone, and the sessions it held with it.
+    /// A replica is gone, and with it the sessions that it held.
     Orphan {
         /// The replica.
         replica: ReplicaId,
-        /// How long its units may take to connect elsewhere.
+        /// Time that its units have to connect elsewhere.
         ttl: Duration,
     },
-    /// Something asked of an operation.
+    /// A command on an operation.
     Operate(Order),
 }
 
 impl Command {
-    /// The unit that gives the command, or that an operator gives it about; `""` or nothing for
-    /// the application as a whole.
+    /// Returns the unit that sends the command, or that an operator's command is about; `""` or
+    /// `None` for the application as a whole.
     fn unit(&self) -> Option<&UnitName> {
         match self {
             Command::Report(speaker, ..)
@@ -256,39 +257,40 @@ impl Command {
     }
 }
 
-/// What the leader says of the application as a whole.
+/// The new status that the leader sets for the application as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewApplicationStatus {
-    /// How it takes part.
+    /// How the status takes part.
     pub mode: Mode,
-    /// How well it is.
+    /// The level.
     pub level: Level,
     /// One line for a person.
     pub message: Box<str>,
     /// Machine-readable cause.
     pub reason: Box<str>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub action: Box<str>,
-    /// How long it stands.
+    /// How long the status lasts.
     pub ttl: Option<Duration>,
-    /// When it was seen, by the leader's clock.
+    /// Observation time, by the leader's clock.
     pub observe_time: Option<Timestamp>,
 }
 
-/// Why a command was refused. Nothing of it was applied, but for what an operation then says of
-/// itself, and for [`Rejected::LeaseHeld`].
+/// The reason for the rejection of a command. A rejected command changes nothing, except an
+/// operation's record (it may lapse, store a next target, or lose its payload) and the waiting
+/// position of [`Rejected::LeaseHeld`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// Nothing of that name was reported.
+    /// No application of this name was reported.
     #[error("application is not known")]
     ApplicationNotFound,
     /// The application has no such unit.
     #[error("unit {unit} is not known")]
     UnitNotFound {
-        /// The unit asked for.
+        /// The requested unit.
         unit: UnitName,
     },
-    /// A newer incarnation of the unit has spoken.
+    /// A newer incarnation of the unit has reported.
     #[error(
         "unit {unit} has been replaced: incarnation {given} is older than {current}; \
          stop reporting, or start again as a new incarnation"
@@ -296,12 +298,12 @@ pub enum Rejected {
     StaleIncarnation {
         /// The unit.
         unit: UnitName,
-        /// Who spoke.
+        /// The incarnation of the sender.
         given: u64,
-        /// Who may speak.
+        /// The valid incarnation.
         current: u64,
     },
-    /// The incarnation was never given out.
+    /// The incarnation was never assigned.
     #[error(
         "incarnation {given} of unit {unit} was never given out; the newest is {current}: give the \
          one that welcome or RegisterUnit answered, or none"
@@ -314,7 +316,7 @@ pub enum Rejected {
         /// The newest one known; 0 if none is.
         current: u64,
     },
-    /// The record of the unit has the highest incarnation there is, which an earlier version took
+    /// The record of the unit has the highest possible incarnation, which an earlier version took
     /// from a report.
     #[error(
         "unit {unit} has the highest incarnation there is, and cannot begin another one; remove \
@@ -324,7 +326,7 @@ pub enum Rejected {
         /// The unit.
         unit: UnitName,
     },
-    /// The unit was removed, and this is from before.
+    /// The unit was removed, and the command is from before the removal.
     #[error(
         "unit {unit} has been removed, and incarnation {given} with it; \
          stop reporting, or start again as a new incarnation"
@@ -332,10 +334,10 @@ pub enum Rejected {
     UnitRemoved {
         /// The unit.
         unit: UnitName,
-        /// Who spoke.
+        /// The incarnation of the sender.
         given: u64,
     },
-    /// The id of a request was given to another one before.
+    /// The id of the request was used for a different request before.
     #[error(
         "request_id {id:?} was given to another request before, a {method}; give each request an \
          id of its own, and repeat a request unchanged"
@@ -347,31 +349,31 @@ pub enum Rejected {
         method: Arc<str>,
     },
     /// The unit has opened a newer session, or lost this one.
-    #[error("this session of unit {unit} is over; speak in the newest, or connect again")]
+    #[error("this session of unit {unit} is over; use the newest session, or connect again")]
     SessionOver {
         /// The unit.
         unit: UnitName,
     },
-    /// A bound would be passed.
+    /// The command would exceed a limit.
     #[error("{what} would be more than {max}; remove some first, or raise the limit {limit}")]
     LimitExceeded {
         /// Name of the limit.
         limit: &'static str,
-        /// What there would be too many of.
+        /// The items that would be too many.
         what: String,
-        /// The bound.
+        /// The limit.
         max: usize,
     },
-    /// An operation refuses it.
+    /// The operation refuses the command.
     #[error(transparent)]
     Operation(#[from] Refused),
-    /// Somebody else leads; who asked waits in line now.
+    /// Another unit leads; the sender waits in line now.
     #[error(
         "unit {leader} leads, with lease epoch {lease_epoch}; your unit waits in line, stay and \
          ask again"
     )]
     LeaseHeld {
-        /// Who leads.
+        /// The leader.
         leader: UnitName,
         /// Epoch of the lease.
         lease_epoch: u64,
@@ -380,11 +382,11 @@ pub enum Rejected {
     },
     /// Leadership is decided outside.
     #[error(
-        "who leads is decided outside, by `external_leader` of the configuration; \
+        "leadership is decided outside, by `external_leader` of the configuration; \
          clear that to elect a leader here"
     )]
     LeaderIsExternal {
-        /// Who leads; `""` if nobody does.
+        /// The leader; `""` if no unit leads.
         leader: UnitName,
     },
     /// A unit that is lost or has left cannot lead.
@@ -393,28 +395,28 @@ pub enum Rejected {
         /// The unit.
         unit: UnitName,
     },
-    /// The data are not what the change was made for.
+    /// The data have changed since the version that the change was made for.
     #[error("the data have changed since they were read, their etag is {current}; read them again")]
     EtagMismatch {
-        /// The etag as of now.
+        /// The current etag.
         current: String,
     },
-    /// Something of the data is too large.
+    /// A part of the data is too large.
     #[error("{what} would be {bytes} bytes; at most {max}")]
     ValueTooLarge {
-        /// What.
+        /// The part.
         what: String,
-        /// How large.
+        /// Its size in bytes.
         bytes: u64,
-        /// The bound.
+        /// The limit in bytes.
         max: u64,
     },
-    /// The speaker does not lead.
+    /// The sender does not lead.
     #[error("{}", not_leader(unit, leader.as_ref(), *lease_epoch))]
     NotLeader {
-        /// Who spoke.
+        /// The sender.
         unit: UnitName,
-        /// Who leads.
+        /// The leader.
         leader: Option<UnitName>,
         /// Epoch of that lease.
         lease_epoch: u64,
@@ -423,7 +425,7 @@ pub enum Rejected {
 
 fn not_leader(unit: &UnitName, leader: Option<&UnitName>, lease_epoch: u64) -> String {
     let speaker = match unit.as_str() {
-        "" => "a speaker without a unit".to_string(),
+        "" => "a sender without a unit".to_string(),
         unit => format!("unit {unit}"),
     };
     match leader {
@@ -435,6 +437,6 @@ fn not_leader(unit: &UnitName, leader: Option<&UnitName>, lease_epoch: u64) -> S
         Some(leader) => {
             format!("{speaker} does not lead: {leader} does, with lease epoch {lease_epoch}")
         }
-        None => format!("{speaker} does not lead, and nobody does"),
+        None => format!("{speaker} does not lead, and no unit does"),
     }
 }

@@ -1,4 +1,4 @@
-//! What a change of configuration changed, in words for the history.
+//! The changes of a configuration, as text for the history.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use super::policy::{Config, Damping, Latch, LostUnits, Policy, Scope};
 use super::status::Level;
 use super::transition::Change;
 
-/// A setting in words.
+/// Returns a setting as text.
 type Show = fn(&Config) -> String;
 
 impl Config {
-    /// The settings that are another in `after`, by the path of an update mask.
+    /// Returns the settings that differ in `after`, by their path in an update mask.
     pub(super) fn changes_to(&self, after: &Config) -> Vec<Change> {
         let fields: [(&str, Show); 12] = [
             ("policy", |config| policy(&config.policy)),

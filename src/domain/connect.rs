@@ -1,5 +1,5 @@
-//! Units that come and go: incarnations begin, sessions open and end, what a unit leaves behind
-//! passes to its successor.
+//! The life of units: incarnations begin, sessions open and close, and the statuses that a unit
+//! leaves behind pass to its successor.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::time::Timestamp;
 use super::transition::{Cause, StatusEvent, Subject};
 
 impl Draft<'_> {
-    /// A unit opens a session.
+    /// Opens a session of a unit.
     pub(super) fn connect(
         &mut self,
         who: &Newcomer,
@@ -27,7 +27,7 @@ impl Draft<'_> {
         self.begin(who, Presence::Connected(session))
     }
 
-    /// A session is still there, unless the unit holds another by now.
+    /// Confirms an open session, unless the unit has another session by now.
     pub(super) fn reconnect(
         &mut self,
         who: &Newcomer,
@@ -40,7 +40,7 @@ impl Draft<'_> {
         self.begin(who, Presence::Connected(session))
     }
 
-    /// A unit begins or goes on without a session.
+    /// Begins or continues an incarnation without a session.
     pub(super) fn register(
         &mut self,
         who: &Newcomer,
@@ -65,14 +65,14 @@ impl Draft<'_> {
             stateless: who.stateless,
             labels: who.labels.clone(),
             began: if is_new { self.now } else { before.began },
-            // What was pulled last is what the one before saw.
+            // The last pulled statuses come from the earlier incarnation.
             outlived_count: match is_new {
                 true => self.pulled_count(name),
                 false => before.outlived_count,
             },
             departed: false,
             session_ended: false,
-            // Who begins anew has not asked to lead.
+            // A new incarnation has not requested leadership.
             candidate: before.candidate.filter(|_| !is_new),
             ..before.clone()
         };
@@ -83,7 +83,7 @@ impl Draft<'_> {
             self.has_room_for_unit()?;
         }
         self.hear(name);
-        // That its silence begins anew is no news.
+        // A restart of the silence period alone is no visible change.
         let silence_ends = before.silence_ends;
         if known.as_ref() == Some(&Unit { silence_ends, ..unit.clone() }) {
             if unit.silence_ends != silence_ends || unit.is_news(self.now) {
@@ -119,7 +119,7 @@ impl Draft<'_> {
         Ok(Effect { changed: true, removed, incarnation, ..Effect::default() })
     }
 
-    /// The incarnation under which it may speak.
+    /// Returns the incarnation that the unit may use.
     fn incarnation_of(&self, who: &Newcomer) -> Result<u64, Rejected> {
         let known = self.unit(&who.unit).map_or(0, |unit| unit.incarnation);
         let current = known.max(self.fence(&who.unit).unwrap_or_default());
@@ -139,7 +139,7 @@ impl Draft<'_> {
         self.keys_of(name, None).iter().filter(|key| key.kind == Kind::Pull).count() as u32
     }
 
-    /// A session has ended: the unit is given the time to open another.
+    /// Closes a session: the unit gets `ttl` to open another.
     pub(super) fn disconnect(
         &mut self,
         name: &UnitName,
@@ -159,8 +159,8 @@ impl Draft<'_> {
         Effect { changed: true, ..Effect::default() }
     }
 
-    /// A replica is gone: its units are given the time to connect elsewhere. Of more than
-    /// [`EXPIRED_PER_COMMIT_MAX`] the rest is for the next time.
+    /// Handles the loss of a replica: its units get `ttl` to connect elsewhere. Handles at most
+    /// [`EXPIRED_PER_COMMIT_MAX`] units; the caller repeats for the rest.
     pub(super) fn orphan(&mut self, replica: ReplicaId, ttl: Duration) -> Effect {
         let is_its = |unit: &Unit| unit.session().is_some_and(|held| held.replica == replica);
         let held = self.units_where(is_its);
@@ -173,13 +173,13 @@ impl Draft<'_> {
         Effect { changed, ..Effect::default() }
     }
 
-    /// A unit will not come back: it is removed. What a stateless one pushed passes to its
-    /// successor, or waits for one, if the application has a hand-over configured.
+    /// Removes a unit that leaves for good. The pushed statuses of a stateless unit pass to its
+    /// successor, or wait for one, if the application has a hand-over configured.
     pub(super) fn depart(&mut self, speaker: &Speaker, ttl: Duration) -> Result<Effect, Rejected> {
         let name = &speaker.unit;
         self.unit_exists(name)?;
         self.may_speak(speaker)?;
-        // Its last word is a word: whoever was silent has not been lost.
+        // The departure itself is contact, so a silent unit does not also count as lost.
         self.hear_unit(speaker);
         let Some(line) = self.unit(name).and_then(|unit| self.line_of(unit)) else {
             return self.remove_unit(name);
@@ -196,7 +196,7 @@ impl Draft<'_> {
         let removed = self.remove_all(keys.into_iter(), Cause::UnitRemoved);
         self.remove_faults(name);
         let unit = self.unit(name).cloned().unwrap_or_default().expected_within(ttl, self.now);
-        // Nobody is there to be called back.
+        // The unit cannot receive callbacks any more.
         let callbacks = Callbacks::default();
         let gone = Unit { departed: true, silence_ends: None, callbacks, ..unit };
         self.put_unit(name.clone(), Some(gone));
@@ -204,7 +204,7 @@ impl Draft<'_> {
         Ok(Effect { changed: true, removed, ..Effect::default() })
     }
 
-    /// In which line of succession a stateless unit stands, if in one.
+    /// Returns the hand-over group of a stateless unit, if it has one.
     fn line_of<'u>(&self, unit: &'u Unit) -> Option<&'u str> {
         let label = self.head.config.hand_over.as_ref().filter(|_| unit.stateless)?;
         match label.is_empty() {
@@ -213,8 +213,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Who else of a kind stands in a line. Looks at each unit, so only where hand-over is
-    /// configured.
+    /// Returns the other matching units of a hand-over group. Visits each unit, so it is called
+    /// only if hand-over is configured.
     fn in_line<'a>(
         &'a self,
         except: &'a UnitName,
@@ -226,8 +226,8 @@ impl Draft<'_> {
         others.filter(move |(name, _)| *name != except)
     }
 
-    /// Who takes over from a unit that leaves: the newest that is there, which is best known of
-    /// those that hold a session.
+    /// Returns the successor of a leaving unit: the newest present one, with preference for units
+    /// that hold a session because their presence is best known.
     fn successor(&self, leaving: &UnitName, line: &str) -> Option<UnitName> {
         let here = self.in_line(leaving, line, |unit| {
             !unit.departed && unit.is_believed() && unit.quiet_since.is_none()
@@ -239,8 +239,8 @@ impl Draft<'_> {
         newest.map(|(name, _)| name.clone())
     }
 
-    /// From whom a new stateless unit takes over: one before it that has left, or is lost; the one
-    /// that has waited longest.
+    /// Returns the predecessor of a new stateless unit: one that has left or is lost, with
+    /// preference for the one that has waited longest.
     fn predecessor(&self, name: &UnitName, unit: &Unit) -> Option<UnitName> {
         let line = self.line_of(unit)?;
         let gone = self.in_line(name, line, |unit| {
@@ -250,8 +250,8 @@ impl Draft<'_> {
         first.map(|(leaving, _)| leaving.clone())
     }
 
-    /// Passes the push statuses of one unit to another, unless that has said the same of its own or
-    /// has no room. What is passed keeps its time.
+    /// Passes the push statuses of one unit to another, except those that the other already has or
+    /// has no quota for. Passed statuses keep their times.
     fn hand_over(&mut self, from: &UnitName, to: &UnitName) {
         let incarnation = self.unit(to).map_or(0, |unit| unit.incarnation);
         let pushed = self.keys_of(from, None).into_iter().filter(|key| key.kind == Kind::Push);

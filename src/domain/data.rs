@@ -1,7 +1,8 @@
-//! What the leader of an application keeps for all its units: it outlives leaders and units.
+//! The data that the leader of an application keeps for all its units; they outlive leaders and
+//! units.
 //!
-//! Values are nobody's business but the units': they stand in no event, log or metric. Not a place
-//! for secrets: every reader of the application may read them.
+//! Values appear in no event, log or metric. They are not for secrets: every reader of the
+//! application may read them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,31 +18,31 @@ use super::room::{Total, within};
 /// Values by key.
 pub type Data = BTreeMap<Arc<str>, Bytes>;
 
-/// A change of the data: keys that are not named stay as they are.
+/// A change of the data: keys that are not named keep their values.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DataPatch {
     /// Values to set; an empty one deletes its key.
     pub set: BTreeMap<Arc<str>, Bytes>,
     /// Keys to delete.
     pub delete: Vec<Arc<str>>,
-    /// What was read, if the change is only for that.
+    /// The etag of the version that was read, if the change is valid only for that version.
     pub etag: Option<Box<str>>,
 }
 
 impl DataHead {
-    /// The data as they are, for compare-and-set: as text that tells nothing.
+    /// Returns the current etag, for compare-and-set: an opaque text.
     pub fn etag(&self) -> String {
         etag(self.version)
     }
 }
 
-/// The etag of a version of the data.
+/// Returns the etag of a version of the data.
 pub fn etag(version: u64) -> String {
     format!("{version:x}")
 }
 
 impl Draft<'_> {
-    /// The leader changes the data, or nothing of it.
+    /// Applies a change from the leader, as a whole or not at all.
     pub(super) fn update_data(
         &mut self,
         claim: &Claim,

@@ -1,5 +1,5 @@
-//! The end of an application. Nothing is left of it but its revision, and what keeps late words
-//! from bringing it back.
+//! Deletion of an application. Its revision stays, and the records that keep late requests from
+//! creating it again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::time::Timestamp;
 use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
 use super::usage::Kept;
 
-/// Removes an application: a transition of its own, never part of a draft. Its revision stays, so
-/// that one of the same name goes on counting, and so does the answer.
+/// Deletes an application: a separate transition, never part of a draft. The revision stays, so
+/// that a new application of the same name continues the count. The answer stays too.
 pub fn delete(
     state: &AppState,
     id: Option<&RequestId>,
@@ -51,7 +51,7 @@ pub fn delete(
         next_event: old.next_event + 1,
         lease_epoch: old.lease_epoch,
         quiet_commits: old.quiet_commits,
-        // What was told of the data before must not be taken for what comes after.
+        // Readers of the old data must not mistake their version for a later one.
         data: DataHead { version: old.data.version + 1, ..DataHead::default() },
         kept: Some(kept_of(state, &orphans)),
         ..Head::empty(revision)
@@ -76,7 +76,7 @@ pub fn delete(
     Ok((Some(transition), outcome))
 }
 
-/// What is counted of it further on: its history, and the operations that leave a record.
+/// Returns the usage that remains: the history, and the operations that leave a record.
 fn kept_of(state: &AppState, orphans: &[Write]) -> Kept {
     let sizes = orphans.iter().filter_map(|write| match write {
         Write::Operation(_, operation) => operation.as_ref().map(|operation| operation.size()),
@@ -90,9 +90,10 @@ fn kept_of(state: &AppState, orphans: &[Write]) -> Kept {
     }
 }
 
-/// What outlives it: the answers that stand, so that a late duplicate does not bring it back, and a
-/// fence for each unit that has an incarnation, for the same reason. Of too many units those are
-/// fenced that were heard last: they may still speak.
+/// Returns the answers that outlive the application: the valid ones, so that a late duplicate does
+/// not create it again, and a fence for each unit that has an incarnation, for the same reason. If
+/// there are too many units, those with the most recent contact get fences: they are the most
+/// likely to report again.
 fn remembered(state: &AppState, now: Timestamp) -> BTreeMap<Arc<str>, Remembered> {
     let standing = state.requests.standing(now);
     let mut kept: BTreeMap<_, _> =

@@ -1,4 +1,5 @@
-//! The status of an application from its contributions: who wins, by which rule, and what it beat.
+//! Derivation of the status of an application: the winning contribution, the deciding rule, and the
+//! beaten contributions.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,8 @@ use super::rank::{Criterion, Origin, Rank, compare};
 use super::status::{Freshness, LEVELS, Level, Status};
 use super::time::Timestamp;
 
-/// The derived status of an application, kept with its head so that lists and watchers need nothing
-/// else.
+/// The derived status of an application, stored with its head so that lists and watchers need no
+/// other record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Level of the winner; unknown if nothing contributes.
@@ -21,13 +22,13 @@ pub struct Summary {
     pub message: Box<str>,
     /// Its reason.
     pub reason: Box<str>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub action: Box<str>,
     /// Since when the application has this level.
     pub since: Timestamp,
-    /// Who won.
+    /// The winning contribution; `None` if nothing contributes.
     pub winner: Option<Winner>,
-    /// What decided.
+    /// The rule that decided.
     pub rule: Rule,
     /// Counts over units and contributions.
     pub totals: Totals,
@@ -36,7 +37,7 @@ pub struct Summary {
     pub short_message: Box<str>,
 }
 
-/// Who won.
+/// The winning contribution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Winner {
     /// The unit; `""` for the leader's own status.
@@ -45,17 +46,17 @@ pub struct Winner {
     pub component: PartName,
     /// The key.
     pub key: PartName,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// Whether it is the worst of a status that flaps.
+    /// Whether the status flaps and this is the worst report of that time.
     #[serde(default)]
     pub flaps: bool,
-    /// Of a fault: what was asked or acted on.
+    /// For a fault: the target that the component asked or acted on.
     #[serde(default)]
     pub target: Box<str>,
 }
 
-/// What decided.
+/// The rule that decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
     /// Nothing contributes.
@@ -65,18 +66,18 @@ pub enum Rule {
     Override,
     /// There is only one contribution.
     Only,
-    /// It beat the next strongest by this.
+    /// The winner beat the next strongest contribution by this criterion.
     Beat {
-        /// What decided.
+        /// The deciding criterion.
         by: Criterion,
-        /// The winner's side of it.
+        /// The winner's values.
         winner: Side,
-        /// The other's.
+        /// The values of the beaten contribution.
         other: Side,
     },
 }
 
-/// What the words of a rule need to know of one contribution.
+/// The values of one contribution that the text of a rule needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
     level: Level,
@@ -100,7 +101,7 @@ impl Side {
     }
 }
 
-/// Counts over the units and contributions of an application. By level: in the order of the wire.
+/// Counts over the units and contributions of an application. Counts by level are in wire order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Units.
@@ -109,13 +110,13 @@ pub struct Totals {
     pub units_by_level: [u32; LEVELS],
     /// Units with a status past its ttl.
     pub stale_units: u32,
-    /// Units lost.
+    /// Lost units.
     pub lost_units: u32,
     /// Contributions by level.
     pub contributions: [u32; LEVELS],
     /// Contributions that ask a person to act.
     pub asking: u32,
-    /// Units of which the store may have lost what they said last.
+    /// Uncertain units: the store may have lost their last reports.
     #[serde(default)]
     pub uncertain_units: u32,
     /// Contributions of statuses that flap.
@@ -127,7 +128,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Contributions that are waiting, maintenance, blocked or error.
+    /// Returns the number of contributions that are waiting, maintenance, blocked or error.
     pub fn unwell(&self) -> u32 {
         let levels = Level::ALL.iter().filter(|l| l.is_unwell());
         levels.map(|l| self.contributions[*l as usize]).sum()
@@ -135,7 +136,7 @@ impl Totals {
 }
 
 impl Rule {
-    /// The rule that put `winner` before `other`, the strongest that it beat.
+    /// Returns the rule that put `winner` before `other`, the strongest that it beat.
     pub fn between(winner: &Rank, other: Option<&Rank>) -> Rule {
         let Some(other) = other else {
             return Rule::Only;
@@ -144,7 +145,7 @@ impl Rule {
         Rule::Beat { by, winner: Side::of(winner), other: Side::of(other) }
     }
 
-    /// The rule in words.
+    /// Returns the rule as text.
     pub fn words(&self, policy: &Policy) -> String {
         match self {
             Rule::Nothing => "nothing contributes".to_string(),
@@ -204,7 +205,7 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
     }
 }
 
-/// Why `other` lost against `winner`, in words.
+/// Returns the reason why `other` lost against `winner`, as text.
 pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
     match compare(winner, other).1 {
         Some(Criterion::Precedence) if other.precedence == SUCCESS_PRECEDENCE => "done",
@@ -221,21 +222,21 @@ pub fn beaten_by(winner: &Rank, other: &Rank) -> String {
     .to_string()
 }
 
-/// What a contribution says.
+/// The texts of a contribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
     /// One line for a person.
     pub message: Box<str>,
     /// Machine-readable cause.
     pub reason: Box<str>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub action: Box<str>,
     /// The message for narrow places; empty if none was given.
     pub short_message: Box<str>,
 }
 
 impl Words {
-    /// Words of a contribution that nobody reported.
+    /// Returns the texts of a contribution that no unit reported.
     fn derived(message: &str, reason: &str, action: &str) -> Words {
         Words {
             message: message.into(),
@@ -246,7 +247,8 @@ impl Words {
     }
 }
 
-/// What a contribution says, whatever its origin. `status` finds what was reported.
+/// Returns the texts of a contribution of any origin. `status` is the reported status, if there is
+/// one.
 pub(super) fn words(
     head: &Head,
     rank: &Rank,
@@ -262,7 +264,7 @@ pub(super) fn words(
         }
         Origin::Uncertain => {
             let unit = &rank.key.unit;
-            let what = "the store may have lost what it said last";
+            let what = "the store may have lost its last reports";
             let message = format!("unit {unit} uncertain: {what}");
             Words::derived(&message, "Uncertain", "")
         }
@@ -274,7 +276,7 @@ pub(super) fn words(
             .operation
             .as_ref()
             .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
-        // Whoever has the fault has its words.
+        // The texts of a fault come from the fault itself: see `fault_words`.
         Origin::Fault => nothing(),
         Origin::Reported(_) => status.map_or_else(nothing, |s| Words {
             message: s.report.message.clone(),
@@ -285,43 +287,44 @@ pub(super) fn words(
     }
 }
 
-/// The leader's status, if it wins outright.
+/// Returns the leader's status, if its mode is override.
 pub fn override_status(head: &Head) -> Option<&ApplicationStatus> {
     let status = head.application_status.as_ref()?;
     (status.mode == Mode::Override).then_some(status)
 }
 
-/// One contribution, for those who ask why.
+/// One contribution with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contribution {
-    /// What decides about it.
+    /// The values that rank it.
     pub rank: Rank,
-    /// What it says.
+    /// Its texts.
     pub words: Words,
-    /// What was looked at.
+    /// The check that the reporter named.
     pub check: Box<str>,
-    /// How much it can still be believed.
+    /// Its freshness.
     pub freshness: Freshness,
-    /// Why it lost against the winner; empty for the winner.
+    /// The reason why it lost against the winner; empty for the winner.
     pub beaten_by: String,
-    /// Why it shows something worse than what was said last; empty if it does not.
+    /// The reason why it shows a worse level than the last report; empty if it does not.
     pub held: String,
 }
 
-/// Why the application is as it is.
+/// The explanation of an application's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Derived {
-    /// Who won; `None` if nothing contributes, or if the leader's status overrides.
+    /// The winner; `None` if nothing contributes, or if the leader's status overrides.
     pub winner: Option<Contribution>,
-    /// What it beat, the strongest first, as many as were asked for.
+    /// The beaten contributions, the strongest first, up to the requested number.
     pub others: Vec<Contribution>,
-    /// How many there are, listed or not.
+    /// The number of beaten contributions, listed or not.
     pub others_count: usize,
-    /// Statuses that are kept but do not contribute.
+    /// The number of stored statuses that do not contribute.
     pub silent_count: usize,
 }
 
-/// The winner and the first `others_max` of what it beat, in order. Costs what it returns.
+/// Returns the winner and the first `others_max` beaten contributions, in order. The cost grows
+/// with the size of the result.
 pub fn derive(state: &AppState, others_max: usize) -> Derived {
     let overrides = override_status(&state.head).is_some();
     let mut ranked = state.ranked();
@@ -341,7 +344,7 @@ pub fn derive(state: &AppState, others_max: usize) -> Derived {
     }
 }
 
-/// The strongest contribution of one unit: what its own level is.
+/// Returns the strongest contribution of one unit, which gives the unit's own level.
 pub fn strongest_of(state: &AppState, unit: &UnitName) -> Option<Contribution> {
     let rank = state.strongest_of(unit)?;
     Some(contribution(state, rank, String::new()))
@@ -378,7 +381,7 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
 }
 
 impl AppState {
-    /// How many of `count` contributions are reported statuses, not derived ones.
+    /// Returns how many of `count` contributions are reported statuses, not derived ones.
     fn ranked_reported_count(&self, count: u32) -> usize {
         let totals = &self.head.summary.totals;
         let lost = match self.head.config.lost_units.level() {

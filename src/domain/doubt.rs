@@ -1,4 +1,4 @@
-//! What a store that may have lost writes changes: what was said last is doubted, until it is said
+//! Data loss of the store: the last reports of every unit become uncertain until the unit reports
 //! again.
 
 use super::app::Head;
@@ -10,10 +10,10 @@ use super::status::Level;
 use super::time::Timestamp;
 use super::transition::{Cause, StatusEvent, Subject};
 
-/// Drafts that each unit there is becomes uncertain, unless that was done for this loss, here or
-/// elsewhere. A leader keeps leading under a new epoch, and an operation must be acquired again, if
-/// their epoch or fence is one that a former master gave. Comes first in a draft: the requests of
-/// the draft came after the loss.
+/// Drafts the effects of a data loss. Each unit becomes uncertain, the leader continues under a new
+/// epoch, and an open operation must be acquired again, unless a replica already drafted that for
+/// this loss count. The leader and the operation are also handled if a former master assigned their
+/// epoch or fence. Call this first in a draft: the requests of the draft came after the loss.
 pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
     if draft.head.losses < losses {
         doubt_units(draft, losses);
@@ -32,7 +32,8 @@ fn doubt_units(draft: &mut Draft<'_>, losses: u32) {
     let doubts_operation = draft.doubt_operations();
     let units: Vec<UnitName> = draft.base.units.keys().cloned().collect();
     if doubts_operation || !units.is_empty() {
-        // Also if all of them are uncertain already: once they speak this must not come again.
+        // Needed even if all units are already uncertain: after their next reports this loss must
+        // not mark them again.
         draft.head_changed(false);
     }
     for name in units {
@@ -40,18 +41,18 @@ fn doubt_units(draft: &mut Draft<'_>, losses: u32) {
     }
 }
 
-/// A head that a loss brought back, as it is shown until [`doubt`] has come to its units: not
-/// active on what may be wrong, nor led under an epoch that has passed, not even for that moment.
+/// Returns the head to show after a loss until [`doubt`] has marked the units: not active based on
+/// outdated records, and not led under an outdated epoch, not even for that moment.
 pub fn doubted_head(mut head: Head, losses: u32, counts_above: u64, now: Timestamp) -> Head {
     head.lease_epoch = next_count(head.lease_epoch, losses, counts_above);
     if head.summary.totals.units == 0 || override_status(&head).is_some() {
         return head;
     }
-    // The counts stay: they are of the units as they are stored, and go on from there.
+    // The totals stay: they count the stored units, and later drafts update them.
     let Summary { level, since, totals, .. } = head.summary;
     let summary = Summary {
         level: Level::Waiting,
-        message: "the store may have lost what its units said last".into(),
+        message: "the store may have lost the last reports of its units".into(),
         reason: "Uncertain".into(),
         action: "".into(),
         since: if level == Level::Waiting { since } else { now },

@@ -1,5 +1,5 @@
-//! A change in the making: what is known, overlaid with what a batch of commands changes. Nothing
-//! is touched until the transition it ends in is committed.
+//! A draft: the state of an application, overlaid with the changes of a batch of commands. The
+//! state itself changes only when the draft's transition is committed.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -24,7 +24,7 @@ use super::time::Timestamp;
 use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
 use super::usage::{Kept, Usage, size_of};
 
-/// See the module.
+/// The changes of a batch of commands, on top of a committed state.
 pub struct Draft<'a> {
     pub(super) base: &'a AppState,
     pub(super) limits: &'a Limits,
@@ -33,37 +33,39 @@ pub struct Draft<'a> {
     pub(super) statuses: DraftedStatuses,
     pub(super) units: BTreeMap<UnitName, Option<Unit>>,
     pub(super) data: BTreeMap<Arc<str>, Option<Bytes>>,
-    /// Units after the draft, kept so that a batch of new ones does not count them over and over.
+    /// Number of units after the draft, cached so that a batch of new units does not count them
+    /// repeatedly.
     pub(super) unit_count: usize,
-    /// Keys by unit and component after the draft, of those that were counted: see
-    /// [`room`](super::room).
+    /// Cached numbers of keys by unit and component after the draft; see [`room`](super::room).
     pub(super) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
     pub(super) faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
-    /// How many more, or less, faults are to be tried in each second than before the draft.
+    /// Change in the number of planned retries, by second.
     pub(super) tries: BTreeMap<u64, i64>,
     requests: BTreeMap<Arc<str>, Remembered>,
     pub(super) events: Vec<StatusEvent>,
-    /// The operations after the draft, copied once one is written; and what is to be written.
+    /// The operations after the draft, copied at the first change. The next two fields are the
+    /// writes.
     pub(super) operations: Cow<'a, Operations>,
     pub(super) operation_writes: BTreeMap<OperationId, Option<Arc<Operation>>>,
     pub(super) payload_writes: BTreeMap<OperationId, Option<Bytes>>,
     heard: Heard,
-    /// Results without a swing, of statuses that are not written.
+    /// Results without a level change, for statuses that the draft does not write.
     pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
-    /// Something that is held changed, and nobody is told.
+    /// Whether a record without a visible effect changed. If nothing visible changes, the
+    /// transition is a quiet commit.
     pub(super) held: bool,
-    /// What all other applications use.
+    /// Usage of all other applications.
     pub(super) beside: Usage,
-    /// What this one uses after the draft, as far as the head counts it.
+    /// Usage of this application after the draft, as far as the head counts it.
     pub(super) kept: Kept,
-    /// Something that is shown changed, so the revision moves.
+    /// Whether a visible value changed, so that the revision moves.
     pub(super) changed: bool,
-    /// Policy or leader changed: every rank may have.
+    /// Whether the policy or the leader changed, which can change every rank.
     pub(super) reranks: bool,
 }
 
 impl<'a> Draft<'a> {
-    /// Starts from what is known, at `now` of the store's clock.
+    /// Starts a draft on a state, at `now` of the store's clock.
     pub fn new(base: &'a AppState, limits: &'a Limits, now: Timestamp) -> Draft<'a> {
         Draft {
             base,
@@ -92,7 +94,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The revision that this draft will have if it changes anything that is shown.
+    /// Returns the revision that the draft will have if it changes a visible value.
     pub(super) fn revision(&self) -> Revision {
         match self.changed {
             true => self.base.head.revision.next(),
@@ -100,12 +102,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Whether anything that is shown changed so far.
+    /// Returns whether a visible value has changed so far.
     pub(super) fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// Whether nothing has been drafted yet.
+    /// Returns whether the draft has no changes yet.
     pub fn is_untouched(&self) -> bool {
         let is_heard = self.heard != Heard::default() || !self.swings.is_empty();
         !self.changed && !self.held && self.requests.is_empty() && !is_heard
@@ -125,16 +127,16 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The name of a unit in the memory that all that is known of it shares: such names are
-    /// compared at a glance.
+    /// Returns the stored copy of a unit's name. Names that share memory compare without reading
+    /// the text.
     pub(super) fn known_name<'n>(&'n self, name: &'n UnitName) -> &'n UnitName {
         let drafted = || self.units.get_key_value(name).map(|(known, _)| known);
         let known = self.base.units.get_key_value(name).map(|(known, _)| known);
         known.or_else(drafted).unwrap_or(name)
     }
 
-    /// The units of a kind, as they are after the draft. Looks at each: names are compared only of
-    /// those that are wanted.
+    /// Returns the matching units after the draft. Visits each unit; compares names only for units
+    /// that match.
     pub(super) fn units_where<'b>(
         &'b self,
         is_wanted: impl Fn(&Unit) -> bool + Copy + 'b,
@@ -149,7 +151,7 @@ impl<'a> Draft<'a> {
         self.unit_count
     }
 
-    /// The statuses of a unit, or of one of its components, as they are after the draft.
+    /// Returns the keys of a unit, or of one of its components, after the draft.
     pub(super) fn keys_of(
         &self,
         unit: &UnitName,
@@ -186,18 +188,19 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Writes what nobody is shown: the revision stays.
+    /// Writes a unit without a visible change: the revision stays.
     pub(super) fn put_unit_quietly(&mut self, name: UnitName, unit: Unit) {
         self.units.insert(name, Some(unit));
     }
 
-    /// When a unit is lost that says nothing from now on.
+    /// Returns when a unit is lost if it does not report from now on.
     pub(super) fn silence_from_now(&self) -> Timestamp {
         self.now.after(self.head.config.lost_after)
     }
 
-    /// Moves the deadline of a repeated status; written only if the store's is older than a third
-    /// of the ttl. Never back: it may have been moved for repeats that others took.
+    /// Moves the deadline of a repeated status. Writes it only if the stored deadline is older by a
+    /// third of the ttl. Never moves it back: repeats that other replicas received may have moved
+    /// it.
     pub(super) fn refresh(&mut self, key: &Arc<StatusKey>, status: &Arc<Status>, until: Timestamp) {
         let until = status.expire_time.map_or(until, |known| known.max(until));
         let written = status.expire_time_written.unwrap_or_default();
@@ -214,7 +217,7 @@ impl<'a> Draft<'a> {
         self.overlay(key.clone(), old, Some(Arc::new(renewed)));
     }
 
-    /// Writes or removes a status; `old` is what it is in the draft so far.
+    /// Writes or removes a status; `old` is its value in the draft so far.
     pub(super) fn overlay(
         &mut self,
         key: Arc<StatusKey>,
@@ -233,14 +236,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The unit said all there is to pull.
+    /// Records that the unit answered a pull of all its statuses.
     pub(super) fn answered(&mut self, unit: &UnitName) {
         if self.heard.answers.last() != Some(unit) {
             self.heard.answers.push(unit.clone());
         }
     }
 
-    /// Marks that something of the head changed; `reranks` if the order of contributions may have.
+    /// Marks a change of the head; `reranks` if the order of contributions may have changed.
     pub(super) fn head_changed(&mut self, reranks: bool) {
         self.changed = true;
         self.reranks |= reranks;
@@ -250,27 +253,28 @@ impl<'a> Draft<'a> {
         self.requests.get(id).or_else(|| self.base.requests.answer(id, self.now))
     }
 
-    /// The newest incarnation of a unit that was removed not long ago.
+    /// Returns the newest incarnation of a unit that was removed recently.
     pub(super) fn fence(&self, unit: &UnitName) -> Option<u64> {
         Some(self.remembered(&request::fence_id(unit))?.outcome.incarnation)
     }
 
-    /// Whether this incarnation of a unit was removed, or has left for good.
+    /// Returns whether this incarnation of a unit was removed, or has left for good.
     pub(super) fn is_removed(&self, name: &UnitName, incarnation: u64) -> bool {
         match self.unit(name) {
             Some(unit) if unit.departed && incarnation <= unit.incarnation => true,
-            // Any other has begun after the removal: with a number it is a newer one.
+            // Any other unit began after the removal, so its incarnation is newer.
             Some(unit) if unit.incarnation != 0 => false,
             _ => self.fence(name).is_some_and(|fence| incarnation <= fence),
         }
     }
 
-    /// Forgets that a unit answered: it is removed, and one that begins anew has not.
+    /// Removes the mark that a unit answered: the unit is removed, and a later one has not
+    /// answered.
     pub(super) fn unanswered(&mut self, unit: &UnitName) {
         self.heard.answers.retain(|name| name != unit);
     }
 
-    /// What a removed unit still sends must not bring it back.
+    /// Adds a fence, so that late reports of a removed unit do not create it again.
     pub(super) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
         if incarnation != 0 {
             let outcome = Outcome { incarnation, ..Outcome::default() };
@@ -282,10 +286,10 @@ impl<'a> Draft<'a> {
         self.requests.insert(id, answer);
     }
 
-    /// Ends the draft: derives the status anew and says what changed.
+    /// Ends the draft: derives the status again and returns the transition.
     pub fn finish(mut self) -> Transition {
         if !self.changed {
-            // Kept only beside something: of nothing there is nothing to doubt.
+            // Stored only together with other changes: without units, nothing becomes uncertain.
             self.head.losses = self.base.head.losses;
         }
         if self.changed {
@@ -308,14 +312,15 @@ impl<'a> Draft<'a> {
         self.settle_heard();
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
-        // Once at the end: a draft that makes room for its last answer must still know its first.
+        // Once at the end: a draft that evicts answers must still find all of its own.
         let forgotten = self.base.requests.surplus(&self.requests, self.limits, self.now);
         let operations = self.take_operation_writes();
         let units = self.units.into_iter().map(|(n, u)| Write::Unit(n, u));
         let statuses = self.statuses.into_iter().map(|(k, s)| Write::Status(k, s));
         let faults = self.faults.into_iter().map(|(k, f)| Write::Fault(k, f));
         let data = self.data.into_iter().map(|(key, value)| Write::Data(key, value));
-        // What takes the place of an old answer removes it first: any other is the first one.
+        // An answer that replaces an expired one removes that one first; an answer without a
+        // removal is the first for its id.
         let known = &self.base.requests;
         let requests = self.requests.into_iter().flat_map(|(id, answer)| {
             let old = known.get(&id).map(|_| Write::Request(id.clone(), None));
@@ -342,8 +347,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What is written anyway need not be heard: the record has the last word on its deadline, and
-    /// says when its unit was last seen.
+    /// Drops in-memory changes for records that the draft writes: the record itself carries the
+    /// deadline and the last contact.
     fn settle_heard(&mut self) {
         let statuses = &self.statuses;
         let is_written = |key: &Arc<StatusKey>| statuses.contains(key);
@@ -351,7 +356,7 @@ impl<'a> Draft<'a> {
         let swings = std::mem::take(&mut self.swings).into_iter();
         self.heard.swings = swings.filter(|(key, _)| !is_written(key)).collect();
         for unit in self.units.values_mut().flatten() {
-            // What a store has of a transition is what we have of it.
+            // Keeps the transition equal to its stored form, which does not have this field.
             unit.last_seen_written = Timestamp::default();
         }
         for name in &self.heard.units {
@@ -381,8 +386,8 @@ impl<'a> Draft<'a> {
         self.log(event);
     }
 
-    /// The earliest deadline after the draft. One that a repeat has moved is looked at once more
-    /// than needed.
+    /// Returns the earliest deadline after the draft. The result may be a deadline that a repeat
+    /// has moved, which costs one extra check.
     fn next_due(&self) -> Option<Timestamp> {
         let after = || self.statuses.written().map(|(_, status)| status);
         let units = self.units.values().flatten();

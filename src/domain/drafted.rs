@@ -1,5 +1,5 @@
-//! The statuses that a draft writes or removes: each found by its key at once, those of a unit
-//! together, and all in an order that is the same in each run.
+//! The statuses that a draft writes or removes: with fast lookup by key, grouped by unit, in a
+//! deterministic order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::status::{Status, StatusKey};
 
 /// A status that the draft writes or removes.
 pub(super) struct Drafted {
-    /// What is known of it.
+    /// The value before the draft.
     pub(super) before: Option<Arc<Status>>,
-    /// What it will be.
+    /// The value after the draft.
     pub(super) after: Option<Arc<Status>>,
 }
 
 type OfUnit = IndexMap<Arc<StatusKey>, Drafted, foldhash::fast::RandomState>;
 
-/// See the module.
+/// The drafted statuses, by unit and key.
 #[derive(Default)]
 pub(super) struct DraftedStatuses {
     units: BTreeMap<UnitName, OfUnit>,
@@ -39,7 +39,7 @@ impl DraftedStatuses {
         self.get(key).is_some()
     }
 
-    /// Writes or removes a status; `old` is what it is in the draft so far.
+    /// Writes or removes a status; `old` is its value in the draft so far.
     pub(super) fn put(
         &mut self,
         key: Arc<StatusKey>,
@@ -56,17 +56,17 @@ impl DraftedStatuses {
         }
     }
 
-    /// Whose statuses they are.
+    /// Returns the units with drafted statuses.
     pub(super) fn units(&self) -> impl Iterator<Item = &UnitName> {
         self.units.keys()
     }
 
-    /// Those of one unit.
+    /// Returns the drafted statuses of one unit.
     pub(super) fn of(&self, unit: &UnitName) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
         self.units.get(unit).into_iter().flatten()
     }
 
-    /// Those that are written, as they will be.
+    /// Returns the statuses that are written, with their new values.
     pub(super) fn written(&self) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
         let all = self.units.values().flatten();
         all.filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))

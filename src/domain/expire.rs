@@ -1,5 +1,5 @@
-//! What time alone changes: a ttl passes, a silent unit is lost, what flapped is calm, the leader's
-//! status ends, a lease lapses.
+//! Changes caused by time alone: a ttl passes, a silent unit is lost, a flapping status becomes
+//! calm, the leader's status expires, a lease lapses.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use super::name::UnitName;
 use super::status::Status;
 use super::transition::{Cause, StatusEvent, Subject};
 
-/// Drafts everything that is due by now, at most [`EXPIRED_PER_COMMIT_MAX`] records at once.
+/// Drafts everything that is due, at most [`EXPIRED_PER_COMMIT_MAX`] records at once.
 pub fn expire(draft: &mut Draft<'_>) {
-    // First, however much else is due: nobody has the rights of a lease that is over.
+    // First, regardless of the number of due records: an expired lease must not give any rights.
     draft.expire_lease();
     let now = draft.now;
     let due = draft.base.due.iter().take_while(|(at, _)| *at <= now);
@@ -55,7 +55,7 @@ pub fn expire(draft: &mut Draft<'_>) {
 }
 
 impl Draft<'_> {
-    /// A unit is lost from now on, whether or not it ever reported.
+    /// Marks a unit as lost, whether or not it ever reported.
     pub fn lose_unit(&mut self, name: &UnitName) {
         let mut unit = self.unit(name).cloned().unwrap_or_default();
         if unit.lost_since.is_some() {
@@ -72,8 +72,8 @@ impl Draft<'_> {
         });
     }
 
-    /// A unit that should have been heard was not: stale from now on, lost unless it speaks. What
-    /// is lost already is not also quiet.
+    /// Marks a unit that missed its contact time as stale; it is lost unless it reports. A lost
+    /// unit stays only lost.
     pub(super) fn quieten_unit(&mut self, name: &UnitName) {
         let mut unit = self.unit(name).cloned().unwrap_or_default();
         if unit.lost_since.is_some() {

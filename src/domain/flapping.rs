@@ -1,40 +1,40 @@
-//! When a status flaps: Icinga 2's published algorithm, in whole numbers.
+//! Detection of flapping: Icinga 2's published algorithm, in integers.
 //!
-//! Of the last 20 results each counts that had another level than the one before it: the oldest
-//! 0.80, each younger one 0.02 more, the newest 1.18. Their sum, as a share of 20, is compared with
-//! two thresholds: flapping starts *above* the upper one and goes on while the value is *above* the
-//! lower one, so it ends *at* the lower one, as in `checkable-flapping.cpp`. Counted in twentieths
-//! of a percent, so nothing is rounded: at a threshold a sum of floats may come out on either side.
+//! Each of the last 20 results counts if its level differs from the result before: the oldest 0.80,
+//! each newer one 0.02 more, the newest 1.18. The sum, as a share of 20, is compared with two
+//! thresholds: flapping starts *above* the upper one and continues while the value is *above* the
+//! lower one, so it ends *at* the lower one, as in `checkable-flapping.cpp`. The unit is a
+//! twentieth of a percent, so nothing is rounded: at a threshold, a sum of floats may be on either
+//! side.
 
 use serde::{Deserialize, Serialize};
 
-/// Results that are looked back on.
+/// Number of results that count.
 pub const RESULTS: u32 = 20;
 
-/// Of the last [`RESULTS`] results, which had another level than the one before: a bit each, the
-/// newest the highest.
+/// The level changes among the last [`RESULTS`] results: one bit each, the newest is the highest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swings(u32);
 
 impl Swings {
-    /// With one more result.
+    /// Returns the swings with one more result.
     #[must_use]
     pub fn then(self, swings: bool) -> Swings {
         Swings(self.0 >> 1 | u32::from(swings) << (RESULTS - 1))
     }
 
-    /// How many results had another level.
+    /// Returns the number of level changes.
     pub fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// The weighted share of them, in twentieths of a percent.
+    /// Returns the weighted share of level changes, in twentieths of a percent.
     fn value(self) -> u32 {
         let weights = (0..RESULTS).filter(|i| self.0 >> i & 1 == 1).map(|i| 80 + 2 * i);
         weights.sum()
     }
 
-    /// Whether that is above a threshold, in percent.
+    /// Returns whether the share is above a threshold, in percent.
     pub fn exceed(self, percent: u32) -> bool {
         percent * RESULTS < self.value()
     }
@@ -44,7 +44,7 @@ impl Swings {
 mod tests {
     use super::*;
 
-    /// The same as Icinga writes it, with floats.
+    /// The same computation as in Icinga, with floats.
     fn in_percent(changed: &[bool]) -> f64 {
         let mut state_changes = 0.0;
         for (i, changed) in changed.iter().enumerate() {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_threshold_itself_is_not_exceeded() {
-        // 118 + 116 + 114 + 84 + 88 + 80 = 600, which is 30 % to the last digit.
+        // 118 + 116 + 114 + 84 + 88 + 80 = 600, which is exactly 30 %.
         let exact = swings("10101000000000000111");
         assert_eq!(exact.value(), 600);
         assert!(!exact.exceed(30) && exact.exceed(29));
@@ -92,7 +92,7 @@ mod tests {
             changed.iter().for_each(|changed| swings = swings.then(*changed));
             let value = in_percent(&changed[changed.len() - 20..]);
             for percent in 1..=99 {
-                // Where floats could be on either side they have no say.
+                // Skips values where floats could be on either side.
                 if 1e-6 < (value - f64::from(percent)).abs() {
                     proptest::prop_assert_eq!(swings.exceed(percent), f64::from(percent) < value);
                 }

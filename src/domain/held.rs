@@ -1,8 +1,8 @@
-//! What is held back: a status shows worse than what was said last, for a while.
+//! Latches and damping: a status shows a worse level than the last report, for a while.
 //!
-//! A *latch* shows a bad pull until enough better ones came in a row. *Damping* shows, while a
-//! status flaps, the worst since it began. Both keep what was said last beside what is shown. This
-//! file decides; [`hold`](super::hold) writes.
+//! A *latch* shows a bad pull result until enough better ones came in a row. *Damping* shows the
+//! worst report since a status began to flap. Both store the last report beside the visible one.
+//! This file decides; [`hold`](super::hold) writes.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use super::policy::Config;
 use super::status::{Level, Report, Status, StatusKey};
 use super::time::Timestamp;
 
-/// What stands behind a status that is held.
+/// The state behind a status that is latched or damped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// What was said last; `None`: the last pull set did not have it.
+    /// The last report; `None`: the last pull set did not contain the status.
     pub latest: Option<Said>,
-    /// Results in a row, up to the last, that were better than what is shown. Counted for a latch,
-    /// and no further than it waits.
+    /// Number of consecutive results, up to the last, that were better than the visible one.
+    /// Counted only for a latch, up to the latch's count.
     pub good_count: u32,
-    /// Present while it flaps.
+    /// Present while the status flaps.
     pub flapping: Option<Flapping>,
 }
 
-/// What holds a status.
+/// Why a status shows a worse level than the last report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldCause {
-    /// A latch waits.
+    /// A latch waits for good results.
     Latch,
-    /// It flaps, whether or not a latch waits too.
+    /// The status flaps, whether or not a latch waits too.
     Flapping,
 }
 
 impl Held {
-    /// What holds it.
+    /// Returns why the status shows a worse level.
     pub fn cause(&self) -> HoldCause {
         match self.flapping {
             Some(_) => HoldCause::Flapping,
@@ -44,27 +44,27 @@ impl Held {
     }
 }
 
-/// What was said, and by whom.
+/// A report with its incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
-    /// The words.
+    /// The report.
     pub report: Arc<Report>,
-    /// When it was seen, by the reporter's clock.
+    /// Observation time, by the reporter's clock.
     pub observe_time: Option<Timestamp>,
-    /// Incarnation of the unit that said it; 0 if it gave none.
+    /// Incarnation of the reporting unit; 0 if not given.
     pub incarnation: u64,
 }
 
-/// That a status flaps.
+/// The flapping of a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flapping {
-    /// Since when.
+    /// When it began.
     pub since: Timestamp,
-    /// When it ends if the level does not move until then.
+    /// When it ends if the level does not change before.
     pub calm_time: Timestamp,
 }
 
-/// What follows from a result, before it is decided what is shown.
+/// The state after a result, before the choice of the visible report.
 struct Next {
     said: Option<Said>,
     good_count: u32,
@@ -73,12 +73,12 @@ struct Next {
 }
 
 impl Status {
-    /// Since when it flaps and until when, if it does.
+    /// Returns the flapping state, if the status flaps.
     pub fn flapping(&self) -> Option<Flapping> {
         self.held.as_ref().and_then(|held| held.flapping)
     }
 
-    /// What was said last; `None`: the last pull set did not have it.
+    /// Returns the last report; `None`: the last pull set did not contain the status.
     pub fn latest(&self) -> Option<&Report> {
         match &self.held {
             Some(held) => held.latest.as_ref().map(|said| &*said.report),
@@ -86,7 +86,7 @@ impl Status {
         }
     }
 
-    /// Why it shows what it shows, in words; empty if it is not held.
+    /// Returns why the status shows a worse level, as text; empty if it does not.
     pub fn held_words(&self, config: &Config, key: &StatusKey) -> String {
         let Some(held) = &self.held else {
             return String::new();
@@ -104,8 +104,8 @@ impl Status {
         }
     }
 
-    /// This status after one more result of this incarnation, `said` or that a pull set did not
-    /// have it. `None`: it leaves.
+    /// Returns this status after one more result of this incarnation: `said`, or `None` if a pull
+    /// set did not contain the status. Returns `None` if the status leaves.
     pub(super) fn after_result(
         &self,
         config: &Config,
@@ -134,16 +134,16 @@ impl Status {
             Some(max) if self.may_latch(config, level) => (before + 1).min(max),
             _ => 0,
         };
-        // To be without it is a result too: what is shown is believed for as long again.
+        // A missing status is a result too: the visible report stays valid for another ttl.
         let ttl = said.as_ref().map_or(self.report.ttl, |said| said.report.ttl);
         let next = Next { said, good_count, flapping, swings };
         let status = self.shown(config, key, next, now)?;
         let expire_time = ttl.map(|ttl| now.after(ttl));
-        // Who answers stands for what is still shown: it is no longer the last known.
+        // The answering incarnation confirms the visible report, so it is not outlived.
         Some(Status { stale: false, expire_time, incarnation, ..status })
     }
 
-    /// This status under another configuration, or once its flapping is calm.
+    /// Returns this status under another configuration, or once its flapping is calm.
     pub(super) fn settled(
         &self,
         config: &Config,
@@ -162,13 +162,14 @@ impl Status {
             said: held.map_or_else(|| Some(own()), |held| held.latest.clone()),
             good_count: held.map_or(0, |held| held.good_count),
             flapping: self.flapping().filter(|_| is_damped),
-            // After a calm it begins anew: what was forgiven must not count again.
+            // After a calm, detection starts again without the earlier swings.
             swings: if is_damped { self.swings } else { Swings::default() },
         };
         self.shown(config, key, next, now)
     }
 
-    /// Decides what is shown: what was said, unless it waits; while it flaps, only what is worse.
+    /// Chooses the visible report: the last one, unless a latch waits; while flapping, only a worse
+    /// one.
     fn shown(
         &self,
         config: &Config,
@@ -192,7 +193,8 @@ impl Status {
         Some(Status { swings, held, ..status })
     }
 
-    /// Whether a latch waits before it shows a level (`None`: nothing) in place of this one.
+    /// Returns whether a latch waits before it shows a level (`None`: nothing) instead of the
+    /// visible one.
     fn may_latch(&self, config: &Config, level: Option<Level>) -> bool {
         let severity = |level| config.policy.severity(level);
         let shown = self.report.level;
@@ -203,8 +205,8 @@ impl Status {
         config.policy.severity(level) < config.policy.severity(self.report.level)
     }
 
-    /// What was said takes the place of what is shown. Its level begins when the reporter saw it,
-    /// unless that is said to lie in the future, or it was held back until now.
+    /// Returns the status with the report as the visible one. The level begins at the observation
+    /// time, unless that is in the future or the report was latched or damped until now.
     fn replaced(&self, config: &Config, said: &Said, now: Timestamp) -> Status {
         let same_level = self.report.level == said.report.level;
         let waited = self.held.is_some() && !self.is_outdone(config, said.report.level);
@@ -218,7 +220,7 @@ impl Status {
         }
     }
 
-    /// This status as another unit, of this incarnation, takes it over.
+    /// Returns this status as another unit, of this incarnation, takes it over.
     pub(super) fn passed_to(&self, incarnation: u64) -> Status {
         let mut passed = Status { incarnation, ..self.clone() };
         if let Some(said) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
@@ -227,7 +229,7 @@ impl Status {
         passed
     }
 
-    /// Whether nobody who is shown this sees a difference to `other`.
+    /// Returns whether no reader sees a difference to `other`.
     pub(super) fn looks_like(&self, other: &Status) -> bool {
         self.report == other.report
             && self.stale == other.stale

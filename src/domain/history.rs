@@ -1,4 +1,4 @@
-//! The lines of history that a draft adds.
+//! The events that a draft adds to the history.
 
 use super::draft::Draft;
 use super::message::same_text;
@@ -6,7 +6,7 @@ use super::status::{Freshness, Status, StatusKey};
 use super::transition::{Cause, StatusEvent, Subject};
 
 impl Draft<'_> {
-    /// Adds a line of history for what a status was and is, unless they say the same.
+    /// Adds an event for the change of a status, unless both values mean the same.
     pub(super) fn log_status(
         &mut self,
         key: &StatusKey,
@@ -26,7 +26,7 @@ impl Draft<'_> {
         self.log_always(key, old, new, cause);
     }
 
-    /// Adds a line of history for what a status was and is.
+    /// Adds an event for the change of a status.
     pub(super) fn log_always(
         &mut self,
         key: &StatusKey,
@@ -49,7 +49,7 @@ impl Draft<'_> {
         });
     }
 
-    /// A line of history with nothing but when and why.
+    /// Returns an event with only a time, a revision and a cause.
     pub(super) fn event(&self, cause: Cause) -> StatusEvent {
         StatusEvent {
             time: self.now,

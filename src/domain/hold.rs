@@ -1,5 +1,5 @@
-//! Results of components that are latched or damped: what is shown changes only when it must, and
-//! what was said last is kept without telling anybody.
+//! Results of latched or damped components: the visible report changes only when necessary, and the
+//! last report is stored by a quiet commit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,14 +12,13 @@ use super::status::{Status, StatusKey};
 use super::transition::Cause;
 
 impl Draft<'_> {
-    /// Whether a result of this status may be held back.
+    /// Returns whether this status may be latched or damped.
     pub(super) fn may_hold(&self, key: &StatusKey, status: &Status) -> bool {
         let config = &self.head.config;
         status.held.is_some() || config.latch_of(key).is_some() || config.damping_of(key).is_some()
     }
 
-    /// Takes one more result of a status that is there. Says whether anything that is shown
-    /// changed.
+    /// Applies one more result to an existing status. Returns whether a visible value changed.
     pub(super) fn take_result(&mut self, key: Arc<StatusKey>, said: Option<Said>) -> bool {
         let Some(old) = self.with_swings(&key) else {
             return false;
@@ -42,7 +41,7 @@ impl Draft<'_> {
         self.put_result(key, &old, new, cause)
     }
 
-    /// Those of the statuses, missing from a pull set, that are held all the same.
+    /// Returns the statuses, missing from a pull set, that a latch or damping keeps.
     pub(super) fn held_without(&self, keys: &BTreeSet<Arc<StatusKey>>) -> BTreeSet<Arc<StatusKey>> {
         let stays = |key: &&Arc<StatusKey>| {
             let may = self.status(key).is_some_and(|status| self.may_hold(key, status));
@@ -53,7 +52,8 @@ impl Draft<'_> {
         keys.iter().filter(stays).cloned().collect()
     }
 
-    /// The level has not moved for long enough: what was said last is shown.
+    /// Ends flapping once the level has not changed for long enough: the last report becomes
+    /// visible.
     pub(super) fn calm(&mut self, key: &Arc<StatusKey>) {
         let is_over = |s: &Status| s.flapping().is_some_and(|f| f.calm_time <= self.now);
         let Some(old) = self.with_swings(key).filter(is_over) else {
@@ -63,7 +63,8 @@ impl Draft<'_> {
         self.put_result(key.clone(), &old, new, Cause::FlappingEnded);
     }
 
-    /// The configuration was another: what is held no longer is let go of.
+    /// Applies a changed configuration: statuses that are no longer latched or damped show their
+    /// last report.
     pub(super) fn release(&mut self, before: &Config) {
         let config = &self.head.config;
         let same = config.latches == before.latches
@@ -87,14 +88,15 @@ impl Draft<'_> {
         }
     }
 
-    /// A status, with what this draft has heard of it and does not write.
+    /// Returns a status with the results of this draft that are not written.
     pub(super) fn with_swings(&self, key: &StatusKey) -> Option<Status> {
         let status = self.status(key)?;
         let swings = self.swings.get(key).copied().unwrap_or(status.swings);
         Some(Status { swings, ..(**status).clone() })
     }
 
-    /// Results without a swing: written if the status is anyway, else kept in memory.
+    /// Stores a result without a level change: in the drafted status if there is one, else in
+    /// memory.
     fn note_swings(&mut self, key: &Arc<StatusKey>, swings: Swings) {
         let drafted = self.statuses.get_mut(key);
         match drafted.and_then(|drafted| drafted.after.as_mut()) {
@@ -105,7 +107,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Writes a status that is held, or no longer; quietly if it looks as before.
+    /// Writes a status that is or was latched or damped; quietly if readers see no difference.
     fn put_result(
         &mut self,
         key: Arc<StatusKey>,
@@ -133,7 +135,7 @@ impl Draft<'_> {
     }
 }
 
-/// Whether a result changed nothing but the deadline, and that there was one more of them.
+/// Returns whether a result changed only the deadline and the number of results.
 fn is_repeat(old: &Status, new: &Status) -> bool {
     let Status { expire_time, expire_time_written, swings, .. } = old.clone();
     Status { expire_time, expire_time_written, swings, ..new.clone() } == *old

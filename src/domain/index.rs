@@ -1,4 +1,4 @@
-//! The contributions of an application in order of strength, kept so that a report costs O(log n).
+//! The index of an application's contributions by strength: a report costs O(log n).
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -29,7 +29,7 @@ impl Index {
         ranks.insert(rank);
     }
 
-    /// Takes a contribution out.
+    /// Removes a contribution.
     pub fn remove(&mut self, rank: &Rank) {
         let Some(ranks) = self.units.get_mut(&rank.key.unit) else {
             return;
@@ -45,18 +45,18 @@ impl Index {
         }
     }
 
-    /// The contributions of one unit, the strongest first.
+    /// Returns the contributions of one unit, the strongest first.
     pub fn of_unit(&self, unit: &UnitName) -> impl Iterator<Item = &Rank> {
         self.units.get(unit).into_iter().flatten()
     }
 
-    /// The strongest contribution of each unit, in order.
+    /// Returns the strongest contribution of each unit, in order.
     pub fn strongest(&self) -> impl Iterator<Item = &Rank> {
         self.strongest.iter()
     }
 
-    /// Every contribution, the strongest first. Costs what is taken, not what there is: a unit's
-    /// second is looked at only when its first was taken.
+    /// Returns every contribution, the strongest first. The cost grows with the number of items
+    /// taken: a unit's second contribution is read only after its first was taken.
     pub fn ranked(&self) -> Ranked<'_> {
         Ranked {
             firsts: self.strongest.iter().peekable(),
@@ -66,7 +66,7 @@ impl Index {
     }
 }
 
-/// See [`Index::ranked`].
+/// The iterator of [`Index::ranked`].
 pub struct Ranked<'a> {
     firsts: std::iter::Peekable<std::collections::btree_set::Iter<'a, Rank>>,
     followers: BinaryHeap<std::cmp::Reverse<&'a Rank>>,

@@ -1,8 +1,9 @@
-//! Who leads: one lease an application, with an epoch that grows at each change of its holder.
+//! Leadership: one lease for each application, with an epoch that grows at each change of its
+//! holder.
 //!
-//! A lease ends at a time, compared at every check, or lasts as long as the session of its holder:
-//! a leader that is connected renews it without a write. Candidates wait in the order they asked;
-//! their numbers stand with their units. Whoever decides `external_leader` decides instead of all
+//! A lease ends at a time that every check compares, or lasts as long as the session of its holder:
+//! a connected leader renews it without a write. Candidates wait in the order of their requests;
+//! their numbers are part of their unit records. A configured `external_leader` replaces all of
 //! this.
 
 use std::collections::BTreeSet;
@@ -19,40 +20,41 @@ use super::session::{Presence, SessionId};
 use super::time::Timestamp;
 use super::transition::{Cause, Change, StatusEvent, Subject};
 
-/// The lease of an application. Its epoch is the head's.
+/// The lease of an application. Its epoch is in the head.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Who leads.
+    /// The leading unit.
     pub holder: UnitName,
-    /// Its incarnation; 0 if it gave none. A newer one of the same unit has to claim anew.
+    /// Incarnation of the leader; 0 if not given. A newer incarnation of the same unit must claim
+    /// again.
     pub incarnation: u64,
-    /// How long it lasts without a renewal.
+    /// How long the lease lasts without a renewal.
     pub duration: Duration,
     /// When it was granted.
     pub acquire_time: Timestamp,
-    /// When it ends; `None`: not before the session of its holder does.
+    /// When it ends; `None`: it lasts as long as the session of its holder.
     pub ends: Option<Timestamp>,
 }
 
-/// How far a history of the store may count before it loses writes: one that has lost some begins
-/// above all that may have been told.
+/// Range of a count between two data losses of the store: each loss raises the minimum by this
+/// much, above every value that clients may have received.
 const COUNTS_PER_HISTORY: u64 = 1 << 32;
 
-/// The next number of a count that only rises, also where the store has lost the last ones: above
-/// what the store says, and above all that was told before it was seen to lose so much. JSON
-/// numbers are text, so it may pass 2^53.
+/// Returns the next value of a count that must only rise, even if the store has lost the last ones:
+/// it is above the stored value, above all values that clients received before the loss, and above
+/// the epoch floor. It may exceed 2^53: JSON carries it as text.
 pub(super) fn next_count(last: u64, losses: u32, counts_above: u64) -> u64 {
     let told = u64::from(losses) * COUNTS_PER_HISTORY;
     last.max(told).max(counts_above) + 1
 }
 
 impl Head {
-    /// When the lease ends by itself, if it does.
+    /// Returns the end of the lease, if it has one.
     pub(super) fn lease_ends(&self) -> Option<Timestamp> {
         self.lease.as_ref()?.ends
     }
 
-    /// Epoch of the lease that counts now: 0 where leadership is decided outside.
+    /// Returns the epoch of the current lease: 0 if leadership is decided outside.
     pub fn valid_epoch(&self) -> u64 {
         match self.config.external_leader {
             Some(_) => 0,
@@ -62,8 +64,8 @@ impl Head {
 }
 
 impl Draft<'_> {
-    /// A unit wants to lead, and exists from then on as after a report. If another unit leads, it
-    /// waits: that is written, and refused all the same.
+    /// Handles a claim for leadership; it creates the unit as a report does. If another unit leads,
+    /// the claim is rejected, but the waiting position is written.
     pub(super) fn claim_leadership(
         &mut self,
         speaker: &Speaker,
@@ -89,7 +91,7 @@ impl Draft<'_> {
                 let (leader, ends) = (lease.holder, lease.ends);
                 Err(Rejected::LeaseHeld { leader, lease_epoch: self.head.lease_epoch, ends })
             }
-            // Free, or of an incarnation of its own that is over.
+            // The lease is free, or belongs to an earlier incarnation of the unit.
             before => {
                 if before.is_some() {
                     self.drop_leaders_status();
@@ -100,7 +102,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The leader says that it is still there.
+    /// Renews the lease of the leader.
     pub(super) fn renew_leadership(&mut self, claim: &Claim) -> Result<Effect, Rejected> {
         self.exists()?;
         self.may_lead(claim)?;
@@ -115,8 +117,8 @@ impl Draft<'_> {
         Effect { changed, lease_epoch: self.head.lease_epoch, ..Effect::default() }
     }
 
-    /// The leader steps back; the next that waits leads at once. Of a lease that nobody holds there
-    /// is nothing to release.
+    /// Releases the lease; the next waiting unit leads immediately. Without a lease there is no
+    /// change.
     pub(super) fn release_leadership(&mut self, claim: &Claim) -> Result<Effect, Rejected> {
         self.exists()?;
         if self.head.lease.is_none() && self.head.config.external_leader.is_none() {
@@ -130,7 +132,7 @@ impl Draft<'_> {
         Ok(Effect { changed: true, ..Effect::default() })
     }
 
-    /// An operator decides who leads. The rest of those who wait goes on waiting.
+    /// Makes a unit the leader on behalf of an operator. The other candidates keep waiting.
     pub(super) fn transfer_leadership(&mut self, to: &UnitName) -> Result<Effect, Rejected> {
         self.unit_exists(to)?;
         if let Some(leader) = &self.head.config.external_leader {
@@ -149,7 +151,7 @@ impl Draft<'_> {
         Ok(self.led(true))
     }
 
-    /// Who speaks wants to lead no longer, whether it does or waits.
+    /// Withdraws a unit from leadership, whether it leads or waits.
     pub(super) fn step_back(&mut self, speaker: &Speaker) -> Result<Effect, Rejected> {
         self.unit_exists(&speaker.unit)?;
         self.may_speak(speaker)?;
@@ -165,8 +167,8 @@ impl Draft<'_> {
         Ok(Effect { changed: changed || leads || waits, ..Effect::default() })
     }
 
-    /// A connected leader was not heard for as long as its lease lasts. Nothing happens if it leads
-    /// no longer, or under another epoch, or is connected anew.
+    /// Ends the lease of a connected leader that was silent for the length of its lease. No effect
+    /// if the unit does not lead, or leads under another epoch, or has opened another session.
     pub(super) fn lapse_leadership(&mut self, claim: &Claim, session: SessionId) -> Effect {
         let leads = self.head.lease.as_ref().is_some_and(|lease| lease.holder == claim.unit);
         let is_here = self.unit(&claim.unit).is_some_and(|unit| match unit.session() {
@@ -180,7 +182,7 @@ impl Draft<'_> {
         Effect { changed: true, ..Effect::default() }
     }
 
-    /// Whether a unit leads now, with this epoch. One whose lease is over has no rights.
+    /// Checks that a unit leads now, with this epoch. An expired lease gives no rights.
     pub(super) fn may_lead(&mut self, claim: &Claim) -> Result<(), Rejected> {
         let leads = match (&self.head.config.external_leader, &self.head.lease) {
             (Some(unit), _) => *unit == claim.unit && claim.lease_epoch == 0,
@@ -200,14 +202,15 @@ impl Draft<'_> {
         })
     }
 
-    /// What time has done to the lease. Comes before everything else that is decided.
+    /// Ends an expired lease. Must precede every other decision.
     pub(super) fn expire_lease(&mut self) {
         if self.head.lease_ends().is_some_and(|ends| ends <= self.now) {
             self.end_lease(Cause::LeaderExpired);
         }
     }
 
-    /// A unit has begun, or its session: a lease of the same incarnation lasts as long as that.
+    /// Extends the lease after a begin or a session change of its holder: for the same incarnation
+    /// it lasts as long as the session.
     pub(super) fn keep_lease(&mut self, name: &UnitName) {
         let Some(lease) = self.head.lease.clone().filter(|lease| lease.holder == *name) else {
             return;
@@ -218,14 +221,14 @@ impl Draft<'_> {
         }
     }
 
-    /// A unit is back: if it waits and nobody leads, that is over.
+    /// Grants a free lease to the next candidate once a waiting unit returns.
     pub(super) fn welcome_candidate(&mut self, name: &UnitName) {
         if self.unit(name).is_some_and(|unit| unit.candidate.is_some()) {
             self.lead_if_nobody_does();
         }
     }
 
-    /// Nothing stands in the way of who waits any more.
+    /// Grants the lease to the next candidate if there is no leader.
     pub(super) fn lead_if_nobody_does(&mut self) {
         if self.head.lease.is_some() || self.head.config.external_leader.is_some() {
             return;
@@ -235,7 +238,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Leadership is decided outside from now on.
+    /// Ends the lease because leadership is decided outside from now on.
     pub(super) fn revoke_lease(&mut self) {
         if self.head.lease.is_some() {
             self.drop_leaders_status();
@@ -244,28 +247,29 @@ impl Draft<'_> {
         }
     }
 
-    /// A unit leaves: it waits no longer, and what it holds passes on. After its removal is
-    /// drafted, so that it is not its own successor.
+    /// Ends the lease of a leaving unit. Call it after the removal is drafted, so that the unit is
+    /// not its own successor.
     pub(super) fn leave_lease(&mut self, name: &UnitName) {
         if self.head.lease.as_ref().is_some_and(|lease| lease.holder == *name) {
             self.end_lease(Cause::LeaderReleased);
         }
     }
 
-    /// After a loss the lease may be one whose successor's was lost: its holder goes on under an
-    /// epoch that nobody had.
+    /// Moves a lease to a new epoch after a data loss: the store may have lost a later grant, so
+    /// the old epoch may not be unique.
     pub(super) fn doubt_lease(&mut self) {
         if let Some(lease) = self.head.lease.clone() {
             self.grant(lease.holder, Some(lease.duration), Cause::Doubted);
         }
     }
 
-    /// See [`next_count`].
+    /// Returns the next value of a count; see the function `next_count`.
     pub(super) fn next_count(&self, last: u64) -> u64 {
         next_count(last, self.head.losses, self.base.counts_above)
     }
 
-    /// The lease as of now. Says whether that is news: one that lasts as long as a session is not.
+    /// Extends the lease. Returns whether that is a visible change: a lease that lasts as long as a
+    /// session does not change.
     fn extend(&mut self, lease: Lease) -> bool {
         let ends = self.ends_of(&lease.holder, lease.duration);
         let extended = Lease { ends, ..lease };
@@ -300,7 +304,7 @@ impl Draft<'_> {
         self.head_changed(before.as_ref() != self.head.leader());
     }
 
-    /// Nobody leads any more; or who waits, at once.
+    /// Ends the lease; the next waiting unit leads immediately.
     fn end_lease(&mut self, cause: Cause) {
         self.drop_leaders_status();
         self.log_leader(None, cause);
@@ -309,7 +313,7 @@ impl Draft<'_> {
         self.lead_if_nobody_does();
     }
 
-    /// Who has waited longest of those that are there. Looks at each unit.
+    /// Returns the present candidate that has waited longest. Visits each unit.
     fn next_in_line(&self) -> Option<UnitName> {
         let now = self.now;
         let is_there = |unit: &Unit| {
@@ -329,7 +333,8 @@ impl Draft<'_> {
         }
         unit.candidate = Some(self.head.next_candidate);
         self.head.next_candidate += 1;
-        // Not quietly: every replica shows who waits, and may be the one to grant.
+        // Not a quiet commit: every replica shows the candidates, and any of them may grant the
+        // lease.
         self.put_unit(name.clone(), Some(unit));
         self.head_changed(false);
     }
@@ -339,7 +344,7 @@ impl Draft<'_> {
         self.put_unit(name.clone(), Some(Unit { candidate: None, ..unit }));
     }
 
-    /// What a leader said of the whole ends with its epoch, if the application is configured so.
+    /// Drops the leader's status of the application with the epoch, if so configured.
     fn drop_leaders_status(&mut self) {
         if !self.head.config.drop_leader_status {
             return;
@@ -354,7 +359,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A line of history: of the unit that begins to lead, or of the one that ceases to.
+    /// Adds an event: for the unit that begins to lead, or for the one that stops.
     fn log_leader(&mut self, granted: Option<&UnitName>, cause: Cause) {
         let holder = self.head.lease.as_ref().map(|lease| lease.holder.clone());
         let Some(unit) = granted.or(holder.as_ref()).cloned() else {

@@ -1,25 +1,24 @@
-//! Every bound, each with its reason.
+//! Every limit, each with its reason.
 
 use std::time::Duration;
 
 use super::usage::Usage;
 
-/// Bytes of a namespace, application, unit, component or key: a DNS name fits, as pods have.
+/// Bytes of a namespace, application, unit, component or key: a DNS name fits, as for pods.
 pub const NAME_BYTES_MAX: usize = 253;
-/// Bytes of a message, check or action: a stack trace does not belong into a status, a paragraph
-/// may.
+/// Bytes of a message, check or action: a paragraph fits, a stack trace does not.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
 /// Bytes of a value before or after a change of the history: a name fits.
 pub const CHANGE_BYTES_MAX: usize = 256;
-/// Characters of a short message: what `juju status` and narrow tables can show.
+/// Characters of a short message: the width of `juju status` and narrow tables.
 pub const SHORT_MESSAGE_CHARS_MAX: usize = 40;
 /// Labels of a status: as many as Kubernetes tools show without folding.
 pub const LABELS_MAX: usize = 64;
-/// How far an incarnation that a worker gives may be above the newest one known: a store that lost
-/// writes may have given out some that it no longer knows, but no more than these.
+/// Largest step of a worker's incarnation above the newest stored one: a store that lost writes may
+/// have assigned incarnations that it no longer has, but fewer than these.
 pub const INCARNATION_STEP_MAX: u64 = 1 << 32;
-/// Highest incarnation that a worker may give before the server did: beyond it there are as many
-/// again, so that no report can use up those that are left to give out.
+/// Highest incarnation that a worker may use before the server assigned it. The upper half stays
+/// free, so that no report can use up the incarnations that the server assigns.
 pub const INCARNATION_MAX: u64 = 1 << 63;
 /// Bytes of the key and of the value of a label: as Kubernetes.
 pub const LABEL_BYTES_MAX: usize = 63;
@@ -29,139 +28,137 @@ pub const REQUEST_ID_BYTES_MAX: usize = 128;
 pub const PRIORITY_MAX: i32 = 1_000_000;
 /// Shortest ttl: below a second the network decides, not the worker.
 pub const TTL_MIN: Duration = Duration::from_secs(1);
-/// Longest ttl: what is believed for longer should be pushed without one.
+/// Longest ttl: a status that is valid for longer should be pushed without one.
 pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long an answer is remembered for its request id.
+/// How long an answer is stored for its request id.
 pub const REQUEST_TTL: Duration = Duration::from_secs(10 * 60);
-/// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as
+/// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as for
 /// Juju's agents.
 pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);
-/// Callbacks that are promised to one unit: one of each target that it retries.
+/// Callbacks of one unit: one for each target that it retries.
 pub const CALLBACKS_PER_UNIT_MAX: usize = 1024;
-/// How often connected units are asked how they are, unless configured: as often as Juju's
-/// update-status.
+/// Interval between pulls of connected units, unless configured: the same as Juju's update-status.
 pub const COLLECT_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
-/// Bounds of that interval.
+/// Shortest such interval.
 pub const COLLECT_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Results in a row that a latch may wait for: one would be none, and of a hundred nobody sees the
-/// end.
+/// Results in a row that a latch may wait for: one would have no effect, and a hundred is more than
+/// a person waits for.
 pub const GOOD_COUNT: std::ops::RangeInclusive<u32> = 2..=100;
-/// Latches of an application, and components that are damped: both are looked through at each
-/// report.
+/// Latches of an application, and damped components: every report searches both lists.
 pub const DAMPENERS_MAX: usize = 64;
-/// Shortest and longest time without a swing after which a flapping status is calm.
+/// Shortest time without a swing after which a flapping status is calm.
 pub const CALM_AFTER_MIN: Duration = Duration::from_secs(1);
-/// See [`CALM_AFTER_MIN`].
+/// Longest time without a swing after which a flapping status is calm.
 pub const CALM_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The same unless configured: as long as Icinga waits between two checks.
+/// Default time without a swing: as long as Icinga waits between two checks.
 pub const CALM_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
 /// Attempts in a row after which a fault shows waiting, unless configured: one may be chance.
 pub const FAULT_SOFT_COUNT: u32 = 3;
-/// The same in time since the first of them: about as long as a pod takes to restart.
+/// The same threshold as time since the first attempt: about as long as a pod takes to restart.
 pub const FAULT_SOFT_AFTER: Duration = Duration::from_secs(30);
-/// Attempts in a row after which a fault shows error, unless configured: as long as people want to
-/// wait before something fails hard.
+/// Attempts in a row after which a fault shows error, unless configured: as long as people accept
+/// to wait before a hard failure.
 pub const FAULT_HARD_COUNT: u32 = 10;
-/// The same in time since the first of them.
+/// The same threshold as time since the first attempt.
 pub const FAULT_HARD_AFTER: Duration = Duration::from_secs(600);
-/// The first wait before a failed call is tried again, doubled for each next one: as Omicron.
+/// The first wait before a failed call is retried, doubled for each next one: as Omicron.
 pub const RETRY_BASE: Duration = Duration::from_millis(250);
-/// The first wait of what is throttled: four times as patient, as AWS.
+/// The first wait after a throttled call: four times as long, as AWS.
 pub const THROTTLED_BASE: Duration = Duration::from_secs(1);
-/// The longest wait that we choose: as Omicron.
+/// The longest own wait: as Omicron.
 pub const RETRY_MAX: Duration = Duration::from_secs(180);
-/// The longest wait that a peer can ask for: beyond that it is not there.
+/// The longest delay that a peer can request: a longer one means that the peer is unavailable.
 pub const PUSHBACK_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The wait for what something else must bring about: about as long as pods take to come up.
+/// The wait for a missing dependency: about as long as pods take to start.
 pub const DEFER_INTERVAL: Duration = Duration::from_secs(30);
-/// Tries of one application that fall into one second, unless configured: what was away is not to
-/// be buried under those that waited for it.
+/// Retries of one application within one second, unless configured: a returning target must not be
+/// overloaded by all that waited for it.
 pub const RETRIES_PER_SECOND_MAX: u32 = 100;
-/// Bytes of what is for operators only: a stack trace with its causes.
+/// Bytes of the text for operators only: a stack trace with its causes.
 pub const INTERNAL_DETAIL_BYTES_MAX: usize = 65_536;
-/// How long a lease lasts unless configured, and its bounds: as long as those of Kubernetes, and
-/// not so short that one lost packet unseats a leader.
+/// Lease of a leader, unless configured: as in Kubernetes.
 pub const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(15);
-/// See [`LEASE_DURATION_DEFAULT`].
+/// Shortest lease of a leader: one lost packet does not unseat it.
 pub const LEASE_DURATION_MIN: Duration = Duration::from_secs(2);
-/// See [`LEASE_DURATION_DEFAULT`].
+/// Longest lease of a leader.
 pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(5 * 60);
 /// Bytes of a key of an application's data.
 pub const DATA_KEY_BYTES_MAX: usize = 256;
 /// Bytes of one value: settings and references, not files.
 pub const DATA_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of all keys and values of one application: a reader gets them in one message, of which
-/// clients take 4 MiB.
+/// Bytes of all keys and values of one application: a reader gets them in one message, and clients
+/// accept 4 MiB.
 pub const DATA_BYTES_MAX: u64 = 2 * 1024 * 1024;
-/// Keys of one application's data: a key an event is noticed early.
+/// Keys of one application's data: a key for each event is detected early.
 pub const DATA_KEYS_MAX: usize = 10_000;
-/// Records that time alone changes in one commit: 100,000 due at once are ten commits, not one of
+/// Records that time alone changes in one commit: 100,000 due records are ten commits, not one of
 /// many seconds.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;
-/// Units that are fenced when their application is deleted: as many records as any other commit
+/// Units that get a fence when their application is deleted: as many records as any other commit
 /// may have.
 pub const FENCES_PER_DELETION_MAX: usize = EXPIRED_PER_COMMIT_MAX;
-/// Bytes of a payload kept here: a manifest fits, an image belongs behind a URI.
+/// Bytes of a payload stored here: a manifest fits, an image belongs behind a URI.
 pub const PAYLOAD_BYTES_MAX: usize = 256 << 10;
-/// Bytes of a checkpoint: where to go on, not what was done. It is written at each heartbeat.
+/// Bytes of a checkpoint: the point to continue at, not the work done. It is written at each
+/// heartbeat.
 pub const CHECKPOINT_BYTES_MAX: usize = 64 << 10;
-/// Bytes of what an operation says of its progress, and of a version: both stand in one line.
+/// Bytes of the progress text of an operation, and of a version: both must fit on one line.
 pub const PROGRESS_BYTES_MAX: usize = 256;
-/// Bytes of a URI: what proxies and browsers take.
+/// Bytes of a URI: the maximum of proxies and browsers.
 pub const URI_BYTES_MAX: usize = 2048;
-/// Transitions that an operation remembers; the oldest go first.
+/// Transitions that an operation stores; the oldest are dropped first.
 pub const OPERATION_EVENTS_MAX: usize = 64;
-/// Finished operations that an application remembers; the oldest go first, and those that are too
-/// old.
+/// Finished operations that an application stores; the oldest and the expired ones are dropped
+/// first.
 pub const OPERATIONS_FINISHED_MAX: usize = 32;
-/// Age at which a finished operation is forgotten, once another one is begun: a month of upgrades.
+/// Age at which a finished operation is removed, when another one begins: a month of upgrades.
 pub const OPERATION_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Lease of an operation, unless it says: a crash shows within half a minute, and a worker that
-/// renews at a third of it may miss two.
+/// Lease of an operation, unless given: a crash shows within half a minute, and a worker that
+/// renews at a third of it may miss two renewals.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
-/// Bounds of a lease.
+/// Shortest lease of an operation.
 pub const LEASE_MIN: Duration = Duration::from_secs(1);
-/// See [`LEASE_MIN`].
+/// Longest lease of an operation.
 pub const LEASE_MAX: Duration = Duration::from_secs(3600);
-/// Failures of an operation that fail it, unless it says: as Argo CD retries.
+/// Failures after which an operation fails, unless given: as Argo CD retries.
 pub const ATTEMPTS_DEFAULT: u32 = 5;
-/// Interruptions that an operation takes, unless it says: nodes are drained more often than
+/// Interruptions that an operation tolerates, unless given: nodes are drained more often than
 /// upgrades fail.
 pub const INTERRUPTIONS_DEFAULT: u32 = 10;
-/// Most failures and interruptions that can be allowed: more is no bound.
+/// Highest permitted number of failures and interruptions: a higher one is no limit.
 pub const ATTEMPTS_MAX: u32 = 1000;
-/// How long an operation may wait for a worker before the application shows that it waits.
+/// How long an operation may wait for a worker before the application shows it.
 pub const OPERATION_UNCLAIMED_MAX: Duration = Duration::from_secs(15 * 60);
-/// Longest wait that a peer can ask for between two attempts.
+/// Longest delay that a peer can request between two attempts.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Entries of a page, and of one if the caller does not say.
+/// Largest number of entries on a page.
 pub const PAGE_SIZE_MAX: usize = 1000;
-/// See [`PAGE_SIZE_MAX`].
+/// Number of entries on a page if the client does not give one.
 pub const PAGE_SIZE_DEFAULT: usize = 100;
 
-/// Bounds that an operator may move.
+/// Limits that an operator may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Units of one application.
     pub units_max: usize,
-    /// Statuses of one unit, so that one unit cannot crowd out the rest.
+    /// Statuses of one unit, so that one unit cannot use up the space of the others.
     pub statuses_per_unit_max: usize,
-    /// Keys of one component, so that a key per event is noticed early.
+    /// Keys of one component, so that a key for each event is detected early.
     pub keys_per_component_max: usize,
-    /// Request ids remembered for one application; the oldest go first.
+    /// Request ids stored for one application; the oldest are dropped first.
     pub request_ids_max: usize,
-    /// Request ids remembered for one unit of it, so that one unit cannot push out the rest; the
-    /// oldest go first.
+    /// Request ids stored for one unit of it, so that one unit cannot evict those of the others;
+    /// the oldest are dropped first.
     pub request_ids_per_unit_max: usize,
     /// Open faults of one application.
     pub faults_max: usize,
-    /// Open faults of one unit, so that a target per request is noticed early.
+    /// Open faults of one unit, so that a target for each request is detected early.
     pub faults_per_unit_max: usize,
-    /// Lines of history that the store keeps of one application; older ones go first.
+    /// Events that the store keeps for one application; the oldest are dropped first.
     pub events_max: u64,
-    /// What all applications together may use. What is under way at other applications is not
-    /// counted, so it can be passed by that much. A count that is at its bound refuses what would
-    /// add to it; what replaces, clears, removes or deletes is taken.
+    /// Usage of all applications together. Commits in progress at other applications are not
+    /// counted, so the total can exceed the limit by that much. At the limit, commands that add are
+    /// rejected; commands that replace, clear, remove or delete are accepted.
     pub total: Usage,
     /// Thresholds and times of faults.
     pub faults: super::fault::Settings,
@@ -184,8 +181,8 @@ impl Default for Limits {
     }
 }
 
-/// What all applications together may use unless configured: what a server of 8 GiB serves, and a
-/// disk of 64 GiB holds, when a single caller fills all of it.
+/// Default limits on all applications together: what a server of 8 GiB serves, and a disk of 64 GiB
+/// holds, when a single client fills all of it.
 pub const TOTAL: Usage = Usage {
     units: 500_000,
     statuses: 2_000_000,

@@ -1,8 +1,9 @@
-//! The status line: when two texts say the same.
+//! Comparison and shortening of status texts.
 
-/// Whether two texts differ at most in ports, ids and counters: in numbers, whatever unit follows
-/// (`10s`), and in hex words as ids have them. A number at the end of a word is part of a name
-/// (`ipv6`, `s3`) and does matter. A retry that counts up says nothing new, so it makes no history.
+/// Returns whether two texts differ at most in ports, ids and counters: in numbers, with or without
+/// a unit (`10s`), and in hex words of the form of ids. A number at the end of a word is part of a
+/// name (`ipv6`, `s3`) and counts as a difference. A retry that only counts up therefore adds no
+/// event to the history.
 pub fn same_text(a: &str, b: &str) -> bool {
     if a == b {
         return true;
@@ -11,12 +12,12 @@ pub fn same_text(a: &str, b: &str) -> bool {
     words(&a[start..]).eq(words(&b[start..]))
 }
 
-/// Where the first word begins that is not the same in both: what stands before it is cut into the
-/// same words, so only the rest needs to be looked at.
+/// Returns the start of the first word that differs. The equal text before it consists of the same
+/// words, so only the rest needs a comparison.
 fn first_difference(a: &str, b: &str) -> usize {
     let (x, y) = (a.as_bytes(), b.as_bytes());
     let shared = x.iter().zip(y).take_while(|(x, y)| x == y).count();
-    // The run of letters and digits, or of other characters, that the difference stands in.
+    // The run of letters and digits, or of other characters, that contains the difference.
     let Some(before) = shared.checked_sub(1) else {
         return 0;
     };
@@ -24,12 +25,12 @@ fn first_difference(a: &str, b: &str) -> usize {
     shared - x[..shared].iter().rev().take_while(|byte| belongs(byte)).count()
 }
 
-/// Text cut into what is compared: numbers and ids become one mark.
+/// Returns the units of comparison of a text: each number or id becomes one mark.
 fn words(text: &str) -> impl Iterator<Item = &[u8]> {
     let mut rest = text.as_bytes();
     std::iter::from_fn(move || {
         let is_word = rest.first()?.is_ascii_alphanumeric();
-        // What is not ASCII belongs to what stands between words.
+        // Non-ASCII bytes count as separators.
         let belongs = |byte: &u8| byte.is_ascii_alphanumeric() == is_word;
         let end = rest.iter().position(|byte| !belongs(byte)).unwrap_or(rest.len());
         let digits = rest[..end].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -40,15 +41,16 @@ fn words(text: &str) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A number, or hex digits with a digit among them: eight and more (a commit, a container), or four
-/// (the middle of a UUID).
+/// Returns whether a word is a number, or hex digits with a digit among them: eight or more (a
+/// commit, a container), or four (the middle of a UUID).
 fn is_id(word: &[u8]) -> bool {
     let digits = word.iter().filter(|byte| byte.is_ascii_digit()).count();
     let is_hex = || word.iter().all(u8::is_ascii_hexdigit);
     0 < digits && (digits == word.len() || (8 <= word.len() || word.len() == 4) && is_hex())
 }
 
-/// At most `chars` characters, with `…` for what was cut. Cut by characters, never by bytes.
+/// Returns at most `chars` characters of a text, with `…` at a cut. Cuts between characters, never
+/// inside one.
 pub fn cut(text: &str, chars: usize) -> String {
     if text.chars().count() <= chars {
         return text.to_string();

@@ -1,14 +1,15 @@
-//! The core: what is known of an application, what changes it, and what follows.
+//! The core: the state of an application, its commands, and its derived status.
 //!
-//! The promise: no clock, no randomness, no IO, no async, no hash order. Time is an argument. The
+//! Invariants: no clock, no randomness, no IO, no async, no hash order. Time is an argument. The
 //! same state and the same commands give the same transitions on every replica, and replaying a
 //! transition gives the same state.
 //!
-//! - The write: [`apply`](apply::apply) a command to a [`Draft`](draft::Draft), or let time
-//!   [`expire`](expire::expire) what is due.
+//! - The write path: [`apply`](apply::apply) a command to a [`Draft`](draft::Draft), or let time
+//!   [`expire`](expire::expire) records that are due.
 //! - A draft ends in a [`Transition`](transition::Transition); once it is committed,
-//!   [`AppState::replay`](app::AppState::replay) makes it part of what is known.
-//! - The read: [`derive`](derive::derive) says who wins and why; [`rank::compare`] is the rule.
+//!   [`AppState::replay`](app::AppState::replay) applies it to the state.
+//! - The read path: [`derive`](derive::derive) returns the winner and the reasons;
+//!   [`rank::compare`] is the rule.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod bytes;

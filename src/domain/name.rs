@@ -1,4 +1,4 @@
-//! Names: checked once, trusted after.
+//! Names: validated once, valid by type afterwards.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -10,31 +10,31 @@ use smol_str::SmolStr;
 
 use super::limits::NAME_BYTES_MAX;
 
-/// Why a text is no name. The message says what a name looks like.
+/// The reason why a text is not a valid name. The message describes the valid form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing where a name is required.
+    /// Empty although a name is required.
     #[error("is empty; a name is required")]
     Empty,
     /// Longer than [`NAME_BYTES_MAX`].
     #[error("is {bytes} bytes long; a name has at most {NAME_BYTES_MAX}")]
     TooLong {
-        /// How long it is.
+        /// The length in bytes.
         bytes: usize,
     },
-    /// A character that names do not have.
+    /// A character that is not allowed in names.
     #[error("has {found:?} at byte {at}; a name starts with a letter or digit, then {allowed}")]
     Character {
-        /// The first character that does not belong.
+        /// The first invalid character.
         found: char,
-        /// Where it stands.
+        /// Its byte position.
         at: usize,
-        /// What may stand there.
+        /// The characters allowed at that position.
         allowed: &'static str,
     },
 }
 
-/// An application, within its namespace.
+/// The name of an application, within its namespace.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AppName {
     namespace: Arc<str>,
@@ -42,7 +42,7 @@ pub struct AppName {
 }
 
 impl AppName {
-    /// Checks both parts; an empty namespace is `default`. The error says which part it is about.
+    /// Validates both parts; an empty namespace is `default`. The error names the invalid part.
     pub fn new(namespace: &str, application: &str) -> Result<AppName, (&'static str, NameError)> {
         Ok(AppName {
             namespace: namespace_name(namespace).map_err(|e| ("namespace", e))?,
@@ -50,18 +50,18 @@ impl AppName {
         })
     }
 
-    /// The tenancy; Juju's model.
+    /// Returns the namespace: the tenant, or the Juju model.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The name within the namespace.
+    /// Returns the name within the namespace.
     pub fn application(&self) -> &str {
         &self.application
     }
 }
 
-/// Checks the name of a namespace; empty is `default`.
+/// Validates the name of a namespace; empty is `default`.
 pub fn namespace_name(text: &str) -> Result<Arc<str>, NameError> {
     match text {
         "" => Ok(Arc::from("default")),
@@ -81,26 +81,26 @@ impl fmt::Debug for AppName {
     }
 }
 
-/// A unit within its application, in natural order: `web/2` before `web/10`, `""` (the application
-/// itself) first.
+/// The name of a unit within its application, in natural order: `web/2` before `web/10`, `""` (the
+/// application itself) first.
 ///
-/// Names are compared far more often than made, so each has beside its text what its place in the
-/// order is, made once: then bytes decide.
+/// Names are compared far more often than created, so each stores a sort key beside its text,
+/// computed once: a comparison then only compares bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct UnitName {
-    /// First what decides about the order, then the text. One and the same if there is no number.
+    /// The sort key, followed by the text. Without a number both are equal and stored once.
     both: Arc<str>,
-    /// Where the text begins; 0 if it is the same.
+    /// Start of the text; 0 if it equals the sort key.
     text_at: u16,
 }
 
 impl UnitName {
-    /// Checks a name that must not be empty.
+    /// Validates a name that must not be empty.
     pub fn new(text: &str) -> Result<UnitName, NameError> {
         check(text, Slash::Allowed).map(UnitName::of)
     }
 
-    /// The application itself, where a unit is expected.
+    /// Returns the name of the application itself, for places that expect a unit.
     pub fn application() -> UnitName {
         UnitName::default()
     }
@@ -113,12 +113,12 @@ impl UnitName {
         }
     }
 
-    /// Whether this stands for the application itself.
+    /// Returns whether this is the name of the application itself.
     pub fn is_application(&self) -> bool {
         self.both.is_empty()
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.both[usize::from(self.text_at)..]
     }
@@ -141,9 +141,9 @@ impl Ord for UnitName {
     }
 }
 
-/// A text whose bytes are in the natural order of this one: before each number stands how many
-/// digits it has, without leading zeros, in two characters, after a `0` so that it stands among
-/// other characters where a digit does.
+/// Returns a sort key whose byte order is the natural order of the text: before each number it has
+/// the count of its digits, without leading zeros, in two characters, after a `0` that keeps the
+/// number in the place of a digit among other characters.
 fn order_of(text: &str) -> String {
     let mut order = String::with_capacity(text.len() + 8);
     let mut rest = text;
@@ -196,13 +196,13 @@ impl fmt::Debug for UnitName {
     }
 }
 
-/// A component of a unit, or a key of a component, in order of bytes. May be empty. A short one
-/// lies in place: keys are compared far more often than made.
+/// The name of a component of a unit, or of a key of a component, in byte order. May be empty. A
+/// short name is stored inline: keys are compared far more often than created.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct PartName(SmolStr);
 
 impl PartName {
-    /// Checks a name that may be empty.
+    /// Validates a name that may be empty.
     pub fn new(text: &str) -> Result<PartName, NameError> {
         match text {
             "" => Ok(PartName::default()),
@@ -210,12 +210,12 @@ impl PartName {
         }
     }
 
-    /// The component of the application itself under which its operations are shown.
+    /// Returns the component of the application under which its operations are shown.
     pub fn operation() -> PartName {
         PartName(SmolStr::new_static("operation"))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -233,22 +233,22 @@ impl fmt::Debug for PartName {
     }
 }
 
-/// An operation of an application, named by who began it; in order of bytes.
+/// The name of an operation, given by the client that begins it; in byte order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OperationId(Arc<str>);
 
 impl OperationId {
-    /// Checks a name that must not be empty.
+    /// Validates a name that must not be empty.
     pub fn new(text: &str) -> Result<OperationId, NameError> {
         check(text, Slash::Allowed).map(OperationId)
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Where it stands among the keys of a component.
+    /// Returns the name as a key of a component.
     pub fn as_key(&self) -> PartName {
         PartName(SmolStr::new(&*self.0))
     }
@@ -272,7 +272,7 @@ enum Slash {
     Refused,
 }
 
-/// Gives back the text as whoever asks keeps it.
+/// Validates a text and returns it in the type that the caller stores.
 fn check<'t, T: From<&'t str>>(text: &'t str, slash: Slash) -> Result<T, NameError> {
     if text.is_empty() {
         return Err(NameError::Empty);
@@ -301,7 +301,7 @@ fn check<'t, T: From<&'t str>>(text: &'t str, slash: Slash) -> Result<T, NameErr
 mod tests {
     use super::*;
 
-    /// Compares runs of digits as numbers and the rest by bytes: what the order is meant to be.
+    /// The reference order: compares runs of digits as numbers, and the rest by bytes.
     fn natural_order(a: &str, b: &str) -> Ordering {
         natural_order_of_rest(a.as_bytes(), b.as_bytes()).then_with(|| a.cmp(b))
     }
@@ -324,7 +324,7 @@ mod tests {
         x.len().cmp(&y.len())
     }
 
-    /// The digits at the start without leading zeros, and what follows them.
+    /// Returns the digits at the start without leading zeros, and the rest.
     fn split_number(text: &[u8]) -> (&[u8], &[u8]) {
         let (mut zeros, mut digits) = (0, 0);
         while digits < text.len() && text[digits].is_ascii_digit() {

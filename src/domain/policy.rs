@@ -1,4 +1,4 @@
-//! Configuration of an application: its order of severity, what silence means, what is held back.
+//! The configuration of an application: order of severity, silence, latches and damping.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ pub enum Policy {
     Juju,
     /// Waiting above maintenance: as the OpenStack charms.
     OpenStack,
-    /// Unknown above active: what is not known is not well.
+    /// Unknown above active: an unknown level is not a good one.
     Strict,
     /// All levels, worst first.
     Custom([Level; LEVELS]),
 }
 
 impl Policy {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn name(&self) -> &'static str {
         match self {
             Policy::Juju => "juju",
@@ -34,7 +34,7 @@ impl Policy {
         }
     }
 
-    /// All levels, worst first.
+    /// Returns all levels, worst first.
     pub fn order(&self) -> [Level; LEVELS] {
         use Level::{Active, Blocked, Error, Maintenance, Terminated, Unknown, Waiting};
         match self {
@@ -47,22 +47,22 @@ impl Policy {
         }
     }
 
-    /// Whether a level is more severe than active.
+    /// Returns whether a level is more severe than active.
     pub fn is_bad(&self, level: Level) -> bool {
         self.severity(level) < self.severity(Level::Active)
     }
 
-    /// Place of a level in the order: 0 is the worst.
+    /// Returns the position of a level in the order: 0 is the worst.
     pub fn severity(&self, level: Level) -> u8 {
         let place = self.order().iter().position(|l| *l == level);
         place.map_or(u8::MAX, |p| p as u8)
     }
 }
 
-/// What a lost unit contributes.
+/// The contribution of a lost unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LostUnits {
-    /// Nothing; it is only counted.
+    /// No contribution; the unit is only counted.
     Ignore,
     /// One contribution of level waiting.
     Waiting,
@@ -71,7 +71,7 @@ pub enum LostUnits {
 }
 
 impl LostUnits {
-    /// The level of the contribution, if there is one.
+    /// Returns the level of the contribution, if there is one.
     pub fn level(self) -> Option<Level> {
         match self {
             LostUnits::Ignore => None,
@@ -81,12 +81,12 @@ impl LostUnits {
     }
 }
 
-/// Components that a setting is for.
+/// The components that a setting covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
-    /// All of them.
+    /// Every component.
     All,
-    /// This one; `""` are the statuses of units as a whole.
+    /// One component; `""` covers the statuses of units as a whole.
     Component(PartName),
 }
 
@@ -99,25 +99,25 @@ impl Scope {
     }
 }
 
-/// Makes a bad pull status stick until enough good ones came in a row.
+/// A latch: a bad pull status stays visible until enough good ones came in a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Latch {
-    /// Of which components.
+    /// The components.
     pub scope: Scope,
-    /// How many good ones; see [`GOOD_COUNT`](super::limits::GOOD_COUNT).
+    /// Number of good results needed; see [`GOOD_COUNT`](super::limits::GOOD_COUNT).
     pub good_count: u32,
 }
 
-/// When the swings of a status are held back.
+/// The damping of flapping statuses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damping {
-    /// Of which components; none: nothing is.
+    /// The components; empty disables damping.
     pub scopes: Vec<Scope>,
-    /// Flapping starts above this, in percent.
+    /// Flapping starts above this value, in percent.
     pub start_percent: u32,
-    /// It goes on above this, in percent.
+    /// Flapping continues above this value, in percent.
     pub stop_percent: u32,
-    /// It ends when the level has not moved for this long.
+    /// Flapping ends when the level has not changed for this long.
     pub calm_after: Duration,
 }
 
@@ -132,38 +132,39 @@ impl Default for Damping {
     }
 }
 
-/// Configuration of one application.
+/// The configuration of one application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
-    /// Order of severity.
+    /// The order of severity.
     pub policy: Policy,
-    /// What a lost unit contributes.
+    /// The contribution of a lost unit.
     pub lost_units: LostUnits,
-    /// For statuses reported without a ttl of their own.
+    /// The ttl of statuses reported without one.
     pub default_ttl: Option<Duration>,
     /// Silence after the last ttl before a unit is lost.
     pub lost_after: Duration,
     /// Levels at which the health service answers SERVING.
     pub serving_levels: Vec<Level>,
-    /// Present while leadership is decided outside; the unit is `""` while nobody leads.
+    /// Present if leadership is decided outside; the unit is `""` if no unit leads.
     pub external_leader: Option<UnitName>,
-    /// How often connected units are asked how they are, unless somebody asks earlier.
+    /// Interval between pulls of connected units, unless a collection is requested earlier.
     #[serde(default = "collect_interval_default")]
     pub collect_interval: Duration,
-    /// Present if what a replaced stateless unit pushed passes to its successor: the label whose
-    /// value both have. With `""` any stateless unit of the application is one.
+    /// Present if the pushed statuses of a replaced stateless unit pass to its successor. The value
+    /// is the label whose value both units share; with `""` any stateless unit of the application
+    /// is a successor.
     #[serde(default)]
     pub hand_over: Option<Box<str>>,
-    /// Which components are latched; one that names its component comes before the one for all.
+    /// The latches; one that names its component has priority over the one for all.
     #[serde(default)]
     pub latches: Vec<Latch>,
-    /// Which components are damped, and when.
+    /// The damped components and the thresholds.
     #[serde(default)]
     pub damping: Damping,
-    /// How long a leader that is not connected leads without renewing its lease.
+    /// Length of the lease of a leader that is not connected.
     #[serde(default = "lease_duration_default")]
     pub lease_duration: Duration,
-    /// What a leader said of the application as a whole ends with its lease.
+    /// Whether the leader's status of the application ends with its lease.
     #[serde(default)]
     pub drop_leader_status: bool,
 }
@@ -195,38 +196,38 @@ impl Default for Config {
     }
 }
 
-/// A change of configuration: fields that are `Some` are set.
+/// A change of the configuration: sets the fields that are `Some`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[allow(clippy::option_option)] // set to none is not the same as leave alone
+#[allow(clippy::option_option)] // `Some(None)` clears, `None` keeps
 pub struct ConfigPatch {
-    /// See [`Config::policy`].
+    /// The new [`Config::policy`].
     pub policy: Option<Policy>,
-    /// See [`Config::lost_units`].
+    /// The new [`Config::lost_units`].
     pub lost_units: Option<LostUnits>,
-    /// See [`Config::default_ttl`].
+    /// The new [`Config::default_ttl`].
     pub default_ttl: Option<Option<Duration>>,
-    /// See [`Config::lost_after`].
+    /// The new [`Config::lost_after`].
     pub lost_after: Option<Duration>,
-    /// See [`Config::serving_levels`].
+    /// The new [`Config::serving_levels`].
     pub serving_levels: Option<Vec<Level>>,
-    /// See [`Config::external_leader`].
+    /// The new [`Config::external_leader`].
     pub external_leader: Option<Option<UnitName>>,
-    /// See [`Config::collect_interval`].
+    /// The new [`Config::collect_interval`].
     pub collect_interval: Option<Duration>,
-    /// See [`Config::hand_over`].
+    /// The new [`Config::hand_over`].
     pub hand_over: Option<Option<Box<str>>>,
-    /// See [`Config::latches`].
+    /// The new [`Config::latches`].
     pub latches: Option<Vec<Latch>>,
-    /// See [`Config::damping`].
+    /// The new [`Config::damping`].
     pub damping: Option<Damping>,
-    /// See [`Config::lease_duration`].
+    /// The new [`Config::lease_duration`].
     pub lease_duration: Option<Duration>,
-    /// See [`Config::drop_leader_status`].
+    /// The new [`Config::drop_leader_status`].
     pub drop_leader_status: Option<bool>,
 }
 
 impl Config {
-    /// This configuration with a change.
+    /// Returns this configuration with a change applied.
     #[must_use]
     pub fn patched(&self, patch: &ConfigPatch) -> Config {
         let ConfigPatch {
@@ -259,7 +260,8 @@ impl Config {
         }
     }
 
-    /// How many good results in a row a bad one of this status waits for, if it is latched.
+    /// Returns the number of good results in a row that end a bad one of this status, if it is
+    /// latched.
     pub fn latch_of(&self, key: &StatusKey) -> Option<u32> {
         let latches = self.latches.iter().filter(|_| key.kind == Kind::Pull);
         let mut found = latches.filter(|latch| latch.scope.has(&key.component));
@@ -267,7 +269,7 @@ impl Config {
         named.or_else(|| found.next()).map(|latch| latch.good_count)
     }
 
-    /// How this status is damped, if it is.
+    /// Returns the damping of this status, if it is damped.
     pub fn damping_of(&self, key: &StatusKey) -> Option<&Damping> {
         let mut scopes = self.damping.scopes.iter();
         scopes.any(|scope| scope.has(&key.component)).then_some(&self.damping)

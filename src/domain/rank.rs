@@ -1,8 +1,8 @@
-//! Who wins: the one place where two contributions are compared.
+//! The ranking rule: the only place where two contributions are compared.
 //!
-//! The first of these that differs decides: precedence (higher), severity of the level under the
+//! The first criterion that differs decides: precedence (higher), severity of the level under the
 //! policy, priority (higher), the leader's unit, unit in natural order, component, key, older
-//! since. The order in which statuses were reported never does.
+//! since. The order in which statuses were reported does not matter.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use super::fault::FaultKey;
 use super::status::{Kind, Level, Status, StatusKey};
 use super::time::Timestamp;
 
-/// Where a contribution comes from. The order decides between two that are equal in all else.
+/// The origin of a contribution. The order decides between two that are equal otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Origin {
-    /// Set by the leader for the whole application.
+    /// The leader's status of the whole application.
     Leader,
     /// The unit is lost.
     Lost,
-    /// The store may have lost what the unit said last.
+    /// The unit is uncertain: the store may have lost its last reports.
     Uncertain,
-    /// An error that is open.
+    /// An open fault.
     Fault,
-    /// Reported by the unit.
+    /// A status that the unit reported.
     Reported(Kind),
-    /// Work in flight on the whole application.
+    /// The operation of the application.
     Operation,
 }
 
-/// Which comparison decided.
+/// The criterion that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Criterion {
     /// Higher precedence.
@@ -53,37 +53,37 @@ pub enum Criterion {
     Kind,
 }
 
-/// What decides about one contribution. Less is stronger.
+/// The values that rank one contribution. Less is stronger.
 #[derive(Debug, Clone)]
 pub struct Rank {
-    /// Beats the level.
+    /// Decides before the level.
     pub precedence: i32,
-    /// Place of the level under the policy, 0 the worst.
+    /// Position of the level under the policy; 0 is the worst.
     pub severity: u8,
-    /// Within one level.
+    /// Decides within one level.
     pub priority: i32,
-    /// Whether its unit leads.
+    /// Whether the unit leads.
     pub leads: bool,
     /// Unit, component and key.
     pub key: Arc<StatusKey>,
     /// When the level began.
     pub since: Timestamp,
-    /// Where it comes from.
+    /// The origin.
     pub origin: Origin,
-    /// The level; follows from `severity`, so it is not compared.
+    /// The level; determined by `severity`, so it is not compared.
     pub level: Level,
-    /// Whether it asks a person to act; not compared.
+    /// Whether the contribution asks a person to act; not compared.
     pub asks: bool,
-    /// Whether it is the worst of a status that flaps; not compared.
+    /// Whether the status flaps and this is its worst report; not compared.
     pub flaps: bool,
-    /// Which fault it comes from, if from one.
+    /// The fault, if the contribution comes from one.
     pub fault: Option<Arc<FaultKey>>,
 }
 
-/// How two contributions are compared by one of the criteria; less is stronger.
+/// The comparison of two contributions by one criterion; less is stronger.
 type Step = fn(&Rank, &Rank) -> Ordering;
 
-/// The rule.
+/// The criteria, in order.
 const STEPS: [(Criterion, Step); 9] = [
     (Criterion::Precedence, |a, b| b.precedence.cmp(&a.precedence)),
     (Criterion::Level, |a, b| a.severity.cmp(&b.severity)),
@@ -97,7 +97,8 @@ const STEPS: [(Criterion, Step); 9] = [
     (Criterion::Kind, |a, b| (a.origin, &a.fault).cmp(&(b.origin, &b.fault))),
 ];
 
-/// Compares two contributions; less is stronger. Says what decided, `None` if they are the same.
+/// Compares two contributions; less is stronger. Returns the deciding criterion, or `None` if they
+/// are equal.
 pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
     for (criterion, step) in STEPS {
         let ordering = step(a, b);
@@ -109,8 +110,8 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
 }
 
 impl Status {
-    /// Whether another status of the same key says all that a rank is made of: as long as policy,
-    /// leader and what is believed of the unit are the same, it stands where this one does.
+    /// Returns whether another status of the same key has the same values for its rank: with the
+    /// same policy, leader and freshness of the unit, its rank is unchanged.
     pub(super) fn ranks_as(&self, other: &Status) -> bool {
         let said = |status: &Status| {
             let report = &status.report;

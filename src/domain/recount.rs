@@ -1,4 +1,4 @@
-//! Statuses are put and removed together with the counts that their units keep of them.
+//! Writes of statuses that keep the counts in their units' records correct.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::status::{Status, StatusKey};
 use super::time::Timestamp;
 
 impl Draft<'_> {
-    /// Puts or removes a status and keeps the counts of its unit, which must exist.
+    /// Writes or removes a status and updates the counts of its unit, which must exist.
     pub(super) fn put_status(&mut self, key: Arc<StatusKey>, status: Option<Arc<Status>>) {
         let old = self.status(&key).cloned();
         self.put_status_over(key, old, status);
     }
 
-    /// The same, given what the status is in the draft so far.
+    /// Does the same, given the value of the status in the draft so far.
     pub(super) fn put_status_over(
         &mut self,
         key: Arc<StatusKey>,
@@ -32,7 +32,7 @@ impl Draft<'_> {
         self.overlay(key, old, status);
     }
 
-    /// Writes of a status what nobody is shown: the revision stays.
+    /// Writes a status without a visible change: the revision stays.
     pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
         let old = self.status(&key).cloned();
         let recount = self.recount(&key, old.as_deref(), Some(&status));
@@ -58,7 +58,7 @@ impl Draft<'_> {
     }
 }
 
-/// What a status counts for in its unit.
+/// The counts that one status adds to its unit.
 struct Counted {
     ttl: u32,
     stale: u32,
@@ -75,7 +75,7 @@ impl Counted {
     }
 }
 
-/// How the counts of a unit change when one of its statuses does.
+/// The change of a unit's counts when one of its statuses changes.
 struct Recount {
     old: Option<Counted>,
     new: Option<Counted>,
@@ -90,7 +90,7 @@ impl Recount {
             unit.status_count -= 1;
             unit.ttl_count -= old.ttl;
             unit.stale_count -= old.stale;
-            // What was kept before this was counted never was.
+            // Statuses from before this count existed are not in it.
             unit.outlived_count = unit.outlived_count.saturating_sub(old.outlived);
         }
         if let Some(new) = &self.new {

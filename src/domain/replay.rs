@@ -1,4 +1,4 @@
-//! From one revision to the next: a committed transition becomes part of what is known.
+//! Replay: a committed transition is applied to the state.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use super::status::{Status, StatusKey};
 use super::time::Timestamp;
 use super::transition::{Transition, Write};
 
-/// What a store has of one application.
+/// The stored records of one application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Records {
     /// The head.
     pub head: Head,
-    /// See [`AppState::counts_above`].
+    /// The epoch floor; see [`AppState::counts_above`].
     pub counts_above: u64,
     /// The units.
     pub units: Vec<(UnitName, Unit)>,
@@ -30,18 +30,18 @@ pub struct Records {
     pub statuses: Vec<(StatusKey, Status)>,
     /// The open faults.
     pub faults: Vec<(FaultKey, Fault)>,
-    /// The answers remembered.
+    /// The stored answers.
     pub requests: Vec<(Arc<str>, Remembered)>,
     /// The operations.
     pub operations: Vec<(OperationId, Arc<Operation>)>,
-    /// Their payloads, as far as they are kept here.
+    /// The payloads that are stored here.
     pub payloads: Vec<(OperationId, Bytes)>,
     /// The leader's data.
     pub data: Vec<(Arc<str>, Bytes)>,
 }
 
 impl Records {
-    /// A head, and nothing else yet.
+    /// Returns records with a head only.
     pub fn of_head(head: Head) -> Records {
         Records {
             head,
@@ -57,11 +57,11 @@ impl Records {
     }
 }
 
-/// A status that does not stand where it stood: its key, what it was and what it is.
+/// A status that changed its rank: its key, the old and the new value.
 type Moved<'t> = (&'t Arc<StatusKey>, Option<Arc<Status>>, Option<&'t Arc<Status>>);
 
 impl AppState {
-    /// Builds the state from what a store has of it.
+    /// Builds the state from its stored records.
     pub fn load(name: AppName, records: Records) -> AppState {
         let mut state = AppState::empty(name, records.head.revision);
         state.head = Arc::new(records.head);
@@ -70,7 +70,8 @@ impl AppState {
         state.units.values_mut().for_each(|unit| unit.last_seen_written = unit.last_seen);
         for (mut key, mut status) in records.statuses {
             if let Some((unit, _)) = state.units.get_key_value(&key.unit) {
-                // One name in memory for all that is known of a unit: it is compared at a glance.
+                // All records of a unit share one copy of its name: such names compare without
+                // reading the text.
                 key.unit = unit.clone();
             }
             status.expire_time_written = status.expire_time;
@@ -94,9 +95,9 @@ impl AppState {
         state
     }
 
-    /// Gives everybody time to speak from `from` on, when the server is back: one ttl to a status,
-    /// `lost_after` to a silent unit, the length of its lease to a leader. Our outage is nobody's
-    /// failure. What the leader set ends when it said: nothing is asked of it.
+    /// Extends deadlines after an outage of the server: from `from` on, a status gets one ttl, a
+    /// silent unit `lost_after`, a leader the length of its lease. The outage is not the units'
+    /// failure. The leader's status keeps its expiry, because it does not depend on a report.
     pub fn grant_grace(&mut self, from: Timestamp) {
         let Config { default_ttl, damping, .. } = &self.head.config;
         let calm = from.after(damping.calm_after);
@@ -131,8 +132,9 @@ impl AppState {
         self.collect_due();
     }
 
-    /// Judges as late as whoever took the last repeats may: what a store has of a deadline is
-    /// older than the last repeat by less than [`Status::unwritten_max`], and likewise for units.
+    /// Extends deadlines for repeats that other replicas received: a stored deadline is older than
+    /// the last repeat by less than [`Status::unwritten_max`]; the same applies to the last contact
+    /// of units.
     pub fn allow_for_repeats(&mut self) {
         for unit in self.units.values_mut() {
             if let Presence::Promised(ttl) = unit.presence {
@@ -150,7 +152,7 @@ impl AppState {
         self.collect_due();
     }
 
-    /// Makes a committed transition part of what is known.
+    /// Applies a committed transition to the state.
     pub fn replay(&mut self, transition: &Transition) {
         if transition.is_deletion() {
             *self = AppState::empty(self.name.clone(), transition.head.revision);
@@ -194,7 +196,7 @@ impl AppState {
         self.settle_due(transition.time);
     }
 
-    /// Writes the records and moves only the ranks that they touch.
+    /// Writes the records and updates only the ranks that they affect.
     fn replay_ranks(&mut self, transition: &Transition) {
         let whole = self.silent_before_or_after(transition);
         for unit in &whole {
@@ -212,7 +214,7 @@ impl AppState {
         let moved = self.write(transition);
         let singles = moved.into_iter().filter(|(key, ..)| !whole.contains(&key.unit));
         for (key, old, new) in singles {
-            // Its unit was believed before and is now, so both ranks come about as of now.
+            // Its unit's freshness has not changed, so the current unit gives both ranks.
             let rank = |status: &Arc<Status>| self.rank_as(key, status);
             let (old, new) = (old.as_ref().and_then(rank), new.and_then(rank));
             old.iter().for_each(|rank| self.index.remove(rank));
@@ -238,8 +240,8 @@ impl AppState {
         silent.collect()
     }
 
-    /// Writes the records. Gives back the statuses that do not stand where they stood, as they
-    /// were and are.
+    /// Writes the records. Returns the statuses that changed their rank, with their old and new
+    /// values.
     fn write<'t>(&mut self, transition: &'t Transition) -> Vec<Moved<'t>> {
         let mut moved = Vec::new();
         for write in &transition.writes {
@@ -264,7 +266,7 @@ impl AppState {
                     }
                     let mut kept = status.clone();
                     if kept.expire_time_written != kept.expire_time {
-                        // As others wrote it.
+                        // Needed for transitions that another replica wrote.
                         Arc::make_mut(&mut kept).expire_time_written = kept.expire_time;
                     }
                     let old = self.statuses.insert(key, kept);
@@ -306,8 +308,8 @@ impl AppState {
         moved
     }
 
-    /// Forgets the deadlines that a status had and has no longer. Best effort: if a repeat has
-    /// moved one, the entry stays and is dropped when it comes up.
+    /// Removes the deadlines that a status no longer has. Best effort: if a repeat has moved one,
+    /// the entry stays until it comes up.
     fn forget_deadline(
         &mut self,
         key: &Arc<StatusKey>,
@@ -328,7 +330,7 @@ impl AppState {
         }
     }
 
-    /// Takes a unit out, with its deadline as it is, and as it was when last written.
+    /// Removes a unit, with its current deadline and the one as of its last write.
     fn forget_unit(&mut self, name: &UnitName) -> Option<Unit> {
         let unit = self.units.remove(name)?;
         let written = Unit { last_seen: unit.last_seen_written, ..unit.clone() };
@@ -354,7 +356,7 @@ impl AppState {
         for write in &transition.writes {
             match write {
                 Write::Operation(id, operation) => {
-                    // Its deadlines as they were are dropped when they come up.
+                    // Its earlier deadlines are dropped when they come up.
                     self.operations.put(id, operation.as_ref());
                     let at = operation.as_ref().and_then(|operation| operation.next_due());
                     self.due.extend(at.map(|at| (at, Due::Operation(id.clone()))));
@@ -365,8 +367,8 @@ impl AppState {
         }
     }
 
-    /// Looks at every deadline that has come up: drops what no longer stands, moves what a repeat
-    /// has moved.
+    /// Handles every entry that has come up: drops outdated ones, and moves those that a repeat has
+    /// moved.
     fn settle_due(&mut self, now: Timestamp) {
         let mut moved = Vec::new();
         while let Some((at, due)) = self.due.first().cloned() {
@@ -375,7 +377,7 @@ impl AppState {
             }
             let stands = self.deadline(&due);
             if stands.is_some_and(|stands| stands <= now) {
-                // Still to be judged, by the next expire.
+                // Still due: the next expire handles it.
                 break;
             }
             self.due.pop_first();
@@ -384,7 +386,7 @@ impl AppState {
         self.due.extend(moved);
     }
 
-    /// When this is due as things stand now, if it still is.
+    /// Returns the current deadline of an entry, if it still has one.
     pub(super) fn deadline(&self, due: &Due) -> Option<Timestamp> {
         match due {
             Due::Status(key) => {
@@ -400,7 +402,7 @@ impl AppState {
         }
     }
 
-    /// What decides about a status, if it contributes.
+    /// Returns the rank of a status, if it contributes.
     pub(super) fn rank_of(&self, key: &Arc<StatusKey>) -> Option<Rank> {
         self.rank_as(key, self.statuses.get(key)?)
     }
@@ -425,7 +427,7 @@ impl AppState {
         }
     }
 
-    /// Builds the index and the deadlines anew from the records.
+    /// Builds the index and the deadlines from the records.
     fn rebuild(&mut self) {
         self.index = super::index::Index::default();
         let units: Vec<UnitName> = self.units.keys().cloned().collect();
@@ -457,8 +459,8 @@ impl AppState {
             .collect();
     }
 
-    /// Every contribution from the records alone, without the index: what the index must agree
-    /// with.
+    /// Returns every contribution, computed from the records without the index: the reference for
+    /// the index.
     pub fn contributions_from_scratch(&self) -> BTreeSet<Rank> {
         let mut scratch = self.clone();
         scratch.rebuild();
@@ -467,7 +469,7 @@ impl AppState {
 }
 
 impl Rank {
-    /// Whether this comes from a reported status.
+    /// Returns whether the contribution is a reported status.
     pub fn is_reported(&self) -> bool {
         matches!(self.origin, Origin::Reported(_))
     }

@@ -1,4 +1,4 @@
-//! Answers remembered by request id, so that a retry is applied once.
+//! Answers stored by request id, so that a retry is applied once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -13,78 +13,79 @@ use super::name::UnitName;
 use super::revision::Revision;
 use super::time::Timestamp;
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Revision at which it is in force.
+    /// The revision from which the outcome is in force.
     pub revision: Revision,
-    /// Whether it changed anything.
+    /// Whether the command changed anything.
     pub changed: bool,
-    /// Statuses removed or cleared.
+    /// Number of statuses removed or cleared.
     pub removed: u32,
-    /// Incarnation of the unit that began or went on with one; else 0.
+    /// Incarnation that the unit began or continued; else 0.
     #[serde(default)]
     pub incarnation: u64,
-    /// Fence of the operation that was asked something; else 0.
+    /// Fence of the operation; else 0.
     #[serde(default)]
     pub fence: u64,
-    /// Epoch of the lease that was asked for; else 0.
+    /// Epoch of the lease; else 0.
     #[serde(default)]
     pub lease_epoch: u64,
-    /// Version of the data after a change of them; else 0.
+    /// Version of the data after a change; else 0.
     #[serde(default)]
     pub data_version: u64,
 }
 
-/// What a request asked: the same id with another fingerprint is another request.
+/// Fingerprint of a request: the same id with another fingerprint is a different request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// Name of the method, as in the contract on the wire.
+    /// Name of the method, as on the wire.
     pub method: Arc<str>,
     /// The first 128 bits of the SHA-256 of the decoded request.
     pub digest: [u64; 2],
 }
 
-/// The id of a request, with what the request asks.
+/// The id of a request, with its fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId {
-    /// The id under which the answer is remembered.
+    /// The id under which the answer is stored.
     pub id: Arc<str>,
-    /// `None` answers for any request with this id.
+    /// The fingerprint; `None` matches any request with this id.
     pub fingerprint: Option<Fingerprint>,
 }
 
 impl From<&str> for RequestId {
-    /// An id that answers for any request.
+    /// Returns an id that matches any request.
     fn from(id: &str) -> RequestId {
         RequestId { id: id.into(), fingerprint: None }
     }
 }
 
-/// An answer, when it was given, and to which request.
+/// A stored answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
-    /// When.
+    /// Time of the answer.
     pub time: Timestamp,
-    /// What.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What was asked. `None` in a record of a version that kept none, and in a fence: it answers
-    /// for any request.
+    /// The fingerprint of the request. `None` in a fence, and in a record of an earlier version
+    /// without fingerprints: it matches any request.
     #[serde(default)]
     pub fingerprint: Option<Fingerprint>,
-    /// The unit that sent the request, for which its ids are counted; `""` for a request of no
+    /// The unit that sent the request, whose limit of ids it counts for; `""` for a request of no
     /// unit.
     #[serde(default)]
     pub unit: UnitName,
 }
 
 impl Remembered {
-    /// An outcome that no request asked for.
+    /// Returns a record of an outcome that no request asked for.
     pub(super) fn of(time: Timestamp, outcome: Outcome) -> Remembered {
         Remembered { time, outcome, fingerprint: None, unit: UnitName::application() }
     }
 
-    /// The answer to a repeat of the request. The same id of another request is refused.
+    /// Returns the answer to a repeat of the request. A different request with the same id is
+    /// rejected.
     pub(super) fn repeat(&self, asked: &RequestId) -> Result<Outcome, Rejected> {
         match (&self.fingerprint, &asked.fingerprint) {
             (Some(first), Some(now)) if first != now => {
@@ -96,57 +97,57 @@ impl Remembered {
     }
 }
 
-/// The answers of one application, bounded in number and time. Among them are the fences of
-/// removed units: both are there so that what comes late does no harm, and are forgotten when
-/// nothing comes as late as that. They are counted apart: neither crowds out the other.
+/// The answers of one application, bounded in number and time, and the fences of removed units.
+/// Both protect against late requests, and both are dropped once no request can be that late.
+/// Answers and fences are counted separately: neither evicts the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestLog {
     answers: BTreeMap<Arc<str>, Remembered>,
-    /// By time, the fences apart.
+    /// The answers in order of time; the fences separately.
     by_time: ByTime,
     fences_by_time: ByTime,
-    /// The answers alone, by the unit that they are counted for.
+    /// The answers only, by the unit that they count for.
     by_unit: BTreeMap<UnitName, ByTime>,
 }
 
 type ByTime = BTreeSet<(Timestamp, Arc<str>)>;
 
-/// What fences begin with. No request id holds a control character.
+/// Prefix of the ids of fences. Request ids contain no control characters.
 const FENCE: &str = "\u{1}removed ";
 
-/// The id under which the fence of a unit is kept.
+/// Returns the id under which the fence of a unit is stored.
 pub(super) fn fence_id(unit: &UnitName) -> Arc<str> {
     Arc::from(format!("{FENCE}{unit}"))
 }
 
-/// Whether this is the id of a fence.
+/// Returns whether this is the id of a fence.
 pub(super) fn is_fence(id: &str) -> bool {
     id.starts_with(FENCE)
 }
 
-/// Whether an answer given at `at` no longer stands: whether it is still kept must not decide.
+/// Returns whether an answer given at `at` has expired, whether or not it is still stored.
 pub(super) fn is_too_old(at: Timestamp, now: Timestamp) -> bool {
     REQUEST_TTL <= now.since(at)
 }
 
 impl RequestLog {
-    /// The answer that stands for this id at `now`.
+    /// Returns the answer for this id that is valid at `now`.
     pub fn answer(&self, id: &str, now: Timestamp) -> Option<&Remembered> {
         self.get(id).filter(|answer| !is_too_old(answer.time, now))
     }
 
-    /// The answers that stand at `now`.
+    /// Returns the answers that are valid at `now`.
     pub fn standing(&self, now: Timestamp) -> impl Iterator<Item = (&Arc<str>, &Remembered)> {
         let all = self.answers.iter();
         all.filter(move |(_, answer)| !is_too_old(answer.time, now))
     }
 
-    /// The answer kept for this id, however old.
+    /// Returns the stored answer for this id, whatever its age.
     pub fn get(&self, id: &str) -> Option<&Remembered> {
         self.answers.get(id)
     }
 
-    /// Remembers an answer.
+    /// Adds an answer.
     pub fn insert(&mut self, id: Arc<str>, remembered: Remembered) {
         self.remove(&id);
         let entry = (remembered.time, id.clone());
@@ -159,7 +160,7 @@ impl RequestLog {
         self.answers.insert(id, remembered);
     }
 
-    /// Forgets an answer.
+    /// Removes an answer.
     pub fn remove(&mut self, id: &str) {
         let Some((id, old)) = self.answers.remove_entry(id) else {
             return;
@@ -178,8 +179,8 @@ impl RequestLog {
         }
     }
 
-    /// What is forgotten beside `new` answers and fences: what is too old, and what is too much.
-    /// Nothing that is replaced.
+    /// Returns the ids to drop when `new` is added: expired ones and those over a limit, except ids
+    /// that `new` replaces.
     pub(super) fn surplus(
         &self,
         new: &BTreeMap<Arc<str>, Remembered>,
@@ -188,7 +189,7 @@ impl RequestLog {
     ) -> Vec<Arc<str>> {
         let added = new.iter().filter(|(id, _)| !self.answers.contains_key(*id));
         let (fences, answers): (Vec<_>, Vec<_>) = added.partition(|(id, _)| is_fence(id));
-        // When all units are replaced, that is a fence for each.
+        // A replacement of all units needs a fence for each.
         let fences_max = limits.request_ids_max.max(limits.units_max);
         let mut surplus = self.surplus_fences(fences.len(), fences_max, now);
         surplus.extend(self.surplus_answers(&answers, limits, now));
@@ -206,8 +207,9 @@ impl RequestLog {
         surplus.map(|(_, (_, id))| id.clone()).collect()
     }
 
-    /// A unit over its own bound loses its oldest answers. Over the bound of the application the
-    /// unit that has most loses its oldest one: no unit can make another one forget.
+    /// Returns the answers over a limit. A unit over its own limit loses its oldest answers. Over
+    /// the limit of the application, the unit with the most answers loses its oldest: no unit can
+    /// evict the answers of another.
     fn surplus_answers(
         &self,
         new: &[(&Arc<str>, &Remembered)],

@@ -1,17 +1,17 @@
-//! Counters that only go up.
+//! The revision: a counter that only rises.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Counts the commits of one application. Never reused, also after a deletion.
+/// Number of a commit of one application. Never reused, even after a deletion.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The one after this.
+    /// Returns the next revision.
     #[must_use]
     pub fn next(self) -> Revision {
         Revision(self.0 + 1)

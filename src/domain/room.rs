@@ -1,4 +1,4 @@
-//! Whether there is room: what is new is counted beside what is there and does not leave.
+//! Limits: a draft counts new records together with the existing ones that stay.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::status::{Kind, StatusKey};
 use super::usage::{Usage, size_of};
 
 impl Draft<'_> {
-    /// Whether statuses of a unit fit beside what is there and does not leave. Counts what would
-    /// be new.
+    /// Checks the limits for statuses of a unit, together with the existing ones that stay. Counts
+    /// only keys that would be new.
     pub(super) fn has_room(
         &self,
         unit: &UnitName,
@@ -35,7 +35,7 @@ impl Draft<'_> {
         let max = self.limits.statuses_per_unit_max;
         within("statuses_per_unit_max", max, kept + added.len(), what)?;
         if kept + added.len() <= self.limits.keys_per_component_max {
-            // No component can have more than its unit.
+            // A component cannot have more keys than its unit.
             return Ok(());
         }
         let components: BTreeSet<&PartName> = added.iter().map(|new| &new.component).collect();
@@ -50,7 +50,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Whether one more unit fits.
+    /// Checks the limits for one more unit.
     pub(super) fn has_room_for_unit(&self) -> Result<(), Rejected> {
         let count = self.unit_count() + 1;
         let what = || "units of the application".to_string();
@@ -58,8 +58,8 @@ impl Draft<'_> {
         self.within_total(Total::Units, count as u64)
     }
 
-    /// Whether the texts of a set of statuses fit, in the place of those that leave and of those
-    /// that have the same keys.
+    /// Checks the limit of bytes for a set of statuses, which replace those that leave and those
+    /// with the same keys.
     pub(super) fn has_bytes_for<'n>(
         &self,
         unit: &UnitName,
@@ -74,7 +74,7 @@ impl Draft<'_> {
         })
     }
 
-    /// Whether so many bytes of texts fit in the place of what is freed.
+    /// Checks the limit of bytes for new texts that replace others.
     pub(super) fn has_bytes(
         &self,
         added: u64,
@@ -91,7 +91,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether what an order brings fits.
+    /// Checks the limits for a command on an operation.
     pub(super) fn has_room_for_order(&self, order: &Order) -> Result<(), Rejected> {
         let known = self.operation(&order.id);
         match &order.what {
@@ -108,7 +108,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether a count of this application fits beside those of all others.
+    /// Checks a count of this application, together with those of all others, against the total
+    /// limit.
     pub(super) fn within_total(&self, total: Total, own: u64) -> Result<(), Rejected> {
         let (limit, what, of) = total.words();
         let max = of(&self.limits.total);
@@ -120,15 +121,15 @@ impl Draft<'_> {
         Err(Rejected::LimitExceeded { limit, what, max })
     }
 
-    /// Statuses of one component. Counted once for a draft: a batch of new ones is not counted over
-    /// and over.
+    /// Returns the number of statuses of one component. Cached for the draft, so that a batch of
+    /// new ones does not count them repeatedly.
     fn count_of(&self, unit: &UnitName, component: &PartName) -> usize {
         let mut counts = self.key_counts.borrow_mut();
         let count = || self.keys_of(unit, Some(component)).len();
         *counts.entry((unit.clone(), component.clone())).or_insert_with(count)
     }
 
-    /// Keeps the counts while a status is put or removed.
+    /// Updates the cached counts when a status is written or removed.
     pub(super) fn count_key(&mut self, key: &StatusKey, was: bool, is: bool) {
         let counts = self.key_counts.get_mut();
         if was == is || counts.is_empty() {
@@ -140,7 +141,7 @@ impl Draft<'_> {
     }
 }
 
-/// What is counted over all applications.
+/// The counts that are limited over all applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Total {
     Units,
@@ -152,7 +153,7 @@ pub(super) enum Total {
 }
 
 impl Total {
-    /// Name of the limit, what there would be too much of, and where it is counted.
+    /// Returns the name of the limit, the name of the counted items, and the accessor of the count.
     fn words(self) -> (&'static str, &'static str, fn(&Usage) -> u64) {
         match self {
             Total::Units => ("units_total_max", "units", |u| u.units),
@@ -167,7 +168,7 @@ impl Total {
     }
 }
 
-/// Refuses a count over its bound.
+/// Rejects a count over its limit.
 pub(super) fn within(
     limit: &'static str,
     max: usize,

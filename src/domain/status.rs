@@ -1,4 +1,4 @@
-//! What is said of one thing: level, words, and how long to believe them.
+//! A status: level, texts, and validity.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use super::held::Held;
 use super::name::{PartName, UnitName};
 use super::time::Timestamp;
 
-/// How well something is, in Juju's words. The order here is that of the wire, not of severity.
+/// The level of a status, in Juju's words. The order here is the wire order, not severity.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub enum Level {
-    /// Nothing is known.
+    /// Unknown.
     #[default]
     Unknown,
     /// Ended on purpose.
     Terminated,
     /// Works.
     Active,
-    /// Waits for somebody else.
+    /// Waits for something else.
     Waiting,
-    /// Is busy with itself.
+    /// Busy with work on itself.
     Maintenance,
     /// A person must act.
     Blocked,
@@ -33,11 +33,11 @@ pub enum Level {
     Error,
 }
 
-/// How many levels there are.
+/// Number of levels.
 pub const LEVELS: usize = 7;
 
 impl Level {
-    /// Every level, in the order of the wire.
+    /// Every level, in wire order.
     pub const ALL: [Level; LEVELS] = [
         Level::Unknown,
         Level::Terminated,
@@ -48,7 +48,7 @@ impl Level {
         Level::Error,
     ];
 
-    /// The word for it.
+    /// Returns the word on the wire.
     pub fn word(self) -> &'static str {
         match self {
             Level::Unknown => "unknown",
@@ -61,49 +61,49 @@ impl Level {
         }
     }
 
-    /// Whether somebody may want to look: waiting, maintenance, blocked, error.
+    /// Returns whether the level may interest a person: waiting, maintenance, blocked, error.
     pub fn is_unwell(self) -> bool {
         Level::Waiting <= self
     }
 }
 
-/// How a status is kept.
+/// How a status is updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
-    /// Recomputed at each look; a new set replaces the last one.
+    /// Recomputed at each pull; a new set replaces the last one.
     Pull,
-    /// Kept until cleared, replaced or expired.
+    /// Stored until cleared, replaced or expired.
     Push,
 }
 
-/// How much can still be believed.
+/// Validity of the last report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Freshness {
-    /// Within its ttl, or it has none.
+    /// Within its ttl, or without a ttl.
     Fresh,
-    /// Past its ttl: the last known.
+    /// Past its ttl: only the last known state.
     Stale,
     /// Its unit is lost.
     Lost,
-    /// The store may have lost what its unit said last.
+    /// The store may have lost the unit's last reports.
     Uncertain,
 }
 
-/// Identity of a status: at most one is kept for each.
+/// Identity of a status: at most one is stored for each key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StatusKey {
-    /// Who it is about.
+    /// The unit.
     pub unit: UnitName,
-    /// Which part of the unit.
+    /// The component of the unit.
     pub component: PartName,
-    /// Which of several of the component.
+    /// The key within the component.
     pub key: PartName,
-    /// How it is kept.
+    /// How the status is updated.
     pub kind: Kind,
 }
 
 impl StatusKey {
-    /// The least key of a unit: where its statuses start.
+    /// Returns the least key of a unit: the start of its statuses.
     pub fn first_of(unit: &UnitName) -> StatusKey {
         StatusKey {
             unit: unit.clone(),
@@ -114,76 +114,76 @@ impl StatusKey {
     }
 }
 
-/// What was said. Two are equal if every field that is shown is.
+/// The content of a report. Two reports are equal if every field is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// How well it is.
+    /// The level.
     pub level: Level,
     /// One line for a person.
     pub message: Box<str>,
-    /// The same for narrow places.
+    /// The message for narrow places.
     pub short_message: Box<str>,
     /// Machine-readable cause.
     pub reason: Box<str>,
-    /// What was looked at.
+    /// The check that was made.
     pub check: Box<str>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub action: Box<str>,
     /// Higher wins among equal levels.
     pub priority: i32,
     /// Higher wins over any level.
     pub precedence: i32,
-    /// Words of the reporter's own.
+    /// Labels that the reporter gave.
     pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// How long to believe it without a repeat.
+    /// How long the report is valid without a repeat.
     pub ttl: Option<Duration>,
 }
 
-/// A status as it is kept.
+/// A stored status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// What was said. Shared, so that a status costs little to copy and change.
+    /// The visible report. Shared, so that copies and changes of a status are cheap.
     pub report: Arc<Report>,
-    /// When the reporter saw it, by its own clock: of the report that began this level.
+    /// Observation time of the report that began this level, by the reporter's clock.
     pub observe_time: Option<Timestamp>,
     /// When the level began.
     pub since: Timestamp,
     /// When the record last changed.
     pub update_time: Timestamp,
-    /// When it goes stale without a repeat.
+    /// When the status becomes stale without a repeat.
     pub expire_time: Option<Timestamp>,
-    /// Incarnation of the unit that said it; 0 if it gave none.
+    /// Incarnation of the reporting unit; 0 if not given.
     pub incarnation: u64,
-    /// Past its ttl.
+    /// Whether the status is past its ttl.
     pub stale: bool,
-    /// `expire_time` as the store has it: repeats move the one in memory, and are written at most
+    /// The stored value of `expire_time`: repeats move the one in memory, and are written at most
     /// every third of the ttl.
     #[serde(skip)]
     pub expire_time_written: Option<Timestamp>,
-    /// Which of the last results had another level, if the component is damped. Those that had not
-    /// are written only beside something else, so a restart may forget some.
+    /// The level changes among the last results, if the component is damped. Results without a
+    /// change are written only together with other changes, so a restart may lose some.
     #[serde(default)]
     pub swings: Swings,
-    /// Present while `report` is not what was said last, or may not be.
+    /// Present while `report` is not the last report, or may not be.
     #[serde(default)]
     pub held: Option<Box<Held>>,
 }
 
 impl Status {
-    /// How long what was said last is to be believed without a repeat.
+    /// Returns how long the last report is valid without a repeat.
     pub fn ttl(&self) -> Option<Duration> {
         let latest = self.held.as_ref().and_then(|held| held.latest.as_ref());
         latest.map_or(self.report.ttl, |latest| latest.report.ttl)
     }
 
-    /// By how much a deadline may be later than the one written: a repeat is written only once it
-    /// moves the deadline by this much.
+    /// Returns by how much the deadline may be later than the stored one: a repeat is written only
+    /// if it moves the deadline by this much.
     pub fn unwritten_max(&self) -> Duration {
         self.ttl().unwrap_or_default() / 3
     }
 }
 
-/// What could be said better, for the author of the worker.
+/// Returns possible improvements of a report, for the author of the worker.
 pub fn advice(report: &Report) -> Vec<String> {
     let mut advice = Vec::new();
     let blocked = report.level == Level::Blocked;
@@ -194,7 +194,7 @@ pub fn advice(report: &Report) -> Vec<String> {
     }
     if matches!(report.level, Level::Blocked | Level::Error) && report.message.is_empty() {
         advice.push(format!(
-            "a status of level {} without a message tells nobody what is wrong: set `message`",
+            "a status of level {} without a message does not show what is wrong: set `message`",
             report.level.word()
         ));
     }

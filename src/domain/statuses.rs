@@ -1,7 +1,7 @@
-//! The statuses of an application: each found by its key at once, and all in the order of their
-//! keys. A report looks for one status, of which there may be many; only lists need the order.
+//! The statuses of an application: with fast lookup by key, and in the order of their keys. A
+//! report looks up one status among possibly many; only lists need the order.
 
-// Things are looked up in it, and nothing is listed by it.
+// The hash map is only for lookups; iteration uses the ordered set.
 #![allow(clippy::disallowed_types)]
 
 use std::collections::{BTreeSet, HashMap};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::name::{PartName, UnitName};
 use super::status::{Status, StatusKey};
 
-/// See the module.
+/// The statuses of an application, by key and in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statuses {
     by_key: HashMap<Arc<StatusKey>, Arc<Status>, foldhash::fast::RandomState>,
@@ -18,27 +18,27 @@ pub struct Statuses {
 }
 
 impl Statuses {
-    /// How many there are.
+    /// Returns the number of statuses.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there is no status.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
-    /// One of them.
+    /// Returns one status.
     pub fn get(&self, key: &StatusKey) -> Option<&Arc<Status>> {
         self.by_key.get(key)
     }
 
-    /// One of them, to be changed.
+    /// Returns one status for a change.
     pub fn get_mut(&mut self, key: &StatusKey) -> Option<&mut Arc<Status>> {
         self.by_key.get_mut(key)
     }
 
-    /// Puts one in, and gives back what it takes the place of.
+    /// Adds a status, and returns the one that it replaces.
     pub fn insert(&mut self, key: &Arc<StatusKey>, status: Arc<Status>) -> Option<Arc<Status>> {
         if let Some(known) = self.by_key.get_mut(key) {
             return Some(std::mem::replace(known, status));
@@ -47,23 +47,23 @@ impl Statuses {
         self.by_key.insert(key.clone(), status)
     }
 
-    /// Takes one out.
+    /// Removes a status.
     pub fn remove(&mut self, key: &StatusKey) -> Option<Arc<Status>> {
         self.order.remove(key);
         self.by_key.remove(key)
     }
 
-    /// All of them, in order.
+    /// Returns all statuses, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
         self.order.iter().filter_map(|key| Some((key, self.by_key.get(key)?)))
     }
 
-    /// Changes each by itself.
+    /// Changes each status independently, in no particular order.
     pub fn for_each_mut(&mut self, change: impl FnMut(&mut Arc<Status>)) {
         self.by_key.values_mut().for_each(change);
     }
 
-    /// Those from `first` on: by unit, component, key and kind.
+    /// Returns the statuses from `first` on: by unit, component, key and kind.
     pub fn from<'s>(
         &'s self,
         first: &StatusKey,
@@ -72,7 +72,7 @@ impl Statuses {
         keys.filter_map(|key| Some((key, self.by_key.get(key)?)))
     }
 
-    /// Those of one unit, or of one of its components, in the same order.
+    /// Returns the statuses of one unit, or of one of its components, in the same order.
     pub fn of(
         &self,
         unit: &UnitName,

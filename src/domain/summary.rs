@@ -1,5 +1,5 @@
-//! The status of an application after a draft, from the contributions that the draft touches and
-//! the index of the rest: what an incremental change costs is decided here.
+//! The derived status after a draft, from the contributions that the draft affects and the index of
+//! all others. This file determines the cost of an incremental change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,19 +14,20 @@ use super::rank::{Origin, Rank};
 use super::status::{Freshness, Level, Status, StatusKey};
 use super::time::Timestamp;
 
-/// The ranks of one unit before and after a draft: of all its statuses if the unit as a whole was
-/// touched, of the drafted ones whose rank moved if not.
+/// The ranks of one unit before and after a draft: those of all its statuses if the unit as a whole
+/// is affected, else those of the drafted statuses whose rank changed.
 struct Reranked {
     unit: UnitName,
     keys: BTreeSet<Arc<StatusKey>>,
     faults: BTreeSet<Arc<FaultKey>>,
-    /// The contribution that is no status: of the lost unit, or of the leader.
+    /// Whether the unit as a whole is affected, including contributions without a status: of a lost
+    /// unit, or of the leader.
     whole: bool,
     after: BTreeSet<Rank>,
 }
 
 impl Draft<'_> {
-    /// The status derived anew, given the one before the draft.
+    /// Returns the derived status, given the one before the draft.
     pub(super) fn summary(&self, old: &Summary) -> Summary {
         let reranked: Vec<Reranked> =
             self.touched().into_iter().map(|unit| self.rerank(unit)).collect();
@@ -73,8 +74,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The level of the application began when it moved. If what decides is itself news, it began
-    /// when that says; if it was said before and only now decides, it begins now.
+    /// Returns when the level of the application began. If the deciding contribution is itself new,
+    /// that is its own start; if it existed before and only now decides, that is now.
     fn level_began(
         &self,
         old: &Summary,
@@ -89,7 +90,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether what this contribution says was known before the draft.
+    /// Returns whether the contribution had this level before the draft.
     fn was_said(&self, winner: &Rank) -> bool {
         let key = &winner.key;
         match winner.origin {
@@ -144,7 +145,7 @@ impl Draft<'_> {
         for (key, Drafted { before, after: status }) in self.statuses.of(&unit) {
             let pair = before.as_ref().zip(status.as_ref());
             if !whole && pair.is_some_and(|(before, after)| before.ranks_as(after)) {
-                // It is found in the index, where it stood before.
+                // Its rank is unchanged in the index.
                 continue;
             }
             keys.insert(key.clone());
@@ -165,7 +166,7 @@ impl Draft<'_> {
         Reranked { unit, keys, faults, whole, after }
     }
 
-    /// Which faults of a unit have their ranks drafted, and which ranks these are.
+    /// Returns the faults of a unit whose ranks are drafted, and adds their new ranks to `after`.
     fn reranked_faults(
         &self,
         unit: &UnitName,
@@ -189,7 +190,7 @@ impl Draft<'_> {
         keys
     }
 
-    /// The strongest contribution of one unit after the draft.
+    /// Returns the strongest contribution of one unit after the draft.
     pub(super) fn strongest_of(&self, unit: &UnitName) -> Option<Rank> {
         let reranked = self.rerank(unit.clone());
         let drafted = reranked.after.first();
@@ -197,7 +198,7 @@ impl Draft<'_> {
         strongest.min().cloned()
     }
 
-    /// The ranks of a unit that the draft does not touch, the strongest first.
+    /// Returns the ranks of a unit that the draft does not affect, the strongest first.
     fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
         let ranks = self.base.index.of_unit(&unit.unit);
         ranks.filter(|rank| match rank.origin {
@@ -214,7 +215,7 @@ impl Draft<'_> {
             Origin::Fault => unit.has_fault_of(rank),
             _ => unit.whole,
         });
-        // Without the whole unit touched, only the drafted keys are looked up, not every rank of
+        // Unless the whole unit is affected, this looks up only the drafted keys, not every rank of
         // the unit.
         if unit.whole {
             gone.for_each(|rank| totals.remove(rank));
@@ -238,7 +239,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The strongest contribution after the draft, and the one after it.
+    /// Returns the strongest contribution after the draft, and the next one.
     fn strongest_two(&self, reranked: &[Reranked]) -> (Option<Rank>, Option<Rank>) {
         let mut candidates: Vec<&Rank> = Vec::new();
         for unit in reranked {
@@ -268,7 +269,7 @@ impl Reranked {
 }
 
 impl Winner {
-    /// The leader's own status.
+    /// Returns the leader's status as the winner.
     pub fn application() -> Winner {
         Winner {
             unit: UnitName::application(),

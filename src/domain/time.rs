@@ -1,4 +1,5 @@
-//! Moments of the store's clock. The domain is told the time; it never reads it.
+//! Moments of the store's clock. The caller passes the time to the domain, which never reads a
+//! clock.
 
 use std::time::Duration;
 
@@ -11,14 +12,14 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// This moment moved later; stops at the end of time.
+    /// Returns this moment plus a duration; saturates at the maximum.
     #[must_use]
     pub fn after(self, duration: Duration) -> Timestamp {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Timestamp(self.0.saturating_add(millis))
     }
 
-    /// As people write it: `2026-11-21T17:51:18Z`. Seconds are enough for them.
+    /// Returns the moment as text for people: `2026-11-21T17:51:18Z`, in whole seconds.
     pub fn to_utc(self) -> String {
         let seconds = self.0 / 1000;
         let (days, of_day) = (seconds / 86_400, seconds % 86_400);
@@ -36,7 +37,7 @@ impl Timestamp {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
 
-    /// How long ago `earlier` was; zero if it is later.
+    /// Returns the duration since `earlier`; zero if it is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -58,7 +59,7 @@ mod tests {
         ] {
             assert_eq!(Timestamp(millis).to_utc(), text);
         }
-        // The end of time has a form too.
+        // The largest timestamp has a text form too.
         assert!(Timestamp(u64::MAX).to_utc().ends_with('Z'));
     }
 }

@@ -1,5 +1,5 @@
-//! What one commit changes: record writes, history, and what to tell others. Replaying it gives the
-//! same state.
+//! Transitions: the record writes, events and in-memory changes of one commit. Replaying a
+//! transition gives the same state.
 
 use std::sync::Arc;
 
@@ -17,55 +17,56 @@ use super::revision::Revision;
 use super::status::{Freshness, Kind, Level, Status, StatusKey};
 use super::time::Timestamp;
 
-/// A change of one application from one revision to the next, or at one revision if nobody needs to
-/// be told.
+/// A change of one application from one revision to the next, or at one revision if no visible
+/// value changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// Which application.
+    /// The application.
     pub app: AppName,
-    /// The revision it was decided on; the store refuses it at any other.
+    /// The revision that the transition is based on; the store rejects it at any other.
     pub base: Revision,
-    /// How many quiet commits there had been; see [`Head::quiet_commits`].
+    /// The number of quiet commits that it is based on; see [`Head::quiet_commits`].
     pub base_quiet: u64,
-    /// See [`AppState::counts_above`](super::app::AppState::counts_above); the store refuses the
-    /// transition where another number applies.
+    /// The epoch floor, see [`AppState::counts_above`](super::app::AppState::counts_above); the
+    /// store rejects the transition if its own floor is different.
     pub counts_above: u64,
-    /// The head after it; `head.revision` is `base` if nothing that is shown changed.
+    /// The head after the transition; `head.revision` is `base` if no visible value changed.
     pub head: Arc<Head>,
     /// Records to write or remove.
     pub writes: Vec<Write>,
-    /// What to add to the history.
+    /// Events to add to the history.
     pub events: Vec<StatusEvent>,
-    /// Deadlines that a repeat moved, who was heard, results that say nothing new: kept in memory
-    /// only.
+    /// Changes kept in memory only: deadlines moved by a repeat, contacts, results without a level
+    /// change.
     pub heard: Heard,
-    /// When it was decided, by the store's clock.
+    /// Time of the decision, by the store's clock.
     pub time: Timestamp,
 }
 
 impl Transition {
-    /// Whether there is anything for the store to do.
+    /// Returns whether the store must write anything.
     pub fn is_durable(&self) -> bool {
         self.moves_revision() || !self.writes.is_empty()
     }
 
-    /// Whether anything that is shown changed.
+    /// Returns whether a visible value changed.
     pub fn moves_revision(&self) -> bool {
         self.head.revision != self.base
     }
 
-    /// Number of its first event; the others follow it.
+    /// Returns the number of the first event; the others follow it.
     pub fn first_event(&self) -> u64 {
         self.head.next_event - self.events.len() as u64
     }
 
-    /// Whether it removes the application; what leaves a deleted one as it is does not.
+    /// Returns whether the transition deletes the application. A transition of an already deleted
+    /// application does not.
     pub fn is_deletion(&self) -> bool {
         self.head.deleted && self.moves_revision()
     }
 }
 
-/// One record written or, with `None`, removed. A deletion of the application removes all records
+/// A record to write or, with `None`, to remove. A deletion of the application removes all records
 /// first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Write {
@@ -75,7 +76,7 @@ pub enum Write {
     Status(Arc<StatusKey>, Option<Arc<Status>>),
     /// An open fault.
     Fault(Arc<FaultKey>, Option<Arc<Fault>>),
-    /// A remembered answer.
+    /// A stored answer.
     Request(Arc<str>, Option<Remembered>),
     /// An operation.
     Operation(OperationId, Option<Arc<Operation>>),
@@ -85,100 +86,100 @@ pub enum Write {
     Data(Arc<str>, Option<Bytes>),
 }
 
-/// What a report changes without a trace in the store.
+/// The changes of a report that are not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {
-    /// Units that spoke.
+    /// Units that made contact.
     pub units: Vec<UnitName>,
-    /// Statuses that were repeated, with their new deadline.
+    /// Repeated statuses with their new deadline.
     pub deadlines: Vec<(Arc<StatusKey>, Timestamp)>,
-    /// Units that said all there is to pull.
+    /// Units that answered a pull of all their statuses.
     #[serde(default)]
     pub answers: Vec<UnitName>,
-    /// Damped statuses of which a result had the same level as the one before.
+    /// Damped statuses with a result of the same level as the one before.
     #[serde(default)]
     pub swings: Vec<(Arc<StatusKey>, Swings)>,
 }
 
-/// Why something moved.
+/// The cause of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// A report said so.
+    /// A report.
     Reported,
-    /// A new pull set did not have it.
+    /// A new pull set did not contain the status.
     Replaced,
-    /// It was cleared.
+    /// The status was cleared.
     Cleared,
-    /// Its ttl passed.
+    /// The ttl passed.
     Expired,
-    /// Its unit was silent for too long.
+    /// The unit was silent for too long.
     UnitLost,
-    /// Its unit spoke again.
+    /// The unit reported again.
     UnitReturned,
-    /// Its unit was removed.
+    /// The unit was removed.
     UnitRemoved,
     /// The configuration changed.
     Configured,
-    /// The leader set it.
+    /// The leader set the status.
     LeaderSet,
-    /// The leader withdrew it.
+    /// The leader withdrew the status.
     LeaderCleared,
     /// The application was deleted.
     Deleted,
-    /// It follows from the rest.
+    /// The derived status changed as a result.
     Derived,
-    /// The store may have lost what the unit said last.
+    /// The store may have lost the unit's last reports.
     Doubted,
     /// A new incarnation of the unit has begun.
     UnitReplaced,
-    /// It passed from a unit that left to its successor.
+    /// The status passed from a leaving unit to its successor.
     HandedOver,
-    /// Its level moves so often that the worse one stays.
+    /// The status began to flap, so the worst report stays visible.
     FlappingBegan,
-    /// It is shown again as it was said last.
+    /// The flapping ended, and the last report is visible again.
     FlappingEnded,
-    /// An operation moved.
+    /// An operation changed its state.
     Operation,
-    /// An error was met.
+    /// A unit met an error.
     ErrorReported,
-    /// An error has been met for so long, or so often, that it shows.
+    /// A fault reached its next stage.
     FaultPersists,
-    /// What failed works.
+    /// The failed target works again.
     ErrorResolved,
-    /// An operator let a component try again.
+    /// An operator released a hold to retry.
     HoldRetried,
-    /// An operator let a component go on without what failed.
+    /// An operator released a hold without the failed target.
     HoldSkipped,
-    /// It leads: it asked to.
+    /// A unit leads because it requested it.
     LeaderClaimed,
-    /// It leads: an operator decided so.
+    /// A unit leads because an operator decided so.
     LeaderTransferred,
-    /// It leads no longer: it stepped back, or left.
+    /// A unit leads no longer: it stepped back, or left.
     LeaderReleased,
-    /// It leads no longer: it did not renew its lease.
+    /// A unit leads no longer: it did not renew its lease.
     LeaderExpired,
-    /// Set by a leader that leads no longer.
+    /// A former leader set the status.
     LeaderEnded,
 }
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// The unit; `""` for what the leader set.
+    /// The unit; `""` for the leader's status.
     pub unit: UnitName,
     /// The component.
     pub component: PartName,
     /// The key.
     pub key: PartName,
-    /// The kind; `None` for the unit as a whole, for what the leader set and for an operation.
+    /// The kind; `None` for the unit as a whole, for the leader's status and for an operation.
     pub kind: Option<Kind>,
-    /// What was asked or acted on, of an error that is open. Not written if empty.
+    /// The target of a fault. Not written if empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub target: Box<str>,
 }
 
 impl Subject {
-    /// A unit as a whole, or with `""` what the leader set.
+    /// Returns the subject for a unit as a whole, or with `""` for the leader's status.
     pub fn unit(unit: &UnitName) -> Subject {
         Subject {
             unit: unit.clone(),
@@ -189,7 +190,7 @@ impl Subject {
         }
     }
 
-    /// An operation.
+    /// Returns the subject for an operation.
     pub fn operation(id: &OperationId) -> Subject {
         Subject {
             unit: UnitName::application(),
@@ -200,7 +201,7 @@ impl Subject {
         }
     }
 
-    /// A status.
+    /// Returns the subject for a status.
     pub fn status(key: &StatusKey) -> Subject {
         Subject {
             unit: key.unit.clone(),
@@ -212,14 +213,14 @@ impl Subject {
     }
 }
 
-/// One line of history.
+/// One event of the history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusEvent {
-    /// When.
+    /// Time.
     pub time: Timestamp,
-    /// With which revision.
+    /// The revision of the change.
     pub revision: Revision,
-    /// What moved; `None` for the status of the application.
+    /// The changed subject; `None` for the status of the application.
     pub subject: Option<Subject>,
     /// Level before, if there was one.
     pub from: Option<Level>,
@@ -231,17 +232,18 @@ pub struct StatusEvent {
     pub reason: Box<str>,
     /// Freshness after.
     pub freshness: Freshness,
-    /// Why it moved.
+    /// The cause.
     pub cause: Cause,
-    /// What moved beside the level. Not written if empty, so that most events keep their bytes.
+    /// Other changed values. Not written if empty, so that the stored form of most events is
+    /// unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
 
-/// A value that an event moved: a setting, the leader, a hold, the state of an operation.
+/// A value that changed with an event: a setting, the leader, a hold, the state of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Which value, as the wire names it: `policy`, `leader`, `hold`.
+    /// Name of the value on the wire: `policy`, `leader`, `hold`.
     pub field: Box<str>,
     /// Value before, at most [`CHANGE_BYTES_MAX`] bytes; empty if there was none.
     pub from: Box<str>,
@@ -250,13 +252,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// A value that moved, its texts cut to their limit.
+    /// Returns a change, with its texts cut to the limit.
     pub fn new(field: &str, from: &str, to: &str) -> Change {
         Change { field: field.into(), from: cut(from).into(), to: cut(to).into() }
     }
 }
 
-/// The start of a text, at most [`CHANGE_BYTES_MAX`] bytes of it.
+/// Returns the start of a text, at most [`CHANGE_BYTES_MAX`] bytes.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(CHANGE_BYTES_MAX)]
 }

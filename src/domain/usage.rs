@@ -1,5 +1,5 @@
-//! What an application uses of a server and its store, and how much all applications may use
-//! together.
+//! The resources that an application uses of a server and its store, and the limits on all
+//! applications together.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,20 +10,20 @@ use super::operation::Operation;
 use super::status::{Report, Status};
 use super::transition::StatusEvent;
 
-/// What a head counts of its application beside what it has anyway.
+/// The counts that a head stores only for the limits on all applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Kept {
     /// Statuses.
     pub statuses: u64,
-    /// Operations, finished ones too.
+    /// Operations, including finished ones.
     pub operations: u64,
     /// Bytes of the texts of statuses, faults and operations, with checkpoints and payloads.
     pub record_bytes: u64,
-    /// Bytes of the history, about: older lines count as much as the last ones on average.
+    /// Estimated bytes of the history: dropped events count with the average size.
     pub history_bytes: u64,
 }
 
-/// Counts of an application, or of all together; or the bounds of these.
+/// Counts of an application, of all applications, or their limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Units.
@@ -32,27 +32,27 @@ pub struct Usage {
     pub statuses: u64,
     /// Open faults.
     pub faults: u64,
-    /// Operations, finished ones too.
+    /// Operations, including finished ones.
     pub operations: u64,
-    /// Bytes of keys and values of leaders' data.
+    /// Bytes of keys and values of the leaders' data.
     pub data_bytes: u64,
     /// Bytes of the texts of statuses, faults and operations, with checkpoints and payloads.
     pub record_bytes: u64,
-    /// Bytes of the history, about.
+    /// Estimated bytes of the history.
     pub history_bytes: u64,
 }
 
-/// Bytes of a line of history beside its texts.
+/// Bytes of an event beside its texts.
 const LINE_BYTES: u64 = 128;
 
 impl Usage {
-    /// Every count of both.
+    /// Returns the sum of every count.
     #[must_use]
     pub fn plus(self, other: Usage) -> Usage {
         self.each(other, u64::saturating_add)
     }
 
-    /// Every count without those of the other.
+    /// Returns the difference of every count, at least 0.
     #[must_use]
     pub fn minus(self, other: Usage) -> Usage {
         self.each(other, u64::saturating_sub)
@@ -72,8 +72,8 @@ impl Usage {
 }
 
 impl Head {
-    /// What the application uses. Of a head that an earlier version wrote, as far as that counted:
-    /// the next commit counts the rest.
+    /// Returns the usage of the application. A head of an earlier version gives only the counts
+    /// that it has; the next commit adds the others.
     pub fn usage(&self) -> Usage {
         let totals = &self.summary.totals;
         let contributions = totals.contributions.iter().copied().map(u64::from).sum();
@@ -92,7 +92,7 @@ impl Head {
 }
 
 impl AppState {
-    /// Counts what a head of an earlier version did not: all there is.
+    /// Computes the counts that a head of an earlier version does not have, from all records.
     pub fn recount(&self) -> Kept {
         let statuses = self.statuses.iter().map(|(_, status)| status.report.size());
         let faults = self.faults.iter().map(|(_, fault)| fault.size());
@@ -106,8 +106,8 @@ impl AppState {
         }
     }
 
-    /// Sees to it that the head of an application that exists has its counts: an earlier version,
-    /// maybe one that shares the store, writes none.
+    /// Adds the counts to the head of an existing application that has none: an earlier version,
+    /// which may share the store, writes heads without them.
     pub(super) fn count_what_is_kept(&mut self) {
         if self.head.kept.is_none() && !self.head.deleted {
             let kept = self.recount();
@@ -117,19 +117,19 @@ impl AppState {
 }
 
 impl Draft<'_> {
-    /// What all other applications use. Comes before all else.
+    /// Sets the usage of all other applications. Call it before everything else.
     pub fn beside(&mut self, others: Usage) {
         self.beside = others;
     }
 
-    /// Counts a record that takes the place of another one.
+    /// Counts a record that replaces another one.
     pub(super) fn count_bytes(&mut self, old: u64, new: u64) {
         let bytes = &mut self.kept.record_bytes;
         *bytes = bytes.saturating_sub(old).saturating_add(new);
     }
 
-    /// Counts a line of history, and leaves out its texts where all histories together are at their
-    /// bound: that something moved is kept, and nothing is refused for the sake of history.
+    /// Counts an event, and clears its texts if all histories together are at their limit: the
+    /// event is kept, and no command is rejected because of the history.
     pub(super) fn count_line(&mut self, event: &mut StatusEvent) {
         let all = self.beside.history_bytes.saturating_add(self.kept.history_bytes);
         if self.limits.total.history_bytes <= all {
@@ -138,14 +138,14 @@ impl Draft<'_> {
         }
         let lines = self.head.next_event + self.events.len() as u64;
         let max = self.limits.events_max.max(1);
-        // One more line than is kept pushes out an old one, of average length.
+        // A new event over the limit drops an old one, of average size.
         let old = if lines < max { 0 } else { self.kept.history_bytes / max };
         self.kept.history_bytes = self.kept.history_bytes - old + event.size();
     }
 }
 
 impl Report {
-    /// Bytes of its texts.
+    /// Returns the bytes of the texts.
     pub(super) fn size(&self) -> u64 {
         let texts = [&self.message, &self.short_message, &self.reason, &self.check, &self.action];
         let labels = self.labels.iter().map(|(key, value)| key.len() + value.len());
@@ -154,7 +154,7 @@ impl Report {
 }
 
 impl NewError {
-    /// Bytes of its texts.
+    /// Returns the bytes of the texts.
     pub(super) fn size(&self) -> u64 {
         let said = &self.evidence;
         let found = &self.finding;
@@ -177,14 +177,14 @@ impl NewError {
 }
 
 impl Fault {
-    /// Bytes of its texts.
+    /// Returns the bytes of the texts.
     pub(super) fn size(&self) -> u64 {
         self.error.size() + self.shown.len() as u64
     }
 }
 
 impl Operation {
-    /// Bytes of its texts and of its checkpoint; the payload is counted by itself.
+    /// Returns the bytes of the texts and of the checkpoint; the payload is counted separately.
     pub(super) fn size(&self) -> u64 {
         let texts = [
             &self.from_version,
@@ -201,13 +201,13 @@ impl Operation {
 }
 
 impl StatusEvent {
-    /// Bytes of the line, about.
+    /// Returns the estimated bytes of the event.
     fn size(&self) -> u64 {
         LINE_BYTES + (self.message.len() + self.reason.len()) as u64
     }
 }
 
-/// The status that a size is counted of, if there is one.
+/// Returns the size of a status, 0 if there is none.
 pub(super) fn size_of(status: Option<&std::sync::Arc<Status>>) -> u64 {
     status.map_or(0, |status| status.report.size())
 }

@@ -1,4 +1,4 @@
-//! Single cases at the edges, each of which was wrong once or would be easy to get wrong.
+//! Single edge cases, each of which was wrong once or is easy to get wrong.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn with_id(id: String, command: Command) -> Request {
     Request { id: Some((&*id).into()), command }
 }
 
-/// Commits at `now` seconds and says what was committed.
+/// Commits at `now` seconds and returns the transition.
 fn commit(state: &mut AppState, now: u64, requests: &[Request]) -> Transition {
     commit_within(state, now, requests, &Limits::default())
 }
@@ -69,7 +69,7 @@ fn run(state: &mut AppState, now: u64, commands: &[Command]) -> Transition {
     commit(state, now, &requests.collect::<Vec<_>>())
 }
 
-/// Time alone, in one commit.
+/// Applies only the changes by time, in one commit.
 fn pass(state: &mut AppState, now: u64) -> Transition {
     let limits = Limits::default();
     let mut draft = Draft::new(state, &limits, Timestamp(now * 1000));
@@ -162,7 +162,7 @@ fn the_answer_to_a_deletion_outlives_what_is_asked_in_vain() {
     assert_eq!(other, Err(Rejected::ApplicationNotFound));
 }
 
-/// A push is a sign of life, but it does not keep the promise of the ttl.
+/// A push is contact, but it does not fulfil the ttl of another status.
 #[test]
 fn a_unit_that_spoke_of_something_else_can_still_be_lost() {
     let mut state = empty();
@@ -178,7 +178,7 @@ fn a_unit_that_spoke_of_something_else_can_still_be_lost() {
     assert_eq!(state.next_due(), None);
 }
 
-/// The unit was lost all along, but until now the application was blocked.
+/// The unit was lost before, but until now another status kept the application blocked.
 #[test]
 fn a_level_that_comes_to_light_begins_then() {
     let mut state = empty();
@@ -202,7 +202,7 @@ fn unknown_is_one_level_whether_said_or_not() {
     assert_eq!(state.head().summary.since, Timestamp(1000));
 }
 
-/// Its end must be kept, so the revision moves; but nothing happened.
+/// Its new expiry must be stored, so the revision moves; but no event is added.
 #[test]
 fn a_leader_that_repeats_itself_makes_no_history() {
     let mut state = empty();
@@ -233,7 +233,7 @@ fn a_leader_that_repeats_itself_makes_no_history() {
     assert_eq!(state.head().summary.level, Level::Unknown);
 }
 
-/// Our outage is nobody's failure: after it, everybody has as long as they are always given.
+/// A server outage is not the units' failure: after it, every unit gets its usual time again.
 #[test]
 fn a_grace_is_one_ttl_or_one_silence() {
     let mut state = empty();
@@ -268,7 +268,7 @@ fn more_is_due_than_fits_into_a_commit() {
     assert_eq!(state.next_due(), Some(Timestamp(150_000)));
 }
 
-/// Nothing that was due may be looked at again and again because it no longer stands.
+/// An entry that is no longer due must not come up repeatedly.
 #[test]
 fn deadlines_that_repeats_moved_are_looked_at_once() {
     let mut state = empty();
@@ -284,7 +284,7 @@ fn deadlines_that_repeats_moved_are_looked_at_once() {
     assert_eq!(state.next_due(), Some(Timestamp(121_000)));
 }
 
-// === units that come and go ===
+// === the life of units ===
 
 fn register(name: &str, incarnation: Option<u64>, ttl: Option<u64>) -> Command {
     let labels = std::collections::BTreeMap::new();
@@ -302,7 +302,7 @@ fn speaks(name: &str, incarnation: u64) -> Command {
     Command::ReportAll(Speaker::new(unit(name), Some(incarnation)), Vec::new())
 }
 
-/// A client that is free with ids must not make room for the words of the dead.
+/// Many request ids of one client must not evict fences, or the reverse.
 #[test]
 fn answers_and_fences_do_not_crowd_each_other_out() {
     let limits = Limits { request_ids_max: 8, units_max: 8, ..Limits::default() };
@@ -332,7 +332,7 @@ fn answers_and_fences_do_not_crowd_each_other_out() {
     assert!(!commit_within(&mut state, 60, &[again], &limits).is_durable());
 }
 
-/// Somebody who gives no incarnation may begin again after a removal; that lifts no fence.
+/// A unit without an incarnation may begin again after a removal; the fence stays.
 #[test]
 fn a_fence_stands_whoever_speaks_for_the_unit_since() {
     let mut state = empty();
@@ -360,13 +360,13 @@ fn an_incarnation_that_was_never_given_out_is_refused() {
         refused(&state, given, 1);
     }
     assert_eq!(refusal(&state, 1, speaks("web/0", (1 << 32) + 1)), None);
-    // A fence is an incarnation that was given out, and those after it may follow.
+    // A fence is an assigned incarnation, so later ones may follow.
     run(&mut state, 1, &[speaks("web/0", 1 << 32), Command::RemoveUnit(unit("web/0"))]);
     assert_eq!(refusal(&state, 2, speaks("web/0", 1 << 33)), None);
     refused(&state, (1 << 33) + 1, 1 << 32);
 }
 
-/// However high a report may lift it, as many incarnations are left to give out.
+/// A report can raise the incarnation only so far that as many remain to be assigned.
 #[test]
 fn reports_cannot_use_up_the_incarnations_of_a_unit() {
     let mut state = empty();
@@ -382,14 +382,15 @@ fn reports_cannot_use_up_the_incarnations_of_a_unit() {
     let given = (1 << 63) + 2;
     let refused = refusal(&state, 3, speaks("web/0", given));
     assert!(matches!(refused, Some(Rejected::UnknownIncarnation { .. })), "{refused:?}");
-    // What an earlier version took is no panic, and no second worker of the same incarnation.
+    // An incarnation accepted by an earlier version causes no panic, and no second worker of the
+    // same incarnation.
     let last = with_incarnation(state, u64::MAX);
     let refused = refusal(&last, 3, register("web/0", None, None));
     assert_eq!(refused, Some(Rejected::IncarnationsUsedUp { unit: unit("web/0") }));
     assert_eq!(refusal(&last, 3, speaks("web/0", u64::MAX)), None);
 }
 
-/// The unit as it is stored with an incarnation.
+/// Returns the state with another stored incarnation of the unit.
 fn with_incarnation(state: AppState, incarnation: u64) -> AppState {
     let known = state.unit(&unit("web/0")).unwrap().clone();
     let unit = (unit("web/0"), Unit { incarnation, ..known });
@@ -397,7 +398,7 @@ fn with_incarnation(state: AppState, incarnation: u64) -> AppState {
     AppState::load(app_name(), records)
 }
 
-/// The grace is for the promise that was made then, not for the next.
+/// The grace period applies to the earlier promise, not to the next one.
 #[test]
 fn a_new_promise_is_judged_by_itself() {
     let mut state = empty();
@@ -410,7 +411,7 @@ fn a_new_promise_is_judged_by_itself() {
     assert_eq!(state.unit(&unit("web/0")).unwrap().freshness(), Freshness::Stale);
 }
 
-/// Each replica hears what it hears; what another writes of the unit does not undo that.
+/// Each replica keeps its own contacts; a write by another replica does not undo them.
 #[test]
 fn what_was_heard_here_outlasts_what_others_write() {
     let mut here = empty();
@@ -450,7 +451,7 @@ fn a_message_of_both_kinds_is_counted_as_one() {
     assert!(ask(all(twice.concat())).is_ok());
 }
 
-/// A unit that is lost has nothing more to lose, and must not be looked at for ever.
+/// A lost unit cannot become quiet, and must not stay due for ever.
 #[test]
 fn a_lost_unit_whose_session_ends_in_silence_stays_lost() {
     let mut state = empty();
@@ -473,7 +474,7 @@ fn a_lost_unit_whose_session_ends_in_silence_stays_lost() {
     assert!(state.head().sessions.is_empty());
 }
 
-/// Whoever speaks every second of a promise for a month is due once, not two million times.
+/// A unit that reports every second of a promise for a month is due once, not two million times.
 #[test]
 fn a_promise_that_is_kept_is_looked_at_once() {
     let mut state = empty();

@@ -1,4 +1,4 @@
-//! What changes the model: commands and time, one rule after the other.
+//! The changes of the model: commands and time, one rule after the other.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use bellwether::domain::status::Kind;
 use crate::holds::Said;
 use crate::model::{Answer, LeaderSays, Model, Outcome, Status, Unit};
 
-/// Why a command is refused, as far as the model tells.
+/// The reason for a rejection, as far as the model distinguishes it.
 pub type Refusal = &'static str;
 
 impl Model {
@@ -109,7 +109,7 @@ impl Model {
                 let is_new = speaker.incarnation.is_some_and(|given| current < given);
                 let nothing = !self.statuses.iter().any(|s| s.unit == unit && leaves(s));
                 if nothing && !is_new && speaker.session.is_none() {
-                    // No sign of life, but refused as any word of a unit.
+                    // No contact, but checked as any command of a unit.
                     self.may_speak(speaker, now)?;
                     return Ok((false, 0));
                 }
@@ -174,7 +174,7 @@ impl Model {
         moved
     }
 
-    /// A unit speaks: what `leaves` is gone, `set` is there.
+    /// Handles a report of a unit: removes what `leaves` selects, and adds `set`.
     fn told(
         &mut self,
         speaker: &Speaker,
@@ -190,7 +190,8 @@ impl Model {
         let mut moved = after.hear(speaker, now);
         let incarnation = after.unit(name).unwrap().incarnation;
         let leaves = |s: &Status| s.unit == name && leaves(s);
-        // Only what a pull set does not have can be held: what is cleared is gone.
+        // A latch or damping keeps only statuses missing from a pull set; cleared statuses are
+        // removed.
         let held = |s: &Status| match is_pull_set && self.may_hold(s) {
             true => self.one_more(s, None, incarnation, now),
             false => None,
@@ -217,7 +218,7 @@ impl Model {
         Ok((moved || removed != 0, removed))
     }
 
-    /// Whether a set fits beside what stays.
+    /// Returns whether a set is within the limits beside the statuses that stay.
     fn has_room_to_hold(
         &self,
         speaker: &Speaker,
@@ -319,14 +320,14 @@ impl Model {
         let moved =
             old.report != status.report || old.stale || old.incarnation != status.incarnation;
         if !moved {
-            // What a repeat promises may be less than others are trusted to have been promised.
+            // A repeat never moves a deadline back: other replicas may have granted a later one.
             status.ends = status.ends.max(old.ends);
         }
         self.statuses[place] = status;
         moved
     }
 
-    /// Time alone. Says whether it changed anything.
+    /// Applies the changes by time. Returns whether anything changed.
     pub fn expire(&mut self, now: u64) -> bool {
         let mut moved = false;
         let calm_at = |s: &Status| Some(s.held.as_ref()?.flapping.as_ref()?.calm);
@@ -334,7 +335,7 @@ impl Model {
             status.stale = status.ends.is_some_and(|t| t <= now);
             moved |= status.stale;
         }
-        // One thing after the other: what is calm first may have kept its unit from being lost.
+        // In order of time: a status that becomes calm first can prevent the loss of its unit.
         let silent = self.units.iter().filter_map(|u| Some((u.looked_at()?, 0, u.name.clone())));
         let calm = self.statuses.iter().filter_map(|s| Some((calm_at(s)?, 1, String::new())));
         let mut due: Vec<(u64, u8, String)> = silent.chain(calm).filter(|d| d.0 <= now).collect();
@@ -370,7 +371,7 @@ impl Model {
         moved
     }
 
-    /// The store may have lost writes: each unit is doubted once for each such time.
+    /// Handles a data loss: marks each unit uncertain once for each loss count.
     pub fn doubt(&mut self, losses: u32, now: u64) -> bool {
         let moved = self.losses < losses && !self.units.is_empty();
         if moved {
@@ -382,8 +383,9 @@ impl Model {
         moved
     }
 
-    /// A unit whose every ttl has passed, or that broke its promise, has until `lost_after` to
-    /// speak, anew at each word. One with a session is heard there.
+    /// Starts or clears the silence period of units. A unit whose every ttl has passed, or that
+    /// broke its promise, has until `lost_after` to report, again after each contact. A unit with a
+    /// session has no silence period.
     pub fn settle_silence(&mut self, now: u64, spoke: Option<&str>) {
         let ends = now + millis(self.config.lost_after);
         let statuses = &self.statuses;
@@ -402,7 +404,7 @@ impl Model {
         }
     }
 
-    /// Nothing is left but the count of revisions, the answers, and a fence for each unit.
+    /// Keeps only the revision, the answers, and a fence for each unit.
     pub fn delete(&mut self, id: Option<&str>, now: u64) -> Result<Outcome, Refusal> {
         if let Some(answer) = id.and_then(|id| self.answer(id, now)) {
             return Ok(answer);

@@ -1,4 +1,4 @@
-//! Units that come and go, in the model: one rule after the other.
+//! The life of units in the model, one rule after the other.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::changes::Refusal;
 use crate::model::{Fence, Model, Status, Unit, natural};
 
 impl Model {
-    /// Whether it is the newest incarnation that speaks, and in the newest session.
+    /// Checks that the sender is the newest incarnation, in the newest session.
     pub fn may_speak(&self, speaker: &Speaker, now: u64) -> Result<(), Refusal> {
         let name = speaker.unit.as_str();
         let unit = self.unit(name).cloned().unwrap_or_default();
@@ -40,7 +40,8 @@ impl Model {
         self.fences.iter().filter(stands).map(|f| f.incarnation).max()
     }
 
-    /// Says what changed, how many statuses went with a predecessor, and the incarnation.
+    /// Returns whether anything changed, the number of statuses removed with a predecessor, and the
+    /// incarnation.
     pub fn begin(
         &mut self,
         who: &Newcomer,
@@ -77,7 +78,7 @@ impl Model {
             || before.presence != presence
             || (before.stateless, &before.labels) != (who.stateless, &who.labels);
         let leaving = if is_newer { self.predecessor(&unit) } else { None };
-        // Who takes the place of another needs no room of its own.
+        // A unit that replaces another does not count against the limit.
         let others = self.units.len() - usize::from(leaving.is_some());
         if known.is_none() && limits.units_max <= others {
             return Err("limit");
@@ -92,7 +93,7 @@ impl Model {
         Ok((moved, removed, incarnation))
     }
 
-    /// Sessions, departures and callbacks.
+    /// Applies sessions, departures and callbacks.
     pub fn coming_or_going(
         &mut self,
         command: &Command,
@@ -155,7 +156,7 @@ impl Model {
         moved
     }
 
-    /// Removes a unit, and says how many statuses it had.
+    /// Removes a unit, and returns its number of statuses.
     pub fn remove(&mut self, name: &str, now: u64) -> u32 {
         let before = self.statuses.len();
         self.put_fence(name, now);
@@ -201,7 +202,7 @@ impl Model {
         Ok((true, (before - self.statuses.len()) as u32))
     }
 
-    /// In which line of succession a unit stands, if in one.
+    /// Returns the hand-over group of a unit, if it has one.
     fn line_of(&self, unit: &Unit) -> Option<String> {
         let label = self.config.hand_over.as_ref().filter(|_| unit.stateless)?;
         match &**label {

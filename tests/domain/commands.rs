@@ -1,4 +1,5 @@
-//! Commands made up from few names, so that they collide, and steps that cut them into batches.
+//! Generators of commands with few names, so that they collide, and of steps that split them into
+//! batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,25 +20,25 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What happens next.
+/// A step of a test run.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Time passes.
     Pass(u64),
-    /// A batch, with or without looking at the clock first.
+    /// A batch, with or without an expiry of due changes first.
     Commit(bool, Vec<Request>),
-    /// What is known is said again, once or more, and maybe in the same batch something else of it.
+    /// Repeats a known status, once or more, perhaps with another status of it in the same batch.
     Again(usize, Option<Report>),
-    /// Time alone.
+    /// Applies the changes by time.
     Expire,
-    /// Somebody else has found that a unit is gone.
+    /// Another replica has found that a unit is lost.
     Lose(UnitName),
-    /// The store may have lost writes, for this time; who speaks in the batch spoke after.
+    /// A data loss with this loss count; the requests of the batch come after it.
     Doubt(u32, Vec<Request>),
     Delete(Option<RequestId>),
-    /// Back from what the store has, after an outage of ours or while others went on.
+    /// Reloads the state from the store, after a server outage or while other replicas continued.
     Restart {
-        /// Everybody is given the time that we were away.
+        /// Whether every unit gets the time of the outage.
         graced: bool,
     },
 }
@@ -58,7 +59,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => option::of(id()).prop_map(Step::Delete),
         2 => any::<bool>().prop_map(|graced| Step::Restart { graced }),
     ];
-    // Mostly something is held back from the start.
+    // Most runs start with latches or damping.
     let first = (latches(), damping()).prop_map(|(latches, damping)| {
         let patch = ConfigPatch {
             latches: Some(latches),
@@ -127,7 +128,7 @@ fn coming_or_going() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// A unit that begins, or goes on.
+/// Generates a unit that begins or continues an incarnation.
 fn newcomer() -> impl Strategy<Value = Newcomer> {
     let incarnation = prop_oneof![3 => Just(None), 1 => (1..4u64).prop_map(Some)];
     let labels = select(vec![None, Some("a"), Some("a"), Some("b")]);
@@ -152,7 +153,7 @@ fn topic() -> impl Strategy<Value = Topic> {
         .prop_map(|(component, target)| Topic { component, target: target.into() })
 }
 
-/// From long ago to later than most steps take.
+/// Generates a time from long ago to later than most steps take.
 fn at() -> impl Strategy<Value = Timestamp> {
     prop_oneof![0..20_000u64, 0..2_000_000u64].prop_map(Timestamp)
 }
@@ -161,8 +162,8 @@ fn patience() -> impl Strategy<Value = Duration> {
     select(vec![1000, 3000, 30_000]).prop_map(Duration::from_millis)
 }
 
-/// A set names each (component, key) once, and only the component it replaces: who converts has
-/// checked that.
+/// Normalizes a set: it has each (component, key) once, and only the replaced component, as the
+/// conversion of requests guarantees.
 fn replace((speaker, component, mut set): (Speaker, Option<PartName>, Vec<NewStatus>)) -> Command {
     if let Some(component) = &component {
         set.iter_mut().for_each(|new| new.component = component.clone());
@@ -211,7 +212,7 @@ fn message() -> impl Strategy<Value = Box<str>> {
     select(vec!["", "try 1", "try 2", "other"]).prop_map(Box::from)
 }
 
-/// A report of few differences, so that repeats happen.
+/// Generates reports with few differences, so that repeats happen.
 fn report() -> impl Strategy<Value = Report> {
     let number = || select(vec![0, 0, 0, 0, 1, -1]);
     let action = select(vec!["", "", "act"]).prop_map(Box::from);
@@ -298,7 +299,7 @@ fn latches() -> impl Strategy<Value = Vec<Latch>> {
     })
 }
 
-/// So low that few swings are enough.
+/// Generates thresholds so low that few swings exceed them.
 fn damping() -> impl Strategy<Value = Damping> {
     let percents = select(vec![(5, 4), (5, 5), (11, 10), (11, 5), (15, 10)]);
     let calm_after = select(vec![1000, 20_000]).prop_map(Duration::from_millis);

@@ -1,4 +1,4 @@
-//! What must hold of one status that is latched, damped, or both, whatever is said of it.
+//! Properties of one status that is latched, damped, or both, for any sequence of reports.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn commit(state: &mut AppState, now: u64, command: Option<Command>) -> Transitio
     transition
 }
 
-/// Says one thing: a push, or a pull set that may be without it.
+/// Reports one level: as a push, or as a pull set that may not contain it.
 fn say(state: &mut AppState, now: u64, kind: Kind, level: Option<Level>) -> Transition {
     let command = match (kind, level) {
         (Kind::Push, level) => {
@@ -108,7 +108,7 @@ proptest! {
             now += pause;
             commit(&mut state, now, None);
             let before = status(&state);
-            // What has become calm was let go of, and may be held anew by what comes.
+            // A calm status shows its last report, and later results may latch or damp it again.
             if before.as_ref().is_none_or(|s| s.held.is_none()) {
                 since_hold.clear();
             }
@@ -123,7 +123,8 @@ proptest! {
                 since_hold.clear();
                 prop_assert_eq!(after.as_ref().map(|s| s.report.level), level);
             }
-            // While it flaps only what is worse moves a revision, and only the ends make history.
+            // While it flaps, only a worse level moves the revision, and only the begin and the end
+            // add events.
             if flaps(before.as_ref()) && flaps(after.as_ref()) {
                 let worse = before.unwrap().report.level != after.unwrap().report.level;
                 prop_assert_eq!(transition.moves_revision(), worse);
@@ -136,7 +137,7 @@ proptest! {
                 prop_assert!(moves <= (1 <= told.count()));
             }
         }
-        // Time alone brings everything that flaps to an end, and keeps what was said last.
+        // Time alone ends the flapping, and keeps the last report.
         let latest = status(&state).and_then(|s| s.latest().cloned());
         commit(&mut state, now + CALM_AFTER, None);
         prop_assert!(!flaps(status(&state).as_ref()));
@@ -170,7 +171,7 @@ fn latches_and_damped_components_are_bounded() {
     assert_eq!(refused(damping), ("damped_components_max", 64));
 }
 
-/// A worker that names each key anew would be locked out by what its latch holds.
+/// Without this, the latched statuses of a worker with ever new keys would block its reports.
 #[test]
 fn what_is_held_makes_room_for_what_is_said() {
     let mut state = AppState::empty(app_name(), Revision(0));
@@ -189,7 +190,7 @@ fn what_is_held_makes_room_for_what_is_said() {
     assert!(keys.iter().all(|key| key.as_str().starts_with("k2.")));
 }
 
-/// What is shown once it is calm is the word of who has it by then.
+/// After the calm, the new owner shows the report that it got by the hand-over.
 #[test]
 fn what_flaps_is_handed_over_with_what_was_said_last() {
     let mut state = AppState::empty(app_name(), Revision(0));

@@ -1,5 +1,6 @@
-//! Elections: whatever units, operators, time and a forgetful store do, there is one holder to an
-//! epoch, epochs only rise, who led has no say, and who waits longest is next.
+//! Properties of elections with any sequence of units, operators, time and data losses: one holder
+//! for each epoch, epochs only rise, a former leader cannot write, and the candidate that waited
+//! longest is next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,16 +28,16 @@ use proptest::test_runner::{Config, TestRunner};
 use crate::world::app_name;
 
 const UNITS: usize = 5;
-/// Between the epochs of two masters.
+/// Distance between the epoch floors of two masters.
 const COUNTS_PER_MASTER: u64 = 1 << 20;
 
 #[derive(Debug, Clone)]
 enum Step {
     Pass(u64),
     Claim(usize),
-    /// By the epoch that the unit was given last.
+    /// With the epoch that the unit got last.
     Renew(usize),
-    /// Beyond the units: by whoever leads.
+    /// By the current leader, of whichever unit.
     Release(usize),
     Resign(usize),
     Transfer(usize),
@@ -45,7 +46,7 @@ enum Step {
     Connect(usize, bool),
     Disconnect(usize, bool),
     Lapse(usize),
-    /// The store goes back to what it had so many commits ago, and this is found out or not.
+    /// The store goes back by this number of commits; the loss is detected or not.
     Lose(usize, bool),
     Restart,
 }
@@ -68,7 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a unit knows of itself.
+/// The local state of a unit's worker.
 #[derive(Default, Clone)]
 struct Worker {
     incarnation: Option<u64>,
@@ -82,10 +83,10 @@ struct Elections {
     replica: AppState,
     past: Vec<AppState>,
     losses: u32,
-    /// What epochs go on above on this master of the store.
+    /// Epoch floor of the current master of the store.
     counts_above: u64,
     workers: Vec<Worker>,
-    /// Who waits, in the order they asked.
+    /// The candidates, in the order of their requests.
     queue: Vec<usize>,
     holders: BTreeMap<u64, (UnitName, u64)>,
     revision_max: u64,
@@ -119,7 +120,7 @@ impl Elections {
     }
 
     fn step(&mut self, step: &Step) {
-        // Alone, so that each change of the holder is seen.
+        // In a separate commit, so that each change of the holder is checked.
         self.commit(None);
         match step {
             Step::Pass(millis) => self.now += millis,
@@ -194,8 +195,8 @@ impl Elections {
         self.check_queue();
     }
 
-    /// Who speaks for the first time as a new incarnation has not asked yet; after a loss that may
-    /// be one that the store knew already.
+    /// Removes a new incarnation from the expected queue, since it has not claimed yet. After a
+    /// data loss the store may know that incarnation already.
     fn forget_predecessor(&mut self, step: &Step) {
         let (Step::Claim(unit) | Step::Resign(unit) | Step::Connect(unit, _)) = step else {
             return;
@@ -235,7 +236,7 @@ impl Elections {
         (0..UNITS).find(|unit| name(*unit) == *leader)
     }
 
-    /// What may have become of the lease in one commit.
+    /// Checks the change of the lease in one commit.
     fn check_change(&mut self, step: Option<&Step>) {
         let before = self.past.last().unwrap().head();
         let head = self.state.head();
@@ -276,7 +277,7 @@ impl Elections {
         assert_eq!((0..UNITS).filter(|unit| waiting(unit).is_some()).count(), places.len());
     }
 
-    /// Of all that ever led, only who leads now may write, and that only within its lease.
+    /// Checks that of all former leaders only the current one may write, and only within its lease.
     fn check_writes(&self) {
         let head = self.state.head();
         let limits = Limits::default();
@@ -297,8 +298,8 @@ impl Elections {
         }
     }
 
-    /// Revisions go on above all that were told: that is what a store does when it finds out.
-    /// Epochs do so in any case.
+    /// Goes back to an old state. Revisions continue above all published ones, as a store does when
+    /// it detects a loss. Epochs do so in any case.
     fn lose(&mut self, commits: usize, is_found: bool) {
         let place = self.past.len().saturating_sub(commits);
         let old = self.past[place].clone();
@@ -311,7 +312,7 @@ impl Elections {
         }
         self.state = load(&old, Head { revision, ..old.head().clone() });
         self.replica = self.state.clone();
-        // The workers know better who they are; who waits is as the store has it.
+        // The workers keep their identity; the queue is the stored one.
         let place = |unit: usize| Some((self.state.unit(&name(unit))?.candidate?, unit));
         let mut queue: Vec<_> = (0..UNITS).filter_map(place).collect();
         queue.sort_unstable();

@@ -1,4 +1,4 @@
-//! Faults against a naive model that remembers every error and recomputes from all of them.
+//! Faults against a naive model that stores every error and recomputes from all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,13 +67,13 @@ fn mk_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model remembers of a fault: everything that was met, and when an operator let it go.
+/// The model of a fault: all its errors, and when an operator released it.
 #[derive(Debug, Clone, Default)]
 struct Met {
     errors: Vec<(u64, Class)>,
-    /// Errors that said less than what held the component then.
+    /// Number of errors of a weaker class than the one that held the component.
     outlasted: u32,
-    /// Errors before this were let go.
+    /// Number of errors before the release.
     fresh: usize,
     let_go: Option<u64>,
     incarnation: u64,
@@ -89,7 +89,7 @@ impl Met {
         self.errors[self.fresh..].iter().filter(|(_, class)| counts(*class)).count()
     }
 
-    /// What the rules in words make of it.
+    /// Returns the level by the documented rules.
     fn level(&self, settings: &Settings, now: u64) -> Option<Level> {
         match self.class() {
             Class::Interrupted => return Some(Level::Maintenance),
@@ -111,7 +111,7 @@ impl Met {
     }
 }
 
-/// What may take the place of what holds a component.
+/// Returns the weight of a class: an error of a lower weight does not replace a hold.
 fn weight(class: Class) -> u8 {
     match class {
         Class::Gone | Class::Fatal => 2,
@@ -132,7 +132,7 @@ struct Run {
     store: Stored,
     met: BTreeMap<FaultKey, Met>,
     sessions: u64,
-    /// Of the last commit.
+    /// The events of the last commit.
     events: Vec<StatusEvent>,
 }
 
@@ -311,7 +311,7 @@ impl Run {
         self.commit(Some(Command::ResolveHold { unit, component, resolution, why }));
     }
 
-    /// As the sweep does: whatever is due is looked at when it is.
+    /// Advances time like the sweep: handles each deadline when it is due.
     fn wait(&mut self, millis: u64) {
         let end = self.now + millis;
         for round in 0.. {
@@ -371,7 +371,7 @@ impl Run {
     }
 }
 
-/// An error that is of this class, whatever else it says.
+/// Returns an error of this class.
 pub fn mk_error(class: Class, pushback: Option<u16>) -> NewError {
     let evidence = Evidence {
         system: "grpc".into(),

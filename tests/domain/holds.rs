@@ -1,4 +1,4 @@
-//! What is held back, as naively as it is worded; and what that must never show.
+//! The model of latches and damping, computed naively by the rules, and the invariants of both.
 
 use bellwether::domain::policy::{Damping, Scope};
 use bellwether::domain::status::{Kind, Level, Report};
@@ -27,7 +27,7 @@ pub struct Flapping {
 }
 
 impl Status {
-    /// Level of what was said last, if the last pull set had it.
+    /// Returns the level of the last report, if the last pull set had the status.
     fn said_level(&self) -> Option<Level> {
         match &self.held {
             Some(held) => held.latest.as_ref().map(|said| said.report.level),
@@ -48,7 +48,7 @@ impl Status {
         look(self) == look(other)
     }
 
-    /// As Icinga words it: floats, rounded where they are known not to be exact.
+    /// Computes the value as Icinga does: in floats, rounded where they are known to be inexact.
     fn flapping_value(&self) -> f64 {
         let last = self.results.iter().rev().take(20);
         let weights = last.enumerate().map(|(age, swung)| match swung {
@@ -78,8 +78,8 @@ impl Model {
         self.latch(status).is_some() || self.damping(status).is_some() || status.held.is_some()
     }
 
-    /// A status after one more result, of this incarnation; `said` is none if a pull set did not
-    /// have it.
+    /// Returns a status after one more result of this incarnation; `said` is `None` if a pull set
+    /// did not have it.
     pub fn one_more(
         &self,
         old: &Status,
@@ -126,7 +126,7 @@ impl Model {
         Some(after)
     }
 
-    /// A status under a new configuration, or when its flapping is calm.
+    /// Returns a status under a new configuration, or when its flapping is calm.
     pub fn settle(&self, old: &Status, calm: bool, now: u64) -> Option<Status> {
         let mut new = old.clone();
         let damped = !calm && self.damping(old).is_some();
@@ -159,19 +159,19 @@ impl Model {
         Some(status)
     }
 
-    /// Whether a bad level gives way to one less severe, or to nothing.
+    /// Returns whether a bad level changes to a less severe one, or to nothing.
     fn is_recovery(&self, shown: &Status, level: Option<Level>) -> bool {
         let shown = self.rank(shown.report.level);
         shown < self.rank(Level::Active) && level.is_none_or(|level| shown < self.rank(level))
     }
 
-    /// Lets go of what the configuration does not hold any more.
+    /// Applies the current configuration to the latched and damped statuses.
     pub fn settle_all(&mut self, now: u64) {
         let all = self.statuses.clone();
         self.statuses = all.iter().filter_map(|s| self.settle(s, false, now)).collect();
     }
 
-    /// What must never be seen, however it came to be.
+    /// Checks the invariants of every latched or damped status.
     pub fn check_holds(&self) {
         for status in &self.statuses {
             let Some(held) = &status.held else { continue };

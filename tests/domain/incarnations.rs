@@ -1,4 +1,4 @@
-//! Old and new incarnations of a unit overlapping, in every order of their messages.
+//! Overlapping old and new incarnations of a unit, in every order of their messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::world::app_name;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// What an incarnation says, in its session or beside it.
+/// A message of an incarnation, in its session or outside of it.
 #[derive(Debug, Clone)]
 enum Says {
     Hello,
@@ -33,17 +33,17 @@ enum Says {
     Replace(Option<PartName>, Vec<NewStatus>),
     Clear(Option<PartName>, Option<Kind>),
     Goodbye,
-    /// Its stream has ended.
+    /// The stream has ended.
     Ended {
         silent: bool,
     },
 }
 
-/// Who says it, whether in the session, and what.
+/// The sender, whether the message is in its session, and the message.
 type Message = (usize, bool, Says);
 
 proptest! {
-    /// Whether the hello names the incarnation, or is given the next one when it comes.
+    /// The hello names the incarnation, or gets the next one on arrival.
     #[test]
     fn whatever_the_order_the_newest_alone_is_heard(
         messages in overlapping(), named in any::<bool>()
@@ -74,7 +74,7 @@ proptest! {
     }
 }
 
-/// Two or three incarnations, each of which says its own in order.
+/// Generates two or three incarnations; each sends its own messages in order.
 fn overlapping() -> impl Strategy<Value = Vec<Message>> {
     vec(incarnation(), 2..4).prop_flat_map(|said| {
         let owners = said.iter().enumerate().flat_map(|(n, said)| vec![n; said.len()]);
@@ -109,7 +109,7 @@ fn incarnation() -> impl Strategy<Value = Vec<(bool, Says)>> {
     })
 }
 
-/// Without a ttl: time is not what this is about.
+/// Generates a status without a ttl: these tests do not involve time.
 fn lasting() -> impl Strategy<Value = NewStatus> {
     new_status().prop_map(|mut new| {
         Arc::make_mut(&mut new.report).ttl = None;
@@ -126,7 +126,7 @@ fn replace((component, mut set): (Option<PartName>, Vec<NewStatus>)) -> Says {
     Says::Replace(component, set)
 }
 
-/// Which messages count: those of an incarnation of which no newer has said hello.
+/// Returns which messages count: those of an incarnation without a newer hello before.
 fn kept(messages: &[Message], named: bool) -> Vec<bool> {
     let mut newest = None;
     let kept = messages.iter().map(|(owner, _, says)| {
@@ -140,7 +140,7 @@ fn kept(messages: &[Message], named: bool) -> Vec<bool> {
 
 struct Stage {
     state: AppState,
-    /// The incarnation of each that has said hello.
+    /// The incarnation of each sender that has sent a hello.
     incarnations: BTreeMap<usize, u64>,
     named: bool,
 }
@@ -149,7 +149,7 @@ fn unit() -> UnitName {
     UnitName::new("web/0").unwrap()
 }
 
-/// On one of two replicas.
+/// Returns a session on one of two replicas.
 fn session(owner: usize) -> SessionId {
     SessionId { replica: ReplicaId(1 + owner as u64 % 2), number: owner as u64 }
 }
@@ -198,10 +198,10 @@ impl Stage {
     }
 }
 
-/// What follows from the messages that count, told from scratch.
+/// The expected result of the messages that count, computed from scratch.
 #[derive(Default)]
 struct Expected {
-    /// Who said what is there.
+    /// The sender of each existing status.
     statuses: BTreeMap<StatusKey, usize>,
     newest: Option<usize>,
     is_there: bool,
@@ -262,7 +262,7 @@ fn check(stage: &Stage, messages: &[Message], kept: &[bool]) {
     for (key, by) in &expected.statuses {
         assert_eq!(unit.has_outlived(key, state.status(key).unwrap()), is_old((key, by)));
     }
-    // A whole answer leaves nothing of what the one before pulled.
+    // A complete answer replaces all statuses pulled from the earlier incarnation.
     let is_stale = expected.is_quiet || expected.statuses.iter().any(is_old);
     let freshness = if is_stale { Freshness::Stale } else { Freshness::Fresh };
     assert_eq!(unit.freshness(), freshness);

@@ -1,14 +1,13 @@
-//! The pure core against a naive model of it, with commands that nobody would think of.
+//! Tests of the pure core against a naive model, with generated commands.
 //!
-//! [`model`] keeps lists and recomputes everything from scratch, and [`changes`] changes them, by
-//! the rules as `tests/vectors/README.md` and the design word them; [`comings`] does so for units
-//! that come and go, [`holds`] for what is held back. [`commands`] makes up commands whose names
-//! collide. [`world`] runs both side by side; [`properties`] says what must hold; [`incarnations`]
-//! is about the order of their messages, [`damping`] about what is held, [`faults`] about errors
-//! that are open, [`operations`] about work in flight, [`elections`] about who leads, [`requests`]
-//! about request ids, [`totals`] about bounds on all applications together; [`bounds`] are the
-//! single cases at the edges.
-#![allow(clippy::unwrap_used)] // here a panic is how a test fails
+//! [`model`] keeps lists and recomputes everything from scratch, and [`changes`] changes them by
+//! the rules in `tests/vectors/README.md` and the design; [`comings`] does so for the life of
+//! units, [`holds`] for latches and damping. [`commands`] generates commands whose names collide.
+//! [`world`] runs both side by side; [`properties`] checks the invariants; [`incarnations`] covers
+//! the order of messages, [`damping`] latches and damping, [`faults`] open errors, [`operations`]
+//! work in flight, [`elections`] leadership, [`requests`] request ids, [`totals`] limits on all
+//! applications together; [`bounds`] contains single edge cases.
+#![allow(clippy::unwrap_used)] // a panic fails the test
 
 mod bounds;
 mod changes;

@@ -1,4 +1,4 @@
-//! What is known of an application, as naively as the rules are worded: lists, and sorting.
+//! The naive model of an application's state: lists, and sorting.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub struct Unit {
     pub quiet_since: Option<u64>,
     pub silence_ends: Option<u64>,
     pub presence: Presence,
-    /// A promise is not judged before.
+    /// A promise does not break before this.
     pub not_before: u64,
     pub stateless: bool,
     pub labels: BTreeMap<Box<str>, Box<str>>,
@@ -67,7 +67,7 @@ impl Unit {
         self.lost_since.is_none() && self.uncertain_since.is_none()
     }
 
-    /// When its promise is broken, if it has made one and kept it so far.
+    /// Returns when the unit's promise breaks, if it has an unbroken one.
     pub fn promise_ends(&self) -> Option<u64> {
         match self.presence {
             Presence::Promised(ttl) if self.quiet_since.is_none() && self.lost_since.is_none() => {
@@ -79,7 +79,7 @@ impl Unit {
 }
 
 impl Unit {
-    /// When time alone changes it.
+    /// Returns when time alone changes the unit.
     pub fn looked_at(&self) -> Option<u64> {
         let open = self.callbacks.values().filter(|c| !c.due).map(|c| c.at.0);
         open.chain(self.silence_ends).chain(self.promise_ends()).min()
@@ -87,14 +87,14 @@ impl Unit {
 
     pub fn why_lost(&self) -> &'static str {
         match (self.departed, self.session_ended, self.presence) {
-            (true, _, _) => "it has left, and nobody has taken over",
-            (false, true, _) => "no word since its session ended",
-            (false, false, Presence::Promised(_)) => "not heard within its ttl",
+            (true, _, _) => "it has left without a successor",
+            (false, true, _) => "no report since its session ended",
+            (false, false, Presence::Promised(_)) => "no contact within its ttl",
             _ => "silent since its last ttl passed",
         }
     }
 
-    /// What time alone has changed by `now`.
+    /// Applies the changes by time up to `now`.
     pub fn judge(&mut self, now: u64) -> bool {
         let mut moved = true;
         if self.silence_ends.is_some_and(|t| t <= now) {
@@ -113,7 +113,7 @@ impl Unit {
     }
 }
 
-/// Up to which incarnation a unit was removed.
+/// The incarnation up to which a unit was removed.
 #[derive(Debug, Clone)]
 pub struct Fence {
     pub unit: String,
@@ -152,7 +152,7 @@ pub struct Outcome {
     pub incarnation: u64,
 }
 
-/// One contribution, as far as the rules and the counts ask for it.
+/// One contribution, with the values that the rules and the counts need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contribution {
     pub unit: String,
@@ -182,7 +182,7 @@ pub struct Counts {
 }
 
 impl Model {
-    /// Every contribution, the strongest first. A status that overrides is none: it wins outright.
+    /// Returns every contribution, the strongest first. An overriding status is not one of them.
     pub fn contributions(&self) -> Vec<Contribution> {
         let mut all: Vec<Contribution> = Vec::new();
         if let Some(says) = self.leader_says.as_ref().filter(|s| !s.overrides) {
@@ -237,7 +237,7 @@ impl Model {
         all
     }
 
-    /// The rules, as `tests/vectors/README.md` lists them; then pull before push, which it leaves
+    /// Compares by the rules in `tests/vectors/README.md`, then pull before push, which they leave
     /// open.
     fn order(&self, a: &Contribution, b: &Contribution) -> Ordering {
         let leads = |c: &Contribution| self.leader() == Some(c.unit.as_str());
@@ -253,7 +253,7 @@ impl Model {
             .then_with(|| a.origin.cmp(b.origin))
     }
 
-    /// Which rule decided between two.
+    /// Returns the rule that decided between two contributions.
     pub fn rule_between(&self, a: &Contribution, b: &Contribution) -> &'static str {
         let leads = |c: &Contribution| self.leader() == Some(c.unit.as_str());
         let differs = [
@@ -280,13 +280,13 @@ impl Model {
         order.split(' ').position(|w| w == level.word()).unwrap()
     }
 
-    /// The leading unit.
+    /// Returns the leading unit.
     pub fn leader(&self) -> Option<&str> {
         let unit = self.config.external_leader.as_ref()?;
         (unit.as_str() != "").then_some(unit.as_str())
     }
 
-    /// Level and message of the application.
+    /// Returns the level and message of the application.
     pub fn result(&self) -> (Level, String) {
         if let Some(says) = self.leader_says.as_ref().filter(|s| s.overrides) {
             return (says.level, says.message.clone());
@@ -297,7 +297,7 @@ impl Model {
         }
     }
 
-    /// Everything counted.
+    /// Returns all counts.
     pub fn counts(&self) -> Counts {
         let all = self.contributions();
         let mut counts = Counts::default();
@@ -321,13 +321,13 @@ impl Model {
         counts
     }
 
-    /// Whether a status is what an incarnation before the present one pulled.
+    /// Returns whether a status was pulled from an earlier incarnation.
     pub fn is_outlived(&self, status: &Status) -> bool {
         let unit = self.unit(&status.unit).unwrap();
         status.kind == Kind::Pull && status.incarnation < unit.incarnation
     }
 
-    /// Units with a session, by replica.
+    /// Returns the number of units with a session, by replica.
     pub fn sessions(&self) -> BTreeMap<ReplicaId, u32> {
         let mut sessions = BTreeMap::new();
         for unit in &self.units {
@@ -338,7 +338,7 @@ impl Model {
         sessions
     }
 
-    /// Every moment at which time alone changes something.
+    /// Returns every moment at which time alone changes something.
     pub fn deadlines(&self) -> Vec<u64> {
         let statuses = self.statuses.iter().filter(|s| !s.stale);
         let statuses = statuses.filter_map(|s| s.ends);
@@ -366,7 +366,7 @@ fn plain(unit: &str, origin: &'static str, level: Level, message: &str) -> Contr
     }
 }
 
-/// Runs of digits as numbers, the rest by bytes; `""` before all.
+/// Compares runs of digits as numbers, the rest by bytes; `""` comes first.
 pub fn natural(a: &str, b: &str) -> Ordering {
     #[derive(PartialEq, Eq, PartialOrd, Ord)]
     enum Piece {

@@ -1,5 +1,5 @@
-//! Properties of operations: whatever is asked, in whatever order, by whomever, and wherever a
-//! holder or the server crashes.
+//! Properties of operations with any sequence of commands from any client, and with crashes of a
+//! holder or the server at any point.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ use crate::world::app_name;
 const LEASE: Duration = Duration::from_secs(10);
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// A step of a walk.
+/// A step of a random walk.
 #[derive(Debug, Clone)]
 enum Step {
-    /// So long nothing is asked; then time alone does what is due, if somebody looks.
+    /// Time without commands; then the due changes are applied, if the flag is set.
     Pass(u64, bool),
-    /// Something is asked. `behind` is by how much the fence is not the newest.
+    /// A command. `behind` is the difference of its fence to the newest.
     Ask { operation: u8, by: u8, what: Asked, behind: i8 },
-    /// The same, and the store takes it, but the server dies before it answers: it starts again
-    /// from what is stored.
+    /// The server stops after the store took a commit and before the answer; it starts again from
+    /// the stored state.
     Restart,
-    /// The store may have lost something.
+    /// A data loss.
     Loss,
     /// The application is removed.
     Remove,
@@ -110,7 +110,7 @@ fn failure(class: u8) -> Failure {
     }
 }
 
-/// The application, and what a store has of it.
+/// The application with its stored records.
 struct Stage {
     now: Timestamp,
     losses: u32,
@@ -248,8 +248,8 @@ impl Stage {
         self.check_way_out();
     }
 
-    /// Whatever is open can be ended, and whatever can go on can be done: from a copy, as after a
-    /// crash of the server.
+    /// Checks that an open operation can be ended, and an unfinished one completed: on a copy, as
+    /// after a crash of the server.
     fn check_way_out(&self) {
         let Some((id, _)) = self.state.operations().open() else {
             return;
@@ -267,7 +267,7 @@ impl Stage {
         let mut cancelled = copy();
         cancelled.commit(None);
         if cancelled.state.operations().open().is_none() {
-            // Its time was up, only nobody had looked.
+            // Its deadline had passed before, without a commit since.
             return;
         }
         ask(&mut cancelled, What::Cancel).unwrap();
@@ -297,7 +297,7 @@ impl Stage {
     }
 
     fn ask(&mut self, order: &Order, behind: i8) {
-        // What time alone has done first.
+        // Applies the changes by time first.
         self.commit(None);
         let before = self.state.operations().get(&order.id).cloned();
         let answer = self.commit(Some(order)).unwrap();
@@ -319,8 +319,8 @@ impl Stage {
     }
 }
 
-/// A fence grows at an acquire, and at nothing else but a new life after a removal. It grows by one
-/// unless the store lost writes since it was given.
+/// Checks that a fence grows only at an acquire, and at a new begin after a removal. It grows by
+/// one unless the store lost writes since.
 fn check_fence(before: &Operation, after: &Operation, order: &Order, ok: bool) {
     let grew = after.fence - before.fence;
     let acquired = matches!(order.what, What::Acquire { .. }) && ok;
@@ -333,8 +333,8 @@ fn check_fence(before: &Operation, after: &Operation, order: &Order, ok: bool) {
     }
 }
 
-/// Nothing that is asked moves a counter but for its own reason. Interruptions are never counted by
-/// what is asked, except that its time runs out in the same moment.
+/// Checks that a command moves a counter only for its own reason. A command never counts an
+/// interruption, except that a deadline passes at the same moment.
 fn check_counters(before: &Operation, after: &Operation, order: &Order) {
     let cleared = after.attempts_failed == 0 && after.interruptions == 0;
     match &order.what {
@@ -362,7 +362,7 @@ fn check_counters(before: &Operation, after: &Operation, order: &Order) {
     }
 }
 
-/// What time alone does counts at most one interruption, and only of somebody who held it.
+/// Checks that time alone counts at most one interruption, and only of a held operation.
 fn check_passing(before: &AppState, after: &AppState) {
     for (id, old) in before.operations().iter() {
         let Some(new) = after.operations().get(id) else {
@@ -379,7 +379,7 @@ fn check_passing(before: &AppState, after: &AppState) {
     }
 }
 
-/// Whoever comes back after an outage of ours finds its lease, however long that was.
+/// A holder that returns after a server outage still has its lease, however long the outage was.
 #[test]
 fn an_outage_of_the_server_is_nobodys_failure() {
     let mut stage = Stage {

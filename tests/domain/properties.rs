@@ -1,4 +1,4 @@
-//! What must hold after every commit, whatever came before.
+//! Invariants that hold after every commit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ proptest! {
         check_repeat(&world, pick);
     }
 
-    /// Who is reported in which order never decides.
+    /// The order of reports never decides.
     #[test]
     fn the_order_of_reports_does_not_matter(
         (patch, mut reports, shuffled) in permuted()
@@ -95,7 +95,7 @@ fn report_all(patch: &ConfigPatch, reports: &Reports) -> AppState {
 
 // === one state ===
 
-/// Everything that the model, the store and the deadlines have to say about the state.
+/// Checks the state against the model, the store and the deadlines.
 pub fn check(world: &World) {
     let (state, model) = (&world.state, &world.model);
     let expected = model.contributions();
@@ -150,7 +150,7 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
     }
 }
 
-/// What is said of a contribution, to whoever asks why.
+/// Returns the message of a contribution, as in the explanation of the status.
 fn words(state: &AppState, rank: &Rank) -> String {
     let derived = derive(state, 1000);
     let mut all = derived.winner.iter().chain(&derived.others);
@@ -248,7 +248,7 @@ fn held(status: &bellwether::domain::status::Status) -> Option<Held> {
     })
 }
 
-/// The results that are looked back on, the oldest first.
+/// Returns the results that count for flapping, the oldest first.
 pub fn results(status: &bellwether::domain::status::Status) -> Vec<bool> {
     let bits = serde_json::to_value(status.swings).unwrap().as_u64().unwrap();
     (0..20).map(|place| bits >> place & 1 == 1).collect()
@@ -307,7 +307,7 @@ fn check_deadlines(world: &World) {
     }
 }
 
-/// The level of an application begins when it moves, and only then.
+/// Checks that the level of an application begins when it moves, and only then.
 pub fn check_since(before: &Head, world: &World) {
     let head = world.state.head();
     let (old, new) = (&before.summary, &head.summary);
@@ -326,7 +326,8 @@ pub fn check_since(before: &Head, world: &World) {
     assert!(new.since.0 <= world.now);
 }
 
-/// What the store has gives the same state, but for deadlines that a repeat moved unwritten.
+/// Checks that the stored records give the same state, except for deadlines that an unwritten
+/// repeat moved.
 fn check_loaded(world: &World) {
     let (state, loaded) = (&world.state, world.store.load());
     let plain = |state: &AppState| Head { next_due: None, ..state.head().clone() };
@@ -357,12 +358,12 @@ fn check_loaded(world: &World) {
         if let (Some(written), Some(until), Some(ttl)) = (written, until, status.ttl()) {
             assert!(world.graced || until.since(written) < ttl / 3, "{written:?} {until:?}");
         }
-        // Results without a swing are not written for their own sake.
+        // Results without a level change are not written on their own.
         let written = results(&kept);
         let forgotten = (0..=20).any(|n| {
             let (lost, rest) = written.split_at(n);
             let zeros = vec![false; n];
-            // What fell out at the old end came in as zeros at the new one.
+            // Each lost result appears as a zero at the new end.
             let _ = lost;
             [rest, &zeros].concat() == results(status)
         });
@@ -393,11 +394,11 @@ fn check_repeat(world: &World, pick: usize) {
     let Some(again) = statuses.get(pick % statuses.len().max(1)) else {
         return;
     };
-    // A unit that is fenced may not even repeat itself.
+    // A fenced unit may not even repeat its reports.
     if again.incarnation != world.model.unit(&again.unit).unwrap().incarnation {
         return;
     }
-    // With thresholds lowered since its last result, this one may be the first that flaps.
+    // With thresholds lowered since the last result, this one may be the first that flaps.
     let said =
         Said { report: again.report.clone(), incarnation: again.incarnation, observed: None };
     let next = world.model.one_more(again, Some(said), again.incarnation, world.now);
@@ -413,7 +414,7 @@ fn check_repeat(world: &World, pick: usize) {
         report: Arc::new(again.report.clone()),
         observe_time: Some(Timestamp(world.now)),
     };
-    // Without a ttl of its own a status would be given one now that there is a default.
+    // A status without a ttl would now get the default one.
     if new.report.ttl.is_none() && world.model.config.default_ttl.is_some() {
         return;
     }

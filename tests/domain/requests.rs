@@ -1,4 +1,4 @@
-//! Request ids: whom an answer is for, and how long it is kept.
+//! Request ids: which requests an answer matches, and how long it is stored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl App {
         (transition, outcomes)
     }
 
-    /// Of these ids, those that a repeat is still answered for.
+    /// Returns those of the ids whose repeat still gets an answer.
     fn known(&self, ids: &[&'static str]) -> BTreeSet<&'static str> {
         let is_known = |id: &&&str| {
             let mut draft = Draft::new(&self.state, &self.limits, Timestamp(self.now));
@@ -86,7 +86,7 @@ fn an_id_answers_for_one_request_alone() {
     assert!(delete(&app.state, Some(&id("d", 2)), now).is_err());
 }
 
-/// A version before wrote no fingerprint.
+/// An earlier version wrote no fingerprint.
 #[test]
 fn an_answer_without_a_fingerprint_answers_for_any_request() {
     let mut app = App::new(Limits::default());
@@ -104,7 +104,7 @@ fn a_unit_pushes_out_its_own_ids_alone() {
     }
     let known = app.known(&["mine", "theirs-15", "theirs-16", "theirs-19"]);
     assert_eq!(known, BTreeSet::from(["mine", "theirs-16", "theirs-19"]));
-    // Many at once are no other case.
+    // A batch of many is no special case.
     let batch: Vec<Request> =
         (20..24).map(|n| report("web/1", id(&format!("theirs-{n}"), 0))).collect();
     let (transition, _) = app.ask(&batch);
@@ -125,7 +125,7 @@ fn when_the_application_is_full_the_unit_with_most_ids_loses_its_oldest() {
     app.ask(&[report("web/3", id("third", 0)), report("web/4", id("fourth", 0))]);
     let known = app.known(&["mine", "a", "b", "c", "d", "e", "other", "third", "fourth"]);
     assert_eq!(known, BTreeSet::from(["mine", "d", "e", "other", "third", "fourth"]));
-    // Nobody has more than another: the oldest of all goes.
+    // All units have the same number of answers: the oldest of all is dropped.
     app.ask(&[report("web/5", id("f", 0)), report("web/6", id("g", 0))]);
     let known = app.known(&["mine", "d", "e", "other", "third", "fourth", "f", "g"]);
     assert_eq!(known, BTreeSet::from(["e", "other", "third", "fourth", "f", "g"]));

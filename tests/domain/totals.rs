@@ -1,5 +1,5 @@
-//! Bounds on all applications together: counted as records come and go, refused by name, and never
-//! in the way of what replaces or removes.
+//! Limits on all applications together: counted when records are added and removed, rejected by
+//! name, and never an obstacle for commands that replace or remove.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ fn all(value: u64) -> Usage {
     }
 }
 
-/// As many as the bound are used, most of them by others.
+/// The total is at the limit, most of it used by other applications.
 #[test]
 fn each_count_over_all_applications_is_bounded_and_removal_frees_it() {
     let many = all(1 << 40);
@@ -180,7 +180,7 @@ fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
     app.refuses(replace("web/0", &["more"]), "record_bytes_total_max");
     app.refuses(fault("web/0", "x"), "record_bytes_total_max");
     app.refuses(begin(1), "record_bytes_total_max");
-    // As much in its place, or less; and what has no text.
+    // A replacement of the same size, or a smaller one; and a status without a text.
     app.ask(report("web/0", "a", &"y".repeat(100))).unwrap();
     app.ask(report("web/0", "a", &"y".repeat(40))).unwrap();
     app.ask(report("web/0", "b", "")).unwrap();
@@ -203,7 +203,7 @@ fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
     app.refuses(update("12345678"), "data_bytes_total_max");
     app.beside.data_bytes = 2000;
     app.ask(update("123")).unwrap();
-    // Over the bound, as after it was lowered: all that frees is taken.
+    // Over the limit, as after it was lowered: commands that free something are accepted.
     app.beside = all(5000);
     app.ask(report("web/0", "a", "less")).unwrap();
     app.ask(update("")).unwrap();
@@ -212,7 +212,7 @@ fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
     assert_eq!(app.state.head().usage().statuses, 0);
 }
 
-/// Nothing is refused for the sake of history; it is told in fewer words.
+/// No command is rejected because of the history; the events lose their texts instead.
 #[test]
 fn a_full_history_keeps_its_lines_without_their_texts() {
     let total = Usage { history_bytes: 10_000, ..all(1 << 40) };
@@ -233,7 +233,7 @@ fn a_full_history_keeps_its_lines_without_their_texts() {
     assert!(3 < messages.len() && messages.ends_with(&[String::new()]), "{messages:?}");
 }
 
-/// However many lines were written, as many count as are kept.
+/// The count of bytes covers as many events as are stored, however many were written.
 #[test]
 fn a_long_history_counts_no_more_than_what_is_kept_of_it() {
     let mut app = App::new(all(1 << 40), Usage::default());

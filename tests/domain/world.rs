@@ -32,11 +32,11 @@ pub struct World {
     replica: AppState,
     pub store: Stored,
     pub model: Model,
-    /// Since a restart deadlines are later than the store's by what everybody was granted.
+    /// Since a restart with a grace period, deadlines are later than the stored ones.
     pub graced: bool,
 }
 
-/// What a store does with the transitions it is given.
+/// A store that applies the transitions.
 #[derive(Debug, Default)]
 pub struct Stored {
     head: Option<Head>,
@@ -55,16 +55,16 @@ impl Stored {
         for write in transition.writes.iter().cloned() {
             match write {
                 Write::Unit(name, unit) => {
-                    // How patient one replica is, no other is told.
+                    // Grace periods are local to a replica and not stored.
                     let unit = unit.map(|unit| Unit { not_before: Timestamp(0), ..unit });
                     put(&mut self.units, name, unit);
                 }
                 Write::Status(key, status) => put(&mut self.statuses, key, status),
                 Write::Fault(key, fault) => put(&mut self.faults, key, fault),
                 Write::Request(id, answer) => put(&mut self.requests, id, answer),
-                // They are properties of their own.
+                // Operations have their own properties.
                 Write::Operation(..) | Write::Payload(..) => {}
-                // No command here is about it.
+                // The generated commands do not change the data.
                 Write::Data(key, _) => panic!("{key}"),
             }
         }
@@ -99,7 +99,7 @@ pub fn app_name() -> AppName {
     AppName::new("", "web").unwrap()
 }
 
-/// So small that they are reached.
+/// Returns limits so small that the tests reach them.
 pub fn tight_limits() -> Limits {
     Limits {
         units_max: 3,
@@ -176,7 +176,8 @@ impl World {
         self.commit(false, &requests.collect::<Vec<_>>());
     }
 
-    /// The same commands, each in a commit of its own: other revisions, and history in full.
+    /// Applies the same commands, each in a separate commit: the revisions differ, and the history
+    /// is complete.
     fn compare_one_by_one(&self, mut state: AppState, expires: bool, requests: &[Request]) {
         let mut commit = |expires: bool, requests: &[Request]| {
             let (transition, _) = decide(&state, &self.limits, self.now, expires, requests);
@@ -186,7 +187,8 @@ impl World {
         for request in requests {
             commit(false, std::slice::from_ref(request));
         }
-        // What a batch writes anyway it writes in full; alone, being heard is often not written.
+        // A batch writes the last contact of units that it writes anyway; a single command often
+        // does not.
         let units = |s: &AppState| {
             let mut units = Vec::from_iter(s.units_after(None).map(own_pair));
             units.iter_mut().for_each(|(_, unit)| unit.last_seen_written = Timestamp(0));
@@ -209,7 +211,7 @@ impl World {
         assert!(ranked(&state) == ranked(&self.state));
     }
 
-    /// Until nothing is due: how often must be known beforehand.
+    /// Applies the changes by time until nothing is due, in a bounded number of rounds.
     fn expire(&mut self) {
         for round in 0.. {
             assert!(round < 3, "time alone never comes to an end");
@@ -241,7 +243,7 @@ impl World {
             assert_eq!(told(&apply(&mut draft, request)), expected, "{request:?}");
         }
         let transition = draft.finish();
-        // What had no units then has nothing to doubt later either.
+        // Without units at the loss, none become uncertain for it later.
         self.model.losses = self.model.losses.max(if changed { losses } else { 0 });
         self.replay(&transition, changed);
     }
@@ -262,7 +264,7 @@ impl World {
         }
     }
 
-    /// What the store has is judged as late as whoever took the last repeats may have judged it.
+    /// Reloads the state. Allows for repeats that another replica may have received before.
     fn restart(&mut self, graced: bool) {
         let patience = self.patience();
         self.state = self.store.load();
@@ -307,7 +309,7 @@ impl World {
         self.graced = true;
     }
 
-    /// When each status goes stale and each promise is broken, if they do.
+    /// Returns when each status becomes stale and each promise breaks, if they do.
     fn patience(&self) -> Vec<Option<u64>> {
         let statuses = self.model.statuses.iter().map(|s| s.ends);
         statuses.chain(self.model.units.iter().map(|u| u.promise_ends())).collect()
@@ -354,7 +356,7 @@ fn decide(
     (draft.finish(), results)
 }
 
-/// A result in the words of the model.
+/// Returns a result in the terms of the model.
 fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static str> {
     match result {
         Ok(outcome) => Ok(model::Outcome {

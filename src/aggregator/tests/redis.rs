@@ -1,4 +1,4 @@
-//! Several aggregators over a real Redis, each with a connection of its own.
+//! Several aggregators on a real Redis, each with its own connection.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use crate::store::redis::link::{Target, TlsFiles};
 use crate::store::redis::testing::RedisServer;
 use crate::store::redis::{Options as RedisOptions, RedisStore};
 
-/// A store that counts what it is asked for.
+/// A store that counts its calls.
 struct Counted {
     inner: RedisStore,
     commits: AtomicUsize,
@@ -82,7 +82,7 @@ impl Store for Counted {
     }
 }
 
-/// What changed nothing is told to nobody, and yet the other replica does not do it again.
+/// A request without a change is not broadcast, and still the other replica does not repeat it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_answered_by_another_replica_as_by_the_first() {
     let Some(server) = RedisServer::start().await else { return };
@@ -95,13 +95,14 @@ async fn a_request_is_answered_by_another_replica_as_by_the_first() {
     let request = Request { id: id.clone(), ..report(Level::Active) };
     let answer = one.apply(&app, request.clone()).await.unwrap();
     assert!(!answer.changed);
-    // Meanwhile the other one heard something newer, which the late duplicate must not undo.
+    // The other replica has received a newer report, which the late duplicate must not undo.
     let newer = other.apply(&app, report(Level::Blocked)).await.unwrap();
     assert_eq!(other.apply(&app, request.clone()).await, Ok(answer));
     assert_eq!(summary(&other, &app, newer.revision).await.level, Level::Blocked);
     assert_eq!(one.apply(&app, request.clone()).await, Ok(answer));
 
-    // Nor does it bring back what was deleted by somebody who did not know the answer.
+    // The duplicate must not create the application again after a deletion by a replica without the
+    // answer.
     let second = Request { id: Some("twice".into()), ..report(Level::Blocked) };
     let answer = one.apply(&app, second.clone()).await.unwrap();
     assert!(!answer.changed);
@@ -139,6 +140,6 @@ async fn a_conflict_costs_the_round_trip_that_found_it_and_no_other() {
     let commits = sum(|s| &s.commits);
     println!("{commits} commits, {conflicts} conflicts, {loads} loads");
     assert!(50 < conflicts, "they did not meet: {conflicts} conflicts");
-    // The first of each replica finds out that there is nothing yet.
+    // The first read of each replica finds no application yet.
     assert!(loads <= 2 + conflicts / 20, "{loads} loads after {conflicts} conflicts");
 }

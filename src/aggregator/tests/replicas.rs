@@ -1,4 +1,4 @@
-//! Several aggregators over one store.
+//! Several aggregators on one store.
 
 use super::*;
 use crate::aggregator::arrivals::{Arrivals, COMMITS_MAX};
@@ -27,7 +27,7 @@ async fn causes(store: &Troubled, app: &AppName, cause: Cause) -> usize {
     events.iter().filter(|e| e.event.cause == cause).count()
 }
 
-/// Remembers the revisions told.
+/// Records the revisions of received changes.
 #[derive(Default)]
 struct Revisions(Mutex<Vec<u64>>);
 
@@ -52,10 +52,10 @@ async fn what_two_replicas_are_told_at_once_is_one_history() {
         tokio::spawn(async move {
             for count in 0..REPORTS {
                 let level = [Level::Active, Level::Blocked, Level::Waiting][(n + count) % 3];
-                // One unit of its own, and one that all of them speak for.
+                // One unit of its own, and one that all writers report.
                 for unit in [format!("web/{n}"), "all/0".to_string()] {
                     let report = mk_report(&unit, level, &format!("{n} says {count}"), None);
-                    // A commit that loses too many races is refused, and asked for again.
+                    // A commit that loses too many races is refused; the test repeats it.
                     while aggregator.apply(&app, report.clone()).await.is_err() {}
                 }
             }
@@ -73,7 +73,7 @@ async fn what_two_replicas_are_told_at_once_is_one_history() {
     assert_eq!(one, other.read(&app, last, read).await.unwrap());
     let state = AppState::load(app.clone(), store.load(&app).await.unwrap());
     assert_eq!(one, read(&state));
-    // The last word of each stands.
+    // The last report of each writer is stored.
     let last_words = format!("says {}", REPORTS - 1);
     let own = state.units_after(None).filter(|(unit, _)| unit.as_str().starts_with("web"));
     for (unit, _) in own {
@@ -92,7 +92,7 @@ async fn what_the_other_commits_is_replayed_and_not_read() {
     summary(&other, &app, Revision(1)).await;
     let loads = *lock(&store.loads);
     for count in 1..100 {
-        // By turns, so that each must have what the other did to commit at all.
+        // The writers alternate, so that each needs the other's changes for its commit.
         let (writer, reader) = if count % 3 == 0 { (&other, &one) } else { (&one, &other) };
         let report = mk_report("web/0", Level::Active, &format!("{count} of x"), None);
         let outcome = writer.apply(&app, report).await.unwrap();
@@ -106,8 +106,8 @@ async fn what_the_other_commits_is_replayed_and_not_read() {
     assert_eq!(*lock(&store.loads), loads);
 }
 
-/// A heartbeat of an operation moves no revision, so the other replica is not told of it; what is
-/// committed next must not make it believe that it knows all.
+/// A heartbeat of an operation does not move the revision, so the other replica is not notified;
+/// its next commit must not assume that it has the newest state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_was_written_quietly_is_read_before_anything_is_built_on_it() {
     let store = mk_shared();
@@ -170,7 +170,8 @@ fn what_comes_too_quickly_is_read() {
     assert!(!arrivals.take().has_gap);
 }
 
-/// Repeats are not told and mostly not written: the other replica must not judge by what it knows.
+/// Repeats are not broadcast and mostly not written: the other replica must not expire a status
+/// based on its local state.
 #[tokio::test(start_paused = true)]
 async fn what_one_replica_keeps_fresh_the_other_does_not_expire() {
     for by_turns in [false, true] {
@@ -181,7 +182,7 @@ async fn what_one_replica_keeps_fresh_the_other_does_not_expire() {
         for count in 0..40 {
             let teller = &replicas[if by_turns { count % 2 } else { 0 }];
             assert!(teller.apply(&app, report.clone()).await.unwrap().revision == Revision(1));
-            // A little less than the ttl: what is written is as old as it can be.
+            // A little less than the ttl: the stored deadline is as old as possible.
             tokio::time::sleep(Duration::from_millis([9_000, 29_000, 12_000][count % 3])).await;
             for replica in &replicas {
                 assert_eq!(summary(replica, &app, Revision(1)).await.totals.stale_units, 0);
@@ -195,7 +196,7 @@ async fn what_one_replica_keeps_fresh_the_other_does_not_expire() {
         assert!((30..=41).contains(&waited.as_secs()), "judged after {waited:?}");
         assert_eq!(stale.totals.stale_units, 1);
         assert_eq!(stale, summary(other, &app, Revision(2)).await);
-        // Both wanted to, and one did.
+        // Both tried, and one succeeded.
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(store.load(&app).await.unwrap().head.revision, Revision(2));
         assert_eq!(causes(&store, &app, Cause::Expired).await, 1);
@@ -213,7 +214,7 @@ async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
     store.lose();
     for replica in &replicas {
         let doubted = summary(replica, &app, Revision(3)).await;
-        let text = "unit web/0 uncertain: the store may have lost what it said last";
+        let text = "unit web/0 uncertain: the store may have lost its last reports";
         assert_eq!((doubted.level, &*doubted.message), (Level::Waiting, text));
         assert_eq!((&*doubted.reason, doubted.totals.uncertain_units), ("Uncertain", 2));
     }
@@ -221,7 +222,7 @@ async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
     let freshness = |s: &AppState| s.unit(&unit).unwrap().freshness();
     let found = replicas[1].read(&app, Revision(3), freshness).await.unwrap();
     assert_eq!(found, Freshness::Uncertain);
-    // The same words as before: that they are said again is the news.
+    // The reports are the same as before; their repetition after the loss is the change.
     for (unit, replica, level) in [("web/0", 1, Level::Waiting), ("web/1", 0, Level::Active)] {
         let report = mk_report(unit, Level::Active, "up", None);
         let outcome = replicas[replica].apply(&app, report).await.unwrap();
@@ -230,7 +231,7 @@ async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
             assert_eq!(summary(replica, &app, outcome.revision).await.level, level);
         }
     }
-    // Told again, or to one who comes later, it is the same loss; and it was done once.
+    // The same loss again, to an old and to a new observer, changes nothing: it was handled once.
     let late = start(store.clone());
     for follower in &*lock(&store.followers) {
         follower.doubted(Bucket::default(), store.epoch());
@@ -265,7 +266,7 @@ async fn a_loss_is_dealt_with_where_nobody_asks() {
         assert_eq!(head.summary.level, expected.unwrap_or(Level::Waiting), "{app}");
         assert_eq!(head.losses, u32::from(n != 1));
     }
-    // What is made after the loss has nothing to doubt.
+    // An application created after the loss has no uncertain units.
     let report = mk_report("u/0", Level::Active, "", None);
     second.apply(&apps[1], report).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;

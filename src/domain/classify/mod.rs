@@ -1,12 +1,12 @@
-//! What an error means: from who answered, what was asked of them and what they said, to one class
-//! and what to do about it.
+//! Classification of errors: the origin, system, code and message of an error give one class and
+//! one action.
 //!
 //! ```text
-//!  Evidence --> rules of one's own --> else the table of its system --> who answered --> Finding
-//!               (first that matches)   (first row that matches)         (nobody: class <= 4)
+//!  Evidence --> custom rules  --> else the table of its system --> origin check --> Finding
+//!               (first match)     (first match)                    (without an answer: class <= 4)
 //! ```
 //!
-//! Only the owner of a target can say that it is gone: a broken path is evidence about the path.
+//! Only the owner of a target can report that it is gone: a broken path is evidence about the path.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,26 +23,26 @@ mod web;
 
 pub use self::own::{GonePair, OwnRule};
 
-/// What an error means for who met it, in the order of the wire.
+/// The meaning of an error for its reporter, in wire order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Class {
-    /// In no table: retried within bounds, never terminal.
+    /// In no table: retried within the budget, never terminal.
     Unclassified,
     /// The path or the moment was bad; the target may be well.
     Transient,
-    /// Asked to slow down.
+    /// The peer asked for a lower rate.
     Throttled,
-    /// Somebody else was faster.
+    /// Another writer was faster.
     Conflict,
-    /// Our own shutdown cut it off.
+    /// The worker's own shutdown interrupted the call.
     Interrupted,
-    /// Something it needs is not there yet.
+    /// A dependency is not available yet.
     Dependency,
     /// A person must act.
     Blocked,
-    /// The target is gone, says its owner.
+    /// The owner of the target reports that it is gone.
     Gone,
-    /// It will not work, however often it is tried.
+    /// No retry can succeed.
     Fatal,
 }
 
@@ -60,7 +60,7 @@ impl Class {
         Class::Fatal,
     ];
 
-    /// The name on the wire, without its prefix.
+    /// Returns the name on the wire, without its prefix.
     pub fn name(self) -> &'static str {
         match self {
             Class::Unclassified => "UNCLASSIFIED",
@@ -75,18 +75,18 @@ impl Class {
         }
     }
 
-    /// Whether such an error uses up an attempt. That others are busy, faster or not there yet is
-    /// no failure of the work.
+    /// Returns whether such an error uses up an attempt. A peer that is busy, faster or not
+    /// available yet is no failure of the work.
     pub fn counts_as_attempt(self) -> bool {
         matches!(self, Class::Transient | Class::Unclassified)
     }
 
-    /// Whether the component stands still from now on, until somebody lets it go on.
+    /// Returns whether such an error holds the component until an operator releases it.
     pub fn holds(self) -> bool {
         matches!(self, Class::Blocked | Class::Gone | Class::Fatal)
     }
 
-    /// What one such error makes of its component at once, before any threshold.
+    /// Returns the level that one such error gives its component immediately, before any threshold.
     pub fn level_at_once(self) -> Option<Level> {
         match self {
             Class::Interrupted => Some(Level::Maintenance),
@@ -97,58 +97,58 @@ impl Class {
         }
     }
 
-    /// Whether nobody has to have answered for it to be believed.
+    /// Returns whether the class is credible without an answer from the target.
     fn needs_no_answer(self) -> bool {
         use Class::{Conflict, Interrupted, Throttled, Transient};
         matches!(self, Transient | Throttled | Conflict | Interrupted)
     }
 }
 
-/// Who answered.
+/// The origin of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorOrigin {
-    /// The owner of the target.
+    /// The owner of the target answered.
     Peer,
-    /// Nobody: the error was made on the way.
+    /// No answer: the error arose on the path.
     Transport,
-    /// We could not even ask, or could not read the answer.
+    /// The caller failed to send the request, or to read the answer.
     Local,
 }
 
-/// Whether what was asked for happened. Passed on; it never decides the class.
+/// Whether the requested action happened. Stored and shown; it never decides the class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorOutcome {
-    /// It did not.
+    /// The action did not happen.
     NotApplied,
-    /// It may have.
+    /// The action may have happened.
     Unknown,
-    /// It was looked at and refused.
+    /// The target refused the action.
     Rejected,
 }
 
-/// What to do about an error.
+/// The action to take after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
-    /// Try again with back-off.
+    /// Retry with back-off.
     Retry,
-    /// Try again no earlier than asked.
+    /// Retry no earlier than requested.
     RetryAfter,
     /// Read again, then decide again.
     Reread,
-    /// Go on where it stopped.
+    /// Continue at the point of interruption.
     Resume,
-    /// Wait for what is missing.
+    /// Wait for the dependency.
     Defer,
     /// Stop until a person has acted.
     Block,
-    /// Make the target anew.
+    /// Create the target again.
     Recover,
     /// Stop.
     Halt,
 }
 
 impl Action {
-    /// The name on the wire, without its prefix.
+    /// Returns the name on the wire, without its prefix.
     pub fn name(self) -> &'static str {
         match self {
             Action::Retry => "RETRY",
@@ -163,63 +163,63 @@ impl Action {
     }
 }
 
-/// What is known of an error, as far as it decides what it means.
+/// The facts about an error that decide its class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Which table applies: `grpc`, `http`, `python`, `helm`, `redis` or `io`.
+    /// The system, which selects the table: `grpc`, `http`, `python`, `helm`, `redis` or `io`.
     pub system: Box<str>,
-    /// The code in the words of that system.
+    /// The error code of that system.
     pub code: Box<str>,
-    /// Who answered.
+    /// The origin of the error.
     pub origin: ErrorOrigin,
-    /// Whether what was asked for happened, if that is known.
+    /// Whether the requested action happened, if that is known.
     pub outcome: Option<ErrorOutcome>,
-    /// As in google.rpc.ErrorInfo; empty if not given.
+    /// The domain, as in google.rpc.ErrorInfo; empty if not given.
     pub domain: Box<str>,
-    /// As in google.rpc.ErrorInfo; empty if not given.
+    /// The reason, as in google.rpc.ErrorInfo; empty if not given.
     pub reason: Box<str>,
-    /// One line that everybody may read.
+    /// One line without confidential content.
     pub message: Box<str>,
-    /// Pushback of the peer.
+    /// The delay that the peer requested.
     pub retry_after: Option<Duration>,
-    /// What the tables leave open.
+    /// Facts that the code alone does not show.
     pub hints: Hints,
 }
 
-/// What only who met the error can know. `None`: nobody said.
+/// Facts that only the reporter of the error knows. `None`: not given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hints {
-    /// What was refused came from a person's input.
+    /// The refused value came from a person's input.
     pub user_input: Option<bool>,
-    /// The request was made by ourselves.
+    /// The worker built the request itself.
     pub own_request: Option<bool>,
     /// A quota that a person must raise was used up.
     pub quota: Option<bool>,
-    /// What is missing will come without a person.
+    /// The missing dependency will appear without a person.
     pub machine_resolvable: Option<bool>,
     /// The deadline of the work as a whole has passed.
     pub deadline_passed: Option<bool>,
-    /// We cancelled because we are going down ourselves.
+    /// The worker cancelled the call because it is shutting down.
     pub own_shutdown: Option<bool>,
 }
 
-/// What an error means.
+/// The result of a classification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Its class.
+    /// The class.
     pub class: Class,
-    /// What to do.
+    /// The action to take.
     pub action: Action,
-    /// Name of the rule that decided: `http.404`, or of a rule of one's own.
+    /// Name of the rule that decided: `http.404`, or a custom rule.
     pub rule: Box<str>,
-    /// Why, in words.
+    /// The cause, in words.
     pub explanation: Box<str>,
-    /// What a person must do, for `BLOCKED`; else empty.
+    /// The action that a person must take, for `BLOCKED`; else empty.
     pub remedy: Box<str>,
 }
 
 impl Finding {
-    /// Stands where nothing was looked at yet: in no table.
+    /// Returns a placeholder for evidence that is not classified yet: in no table.
     pub fn unmade() -> Finding {
         Finding {
             class: Class::Unclassified,
@@ -231,17 +231,16 @@ impl Finding {
     }
 }
 
-/// Rules of one's own, tried before the tables, and what is registered as saying that a target is
-/// gone.
+/// Custom rules, tried before the tables, and the registered pairs that prove a target gone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Tried in this order.
+    /// The rules, in the order in which they are tried.
     pub own: Vec<OwnRule>,
-    /// Who may say that a target is gone, and how.
+    /// The pairs of domain and reason that prove a target gone.
     pub gone: BTreeSet<GonePair>,
 }
 
-/// What a rule found, before it is bounded by who answered.
+/// The result of a rule, before the check of the origin.
 struct Match<'r> {
     class: Class,
     rule: &'r str,
@@ -249,7 +248,8 @@ struct Match<'r> {
     remedy: &'r str,
 }
 
-/// Whether this may name a system: also one without a table, which rules of one's own may know.
+/// Returns whether a text can name a system. A system without a table is valid: custom rules may
+/// match it.
 pub fn is_system(text: &str) -> bool {
     let belongs = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
@@ -257,7 +257,7 @@ pub fn is_system(text: &str) -> bool {
     (1..=63).contains(&text.len()) && text.bytes().all(belongs)
 }
 
-/// Whether this is a reason as google.rpc.ErrorInfo has them: UPPER_SNAKE, at most 63 bytes.
+/// Returns whether a text is a reason as in google.rpc.ErrorInfo: UPPER_SNAKE, at most 63 bytes.
 pub fn is_reason(text: &str) -> bool {
     let belongs = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     text.len() <= 63
@@ -265,14 +265,14 @@ pub fn is_reason(text: &str) -> bool {
         && text.bytes().all(belongs)
 }
 
-/// Name of the rule for what nobody answered.
+/// Name of the rule for errors without an answer.
 const TRANSPORT: &str = "transport";
-/// Name of the rule for what is in no table.
+/// Name of the rule for errors in no table.
 const DEFAULT: &str = "default";
-/// Name of the rule for who is gone by the word of somebody who cannot know.
+/// Name of the rule for a target reported as gone without a registered pair from its owner.
 const GONE_UNPROVEN: &str = "gone-unproven";
 
-/// Says what an error means. Total: any evidence has a finding.
+/// Classifies an error. Total: every evidence has a finding.
 pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
     let is_gone = rules.is_gone(evidence);
     let own = rules.own.iter().find(|rule| rule.matches(evidence)).map(OwnRule::found);
@@ -285,7 +285,7 @@ pub fn classify(rules: &Rules, evidence: &Evidence) -> Finding {
     let is_unanswered = evidence.origin == ErrorOrigin::Transport;
     if is_unanswered && !found.class.needs_no_answer() {
         let why = format!(
-            "nobody answered, so it says something of the path and nothing of the target; \
+            "there was no answer, so the error is about the path and not the target; \
              from its owner it would be {} by rule {}",
             found.class.name(),
             found.rule
@@ -320,7 +320,7 @@ fn finding(
     }
 }
 
-/// What to do about a class, with or without a pushback of the peer.
+/// Returns the action for a class, with or without a delay requested by the peer.
 fn action(class: Class, pushed_back: bool) -> Action {
     match class {
         Class::Transient | Class::Unclassified if pushed_back => Action::RetryAfter,
@@ -336,7 +336,7 @@ fn action(class: Class, pushed_back: bool) -> Action {
 }
 
 impl Rules {
-    /// Whether the owner of the target says, in registered words, that it is gone.
+    /// Returns whether the owner of the target reports, with a registered pair, that it is gone.
     fn is_gone(&self, evidence: &Evidence) -> bool {
         evidence.origin == ErrorOrigin::Peer
             && !self.gone.is_empty()

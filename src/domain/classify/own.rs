@@ -1,41 +1,41 @@
-//! Rules of one's own, as data: what they look at, and what they say.
+//! Custom rules as data: their conditions and their results.
 
 use super::{Class, ErrorOrigin, ErrorOutcome, Evidence, Match};
 
-/// A (domain, reason) that is registered: from the owner of a target it says that the target is
+/// A registered pair of domain and reason: from the owner of a target it proves that the target is
 /// gone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GonePair {
-    /// As in google.rpc.ErrorInfo.
+    /// The domain, as in google.rpc.ErrorInfo.
     pub domain: Box<str>,
-    /// As in google.rpc.ErrorInfo.
+    /// The reason, as in google.rpc.ErrorInfo.
     pub reason: Box<str>,
 }
 
-/// A rule of one's own: matches if everything that it names does.
+/// A custom rule: it matches if all its conditions hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnRule {
-    /// What verdicts quote.
+    /// The name that findings quote.
     pub name: Box<str>,
     /// The system.
     pub system: Option<Box<str>>,
-    /// The code, as a whole.
+    /// The whole code.
     pub code: Option<Box<str>>,
-    /// Who answered.
+    /// The origin of the error.
     pub origin: Option<ErrorOrigin>,
-    /// Whether what was asked for happened.
+    /// Whether the requested action happened.
     pub outcome: Option<ErrorOutcome>,
     /// The domain.
     pub domain: Option<Box<str>>,
     /// The reason.
     pub reason: Option<Box<str>>,
-    /// A part of the message, in either case.
+    /// A part of the message; the comparison ignores case.
     pub message: Option<Box<str>>,
-    /// What it means.
+    /// The resulting class.
     pub class: Class,
-    /// Why, in words.
+    /// The cause, in words.
     pub explanation: Box<str>,
-    /// What a person must do, if it is `BLOCKED`.
+    /// The action that a person must take, if the class is `BLOCKED`.
     pub remedy: Box<str>,
 }
 

@@ -1,4 +1,4 @@
-//! The tables for what libraries and programs say: exceptions of Python, helm, Redis.
+//! The tables for errors of libraries and programs: exceptions of Python, helm, Redis.
 //! A row has: code, condition, class, name, and why.
 
 use super::Class::{
@@ -7,7 +7,7 @@ use super::Class::{
 use super::row::When::{Always, DeadlinePassed, Gone, OurInput};
 use super::row::{Row, rows};
 
-/// By the exception with its package; `4xx` and `5xx` stand for statuses.
+/// By the exception with its package; `4xx` and `5xx` match every status of their hundred.
 pub(super) const PYTHON: &[Row] = rows! {
     "pebble.ConnectionError"              Always    Transient     "pebble.connection-error"
         "Pebble is not there: its container may be starting";
@@ -21,18 +21,18 @@ pub(super) const PYTHON: &[Row] = rows! {
         "Pebble refused what a person configured"
         remedy "correct the configuration that this was made from";
     "pebble.TimeoutError"                 Always    Transient     "pebble.timeout-error"
-        "the change goes on: observe it before trying again";
+        "the change continues: observe it before trying again";
     "pebble.ChangeError"                  Always    Unclassified  "pebble.change-error"
         "the change failed: retried within bounds";
     "pebble.ExecError"                    Always    Unclassified  "pebble.exec-error"
-        "only who ran the command knows what its failure means";
+        "only the worker knows what the failure of its command means";
     "pebble.PathError/not-found"          Always    Dependency    "pebble.path-error.not-found"
         "the file is not there yet";
     "pebble.PathError/permission-denied"  Always    Blocked       "pebble.path-error.permission"
         "the file may not be touched"
         remedy "correct the permissions of the file";
     "pebble.ProtocolError"                Always    Unclassified  "pebble.protocol-error"
-        "Pebble said what nobody understands: retried within bounds";
+        "Pebble sent an unexpected answer: retried within bounds";
     "httpx.ConnectError"                  Always    Transient     "httpx.not-sent"
         "it was not sent";
     "httpx.ConnectTimeout"                Always    Transient     "httpx.not-sent"
@@ -50,11 +50,11 @@ pub(super) const PYTHON: &[Row] = rows! {
     "httpx.RemoteProtocolError"           Always    Transient     "httpx.sent"
         "it was sent and not answered; it may have been applied: look before trying again";
     "httpx.LocalProtocolError"            Always    Fatal         "httpx.own-request"
-        "our own request is none";
+        "our own request is not valid";
     "httpx.UnsupportedProtocol"           Always    Fatal         "httpx.own-request"
-        "our own request is none";
+        "our own request is not valid";
     "httpx.InvalidURL"                    Always    Fatal         "httpx.own-request"
-        "our own request is none";
+        "our own request is not valid";
     "httpx.DecodingError"                 Always    Fatal         "httpx.decoding-error"
         "the answer cannot be read, and will not be";
     "requests.ConnectionError"            Always    Transient     "requests.not-sent"
@@ -68,23 +68,23 @@ pub(super) const PYTHON: &[Row] = rows! {
     "requests.ChunkedEncodingError"       Always    Transient     "requests.sent"
         "it was sent and not answered; it may have been applied: look before trying again";
     "requests.InvalidURL"                 Always    Fatal         "requests.own-request"
-        "our own request is none";
+        "our own request is not valid";
     "requests.InvalidSchema"              Always    Fatal         "requests.own-request"
-        "our own request is none";
+        "our own request is not valid";
     "requests.MissingSchema"              Always    Fatal         "requests.own-request"
-        "our own request is none";
+        "our own request is not valid";
     "requests.InvalidHeader"              Always    Fatal         "requests.own-request"
-        "our own request is none";
+        "our own request is not valid";
     "lightkube.ConditionError"            Always    Unclassified  "lightkube.condition-error"
         "the condition cannot come true as it is: retried within bounds";
     "lightkube.ObjectDeleted"             Gone      TargetGone    "lightkube.object-deleted.gone"
-        "its owner says, in registered words, that the target is gone";
+        "its owner reports, with a registered reason, that the target is gone";
     "lightkube.ObjectDeleted"             Always    Dependency    "lightkube.object-deleted"
-        "it is not there any more: nobody has said that it stays so";
+        "it does not exist any more, but may be created again";
     "lightkube.NotReadyError"             Always    Dependency    "lightkube.not-ready"
         "it is not ready yet";
     "lightkube.LoadResourceError"         Always    Fatal         "lightkube.load-resource"
-        "our own manifest is none";
+        "our own manifest is not valid";
 };
 
 /// By the first word of the reply.
@@ -111,7 +111,7 @@ pub(super) const REDIS: &[Row] = rows! {
         "the caller may not do this"
         remedy "grant the permission in the ACL of Redis";
     "WRONGTYPE"        Always  Fatal      "redis.wrongtype"
-        "the key holds something else than we take it for";
+        "the key has another type than we expect";
 };
 
 /// By a part of the message.
@@ -119,7 +119,7 @@ pub(super) const HELM: &[Row] = rows! {
     "another operation"                    Always          Conflict     "helm.another-operation"
         "another operation holds the release: wait for it, then read again";
     "context canceled"                     Always          Interrupted  "helm.context-canceled"
-        "helm was cut off, which is no verdict on its work: go on with it";
+        "helm was interrupted, which says nothing about its work: continue it";
     "has no deployed releases"             Always          Blocked      "helm.no-deployed-releases"
         "there is no release to upgrade"
         remedy "install the release, or roll it back to one that was deployed";

@@ -1,8 +1,8 @@
-//! One row of a table: what it matches, and what then is true.
+//! A row of a table: its condition and its result.
 
 use super::{Class, ErrorOrigin, Evidence, Match};
 
-/// A row. Of those with its code the first whose condition holds decides.
+/// A row. Among the rows of one code, the first whose condition holds decides.
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) code: &'static str,
@@ -12,29 +12,29 @@ pub(super) struct Row {
     pub(super) remedy: &'static str,
 }
 
-/// What a table leaves to who met the error, or to who answered.
+/// The condition of a row beside its code.
 #[derive(Clone, Copy)]
 pub(super) enum When {
     Always,
-    /// The owner says in registered words that the target is gone.
+    /// The owner reports, with a registered pair, that the target is gone.
     Gone,
-    /// It was made by ourselves, or is known not to be a person's input.
+    /// The worker made the input, or it is known not to be a person's input.
     OurInput,
     OwnRequest,
     OwnShutdown,
     Quota,
     MachineResolvable,
     DeadlinePassed,
-    /// Nobody answered.
+    /// There was no answer.
     Unanswered,
-    /// We could not ask, or could not read the answer.
+    /// The caller failed to send the request, or to read the answer.
     Local,
-    /// The reason ends like this.
+    /// The reason ends with this text.
     ReasonEnds(&'static str),
 }
 
-/// Rows that read like a table: code, condition, class, name and why, with a remedy where a person
-/// must act.
+/// Builds rows from lines that read like a table: code, condition, class, name and cause, with a
+/// remedy if a person must act.
 macro_rules! rows {
     ($($code:literal $when:ident $(($end:literal))? $class:ident $name:literal $why:literal
        $(remedy $remedy:literal)?;)*) => {

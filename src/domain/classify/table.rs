@@ -1,4 +1,4 @@
-//! Which table applies to an error, and which of its rows.
+//! The choice of the table and its row for an error.
 
 use super::program::{HELM, PYTHON, REDIS};
 use super::row::Row;
@@ -14,7 +14,7 @@ const HTTP_EXCEPTIONS: [&str; 5] = [
     "kubernetes.client.ApiException",
 ];
 
-/// What the table of the error's system says, if it says anything.
+/// Returns the match from the table of the error's system, if there is one.
 pub(super) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>> {
     let code = &*evidence.code;
     let first = |table: &'static [Row], is_it: &dyn Fn(&str) -> bool| {
@@ -29,7 +29,7 @@ pub(super) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>>
         "io" => Some(Match {
             class: Class::Transient,
             rule: "io",
-            why: "a connection or a file was not there for a moment: nothing is said of the target",
+            why: "a connection or file was unavailable for a moment: no evidence about the target",
             remedy: "",
         }),
         "python" => match code.split_once('/') {
@@ -46,7 +46,7 @@ pub(super) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>>
     }
 }
 
-/// Whoever says when to come back is alive: what would have been retried anyway is throttled.
+/// A peer that requests a delay is alive: an error that would be retried anyway is throttled.
 fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
     let found = found.unwrap_or(Match {
         class: Class::Unclassified,
@@ -60,12 +60,12 @@ fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
     Match {
         class: Class::Throttled,
         rule: "http.retry-after",
-        why: "it is alive and says when to come back",
+        why: "it is alive and says when to retry",
         remedy: "",
     }
 }
 
-/// Pebble's statuses matter by their hundreds.
+/// Pebble's statuses are matched by their hundreds.
 fn pebble_status(status: &str) -> &str {
     let is_of = |hundreds: u8| {
         let bytes = status.as_bytes();
@@ -78,7 +78,7 @@ fn pebble_status(status: &str) -> &str {
     }
 }
 
-/// Helm has no codes: what it says is given as the code, or else as the message.
+/// Helm has no codes: its text is given as the code, or else as the message.
 fn helm_message(evidence: &Evidence) -> &str {
     match &*evidence.code {
         "" => &evidence.message,

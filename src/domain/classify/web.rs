@@ -1,4 +1,4 @@
-//! The tables for gRPC codes and HTTP statuses, as their authors and users have come to read them.
+//! The tables for gRPC codes and HTTP statuses, as their specifications and users interpret them.
 //! A row has: code, condition, class, name, and why.
 
 use super::Class::{
@@ -14,9 +14,9 @@ use super::row::{Row, rows};
 /// By the name of the code.
 pub(super) const GRPC: &[Row] = rows! {
     "CANCELLED"            OwnShutdown        Interrupted   "grpc.cancelled.own-shutdown"
-        "we cancelled it because we go down: the work goes on where it stopped";
+        "we cancelled it to shut down: the work continues where it stopped";
     "CANCELLED"            Always             Transient     "grpc.cancelled"
-        "somebody else cancelled it";
+        "another client cancelled it";
     "UNKNOWN"              Always             Unclassified  "grpc.unknown"
         "UNKNOWN says nothing: retried within bounds";
     "INVALID_ARGUMENT"     OurInput           Fatal         "grpc.invalid-argument.ours"
@@ -27,11 +27,11 @@ pub(super) const GRPC: &[Row] = rows! {
     "DEADLINE_EXCEEDED"    Always             Transient     "grpc.deadline-exceeded"
         "no answer in time; it may have been applied: look before trying again";
     "NOT_FOUND"            Gone               TargetGone    "grpc.not-found.gone"
-        "its owner says, in registered words, that the target is gone";
+        "its owner reports, with a registered reason, that the target is gone";
     "NOT_FOUND"            Always             Dependency    "grpc.not-found"
-        "it is not there yet, or not there any more: nobody has said which";
+        "it does not exist yet, or not any more: the answer does not say which";
     "ALREADY_EXISTS"       Always             Conflict      "grpc.already-exists"
-        "somebody else made it: read it and decide again";
+        "another writer created it: read it and decide again";
     "PERMISSION_DENIED"    Always             Blocked       "grpc.permission-denied"
         "the caller may not do this"
         remedy "grant the permission, or correct the credentials";
@@ -51,11 +51,11 @@ pub(super) const GRPC: &[Row] = rows! {
         "the system is not in the state that this needs"
         remedy "bring the system into the state that this needs";
     "ABORTED"              Unanswered         Transient     "grpc.aborted.transport"
-        "a connection was aborted: nobody was there to conflict with";
+        "a connection was aborted, so there was no conflict";
     "ABORTED"              Always             Conflict      "grpc.aborted"
-        "somebody else was faster: read again and decide again";
+        "another writer was faster: read again and decide again";
     "OUT_OF_RANGE"         Local              Transient     "grpc.out-of-range.local"
-        "the answer ended too early: that says nothing of the target";
+        "the answer ended too early: that says nothing about the target";
     "OUT_OF_RANGE"         Always             Dependency    "grpc.out-of-range"
         "it is not there yet";
     "UNIMPLEMENTED"        Always             Blocked       "grpc.unimplemented"
@@ -69,10 +69,10 @@ pub(super) const GRPC: &[Row] = rows! {
         "its owner says that data is lost or corrupt";
 };
 
-/// By the status, or by what kept one from coming.
+/// By the status, or by the failure that prevented one.
 pub(super) const HTTP: &[Row] = rows! {
     "connect_refused"   Always                      Transient     "http.connect-refused"
-        "nobody listens there now";
+        "no server listens there now";
     "connection_reset"  Always                      Transient     "http.connection-reset"
         "the connection broke";
     "dns"               Always                      Transient     "http.dns"
@@ -91,17 +91,17 @@ pub(super) const HTTP: &[Row] = rows! {
         "the caller may not do this, or a quota is used up"
         remedy "grant the permission, or correct the credentials";
     "404"               Gone                        TargetGone    "http.404.gone"
-        "its owner says, in registered words, that the target is gone";
+        "its owner reports, with a registered reason, that the target is gone";
     "404"               Always                      Dependency    "http.404"
-        "it is not there yet, or not there any more: nobody has said which";
+        "it does not exist yet, or not any more: the answer does not say which";
     "408"               Always                      Transient     "http.408"
         "it took too long";
     "409"               Always                      Conflict      "http.409"
-        "somebody else was faster: read again and decide again";
+        "another writer was faster: read again and decide again";
     "410"               Gone                        TargetGone    "http.410.gone"
-        "its owner says, in registered words, that the target is gone";
+        "its owner reports, with a registered reason, that the target is gone";
     "410"               Always                      Conflict      "http.410"
-        "what we hold is too old: list again and decide again";
+        "our copy is too old: list again and decide again";
     "412"               Always                      Conflict      "http.412"
         "it has changed: read again and decide again";
     "422"               OurInput                    Fatal         "http.422.ours"

@@ -1,4 +1,4 @@
-//! The course of a fault: what one more error, the time, or an operator makes of it.
+//! The state changes of a fault: by another error, by time, or by an operator.
 
 use super::retry::{Met, Whose, wait};
 use super::{Fault, FaultKey, NewError, Settings, Stage};
@@ -6,7 +6,7 @@ use crate::domain::message::same_text;
 use crate::domain::time::Timestamp;
 
 impl Fault {
-    /// What an error makes of a fault, or begins. When to try next is the caller's to settle.
+    /// Returns the fault after an error, new or existing. The caller decides the final retry time.
     pub(super) fn after_error(
         old: Option<&Fault>,
         (app, key): Whose<'_>,
@@ -19,12 +19,12 @@ impl Fault {
         let before = |count: fn(&Fault) -> u32| old.map_or(0, count);
         let count = before(|old| old.count).saturating_add(1);
         let attempts = before(|old| old.attempts).saturating_add(u32::from(counts));
-        // What does not count is no step of a series, and no end of one; but it is a sign of life,
-        // so the time of the series begins anew.
+        // An error that does not count neither extends nor ends a series of attempts. It shows that
+        // the unit works, so the time of the series restarts.
         let failing_since = counts.then(|| old.and_then(|old| old.failing_since).unwrap_or(now));
         let pushback = error.evidence.retry_after;
         let retry = wait(settings, (app, key), &Met { class, count, attempts, pushback });
-        // Told once more that it cannot go on, it stands still as before.
+        // Another error of a class that holds keeps the existing hold.
         let held = old.and_then(|old| old.held_since).or(Some(now));
         let fault = Fault {
             count,
@@ -46,13 +46,13 @@ impl Fault {
         fault.staged(settings, now).shown_after(old, key, now)
     }
 
-    /// Held as before, and met once more.
+    /// Returns the fault with one more error counted while its hold continues.
     pub(super) fn met_again(&self, now: Timestamp) -> Fault {
         Fault { count: self.count.saturating_add(1), last: now, ..self.clone() }
     }
 
-    /// What time makes of it: one stage more. The next one has its full time from now on, also if
-    /// this one came late, because nobody could listen.
+    /// Returns the fault one stage further. The next stage always gets its full time, even if this
+    /// call came late because the server was unable to receive.
     pub(super) fn after_time(&self, key: &FaultKey, settings: &Settings, now: Timestamp) -> Fault {
         let rest = settings.hard_after.saturating_sub(settings.soft_after);
         let (stage, stage_ends) = match self.stage {
@@ -62,7 +62,7 @@ impl Fault {
         Fault { stage, stage_ends, ..self.clone() }.shown_after(Some(self), key, now)
     }
 
-    /// Let go by an operator, to try again with a fresh budget.
+    /// Returns the fault after an operator released it, with a fresh budget of attempts.
     pub(super) fn retried(&self, key: &FaultKey, settings: &Settings, now: Timestamp) -> Fault {
         let fault = Fault {
             attempts: 0,
@@ -75,7 +75,7 @@ impl Fault {
         fault.staged(settings, now).shown_after(Some(self), key, now)
     }
 
-    /// With the stage that its attempts and its age have come to.
+    /// Returns the fault with the stage that matches its attempts and its age.
     fn staged(self, settings: &Settings, now: Timestamp) -> Fault {
         let Some(since) = self.failing_since else {
             return Fault { stage: Stage::Quiet, stage_ends: None, ..self };
@@ -91,8 +91,8 @@ impl Fault {
         Fault { stage: Stage::Quiet, stage_ends: Some(soft.min(hard)), ..self }
     }
 
-    /// With what is shown: its level begins when it moves, its text moves when it says something
-    /// else.
+    /// Returns the fault with its visible level and text. The level's start moves only with the
+    /// level, the text only when its meaning changes.
     fn shown_after(self, old: Option<&Fault>, key: &FaultKey, now: Timestamp) -> Fault {
         let level = self.level();
         let shown = self.text(key);

@@ -1,4 +1,4 @@
-//! The faults of an application as they are kept, and what they contribute.
+//! The stored faults of an application, and their contributions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use crate::domain::rank::{Origin, Rank};
 use crate::domain::status::{Kind, Level, StatusKey};
 use crate::domain::time::Timestamp;
 
-/// The faults of an application, and in which seconds they are to be tried.
+/// The faults of an application, and the number of retries planned for each second.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     records: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
-    /// How many are to be tried in each second.
+    /// Number of planned retries by second.
     tries: BTreeMap<u64, u32>,
 }
 
-/// The second in which a moment lies.
+/// Returns the second of a moment.
 pub(super) fn second(at: Timestamp) -> u64 {
     at.0 / 1000
 }
 
 impl Faults {
-    /// Puts or removes one.
+    /// Writes or removes a fault.
     pub(in crate::domain) fn put(&mut self, key: Arc<FaultKey>, fault: Option<Arc<Fault>>) {
         let new = fault.as_ref().and_then(|fault| fault.next_try());
         let old = match fault {
@@ -44,17 +44,17 @@ impl Faults {
         }
     }
 
-    /// One of them.
+    /// Returns one fault.
     pub fn get(&self, key: &FaultKey) -> Option<&Arc<Fault>> {
         self.records.get(key)
     }
 
-    /// All, by unit, component and target.
+    /// Returns all faults, by unit, component and target.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<FaultKey>, &Arc<Fault>)> {
         self.records.iter()
     }
 
-    /// Those of one unit, or of one of its components.
+    /// Returns the faults of one unit, or of one of its components.
     pub fn of<'a>(
         &'a self,
         unit: &'a UnitName,
@@ -66,12 +66,13 @@ impl Faults {
         })
     }
 
-    /// How many are to be tried in a second.
+    /// Returns the number of retries planned for a second.
     pub(super) fn tries_in(&self, second: u64) -> u32 {
         self.tries.get(&second).copied().unwrap_or_default()
     }
 
-    /// Those with a deadline are given until `earliest`: nobody could have told us that it is over.
+    /// Moves deadlines that are before `earliest` to it: units were unable to report a success
+    /// earlier.
     pub(in crate::domain) fn grant_grace(&mut self, earliest: Timestamp) {
         for fault in self.records.values_mut().filter(|fault| fault.stage_ends < Some(earliest)) {
             if fault.stage_ends.is_some() {
@@ -82,12 +83,12 @@ impl Faults {
 }
 
 impl AppState {
-    /// Its open faults.
+    /// Returns the open faults.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// The faults from `first` on, by unit, component and target.
+    /// Returns the faults from `first` on, by unit, component and target.
     pub fn faults_from(
         &self,
         first: &FaultKey,
@@ -95,13 +96,13 @@ impl AppState {
         self.faults.records.range::<FaultKey, _>(first..)
     }
 
-    /// What decides about a fault, if it contributes.
+    /// Returns the rank of a fault, if it contributes.
     pub(in crate::domain) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
         let fault = self.faults.get(key)?;
         fault_rank(&self.head, self.units.get(&key.unit), key, fault)
     }
 
-    /// The components of a unit that stand still, each with the fault that has held it longest.
+    /// Returns the held components of a unit, each with the fault that has held it longest.
     pub fn holds_of<'a>(
         &'a self,
         unit: &'a UnitName,
@@ -117,8 +118,8 @@ impl AppState {
     }
 }
 
-/// What a fault contributes. Of a unit that is not believed only what ends the matter, as of its
-/// statuses.
+/// Returns the contribution of a fault. A fault of a lost or uncertain unit contributes only at
+/// level error, because only final levels do.
 pub(in crate::domain) fn fault_rank(
     head: &Head,
     unit: Option<&Unit>,
@@ -149,7 +150,7 @@ pub(in crate::domain) fn fault_rank(
     })
 }
 
-/// What a fault says.
+/// Returns the texts of a fault.
 pub(in crate::domain) fn fault_words(fault: &Fault) -> Words {
     Words {
         message: fault.shown.clone(),

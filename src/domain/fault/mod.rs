@@ -1,4 +1,4 @@
-//! Faults: errors that are open. One record for each thing that a component asks or acts on.
+//! Faults: open errors, one record for each target of a component.
 //!
 //! ```text
 //!            error                3 in a row or 30 s        10 in a row or 10 min
@@ -7,9 +7,10 @@
 //!      '----------------------- first success, from any of them -----------------'
 //! ```
 //!
-//! So go those that count as attempts. A class that says more of itself shows at once what
-//! [`Class::level_at_once`] says, and what [`holds`](Class::holds) stands still until it is let go.
-//! What a fault shows stands beside the statuses of its component, never in their place.
+//! The diagram covers the classes that count as attempts. Other classes give their level
+//! immediately, see [`Class::level_at_once`]; a class that [`holds`](Class::holds) stops its
+//! component until an operator releases it. A fault contributes beside the statuses of its
+//! component and never replaces them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,19 +31,19 @@ pub use self::kept::Faults;
 pub(super) use self::kept::{fault_rank, fault_words};
 pub use self::retry::Settings;
 
-/// Identity of a fault: at most one is open for each.
+/// Identity of a fault: at most one is open for each key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FaultKey {
-    /// Who met it.
+    /// The unit that met the error.
     pub unit: UnitName,
-    /// Which part of the unit.
+    /// The component of the unit.
     pub component: PartName,
-    /// What was asked or acted on; without control characters.
+    /// The target that the component asked or acted on; without control characters.
     pub target: Arc<str>,
 }
 
 impl FaultKey {
-    /// The least key of a unit, or of one of its components.
+    /// Returns the least key of a unit, or of one of its components.
     pub fn first_of(unit: &UnitName, component: Option<&PartName>) -> FaultKey {
         FaultKey {
             unit: unit.clone(),
@@ -52,26 +53,26 @@ impl FaultKey {
     }
 }
 
-/// An error as it was met.
+/// An error as a unit reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewError {
-    /// What decides what it means, and what everybody may read.
+    /// The facts that decide the class, and the public message.
     pub evidence: Evidence,
-    /// For operators.
+    /// Text for operators only.
     pub internal_detail: InternalDetail,
-    /// What a person must do, in the worker's words; empty if it does not say.
+    /// The action that a person must take, in the worker's words; empty if not given.
     pub action: Box<str>,
-    /// The operation it happened in; empty if in none.
+    /// The operation during which the error happened; empty if there is none.
     pub operation_id: Box<str>,
-    /// Which attempt it was, counted by the worker; 0 if it does not count.
+    /// The worker's attempt number; 0 if the worker does not count.
     pub attempt: u32,
-    /// Which generation of its configuration the work was about; empty if the worker does not say.
+    /// Generation of the configuration that the work used; empty if not given.
     pub generation: Box<str>,
-    /// What it means, by the rules of who took it.
+    /// The classification, by the rules of the replica that took the report.
     pub finding: Finding,
 }
 
-/// What only who asks for it may read: not even a log that prints its owner shows it.
+/// Text that only a specific request returns: the `Debug` form of its owner does not show it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InternalDetail(pub Box<str>);
 
@@ -81,69 +82,70 @@ impl std::fmt::Debug for InternalDetail {
     }
 }
 
-/// How far a fault that counts has gone.
+/// The stage of a fault whose class counts as an attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
-    /// Nobody is shown anything.
+    /// Shows nothing.
     #[default]
     Quiet,
     /// Past the soft threshold.
     Waiting,
-    /// Past the hard one.
+    /// Past the hard threshold.
     Unreachable,
 }
 
-/// How an operator lets a component go on.
+/// How an operator releases a held component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// It tries again, with a fresh budget; what is shown stays until it is known how that went.
+    /// The component retries with a fresh budget; the visible fault stays until the result is
+    /// known.
     Retry,
-    /// It goes on without what failed.
+    /// The component continues without the failed target.
     Skip,
 }
 
-/// A fault as it is kept.
+/// A stored fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The error as it was met last.
+    /// The last error.
     pub error: NewError,
-    /// How often it was met, whether or not that counts.
+    /// Number of errors, counted as attempts or not.
     pub count: u32,
-    /// How often in a way that counts.
+    /// Number of errors that count as attempts.
     pub attempts: u32,
-    /// Attempts left within the budget; with none left it is tried at the slowest pace.
+    /// Attempts left within the budget; at 0 the retries continue at the slowest pace.
     pub attempts_left: u32,
-    /// When it was met first.
+    /// Time of the first error.
     pub first: Timestamp,
-    /// When last.
+    /// Time of the last error.
     pub last: Timestamp,
-    /// Since when what counts has been met without anything between.
+    /// Start of the uninterrupted series of errors that count.
     pub failing_since: Option<Timestamp>,
-    /// How far it has gone.
+    /// The stage.
     pub stage: Stage,
-    /// When it goes further without a word.
+    /// When the fault moves to the next stage unless the unit reports.
     pub stage_ends: Option<Timestamp>,
-    /// When what is shown got its level.
+    /// When the visible level began.
     pub since: Timestamp,
-    /// What is shown; a text that differs only in numbers and ids does not replace it.
+    /// The visible text; a text that differs only in numbers and ids does not replace it.
     pub shown: Box<str>,
-    /// When to try next, as of when it was met.
+    /// When to retry, as of the last error.
     pub retry_time: Option<Timestamp>,
-    /// When the worker is asked to try, if it has said nothing until then.
+    /// When the worker is asked to retry unless it reports before.
     pub ask_time: Option<Timestamp>,
-    /// Incarnation of the unit that met it last; 0 if it gave none.
+    /// Incarnation of the unit at the last error; 0 if not given.
     pub incarnation: u64,
-    /// Since when it holds its component.
+    /// Since when the fault holds its component.
     pub held_since: Option<Timestamp>,
 }
 
 impl Fault {
-    /// What it means.
+    /// Returns the class.
     pub fn class(&self) -> Class {
         self.error.finding.class
     }
 
-    /// What it shows; `None`: nothing.
+    /// Returns the visible level; `None` if nothing is visible.
     pub fn level(&self) -> Option<Level> {
         let at_once = self.class().level_at_once();
         at_once.or(match self.stage {
@@ -153,7 +155,7 @@ impl Fault {
         })
     }
 
-    /// Why, for programs: CamelCase.
+    /// Returns the reason for programs, in CamelCase.
     pub fn reason(&self) -> &'static str {
         match (self.class(), self.stage) {
             (Class::Interrupted, _) => "Interrupted",
@@ -166,7 +168,7 @@ impl Fault {
         }
     }
 
-    /// What a person must do, if that is known.
+    /// Returns the action that a person must take, if known.
     pub fn action(&self) -> &str {
         match self.class() {
             Class::Blocked if self.error.action.is_empty() => &self.error.finding.remedy,
@@ -174,18 +176,18 @@ impl Fault {
         }
     }
 
-    /// How long to wait, as of when it was met last.
+    /// Returns the wait before the next retry, from the last error.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_time.map(|at| at.since(self.last))
     }
 
-    /// When it will be tried next, as far as is known: after its time has passed that is when the
+    /// Returns the planned time of the next retry. Once the retry time has passed, that is when the
     /// worker is asked again.
     pub fn next_try(&self) -> Option<Timestamp> {
         self.ask_time.or(self.retry_time)
     }
 
-    /// When time alone changes something.
+    /// Returns when time alone changes the fault.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         self.stage_ends.into_iter().chain(self.ask_time).min()
     }

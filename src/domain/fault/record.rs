@@ -1,4 +1,4 @@
-//! Faults in a draft: opened and met again, resolved, let go, moved by time.
+//! Faults in a draft: opened, repeated, resolved, released, and moved by time.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::{Cause, Change, StatusEvent, Subject};
 
 impl Draft<'_> {
-    /// A unit met an error.
+    /// Records an error that a unit met.
     pub(in crate::domain) fn report_error(
         &mut self,
         speaker: &Speaker,
@@ -51,8 +51,8 @@ impl Draft<'_> {
         Ok(Effect { changed: true, ..Effect::default() })
     }
 
-    /// What was asked or acted on worked: its faults are over, but for those that hold the
-    /// component and may only be ended by somebody else. `None`: every target.
+    /// Resolves the faults of a target that works again, except holds that this success may not
+    /// end. `None`: every target.
     pub(in crate::domain) fn resolve_error(
         &mut self,
         speaker: &Speaker,
@@ -65,7 +65,7 @@ impl Draft<'_> {
         meant.retain(|key| target.is_none_or(|target| *target == *key.target));
         let is_known = self.unit(&speaker.unit).is_some();
         if !is_known || meant.is_empty() && !self.is_word_of_unit(speaker) {
-            // What nobody has reported yet has nothing open.
+            // An unknown unit has no open faults.
             return Ok(Effect::default());
         }
         let mut changed = self.hear_unit(speaker);
@@ -86,7 +86,7 @@ impl Draft<'_> {
         Ok(Effect { changed, removed, ..Effect::default() })
     }
 
-    /// An operator lets a component go on.
+    /// Releases a held component on behalf of an operator.
     pub(in crate::domain) fn resolve_hold(
         &mut self,
         unit: &UnitName,
@@ -114,7 +114,7 @@ impl Draft<'_> {
         Ok(Effect { changed: 0 < removed, removed, ..Effect::default() })
     }
 
-    /// The time of a fault has come: it goes further, or its worker is asked to try.
+    /// Moves a fault whose time has come: to its next stage, or to a new request to retry.
     pub(in crate::domain) fn move_fault(&mut self, key: &Arc<FaultKey>) {
         let now = self.now;
         let Some(old) = self.fault(key).filter(|f| f.deadline().is_some_and(|at| at <= now)) else {
@@ -122,7 +122,7 @@ impl Draft<'_> {
         };
         let old = old.clone();
         let mut fault = (*old).clone();
-        // By when it was to go further: a grace may have moved that.
+        // The stored deadline decides: a grace period may have moved it.
         if old.stage_ends.is_some_and(|at| at <= now) {
             fault = old.after_time(key, &self.limits.faults, now);
         }
@@ -133,20 +133,21 @@ impl Draft<'_> {
         self.put_fault(key.clone(), Some(Arc::new(fault)));
     }
 
-    /// Asks the worker to try; answers when it is to be asked again, if it is there to be asked.
+    /// Asks the worker to retry. Returns when to ask again, or `None` if the unit has no session.
     fn ask_to_try(&mut self, key: &FaultKey, fault: &Fault) -> Option<Timestamp> {
         let unit = self.unit(&key.unit).filter(|unit| unit.session().is_some())?.clone();
         let topic = Topic { component: key.component.clone(), target: (&*key.target).into() };
         let others = unit.callbacks.len() - usize::from(unit.callbacks.contains_key(&topic));
         if others < crate::domain::limits::CALLBACKS_PER_UNIT_MAX {
-            // There is room, and the unit is there.
+            // Cannot fail: the unit exists and is within its limit of callbacks.
             let id = &fault.error.operation_id;
             let _ = self.call_back(&key.unit, &topic, self.now, id);
         }
         Some(self.place_in_time(self.now.after(self.limits.faults.retry_max)))
     }
 
-    /// Who opens a session is asked about what it, or the one before it, left open.
+    /// Plans requests to retry, after a session opens, for faults that the unit or an earlier
+    /// incarnation left open.
     pub(in crate::domain) fn ask_newcomer_to_try(&mut self, unit: &UnitName) {
         for key in self.fault_keys(unit, None) {
             let Some(fault) = self.fault(&key).filter(|f| f.ask_time.is_none()).cloned() else {
@@ -160,14 +161,14 @@ impl Draft<'_> {
         }
     }
 
-    /// Removes what a unit leaves open; its removal says enough.
+    /// Removes the open faults of a unit. The removal of the unit is the only event.
     pub(in crate::domain) fn remove_faults(&mut self, unit: &UnitName) {
         for key in self.fault_keys(unit, None) {
             self.put_fault(key, None);
         }
     }
 
-    // === the parts ===
+    // === helpers ===
 
     pub(in crate::domain) fn fault(&self, key: &FaultKey) -> Option<&Arc<Fault>> {
         match self.faults.get(key) {
@@ -176,7 +177,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The faults of a unit, or of one of its components, as they are after the draft.
+    /// Returns the faults of a unit, or of one of its components, after the draft.
     fn fault_keys(&self, unit: &UnitName, component: Option<&PartName>) -> Vec<Arc<FaultKey>> {
         if self.faults.is_empty() && self.head.fault_count == 0 {
             return Vec::new();
@@ -214,7 +215,7 @@ impl Draft<'_> {
         self.put_fault(key.clone(), None);
     }
 
-    /// The worker has spoken of it: it need not be asked any more.
+    /// Cancels the request to retry after a report of the worker.
     fn answer_ask(&mut self, key: &FaultKey) {
         let asked = self.unit(&key.unit).is_some_and(|unit| !unit.callbacks.is_empty());
         if asked {
@@ -236,8 +237,8 @@ impl Draft<'_> {
         within("faults_per_unit_max", self.limits.faults_per_unit_max, own, what)
     }
 
-    /// With the moments to try and to ask, in seconds that have room. Who keeps silent about an
-    /// interruption is asked when it is back.
+    /// Returns the fault with its times to retry and to ask, in seconds within the limit. An
+    /// interrupted target has no planned request; the unit is asked when it opens a session again.
     fn with_place(&self, fault: Fault, old: Option<&Fault>) -> Fault {
         let Some(at) = fault.retry_time else {
             return fault;
@@ -245,7 +246,7 @@ impl Draft<'_> {
         if fault.class() == Class::Interrupted {
             return fault;
         }
-        // Its own place becomes free.
+        // The second that the fault occupies itself counts as free.
         let own = old.and_then(Fault::next_try).map(second);
         let at = self.place_beside(at, own);
         Fault { retry_time: Some(at), ask_time: Some(at), ..fault }
@@ -255,7 +256,7 @@ impl Draft<'_> {
         self.place_beside(at, None)
     }
 
-    /// The first moment from `at` on that lies in a second with room for one more try.
+    /// Returns the first moment from `at` on whose second is within the limit for one more retry.
     fn place_beside(&self, at: Timestamp, own: Option<u64>) -> Timestamp {
         let max = i64::from(self.limits.faults.retries_per_second_max.max(1));
         let taken = |second: u64| {
@@ -265,13 +266,13 @@ impl Draft<'_> {
         };
         let mut place = at;
         while max <= taken(second(place)) {
-            // At the same place within the next second: those that were spread stay so.
+            // Keeps the offset within the second, so that spread retries stay spread.
             place = Timestamp(place.0 + 1000);
         }
         place
     }
 
-    /// Adds a line of history if what is shown says something else.
+    /// Adds an event to the history if the visible level or text changed.
     fn log_fault(
         &mut self,
         key: &FaultKey,
@@ -318,7 +319,7 @@ impl Draft<'_> {
     }
 }
 
-/// How a hold began or ended. A fault that held nothing may be tried at once all the same.
+/// Returns the change of a hold for the history. An operator may retry a fault that held nothing.
 fn hold_change(old: Option<&Fault>, new: Option<&Fault>, cause: Cause) -> Option<Change> {
     let word = |fault: Option<&Fault>| match fault.and_then(|fault| fault.held_since) {
         Some(_) => "held",
@@ -334,15 +335,16 @@ fn hold_change(old: Option<&Fault>, new: Option<&Fault>, cause: Cause) -> Option
 }
 
 impl Fault {
-    /// Whether a success ends it: one of any incarnation, but where it halted one of a newer, or of
-    /// another generation of what it works on.
+    /// Returns whether a success ends the fault. A success of any incarnation does, but a halting
+    /// fault needs a newer incarnation or another generation of the configuration.
     fn ends_with_success_of(&self, incarnation: u64, generation: &str) -> bool {
         let is_halted = self.held_since.is_some() && self.class() != Class::Blocked;
         !is_halted || self.incarnation < incarnation || self.is_of_another(generation)
     }
 
-    /// Whether it goes on holding its component after an error of the same target: one that says
-    /// less is no success. Of another generation it is news.
+    /// Returns whether the fault keeps holding its component after another error of the same
+    /// target: an error of a weaker class is no success. An error of another generation always
+    /// replaces it.
     fn outlasts(&self, error: &NewError) -> bool {
         let says = |class: Class| match class {
             Class::Gone | Class::Fatal => 2,

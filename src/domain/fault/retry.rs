@@ -1,4 +1,4 @@
-//! When to try again: back-off, jitter and budget, the same on every replica.
+//! Retry times: back-off, jitter and budget, the same on every replica.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::domain::name::AppName;
 pub struct Settings {
     /// Attempts in a row after which a fault shows waiting.
     pub soft_count: u32,
-    /// The same in time since the first of them.
+    /// The same threshold as time since the first attempt.
     pub soft_after: Duration,
-    /// Attempts in a row after which it shows error; also the budget.
+    /// Attempts in a row after which a fault shows error; also the budget of attempts.
     pub hard_count: u32,
-    /// The same in time since the first of them.
+    /// The same threshold as time since the first attempt.
     pub hard_after: Duration,
     /// The first wait; each next one is twice as long.
     pub retry_base: Duration,
-    /// The first wait of what is throttled.
+    /// The first wait after a throttled call.
     pub throttled_base: Duration,
-    /// The longest wait that we choose, and the pace once the budget is used up.
+    /// The longest own wait, and the pace once the budget is used up.
     pub retry_max: Duration,
-    /// The wait for what something else must bring about.
+    /// The wait for a missing dependency.
     pub defer_interval: Duration,
-    /// Tries of one application that may fall into the same second.
+    /// Retries of one application that may fall into the same second.
     pub retries_per_second_max: u32,
 }
 
@@ -46,22 +46,23 @@ impl Default for Settings {
     }
 }
 
-/// Whose fault it is: units of the same name in many applications do not come back together either.
+/// The owner of a fault. It includes the application, so that equal units of many applications do
+/// not retry together.
 pub(super) type Whose<'a> = (&'a AppName, &'a FaultKey);
 
-/// An error, as far as it decides when to try again.
+/// The values of an error that decide the next retry.
 pub(super) struct Met {
     pub(super) class: Class,
-    /// How often it was met.
+    /// Number of errors.
     pub(super) count: u32,
-    /// How often in a way that counts.
+    /// Number of errors that count as attempts.
     pub(super) attempts: u32,
-    /// What the peer asked for.
+    /// The delay that the peer requested.
     pub(super) pushback: Option<Duration>,
 }
 
-/// How long to wait before the next try; `None`: there is none until somebody has acted. The peer's
-/// word goes before ours, but not beyond the budget.
+/// Returns the wait before the next retry; `None`: no retry until a person has acted. The peer's
+/// delay replaces the own wait, but never shortens it once the budget is used up.
 pub(super) fn wait(settings: &Settings, whose: Whose<'_>, met: &Met) -> Option<Duration> {
     let Settings { retry_base, throttled_base, retry_max, .. } = *settings;
     let is_spent = met.class.counts_as_attempt() && settings.hard_count <= met.attempts;
@@ -82,20 +83,21 @@ pub(super) fn wait(settings: &Settings, whose: Whose<'_>, met: &Met) -> Option<D
     })
 }
 
-/// `base` doubled for each try after the first.
+/// Returns `base`, doubled for each try after the first.
 fn doubled(base: Duration, tries: u32, max: Duration) -> Duration {
     let factor = 1u32.checked_shl(tries.saturating_sub(1)).unwrap_or(u32::MAX);
     base.checked_mul(factor).map_or(max, |wait| wait.min(max))
 }
 
-/// A fifth shorter or longer, so that those that failed together do not come back together. Drawn
-/// from who it is and how often, so that whoever decides it decides the same.
+/// Returns a wait up to a fifth shorter or longer, so that workers that failed together do not
+/// retry together. It is derived from the key and the count, so that every replica computes the
+/// same value.
 fn jittered(wait: Duration, (app, key): Whose<'_>, count: u32) -> Duration {
     let FaultKey { unit, component, target } = key;
     let app = [app.namespace(), app.application()];
     let parts = app.into_iter().chain([unit.as_str(), component.as_str(), &**target]);
     let bytes = parts.flat_map(|part| part.bytes().chain([0]));
-    // FNV-1a, then mixed once more: its low bits alone follow the last byte.
+    // FNV-1a with a final mix: its low bits alone depend mostly on the last byte.
     let hash = bytes.chain(count.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

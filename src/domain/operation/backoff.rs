@@ -1,22 +1,22 @@
-//! How long to wait before the next attempt.
+//! The wait before the next attempt of an operation.
 
 use std::time::Duration;
 
 use crate::domain::classify::Class;
 use crate::domain::name::OperationId;
 
-/// First wait, doubled at each failure in a row. What is asked to slow down starts later, and what
-/// waits for somebody else does too.
+/// First wait, doubled at each failure in a row. A throttled operation, or one that waits for a
+/// dependency, starts with the slow one.
 const FIRST: Duration = Duration::from_secs(1);
 const FIRST_SLOW: Duration = Duration::from_secs(5);
 /// Longest wait without pushback.
 const LONGEST: Duration = Duration::from_secs(180);
-/// By how much a wait is longer or shorter, so that a thousand applications that failed at once
-/// are not tried at once: a fifth.
+/// Jitter, as a part of the wait: a fifth longer or shorter, so that a thousand applications that
+/// failed together do not retry together.
 const JITTER_PARTS: u64 = 5;
 
-/// How long an operation waits after this many failures in a row. The same for the same operation
-/// and attempt, on every replica.
+/// Returns the wait after this number of failures in a row. The result is the same for the same
+/// operation and fence, on every replica.
 pub(super) fn wait(id: &OperationId, class: Class, waits: u32, fence: u64) -> Duration {
     let first = match class {
         Class::Throttled | Class::Dependency => FIRST_SLOW,
@@ -29,7 +29,7 @@ pub(super) fn wait(id: &OperationId, class: Class, waits: u32, fence: u64) -> Du
     Duration::from_millis(millis - jitter + spread)
 }
 
-/// FNV-1a: not for secrets, only to differ.
+/// FNV-1a: for spreading only, not for security.
 fn hash(id: &str, fence: u64) -> u64 {
     let bytes = id.bytes().chain(fence.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -1,23 +1,23 @@
-//! T1 to T4, T24 and T25: the one call that looks at what else there is.
+//! T1 to T4, T24 and T25: `begin`, the one call that depends on other operations.
 
 use super::order::NewOperation;
 use super::refused::Refused;
 use super::transition::Call;
 use super::{Kind, Operation, Reason, State};
 
-/// What becomes of a begin.
+/// The decision about a `begin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begin {
-    /// There is nothing in its way.
+    /// No other operation is in the way.
     Begun,
-    /// It takes the place of the one before.
+    /// The new operation supersedes the previous one.
     Supersedes,
-    /// The one before comes first, and remembers the target as the next.
+    /// The previous operation comes first, and stores the target as its next one.
     Refused(Refused),
 }
 
-/// Whether another operation may begin beside the one that was last to be done. `before` is that
-/// one, as its own call names it.
+/// Decides whether a new operation may begin beside the latest one. `before` is the latest one,
+/// with a call in its own name.
 pub fn may_begin(before: Option<(Call<'_>, &Operation)>, new: &NewOperation) -> Begin {
     let Some((call, before)) = before else {
         return Begin::Begun;
@@ -42,8 +42,8 @@ pub fn may_begin(before: Option<(Call<'_>, &Operation)>, new: &NewOperation) -> 
 }
 
 impl Operation {
-    /// T1: a record before the first side effect. `fence` is above every one that was ever given
-    /// under this id.
+    /// T1: creates the record before the first side effect. `fence` is greater than every earlier
+    /// fence of this id.
     pub fn begin(call: Call<'_>, new: &NewOperation, fence: u64, turn: u64) -> Operation {
         let is_held = !call.by.is_application();
         let state = if is_held { State::Running } else { State::Ready };

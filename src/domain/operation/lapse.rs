@@ -1,4 +1,4 @@
-//! What time alone does to an operation, in the order in which it happens.
+//! Changes of an operation caused by time alone, in the order in which they happen.
 
 use super::transition::Call;
 use super::{Operation, Reason, State};
@@ -7,8 +7,8 @@ use crate::domain::name::{OperationId, UnitName};
 use crate::domain::time::Timestamp;
 
 impl Operation {
-    /// Does what is due by now: a lease lapses (T8, T22, T27), the deadline passes (T23), nobody
-    /// takes it up for too long.
+    /// Applies what is due by now: a lease lapses (T8, T22, T27), the deadline passes (T23), or the
+    /// operation waits too long for a worker.
     pub fn lapse(&mut self, id: &OperationId, now: Timestamp) {
         let nobody = UnitName::application();
         let lapsed = self.lease.as_ref().map(|lease| lease.expire_time).filter(|at| *at <= now);
@@ -34,7 +34,7 @@ impl Operation {
         }
     }
 
-    /// A crashed holder cannot say that it was interrupted.
+    /// Counts an interruption: a crashed holder cannot report it itself.
     fn lease_lapsed(&mut self, call: Call<'_>) {
         if self.state == State::Cancelling {
             self.enter(call, State::Abandoned, Reason::Cancelled);
@@ -55,7 +55,7 @@ impl Operation {
         is_bound && self.deadline.is_some_and(|deadline| deadline < now)
     }
 
-    /// When time alone changes it next.
+    /// Returns when time alone changes the operation next.
     pub fn next_due(&self) -> Option<Timestamp> {
         let lease = self.lease.as_ref().map(|lease| lease.expire_time);
         let is_bound = self.is_open() && self.state != State::Blocked && !self.deadline_exceeded;
@@ -65,8 +65,9 @@ impl Operation {
         lease.into_iter().chain(deadline).chain(unclaimed).min()
     }
 
-    /// The store may have lost an acquire: the holder must acquire the operation again. The new
-    /// fence is above all fences that may have been given. No interruption is counted.
+    /// Handles a data loss of the store, which may have lost an acquire: the holder must acquire
+    /// the operation again. The new fence is greater than all fences that may have been assigned.
+    /// Counts no interruption.
     pub(super) fn doubt(&mut self, id: &OperationId, next_fence: u64, now: Timestamp) {
         if !self.is_open() {
             return;

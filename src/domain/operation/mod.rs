@@ -1,4 +1,4 @@
-//! Work in flight, on record: an interruption is a pause, not a failure.
+//! Operations: recorded work in flight. An interruption is a pause, not a failure.
 //!
 //! ```text
 //!          begin                    complete
@@ -9,18 +9,18 @@
 //!           INTERRUPTED -- too often ---------------> FAILED -- supersede --> SUPERSEDED
 //!                  | acquire, outcome not known         ^  |
 //!                  v                                    |  | retry
-//!              VERIFYING -- nobody can tell --> BLOCKED-'  '--> READY
+//!              VERIFYING -- undetermined ---> BLOCKED-'  '--> READY
 //! ```
 //!
-//! - [`transition`] is the table: what each call does in each state.
-//! - [`lapse`] is what time alone does; every call comes after it.
-//! - [`begin`] is the one call that looks at other operations: an application has at most one that
-//!   is not finished.
-//! - [`words`] is what it says of its application.
-//! - [`record`] makes all of it part of a draft.
+//! - [`transition`] is the table of each call in each state.
+//! - [`lapse`] contains the changes by time alone; they precede every call.
+//! - [`begin`] is the one call that depends on other operations: an application has at most one
+//!   unfinished operation.
+//! - [`words`] derives the operation's status of the application.
+//! - [`record`] connects operations with drafts.
 //!
-//! Whoever may write knows the newest `fence`. It grows at each acquire, so a holder from before
-//! changes nothing.
+//! Every write requires the newest `fence`. The fence grows at each acquire, so an earlier holder
+//! can change nothing.
 
 use std::time::Duration;
 
@@ -40,35 +40,35 @@ pub mod refused;
 pub mod transition;
 pub mod words;
 
-/// Where an operation stands, in the order of the wire.
+/// The state of an operation, in wire order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum State {
-    /// Recorded, and nobody works on it.
+    /// Recorded, without a holder.
     Ready,
-    /// Its holder works on it.
+    /// In progress by its holder.
     Running,
-    /// Nobody works on it any more, though it was begun.
+    /// Begun, but without a holder now.
     Interrupted,
-    /// It failed in a way that passes, and waits for its next attempt.
+    /// An attempt failed with an error that may pass; the next attempt is planned.
     RetryWait,
-    /// Its holder looks how far the last one came.
+    /// The holder checks the result of the last attempt.
     Verifying,
     /// A person must act.
     Blocked,
-    /// Its holder was asked to stop.
+    /// The holder was asked to stop.
     Cancelling,
     /// Done.
     Succeeded,
-    /// Will not be done unless somebody says so.
+    /// Ended without success, unless an operator retries it.
     Failed,
-    /// Another target took its place.
+    /// Replaced by an operation with another target.
     Superseded,
     /// Given up.
     Abandoned,
 }
 
 impl State {
-    /// Every state, in the order of the wire.
+    /// Every state, in wire order.
     pub const ALL: [State; 11] = [
         State::Ready,
         State::Running,
@@ -83,7 +83,7 @@ impl State {
         State::Abandoned,
     ];
 
-    /// The word for it, UPPER_SNAKE.
+    /// Returns the word on the wire, in UPPER_SNAKE.
     pub fn word(self) -> &'static str {
         match self {
             State::Ready => "READY",
@@ -100,59 +100,59 @@ impl State {
         }
     }
 
-    /// Whether nothing goes on any more.
+    /// Returns whether the state is final.
     pub fn is_terminal(self) -> bool {
         State::Succeeded <= self
     }
 }
 
-/// Why an operation stands where it stands.
+/// The reason of an operation's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
-    /// Somebody began it.
+    /// It was begun.
     Begun,
-    /// Somebody took it up.
+    /// A worker acquired it.
     Acquired,
-    /// Its holder stopped on purpose.
+    /// Its holder released it on purpose.
     Released,
-    /// Its holder was not heard within its lease.
+    /// Its holder sent nothing within its lease.
     LeaseLapsed,
-    /// Its holder says that it is done.
+    /// Its holder reported that it is done.
     Completed,
-    /// Its holder looked, and it was done already.
+    /// Its holder checked, and it was already done.
     ObservedApplied,
-    /// Its holder looked, and it was not done.
+    /// Its holder checked, and it was not done.
     ObservedNotApplied,
-    /// Its holder looked, and could not tell.
+    /// Its holder checked, and the result was undetermined.
     UnknownOutcome,
     /// An attempt failed with an error of this class.
     Failed(Class),
-    /// As many attempts failed as are allowed.
+    /// The maximum number of attempts failed.
     RetriesExhausted,
-    /// It was interrupted more often than is allowed.
+    /// It was interrupted more often than allowed.
     InterruptionsExhausted,
-    /// It was not done in time.
+    /// It was not done before its deadline.
     DeadlineExceeded,
-    /// An operator wants it to go on.
+    /// An operator retried it.
     Retried,
-    /// An operator wants it to stop.
+    /// An operator cancelled it.
     Cancelled,
-    /// What was asked to stop could not be undone.
+    /// It was cancelled, and undoing it failed.
     UndoFailed,
-    /// Another target took its place.
+    /// An operation with another target replaced it.
     Superseded,
-    /// Its payload is not the one that was recorded.
+    /// Its payload is not the recorded one.
     PayloadChanged,
-    /// Its payload is missing, or cannot be read.
+    /// Its payload is missing or unreadable.
     Unrecoverable,
     /// Its application was removed.
     Orphaned,
-    /// The store may have lost what was written of it last.
+    /// The store may have lost its last writes.
     Doubted,
 }
 
 impl Reason {
-    /// The word for it, UPPER_SNAKE.
+    /// Returns the word on the wire, in UPPER_SNAKE.
     pub fn word(self) -> &'static str {
         match self {
             Reason::Begun => "BEGUN",
@@ -179,51 +179,51 @@ impl Reason {
     }
 }
 
-/// What kind of work it is.
+/// The kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Kind {
     /// To another version.
     #[default]
     Upgrade,
-    /// Back to the version before.
+    /// Back to the previous version.
     Rollback,
-    /// First of all.
+    /// The first installation.
     Install,
     /// To other settings.
     Configure,
-    /// Anything else.
+    /// Any other work.
     Other,
 }
 
-/// What is needed to do it. The bytes themselves, where they are kept here, are a record of their
-/// own: they do not change while the operation does.
+/// The input of an operation. Bytes that are stored here are a separate record: they do not change
+/// while the operation does.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Payload {
-    /// Where it is; empty if the bytes are kept here.
+    /// Location of the payload; empty if the bytes are stored here.
     pub uri: Box<str>,
-    /// `sha256:` and 64 hex digits; empty if there is no payload at all.
+    /// `sha256:` and 64 hex digits; empty if there is no payload.
     pub digest: Box<str>,
 }
 
-/// Who works on it, and until when without a word.
+/// The holder of an operation, and the end of its lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     /// The unit.
     pub holder: UnitName,
-    /// When it lapses, by the store's clock.
+    /// When the lease lapses without a renewal, by the store's clock.
     pub expire_time: Timestamp,
 }
 
 /// An error that ended an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What it means.
+    /// The class.
     pub class: Class,
-    /// Part of the unit that met it.
+    /// The component of the unit that met it.
     pub component: Box<str>,
-    /// What was acted on.
+    /// The target that the component acted on.
     pub target: Box<str>,
-    /// Whose table of codes applies.
+    /// The system, which selects the table of codes.
     pub system: Box<str>,
     /// The code.
     pub code: Box<str>,
@@ -231,22 +231,22 @@ pub struct Failure {
     pub domain: Box<str>,
     /// Machine-readable cause.
     pub reason: Box<str>,
-    /// One line that everybody may read.
+    /// One line without confidential content.
     pub message: Box<str>,
 }
 
-/// One transition, as it is remembered.
+/// One stored transition of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub time: Timestamp,
-    /// State before; `None` at the begin.
+    /// State before; `None` for the begin.
     pub from: Option<State>,
     /// State after.
     pub to: State,
     /// The unit that caused it; `""` for an operator and for time.
     pub by: UnitName,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// Fence after.
     pub fence: u64,
@@ -255,82 +255,83 @@ pub struct Event {
 /// A record of work in flight.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// What kind of work it is.
+    /// The kind of work.
     pub kind: Kind,
     /// Version before.
     pub from_version: Box<str>,
-    /// Version it leads to.
+    /// Version after success.
     pub target_version: Box<str>,
-    /// What is needed to do it.
+    /// The input.
     pub payload: Payload,
-    /// Whether doing it again gives the same: else who takes it up looks first.
+    /// Whether a repetition gives the same result; if not, a worker that acquires it checks the
+    /// last attempt first.
     pub deterministic: bool,
     /// Whether it can be undone.
     pub reversible: bool,
-    /// Where it stands.
+    /// The state.
     pub state: State,
-    /// Why it stands there.
+    /// The reason of the state.
     pub reason: Reason,
-    /// Grows by one at each acquire; compared at every write.
+    /// Grows at each acquire; compared at every write.
     pub fence: u64,
-    /// Who works on it; `None` while nobody does.
+    /// The holder and its lease; `None` without a holder.
     pub lease: Option<Lease>,
-    /// How long a lease lasts without a word.
+    /// Length of the lease.
     pub lease_duration: Duration,
-    /// Failures counted.
+    /// Number of failures.
     pub attempts_failed: u32,
-    /// The one that fails it.
+    /// Number of failures at which it fails.
     pub attempts_max: u32,
-    /// Interruptions counted.
+    /// Number of interruptions.
     pub interruptions: u32,
-    /// One more fails it.
+    /// Number of tolerated interruptions; one more fails it.
     pub interruptions_max: u32,
     /// Whether a failed attempt has changed anything.
     pub touched: bool,
-    /// Nobody knows how far the last attempt came.
+    /// Whether the progress of the last attempt is unknown.
     pub cut_off: bool,
-    /// How far it came, for whoever goes on.
+    /// Position to continue at, for the next holder.
     pub checkpoint: Bytes,
-    /// How far it came, for people: `step 3/7`.
+    /// Progress as text: `step 3/7`.
     pub progress: Box<str>,
     /// When it began.
     pub create_time: Timestamp,
-    /// When it last changed its state.
+    /// When the state last changed.
     pub update_time: Timestamp,
-    /// By when it must be done.
+    /// When it must be done.
     pub deadline: Option<Timestamp>,
-    /// How long that was at the begin: given again by a retry that comes after it.
+    /// Time from the begin to the deadline; a retry after the deadline gets this time again.
     pub time_allowed: Option<Duration>,
-    /// It is past its deadline.
+    /// Whether the deadline has passed.
     pub deadline_exceeded: bool,
-    /// When it is tried next.
+    /// When the next attempt is planned.
     pub retry_time: Option<Timestamp>,
-    /// Failures in a row, counted or not: for how long to wait.
+    /// Number of failures in a row, counted or not; it determines the wait.
     pub waits: u32,
     /// The last error.
     pub last_error: Option<Failure>,
-    /// The target asked for meanwhile; the newest of several.
+    /// The target that was requested meanwhile; the newest of several.
     pub next_target: Box<str>,
-    /// Why another one took its place, in the words of whoever began that.
+    /// Why it was superseded, as the client that superseded it wrote.
     pub note: Box<str>,
-    /// Since when somebody could take it up.
+    /// Since when it waits for a worker.
     pub unclaimed_since: Option<Timestamp>,
-    /// Nobody has for too long.
+    /// Whether it has waited too long for a worker.
     pub neglected: bool,
-    /// Place among the operations of its application in the order in which they last were to be
-    /// done: the last one speaks for it.
+    /// Position among the operations of its application, by the last begin or retry: the last one
+    /// gives the application's operation status.
     pub turn: u64,
-    /// Its transitions, the oldest first. Bounded, the oldest go.
+    /// The transitions, the oldest first. Bounded: the oldest are dropped.
     pub history: Vec<Event>,
 }
 
 impl Operation {
-    /// Whether something is still to be done.
+    /// Returns whether the operation is unfinished.
     pub fn is_open(&self) -> bool {
         !self.state.is_terminal()
     }
 
-    /// Who works on it.
+    /// Returns the holder.
     pub fn holder(&self) -> Option<&UnitName> {
         self.lease.as_ref().map(|lease| &lease.holder)
     }

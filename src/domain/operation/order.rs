@@ -1,4 +1,4 @@
-//! What can be asked of an operation.
+//! Commands on an operation.
 
 use std::time::Duration;
 
@@ -6,124 +6,124 @@ use super::{Bytes, Failure, Kind, Payload};
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::time::Timestamp;
 
-/// Something asked of an operation.
+/// A command on an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// Which operation.
+    /// The operation.
     pub id: OperationId,
-    /// The unit that asks; `""` for an operator.
+    /// The unit that sends the command; `""` for an operator.
     pub by: UnitName,
-    /// What it asks.
+    /// The command.
     pub what: What,
 }
 
-/// What is asked.
+/// The kinds of commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// Record it, and work on it; nobody works on it yet if an operator asks.
+    /// Records the operation and starts it; if an operator sends it, no worker holds it yet.
     Begin(Box<NewOperation>),
-    /// Take it up.
+    /// Acquires the operation.
     Acquire {
-        /// Look first how far the last one came.
+        /// Whether to check the progress of the last attempt first.
         verify: bool,
-        /// What was found under the payload.
+        /// The state of the payload that the worker found.
         payload: PayloadState,
     },
-    /// Still at it.
+    /// Renews the lease.
     Heartbeat {
-        /// The fence the holder believes in.
+        /// The holder's fence.
         fence: u64,
-        /// How far it came, for whoever goes on; `None` leaves what is there.
+        /// Position for the next holder to continue at; `None` keeps the stored one.
         checkpoint: Option<Bytes>,
-        /// The same for people.
+        /// Progress as text; `None` keeps the stored one.
         progress: Option<Box<str>>,
     },
-    /// Stopped on purpose.
+    /// Stops on purpose.
     Release {
-        /// The fence the holder believes in.
+        /// The holder's fence.
         fence: u64,
     },
-    /// Done.
+    /// Reports success.
     Complete {
-        /// The fence the holder believes in.
+        /// The holder's fence.
         fence: u64,
     },
-    /// The attempt failed.
+    /// Reports a failed attempt.
     Fail {
-        /// The fence the holder believes in.
+        /// The holder's fence.
         fence: u64,
-        /// With what.
+        /// The error.
         failure: Failure,
-        /// Whether it has changed anything.
+        /// Whether the attempt has changed anything.
         touched: bool,
-        /// Pushback of the peer.
+        /// The delay that the peer requested.
         retry_after: Option<Duration>,
     },
-    /// What the holder found.
+    /// Reports the result of a check.
     Verify {
-        /// The fence the holder believes in.
+        /// The holder's fence.
         fence: u64,
-        /// What it found.
+        /// The result.
         observed: Observed,
     },
-    /// An operator wants it to stop.
+    /// Cancels the operation on behalf of an operator.
     Cancel,
-    /// An operator wants it to go on.
+    /// Retries the operation on behalf of an operator.
     Retry,
 }
 
-/// What the acquirer found under the payload.
+/// The state of the payload that a worker found at acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PayloadState {
-    /// What was recorded.
+    /// The recorded payload.
     #[default]
     Intact,
-    /// Something else.
+    /// A different payload.
     Changed,
-    /// Nothing.
+    /// No payload.
     Missing,
-    /// Nothing that can be read.
+    /// An unreadable payload.
     Undecodable,
 }
 
-/// What a holder found that looked how far the last one came.
+/// The result of a holder's check of the last attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observed {
-    /// It is done.
+    /// The work is done.
     Applied,
-    /// It is not, or partly.
+    /// The work is not done, or only partly.
     NotApplied,
-    /// It cannot be told.
+    /// The result cannot be determined.
     Undetermined,
 }
 
-/// An operation as it is begun.
+/// The parameters of a new operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOperation {
-    /// What kind of work it is.
+    /// The kind of work.
     pub kind: Kind,
     /// Version before.
     pub from_version: Box<str>,
-    /// Version it leads to.
+    /// Version after success.
     pub target_version: Box<str>,
-    /// What is needed to do it.
+    /// The input.
     pub payload: Payload,
-    /// Its bytes, if they are to be kept here.
+    /// The payload's bytes, if they are to be stored here.
     pub bytes: Option<Bytes>,
-    /// Whether doing it again gives the same.
+    /// Whether a repetition gives the same result.
     pub deterministic: bool,
     /// Whether it can be undone.
     pub reversible: bool,
-    /// The failure that fails it.
+    /// Number of failures at which it fails.
     pub attempts_max: u32,
-    /// One interruption more fails it.
+    /// Number of tolerated interruptions; one more fails it.
     pub interruptions_max: u32,
-    /// By when it must be done.
+    /// When it must be done.
     pub deadline: Option<Timestamp>,
-    /// How long a lease lasts without a word.
+    /// Length of the lease.
     pub lease_duration: Duration,
-    /// It takes the place of one that has failed, or is blocked.
+    /// Whether it replaces one that has failed or is blocked.
     pub supersede: bool,
-    /// Why it does, in words.
+    /// Why it replaces that one, as text.
     pub note: Box<str>,
 }

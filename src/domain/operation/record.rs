@@ -1,4 +1,4 @@
-//! Operations as part of what is known of an application.
+//! Operations as part of the state of an application.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Cause, Change, StatusEvent, Subject, Write};
 
-/// The operations of an application, with the payloads that are kept here.
+/// The operations of an application, with the payloads that are stored here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Operations {
     records: BTreeMap<OperationId, Arc<Operation>>,
@@ -27,45 +27,46 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// One operation.
+    /// Returns one operation.
     pub fn get(&self, id: &OperationId) -> Option<&Arc<Operation>> {
         self.records.get(id)
     }
 
-    /// The payload of an operation, if it is kept here.
+    /// Returns the payload of an operation, if it is stored here.
     pub fn payload(&self, id: &OperationId) -> Option<&Bytes> {
         self.payloads.get(id)
     }
 
-    /// All of them, by id.
+    /// Returns all operations, by id.
     pub fn iter(&self) -> impl Iterator<Item = (&OperationId, &Arc<Operation>)> {
         self.records.iter()
     }
 
-    /// The payloads kept here, by id.
+    /// Returns the payloads stored here, by id.
     pub fn payloads(&self) -> impl Iterator<Item = (&OperationId, &Bytes)> {
         self.payloads.iter()
     }
 
-    /// The one that was last to be done: it speaks for the application, and is the only one that
-    /// may be open.
+    /// Returns the operation that was begun or retried last: it gives the application's operation
+    /// status, and is the only one that may be open.
     pub fn last(&self) -> Option<(&OperationId, &Arc<Operation>)> {
         self.records.iter().max_by_key(|(_, operation)| operation.turn)
     }
 
-    /// The one that is to be done, if there is one.
+    /// Returns the open operation, if there is one.
     pub fn open(&self) -> Option<(&OperationId, &Arc<Operation>)> {
         self.last().filter(|(_, operation)| operation.is_open())
     }
 
-    /// The operations, the one that was last to be done first.
+    /// Returns the operations, the last begun or retried first.
     pub fn latest_first(&self) -> Vec<(&OperationId, &Arc<Operation>)> {
         let mut all: Vec<_> = self.records.iter().collect();
         all.sort_by_key(|(_, operation)| std::cmp::Reverse(operation.turn));
         all
     }
 
-    /// What a unit that begins is told of: with its payload, unless another unit is at it.
+    /// Returns the open operation for a unit that begins: with its payload, unless another unit
+    /// holds it.
     pub fn pending(&self, unit: &UnitName) -> Option<Pending> {
         let (id, operation) = self.open()?;
         let is_theirs = operation.holder().is_none_or(|holder| holder == unit);
@@ -73,7 +74,7 @@ impl Operations {
         Some(Pending { id: id.clone(), operation: operation.clone(), payload })
     }
 
-    /// What a person should know who began this one in place of another.
+    /// Returns advice for the client that superseded an operation.
     pub fn advice(&self, begun: &Operation) -> Vec<String> {
         let before = self.records.iter().filter(|(_, o)| o.turn < begun.turn);
         let touched = before.max_by_key(|(_, o)| o.turn).filter(|(_, o)| o.touched);
@@ -103,8 +104,8 @@ impl Operations {
         }
     }
 
-    /// Gives every holder one lease from `from` on, and who could take up what is open the usual
-    /// time: they could not be heard before.
+    /// Restarts every lease at `from`, and every wait for a worker: the server could not receive
+    /// before.
     pub(in crate::domain) fn grant_grace(&mut self, from: Timestamp) {
         for operation in self.records.values_mut().filter(|o| o.next_due().is_some()) {
             let operation = Arc::make_mut(operation);
@@ -116,7 +117,7 @@ impl Operations {
         }
     }
 
-    /// What time alone changes, and when.
+    /// Returns the deadlines of the operations.
     pub(in crate::domain) fn due(&self) -> impl Iterator<Item = (Timestamp, Due)> {
         let next = |(id, o): (&OperationId, &Arc<Operation>)| {
             Some((o.next_due()?, Due::Operation(id.clone())))
@@ -124,8 +125,8 @@ impl Operations {
         self.records.iter().filter_map(next)
     }
 
-    /// What outlives the application: a record of each operation that was open, so that whoever
-    /// still works on it hears that it is over, and no fence of it is given again.
+    /// Returns the records that outlive the application: one of each open operation, so that its
+    /// holder is refused, and its fences are not assigned again.
     pub(in crate::domain) fn orphans(&self, now: Timestamp) -> Vec<Write> {
         let nobody = UnitName::application();
         let kept = self.records.iter().filter(|(_, o)| o.is_open() || o.reason == Reason::Orphaned);
@@ -141,34 +142,34 @@ impl Operations {
     }
 }
 
-/// Work that was begun and not finished, as a unit that begins is told of it.
+/// Unfinished work, as the server sends it to a unit that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// Which.
+    /// The id.
     pub id: OperationId,
     /// The operation.
     pub operation: Arc<Operation>,
-    /// Its payload, if that is kept here and the unit may take it up.
+    /// The payload, if it is stored here and the unit may acquire the operation.
     pub payload: Option<Bytes>,
 }
 
 impl AppState {
-    /// Work in flight, and what became of the last of it.
+    /// Returns the operations: the open one and the finished ones.
     pub fn operations(&self) -> &Operations {
         &self.operations
     }
 }
 
 impl Draft<'_> {
-    /// Does what is asked of an operation. What time has changed is kept also if it is refused, and
-    /// so is the target that was asked for.
+    /// Applies a command to an operation. Changes by time are stored even if the command is
+    /// refused, and so is the requested next target.
     pub(in crate::domain) fn operate(&mut self, order: &Order) -> Result<Effect, Rejected> {
         self.lapse_operations();
         let call = Call { id: &order.id, by: &order.by, now: self.now };
         self.has_room_for_order(order)?;
         let known = self.operation(&order.id).cloned();
         let known = known.filter(|o| {
-            // Of what was removed with its application a new life may begin.
+            // An operation that was removed with its application may be begun again.
             !(matches!(order.what, What::Begin(_)) && o.reason == Reason::Orphaned)
         });
         let effect = match (&order.what, known) {
@@ -178,7 +179,7 @@ impl Draft<'_> {
             (what, Some(known)) => self.change_operation(call, what, &known)?,
         };
         if self.unit(&order.by).is_some_and(|unit| !unit.departed) {
-            // Any call that names a unit is a word of it.
+            // Any call that names a unit is contact with it.
             self.hear_unit(&Speaker::new(order.by.clone(), None));
         }
         Ok(effect)
@@ -227,7 +228,7 @@ impl Draft<'_> {
     ) -> Result<Effect, Rejected> {
         let last = self.operations.last().map(|(id, o)| (id.clone(), o.clone()));
         if let Some((id, last)) = last.filter(|(id, _)| id != call.id) {
-            // This one is over, and may be tried again only once that one is too.
+            // This operation is over, and may be retried only once the later one is over too.
             if !matches!(what, What::Retry) {
                 return Err(known.refuses(call, "another operation has begun since").into());
             }
@@ -237,7 +238,7 @@ impl Draft<'_> {
                 return Err(Refused::ResumeFirst { id, target, state }.into());
             }
         }
-        // Whoever knows the fence speaks for the holder.
+        // A caller that knows the fence acts for the holder.
         let is_fenced = !matches!(what, What::Acquire { .. } | What::Cancel | What::Retry);
         let holder = known.holder().filter(|_| is_fenced && call.by.is_application()).cloned();
         let call = Call { by: holder.as_ref().unwrap_or(call.by), ..call };
@@ -259,7 +260,7 @@ impl Draft<'_> {
             What::Cancel => operation.cancel(call),
             What::Retry => operation.retry(call),
         };
-        // Its time may have run out while somebody worked on it.
+        // Its deadline may have passed while it was held.
         operation.lapse(call.id, self.now);
         if matches!(what, What::Retry) && operation != **known {
             operation.turn = self.operations.last().map_or(0, |(_, last)| last.turn) + 1;
@@ -271,7 +272,8 @@ impl Draft<'_> {
         Ok(Effect { changed, fence, ..Effect::default() })
     }
 
-    /// Whoever failed is told when it is time to try again, until it is not waited for any more.
+    /// Adds a callback for the unit whose attempt failed, at the time of the next attempt; cancels
+    /// it once the operation no longer waits.
     fn promise_retry(&mut self, id: &OperationId, old: Option<&Operation>, new: &Operation) {
         let topic = Topic { component: PartName::default(), target: id.as_str().into() };
         let promised = |o: &Operation| {
@@ -286,7 +288,8 @@ impl Draft<'_> {
             self.call_off(&unit, &topic);
         }
         if let Some((unit, at)) = now {
-            // One that is not there, or has too many promises, finds it in its next welcome.
+            // An absent unit, or one at its limit of callbacks, gets the operation in its next
+            // welcome.
             let _ = self.call_back(&unit, &topic, at, id.as_str());
         }
     }
@@ -295,7 +298,7 @@ impl Draft<'_> {
         self.operations.get(id)
     }
 
-    /// Does what time alone does to operations.
+    /// Applies the changes of operations by time alone.
     pub(in crate::domain) fn lapse_operations(&mut self) {
         let Some((id, open)) = self.operations.open() else {
             return;
@@ -308,7 +311,7 @@ impl Draft<'_> {
         self.put_operation(&id, operation);
     }
 
-    /// The store may have lost an acquire. Returns whether an operation is open.
+    /// Handles a data loss of the store. Returns whether an operation is open.
     pub(in crate::domain) fn doubt_operations(&mut self) -> bool {
         let Some((id, open)) = self.operations.open() else {
             return false;
@@ -319,12 +322,12 @@ impl Draft<'_> {
         true
     }
 
-    /// Whether an open operation has a fence that a former master of the store gave.
+    /// Returns whether a former master of the store assigned the fence of an open operation.
     pub(in crate::domain) fn has_former_fence(&self) -> bool {
         self.operations.open().is_some_and(|(_, open)| open.fence <= self.base.counts_above)
     }
 
-    /// Writes a record if it is another than before, and tells of it what can be seen.
+    /// Writes a record if it changed, and an event if the change is visible.
     fn put_operation(&mut self, id: &OperationId, new: Operation) {
         let old = self.operation(id).cloned();
         if old.as_deref() == Some(&new) {
@@ -350,7 +353,7 @@ impl Draft<'_> {
             self.head.operation = shown;
             self.head_changed(false);
         } else {
-            // That the lease was renewed nobody is told, but no other replica may overlook it.
+            // A renewal of the lease is not visible, but other replicas must not overwrite it.
             self.held = true;
         }
     }
@@ -362,7 +365,7 @@ impl Draft<'_> {
         self.payload_writes.insert(id.clone(), payload);
     }
 
-    /// What the last operation says of the application.
+    /// Returns the status that the last operation contributes.
     fn operation_status(&self) -> Option<Box<OperationStatus>> {
         let (id, last) = self.operations.last()?;
         let new = last.status(id, self.now)?;
@@ -396,7 +399,7 @@ impl Draft<'_> {
         });
     }
 
-    /// Makes room for one more: finished ones go, the oldest first.
+    /// Drops finished operations over the limit, or past their age, the oldest first.
     fn forget_operations(&mut self) {
         let finished = self.operations.iter().filter(|(_, o)| !o.is_open());
         let mut finished: Vec<_> =
@@ -421,7 +424,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The records to write, and to remove.
+    /// Takes the records to write and to remove.
     pub(in crate::domain) fn take_operation_writes(&mut self) -> Vec<Write> {
         let records = std::mem::take(&mut self.operation_writes).into_iter();
         let payloads = std::mem::take(&mut self.payload_writes).into_iter();

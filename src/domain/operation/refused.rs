@@ -1,100 +1,100 @@
-//! Why an operation refuses what is asked of it.
+//! The reasons for which an operation refuses a command.
 
 use super::{Reason, State};
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::time::Timestamp;
 
-/// Why an operation refuses what is asked of it. The operation is as it was, unless it says
-/// otherwise.
+/// The reason for which an operation refuses a command. The operation does not change, except where
+/// a variant documents it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The application has no such operation.
-    #[error("operation {id} is not known; begin it, or ask ListOperations what there is")]
+    #[error("operation {id} is not known; begin it, or see ListOperations")]
     NotFound {
-        /// The operation asked for.
+        /// The requested operation.
         id: OperationId,
     },
-    /// Somebody has taken it up since.
+    /// Another worker has acquired it since.
     #[error(
-        "fence {given} of operation {id} is not the newest, {current}: somebody else has taken it \
-         up; stop working on it"
+        "fence {given} of operation {id} is not the newest, {current}: another worker has \
+         acquired it; stop working on it"
     )]
     StaleFence {
         /// The operation.
         id: OperationId,
-        /// The fence that was given.
+        /// The given fence.
         given: u64,
-        /// The newest.
+        /// The newest fence.
         current: u64,
     },
-    /// Somebody works on it. A target asked for is remembered as the next.
+    /// A worker holds it. A requested target is stored as its next one.
     #[error("{} holds operation {id} to {target}; wait until it is done", who(holder))]
     Held {
-        /// The operation that is held.
+        /// The held operation.
         id: OperationId,
-        /// Where it leads.
+        /// Its target.
         target: Box<str>,
-        /// Who holds it.
+        /// The holder.
         holder: UnitName,
-        /// Until when without a word.
+        /// When its lease lapses.
         expire_time: Timestamp,
-        /// When this was decided.
+        /// Time of the refusal.
         now: Timestamp,
     },
-    /// Another one is not finished. The target asked for is remembered as the next.
+    /// Another operation is unfinished. The requested target is stored as its next one.
     #[error("{}", resume_first(id, target, *state))]
     ResumeFirst {
         /// The operation that comes first.
         id: OperationId,
-        /// Where it leads.
+        /// Its target.
         target: Box<str>,
-        /// Where it stands.
+        /// Its state.
         state: State,
     },
-    /// What is to be rolled back cannot be undone.
+    /// The operation to roll back cannot be undone.
     #[error("operation {id} to {target} was not begun as reversible; retry or supersede it")]
     NotReversible {
         /// The operation that cannot be undone.
         id: OperationId,
-        /// Where it led.
+        /// Its target.
         target: Box<str>,
     },
-    /// It is not yet time for the next attempt.
+    /// The next attempt is not due yet.
     #[error("operation {id} waits for its next attempt; acquire it when that is due")]
     NotDue {
         /// The operation.
         id: OperationId,
-        /// When it is.
+        /// When it is due.
         retry_time: Timestamp,
-        /// When this was decided.
+        /// Time of the refusal.
         now: Timestamp,
     },
-    /// What stands under its payload is not what was recorded; it has moved to this state.
+    /// The payload is not the recorded one; the operation has moved to this state.
     #[error("operation {id} is {} now: {}", state.word(), payload(*reason))]
     PayloadLost {
         /// The operation.
         id: OperationId,
-        /// Where it stands now.
+        /// The new state.
         state: State,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
-    /// It cannot be asked that in this state.
+    /// The command is not possible in this state.
     #[error("operation {id} is {} ({}); {hint}", state.word(), reason.word())]
     State {
         /// The operation.
         id: OperationId,
-        /// Where it stands.
+        /// The state.
         state: State,
-        /// Why.
+        /// The reason of the state.
         reason: Reason,
-        /// What can be asked instead.
+        /// The possible commands.
         hint: &'static str,
     },
-    /// It would have to be done before it is begun.
-    #[error("deadline is {} ms in the past; give one that is still to come", late(*deadline, *now))]
+    /// The deadline is in the past.
+    #[error("deadline is {} ms in the past; give one in the future", late(*deadline, *now))]
     DeadlinePassed {
-        /// The deadline given.
+        /// The given deadline.
         deadline: Timestamp,
         /// The store's clock.
         now: Timestamp,
@@ -107,7 +107,7 @@ fn late(deadline: Timestamp, now: Timestamp) -> u128 {
 
 fn who(holder: &UnitName) -> String {
     match holder.as_str() {
-        "" => "somebody".to_string(),
+        "" => "a client".to_string(),
         unit => format!("unit {unit}"),
     }
 }

@@ -1,40 +1,40 @@
-//! The table: what each call does in each state. Each comes after [`lapse`](super::lapse), so a
-//! state in which somebody works has a lease that is live.
+//! The table of each call in each state. Each call follows [`lapse`](super::lapse), so a state with
+//! a holder has a live lease.
 //!
-//! | | From | Call | To | |
+//! | T | From | Call | To | Effect |
 //! |---|---|---|---|---|
-//! | T1 | none | begin | RUNNING | fence 1, lease; by an operator READY without |
-//! | T2 | any | begin, same operation | as it is | |
-//! | T3 | held | begin, another | as it is | refused: held; the target is the next |
-//! | T4 | open, not held | begin, another | as it is | refused: resume first; likewise |
-//! | T5 | held | heartbeat | as it is | the lease is renewed |
-//! | T6 | any | a write with another fence | as it is | refused: stale |
-//! | T7 | RUNNING VERIFYING | release | INTERRUPTED | nothing is counted |
+//! | T1 | none | begin | RUNNING | fence 1, lease; READY without a lease if by an operator |
+//! | T2 | any | begin, same operation | unchanged | |
+//! | T3 | held | begin, another | unchanged | refused: held; stores the target as the next |
+//! | T4 | open, not held | begin, another | unchanged | refused: resume first; likewise |
+//! | T5 | held | heartbeat | unchanged | the lease is renewed |
+//! | T6 | any | a write with another fence | unchanged | refused: stale |
+//! | T7 | RUNNING VERIFYING | release | INTERRUPTED | no counter changes |
 //! | T8 | RUNNING VERIFYING | the lease lapses | INTERRUPTED | interruptions + 1 |
 //! | T9 | READY INTERRUPTED | acquire | RUNNING | fence + 1 |
-//! | T10 | the same | acquire, to look first | VERIFYING | fence + 1 |
-//! | T11 | VERIFYING | it is applied | SUCCEEDED | |
-//! | T12 | VERIFYING | it is not | RUNNING | |
-//! | T13 | VERIFYING | nobody can tell | BLOCKED | RUNNING if deterministic |
-//! | T14 | RUNNING | complete | SUCCEEDED | counters 0; also if only time took it away |
-//! | T15 | RUNNING VERIFYING | fail, not its fault | RETRY_WAIT | |
+//! | T10 | the same | acquire with verify | VERIFYING | fence + 1 |
+//! | T11 | VERIFYING | verify: applied | SUCCEEDED | |
+//! | T12 | VERIFYING | verify: not applied | RUNNING | |
+//! | T13 | VERIFYING | verify: undetermined | BLOCKED | RUNNING if deterministic |
+//! | T14 | RUNNING | complete | SUCCEEDED | counters 0; also if only time ended the hold |
+//! | T15 | RUNNING VERIFYING | fail, not counted | RETRY_WAIT | |
 //! | T16 | the same | fail | RETRY_WAIT | attempts_failed + 1 |
-//! | T17 | the same | fail, once too often | FAILED | |
+//! | T17 | the same | fail, at the maximum | FAILED | |
 //! | T18 | the same, RETRY_WAIT | fail BLOCKED | BLOCKED | |
 //! | T19 | BLOCKED | retry | READY | attempts_failed 0 |
 //! | T20 | RUNNING VERIFYING | fail GONE, FATAL | FAILED | |
 //! | T21 | RETRY_WAIT | acquire, when due | RUNNING | fence + 1 |
 //! | T22 | RUNNING VERIFYING | the lease lapses too often | FAILED | |
-//! | T23 | open, not BLOCKED | its deadline passes | FAILED | once nobody works on it |
+//! | T23 | open, not BLOCKED | its deadline passes | FAILED | once it has no holder |
 //! | T24 | FAILED BLOCKED | begin, superseding | SUPERSEDED | |
-//! | T25 | FAILED | begin a rollback | as it is | refused unless reversible |
+//! | T25 | FAILED | begin a rollback | unchanged | refused unless reversible |
 //! | T26 | FAILED | retry | READY | both counters 0; not after a cancel |
-//! | T27 | open, FAILED | cancel | ABANDONED | held: CANCELLING until the holder stops or lapses |
-//! | T28 | open | the application goes | ABANDONED | |
+//! | T27 | open, FAILED | cancel | ABANDONED | if held: CANCELLING until a stop or lapse |
+//! | T28 | open | the application is removed | ABANDONED | |
 //! | T29 | READY INTERRUPTED RETRY_WAIT | acquire, payload lost | BLOCKED ABANDONED | refused |
-//! | T30 | any | the store fails | as it is | nothing is kept: see the aggregator |
+//! | T30 | any | the store fails | unchanged | nothing is stored: see the aggregator |
 //! | T31 | CANCELLING | fail FATAL | FAILED | any other failure is a stop |
-//! | T32 | any | the leader changes | as it is | nobody asks |
+//! | T32 | any | the leader changes | unchanged | leadership does not matter |
 
 use std::time::Duration;
 
@@ -46,19 +46,20 @@ use crate::domain::limits::OPERATION_EVENTS_MAX;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::time::Timestamp;
 
-/// One call: of which operation, by whom, and when.
+/// The context of one call: the operation, the caller and the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     /// The operation.
     pub id: &'a OperationId,
-    /// The unit that calls; `""` for an operator.
+    /// The calling unit; `""` for an operator.
     pub by: &'a UnitName,
     /// The store's clock.
     pub now: Timestamp,
 }
 
 impl Operation {
-    /// T9, T10, T21, T29: a unit takes it up, under a fence above all earlier ones.
+    /// T9, T10, T21, T29: a unit acquires the operation, under a fence greater than all earlier
+    /// ones.
     pub fn acquire(
         &mut self,
         call: Call<'_>,
@@ -70,7 +71,7 @@ impl Operation {
         match self.state {
             State::Ready | State::Interrupted => {}
             State::RetryWait => self.is_due(call)?,
-            _ => return Err(self.refuses(call, "nothing is left to be taken up")),
+            _ => return Err(self.refuses(call, "there is nothing to acquire")),
         }
         let lost = match payload {
             PayloadState::Intact => None,
@@ -94,7 +95,7 @@ impl Operation {
         Ok(())
     }
 
-    /// T5: the holder is still at it.
+    /// T5: the holder renews its lease.
     pub fn heartbeat(
         &mut self,
         call: Call<'_>,
@@ -118,7 +119,7 @@ impl Operation {
         Ok(())
     }
 
-    /// T7, T27: the holder has stopped. Said again it is no error.
+    /// T7, T27: the holder has stopped. A repetition is no error.
     pub fn release(&mut self, call: Call<'_>, fence: u64) -> Result<(), Refused> {
         self.has_fence(call, fence)?;
         match self.state {
@@ -133,8 +134,9 @@ impl Operation {
         Ok(())
     }
 
-    /// T14, T23: the work is done. A holder whose time ran out, and whose place nobody took, is
-    /// believed; so is one that had finished when it was asked to stop. Said again it is no error.
+    /// T14, T23: the work is done. The report is accepted from a holder whose time ran out if no
+    /// other worker acquired the operation since, and from one that had finished when it was asked
+    /// to stop. A repetition is no error.
     pub fn complete(&mut self, call: Call<'_>, fence: u64) -> Result<(), Refused> {
         self.has_fence(call, fence)?;
         let out_of_time =
@@ -144,7 +146,7 @@ impl Operation {
             State::Failed if out_of_time => {}
             State::Succeeded => return Ok(()),
             State::Verifying => {
-                return Err(self.refuses(call, "say what was found with VerifyOperation"));
+                return Err(self.refuses(call, "report the result with VerifyOperation"));
             }
             _ => return Err(self.refuses(call, "there is nothing to complete")),
         }
@@ -200,7 +202,7 @@ impl Operation {
         Ok(())
     }
 
-    /// T15, T16: the next attempt comes later. What the peer asks for comes before our own idea.
+    /// T15, T16: plans the next attempt. The peer's delay replaces the own wait.
     fn wait(&mut self, call: Call<'_>, class: Class, retry_after: Option<Duration>) {
         let own = || backoff::wait(call.id, class, self.waits, self.fence);
         let at = call.now.after(retry_after.unwrap_or_else(own));
@@ -210,7 +212,7 @@ impl Operation {
         self.unclaimed_since = Some(at);
     }
 
-    /// T11 to T13: the holder has looked how far the last one came.
+    /// T11 to T13: the holder has checked the result of the last attempt.
     pub fn verify(
         &mut self,
         call: Call<'_>,
@@ -219,12 +221,12 @@ impl Operation {
     ) -> Result<(), Refused> {
         self.has_fence(call, fence)?;
         if self.state != State::Verifying {
-            return Err(self.refuses(call, "only VERIFYING asks what was found"));
+            return Err(self.refuses(call, "only a VERIFYING operation can be verified"));
         }
         match observed {
             Observed::Applied => self.enter(call, State::Succeeded, Reason::ObservedApplied),
             Observed::Undetermined if !self.deterministic => {
-                // From here on a person decides: who retries it has looked.
+                // From here a person decides: an operator who retries it has checked the result.
                 self.cut_off = false;
                 self.enter(call, State::Blocked, Reason::UnknownOutcome);
             }
@@ -235,7 +237,7 @@ impl Operation {
         Ok(())
     }
 
-    /// T27: an operator wants it to stop. Said again it is no error.
+    /// T27: an operator cancels the operation. A repetition is no error.
     pub fn cancel(&mut self, call: Call<'_>) -> Result<(), Refused> {
         match self.state {
             State::Running | State::Verifying => {
@@ -246,7 +248,8 @@ impl Operation {
             | State::RetryWait
             | State::Blocked
             | State::Failed => self.enter(call, State::Abandoned, Reason::Cancelled),
-            // That it is given up is what the application shows: now somebody has seen it.
+            // The cancel acknowledges an abandoned operation, so that the application stops showing
+            // it.
             State::Abandoned if self.reason == Reason::Unrecoverable => {
                 self.enter(call, State::Abandoned, Reason::Cancelled);
             }
@@ -257,13 +260,13 @@ impl Operation {
         Ok(())
     }
 
-    /// T19, T26: an operator wants it to go on. Its deadline is given anew if it has passed.
+    /// T19, T26: an operator retries the operation. A passed deadline is replaced by a new one.
     pub fn retry(&mut self, call: Call<'_>) -> Result<(), Refused> {
         match self.state {
             State::Blocked => {}
             State::Failed if self.reason != Reason::UndoFailed => self.interruptions = 0,
             State::Ready => return Ok(()),
-            _ => return Err(self.refuses(call, "only what is BLOCKED or FAILED is retried")),
+            _ => return Err(self.refuses(call, "only a BLOCKED or FAILED one can be retried")),
         }
         self.attempts_failed = 0;
         self.waits = 0;
@@ -275,21 +278,21 @@ impl Operation {
         Ok(())
     }
 
-    /// T24: another one takes its place.
+    /// T24: another operation replaces this one.
     pub(super) fn supersede(&mut self, call: Call<'_>, note: &str) {
         self.note = note.into();
         self.enter(call, State::Superseded, Reason::Superseded);
     }
 
-    /// T28: its application is removed. Nothing is kept but what refuses late words.
+    /// T28: the application is removed. Keeps only what is needed to refuse late calls.
     pub(super) fn orphan(&mut self, call: Call<'_>) {
         self.checkpoint = Bytes::default();
         self.enter(call, State::Abandoned, Reason::Orphaned);
     }
 
-    // === what the rows share ===
+    // === helpers of the rows ===
 
-    /// Moves to another state, and remembers how.
+    /// Moves to another state, and adds the transition to the history.
     pub(super) fn enter(&mut self, call: Call<'_>, state: State, reason: Reason) {
         self.remember(call, Some(self.state), state, reason);
         let was_held = self.lease.is_some();
@@ -316,7 +319,7 @@ impl Operation {
         self.neglected = false;
     }
 
-    /// Adds a line to its history.
+    /// Adds a transition to the history.
     pub(super) fn remember(
         &mut self,
         call: Call<'_>,
@@ -331,10 +334,10 @@ impl Operation {
         self.history.push(Event { time, from, to, by, reason, fence });
     }
 
-    /// The caller holds it from now on, as long as it is heard.
+    /// Renews the lease; without a lease, the caller becomes the holder.
     pub(super) fn hold(&mut self, call: Call<'_>) {
         let holder = match &self.lease {
-            // Whoever knows the fence speaks for the holder.
+            // A caller that knows the fence acts for the holder.
             Some(lease) => lease.holder.clone(),
             None => call.by.clone(),
         };
@@ -342,7 +345,7 @@ impl Operation {
         self.lease = Some(Lease { holder, expire_time });
     }
 
-    /// T6. A unit that names itself must also be the one that the fence was given to.
+    /// T6: checks the fence. A named unit must also be the one that got the fence.
     fn has_fence(&self, call: Call<'_>, given: u64) -> Result<(), Refused> {
         let is_holder = || match self.last_holder() {
             Some(holder) => call.by.is_application() || holder == call.by,
@@ -354,7 +357,7 @@ impl Operation {
         }
     }
 
-    /// The unit that the newest fence was given to, if the history still has it.
+    /// Returns the unit that got the newest fence, if the history still contains it.
     fn last_holder(&self) -> Option<&UnitName> {
         let given = |event: &&Event| {
             matches!(event.reason, Reason::Begun | Reason::Acquired) && event.fence == self.fence
@@ -363,7 +366,7 @@ impl Operation {
         self.holder().or(last.filter(|unit| !unit.is_application()))
     }
 
-    /// T3, and whoever wants what is held.
+    /// T3, and other calls that need an operation without a holder.
     pub(super) fn is_free(&self, call: Call<'_>) -> Result<(), Refused> {
         match &self.lease {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! What an operation says of its application, and what comes next.
+//! The status that an operation gives its application, and its next step.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,28 +8,29 @@ use crate::domain::name::{OperationId, UnitName};
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
 
-/// What the operation that was last to be done says of its application. Part of the head.
+/// The status that the last operation gives its application. Part of the head.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationStatus {
     /// The operation.
     pub id: OperationId,
-    /// How well the application is.
+    /// The level of the application.
     pub level: Level,
     /// One line for a person.
     pub message: Box<str>,
     /// Machine-readable cause.
     pub reason: Box<str>,
-    /// What a person must do.
+    /// The action that a person must take.
     pub action: Box<str>,
     /// When the level began.
     pub since: Timestamp,
 }
 
-/// A success is no news for ever: it counts only where nothing else is known.
+/// Precedence of a success: it contributes only if nothing else does.
 pub(in crate::domain) const SUCCESS_PRECEDENCE: i32 = i32::MIN;
 
 impl Operation {
-    /// How well it makes the application; `None` if it says nothing of it.
+    /// Returns the level that the operation gives its application; `None` if it contributes
+    /// nothing.
     pub fn level(&self) -> Option<Level> {
         let failed_for = |class| self.reason == Reason::Failed(class);
         Some(match self.state {
@@ -46,7 +47,7 @@ impl Operation {
         })
     }
 
-    /// What it says of its application.
+    /// Returns the status that the operation gives its application.
     pub fn status(&self, id: &OperationId, now: Timestamp) -> Option<OperationStatus> {
         let reason = match self.deadline_exceeded && self.is_open() {
             true => "OperationDeadlineExceeded",
@@ -78,7 +79,7 @@ impl Operation {
         }
     }
 
-    /// `upgrade to v2`.
+    /// Returns the title, such as `upgrade to v2`.
     pub fn title(&self) -> String {
         let target = &self.target_version;
         match self.kind {
@@ -90,7 +91,7 @@ impl Operation {
         }
     }
 
-    /// `upgrading to v2`, or when it is done `upgraded to v2`.
+    /// Returns `upgrading to v2`, or `upgraded to v2` if it is done.
     fn doing(&self, done: bool) -> String {
         let target = &self.target_version;
         let (doing, has_done) = match self.kind {
@@ -103,19 +104,19 @@ impl Operation {
         format!("{} {target}", if done { has_done } else { doing })
     }
 
-    /// One line for people.
+    /// Returns the message, one line for a person.
     pub(super) fn message(&self) -> String {
         let (title, at) = (self.title(), self.came_to(" at "));
         let late = if self.deadline_exceeded { ", past its deadline" } else { "" };
         let claimed = match self.neglected {
-            true => "no worker has taken it up",
-            false if self.state == State::Ready => "begins when a worker takes it up",
+            true => "no worker has acquired it",
+            false if self.state == State::Ready => "begins when a worker acquires it",
             false => "resumes when a worker returns",
         };
         match self.state {
             State::Ready => format!("{title} is recorded, {claimed}{late}"),
             State::Running => format!("{}{}{late}", self.doing(false), self.came_to(" (")),
-            State::Verifying => format!("{title}: looking how far it came{late}"),
+            State::Verifying => format!("{title}: checking its progress{late}"),
             State::Interrupted => format!("{title} interrupted{at}, {claimed}{late}"),
             State::RetryWait if self.neglected => format!("{title}: {claimed}{late}"),
             State::RetryWait if self.attempts_failed == 0 => {
@@ -135,7 +136,7 @@ impl Operation {
         }
     }
 
-    /// How far it came, after a word; nothing if it never said.
+    /// Returns the progress, after a prefix; empty if none was reported.
     fn came_to(&self, before: &str) -> String {
         match (&*self.progress, before.ends_with('(')) {
             ("", _) => String::new(),
@@ -144,7 +145,7 @@ impl Operation {
         }
     }
 
-    /// Why it does not go on, with the words of the last error where that is the cause.
+    /// Returns why the operation stopped, with the message of the last error if that is the cause.
     fn failed_with(&self) -> String {
         let error = self.last_error.as_ref();
         let error = error.map_or("", |e| if e.message.is_empty() { &e.code } else { &e.message });
@@ -153,7 +154,7 @@ impl Operation {
             Reason::RetriesExhausted => &times(self.attempts_failed, "failure"),
             Reason::InterruptionsExhausted => &times(self.interruptions, "interruption"),
             Reason::DeadlineExceeded => "not done before its deadline",
-            Reason::UnknownOutcome => return "nobody can tell whether it was applied".to_string(),
+            Reason::UnknownOutcome => return "it is unknown whether it was applied".to_string(),
             Reason::UndoFailed => "it was cancelled, and could not be undone",
             Reason::PayloadChanged => {
                 return "its payload is not the one that was recorded".to_string();
@@ -171,15 +172,15 @@ impl Operation {
         }
     }
 
-    /// What a person must do.
+    /// Returns the action that a person must take.
     fn action(&self, id: &OperationId) -> String {
         let or = "or begin another with supersede and a reason";
         match (self.state, self.reason) {
             (State::Blocked, Reason::UnknownOutcome) => {
-                format!("look whether it was applied; then retry or cancel operation {id}, {or}")
+                format!("check whether it was applied; then retry or cancel operation {id}, {or}")
             }
             (State::Blocked, _) => {
-                format!("mend what stands in its way; then retry or cancel operation {id}, {or}")
+                format!("remove the cause; then retry or cancel operation {id}, {or}")
             }
             (State::Failed, Reason::UndoFailed) => {
                 format!("undo operation {id} by hand, then cancel it, {or}")
@@ -192,7 +193,7 @@ impl Operation {
         }
     }
 
-    /// What happens next, in words, and when if that is known.
+    /// Returns the next step as text, and its time if known.
     pub fn next_step(&self) -> (String, Option<Timestamp>) {
         let deadline = self.deadline.filter(|_| !self.deadline_exceeded);
         let lease = self.lease.as_ref().map(|lease| lease.expire_time);
@@ -201,17 +202,17 @@ impl Operation {
         let holder = holder.map_or("its holder", UnitName::as_str);
         let words = match self.state {
             State::Ready | State::Interrupted if !self.deterministic && self.cut_off => {
-                "a worker that acquires it looks how far it came, then goes on"
+                "a worker that acquires it checks its progress, then continues"
             }
             State::Ready => "begins when a worker acquires it",
-            State::Interrupted => "goes on from its checkpoint when a worker acquires it",
+            State::Interrupted => "continues from its checkpoint when a worker acquires it",
             State::Running => {
-                let words = format!("{holder} goes on; interrupted if that is silent until then");
+                let words = format!("{holder} continues; interrupted if silent until then");
                 return (words, lease);
             }
             State::Verifying => {
-                let looks = format!("{holder} says what it found");
-                return (format!("{looks}; interrupted if that is silent until then"), lease);
+                let looks = format!("{holder} reports what it found");
+                return (format!("{looks}; interrupted if silent until then"), lease);
             }
             State::RetryWait => {
                 let max = self.attempts_max;
@@ -219,17 +220,17 @@ impl Operation {
                 return (words, self.retry_time);
             }
             State::Cancelling => {
-                let words = format!("{holder} stops; given up if that is silent until then");
+                let words = format!("{holder} stops; given up if silent until then");
                 return (words, lease);
             }
-            State::Blocked => "nothing, until somebody retries, cancels or supersedes it",
+            State::Blocked => "nothing, until a person retries, cancels or supersedes it",
             State::Failed if self.reason == Reason::UndoFailed => {
-                "nothing, until somebody cancels or supersedes it"
+                "nothing, until a person cancels or supersedes it"
             }
-            State::Failed => "nothing, until somebody retries, cancels or supersedes it",
+            State::Failed => "nothing, until a person retries, cancels or supersedes it",
             State::Succeeded if !self.next_target.is_empty() => {
                 let next = &self.next_target;
-                return (format!("{next} was asked for meanwhile: a worker may begin it"), None);
+                return (format!("{next} was requested meanwhile: a worker may begin it"), None);
             }
             State::Succeeded | State::Superseded | State::Abandoned => return Default::default(),
         };
@@ -238,7 +239,7 @@ impl Operation {
     }
 }
 
-/// `1 failure`, `2 failures`.
+/// Returns a count with its noun: `1 failure`, `2 failures`.
 fn times(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
