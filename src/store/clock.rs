@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use crate::domain::time::Timestamp;
 
-/// The wall clock as it was at the start, moved on by time that only passes: a wall clock that is
-/// set back or forth while we run moves no deadline. Follows tokio's time where a test has paused
-/// it.
+/// A clock that starts at the wall clock and advances with monotonic time: a wall clock that is set
+/// while the process runs moves no deadline. In a test that pauses tokio's time, it follows that
+/// time.
 #[derive(Debug)]
 pub struct Clock {
     start: Timestamp,
@@ -18,22 +18,22 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts at the wall clock, or at `floor` (the latest time told before a restart) if that is
-    /// later.
+    /// Starts at the wall clock, or at `floor` if that is later. `floor` is the latest time before
+    /// a restart.
     pub fn starting_from(floor: Timestamp) -> Clock {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH);
         let start = floor.max(Timestamp(0).after(wall.unwrap_or_default()));
         Clock { start, started: Instant::now(), latest: AtomicU64::new(start.0) }
     }
 
-    /// The time. Never earlier than any told before, also to another thread.
+    /// Returns the time. It is never earlier than a time returned before, to any thread.
     pub fn now(&self) -> Timestamp {
         let now = self.start.after(self.started.elapsed());
         let before = self.latest.fetch_max(now.0, Ordering::Relaxed);
         Timestamp(now.0.max(before))
     }
 
-    /// The latest time told. What a restart must not fall behind.
+    /// Returns the latest time that `now` returned. A restarted store must not start before it.
     pub fn latest(&self) -> Timestamp {
         Timestamp(self.latest.load(Ordering::Relaxed))
     }

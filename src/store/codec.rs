@@ -1,10 +1,11 @@
 //! Records as bytes: `[format: u8][crc32 of the body: u32 LE][body: MessagePack, structs as
 //! arrays]`.
 //!
-//! The newest format is written, and every one ever shipped is read. A field added at the end of a
-//! struct, with a default, leaves the format as it is: a record without it reads as the default. A
-//! record of the domain whose fields change otherwise gets a new format: its old shape stays here
-//! as a struct that turns into the new one, and `tests/formats` keeps a database of each.
+//! The newest format is written, and every shipped format is read. A field with a default may be
+//! added at the end of a struct without a new format: a record without the field reads as the
+//! default. Any other change of a record of the domain needs a new format. The old shape then stays
+//! here as a struct that converts into the new one, and `tests/formats` keeps a database of each
+//! format.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,19 +22,19 @@ pub(super) const FORMAT: u8 = 1;
 
 const CRC: std::ops::Range<usize> = 1..5;
 const BODY: usize = CRC.end;
-/// Mostly enough for a status, so that a record does not grow while it is written.
+/// Capacity of a record. Most statuses fit, so they do not grow while they are encoded.
 pub(super) const RECORD_BYTES: usize = 160;
-/// MessagePack's marks for an array of two, and for eight bytes of unsigned integer.
+/// The MessagePack markers of an array of two and of an unsigned integer of eight bytes.
 const ARRAY_OF_TWO: u8 = 0x92;
 const UINT_64: u8 = 0xcf;
-/// Where a head record has its position.
+/// The place of the position in a head record.
 const POSITION: std::ops::Range<usize> = BODY + 2..BODY + 10;
 
-/// What holds for the store as a whole, written with each commit.
+/// The record of the store as a whole, written with each commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Meta {
     epoch: Epoch,
-    /// The latest time that was told.
+    /// The latest time that the clock returned.
     pub(super) clock: Timestamp,
     last: Position,
     revision_floor: crate::domain::revision::Revision,
@@ -60,12 +61,12 @@ impl Meta {
     }
 }
 
-/// A record as bytes.
+/// Returns a record as bytes.
 pub(super) fn encode<T: Serialize + ?Sized>(record: &T) -> Vec<u8> {
     encode_sized(record, RECORD_BYTES)
 }
 
-/// What is written as bytes, or nothing if it is removed.
+/// Returns a write as bytes, or `None` if it removes the record.
 pub(super) fn encode_write(write: &Write) -> Option<Vec<u8>> {
     match write {
         Write::Unit(_, unit) => unit.as_ref().map(encode),
@@ -78,7 +79,7 @@ pub(super) fn encode_write(write: &Write) -> Option<Vec<u8>> {
     }
 }
 
-/// A record as bytes, of something about this large.
+/// Returns a record as bytes, with capacity for `size` bytes.
 pub(super) fn encode_sized<T: Serialize + ?Sized>(record: &T, size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size);
     bytes.resize(BODY, 0);
@@ -87,7 +88,7 @@ pub(super) fn encode_sized<T: Serialize + ?Sized>(record: &T, size: usize) -> Ve
     bytes
 }
 
-/// A record from bytes; else what is wrong with them.
+/// Returns the record in the bytes, or what is wrong with them.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let (Some(&format), Some(crc), Some(body)) = (bytes.first(), bytes.get(CRC), bytes.get(BODY..))
     else {
@@ -102,8 +103,8 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     rmp_serde::from_slice(body).map_err(|e| e.to_string())
 }
 
-/// A head as bytes, but for its position, which is known only when it is written: all else is done
-/// before, off the one thread that writes.
+/// A head as bytes without its position, which is known only when the head is written. All other
+/// work is done before, off the one thread that writes.
 pub(super) struct HeadRecord(Vec<u8>);
 
 impl HeadRecord {
@@ -115,14 +116,14 @@ impl HeadRecord {
         HeadRecord(bytes)
     }
 
-    /// The record with its position.
+    /// Returns the record with its position.
     pub(super) fn at(mut self, position: Position) -> Vec<u8> {
         self.0[POSITION].copy_from_slice(&position.0.to_be_bytes());
         seal(&mut self.0);
         self.0
     }
 
-    /// The head with its position from bytes.
+    /// Returns the position and head in the bytes.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Position, Head), String> {
         decode(bytes)
     }

@@ -1,4 +1,4 @@
-//! What every store must hold, as functions over any of them.
+//! The conformance suite: what every store must guarantee, as functions over any store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ mod order;
 mod quiet;
 mod replay;
 
-/// Runs what holds for stores that others may commit to, beside the rest.
+/// Runs the tests for stores that other processes may commit to, in addition to the others.
 pub async fn test_shared(make: impl Fn(Retention) -> Arc<dyn Store>) {
     replay::a_request_is_answered_once(make(Retention::default())).await;
 }
 
-/// Runs the whole suite, each part on a store of its own with one order of changes.
+/// Runs the whole suite, each part on a store of its own with one bucket.
 pub async fn test_all(make: impl Fn(Retention) -> Arc<dyn Store>) {
     test_applications(&make).await;
     let usual = || make(Retention::default());
@@ -39,7 +39,7 @@ pub async fn test_all(make: impl Fn(Retention) -> Arc<dyn Store>) {
         .await;
 }
 
-/// Runs what holds however many orders there are.
+/// Runs the tests for stores with any number of buckets.
 pub async fn test_applications(make: impl Fn(Retention) -> Arc<dyn Store>) {
     let usual = || make(Retention::default());
     an_unknown_application_is_empty(usual()).await;
@@ -118,7 +118,7 @@ async fn a_reader_sees_whole_commits(store: Arc<dyn Store>) {
                 let records = store.load(&mk_app("web")).await.unwrap();
                 let said = records.statuses.iter().map(|(_, s)| &*s.report.message);
                 let said: BTreeSet<&str> = said.collect();
-                // Each commit says the revision before it, in every status.
+                // Each commit writes the revision before it into every status.
                 let expected = (records.head.revision.0 - 1).to_string();
                 assert_eq!(said, BTreeSet::from([&*expected]));
             }

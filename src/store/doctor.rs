@@ -1,33 +1,33 @@
-//! What a look at a store has found: one finding for each thing that was checked.
+//! The findings of an examination of a store: one finding per check.
 
 use serde::Serialize;
 
-/// How good or bad a finding is; the worst comes first.
+/// The severity of a finding; the worst comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// It does not work, or what was acknowledged will be lost.
+    /// The store does not work, or acknowledged writes will be lost.
     Error,
-    /// It works, and one day it will hurt.
+    /// The store works, but will cause a problem one day.
     Warning,
-    /// It could not be found out.
+    /// The check could not be made.
     Unknown,
-    /// As it should be.
+    /// The check passed.
     Ok,
 }
 
-/// One thing that was checked.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was checked, in kebab-case. Scripts may rely on it.
+    /// The name of the check in kebab-case. Scripts may rely on it.
     pub check: &'static str,
-    /// How good or bad it is.
+    /// The severity.
     pub level: Level,
-    /// The servers that it was found on; empty for the store as a whole.
+    /// The servers with this finding; empty for the store as a whole.
     pub servers: Vec<String>,
-    /// What was found.
+    /// The observation of the check.
     pub found: String,
-    /// Why it matters; empty if all is well.
+    /// Why the finding matters; empty if all is well.
     pub why: String,
     /// What to do, in a sentence; may be empty.
     pub advice: String,
@@ -36,7 +36,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// All is well.
+    /// Returns a finding without a problem.
     pub fn ok(check: &'static str, found: impl Into<String>) -> Finding {
         Finding {
             check,
@@ -49,41 +49,42 @@ impl Finding {
         }
     }
 
-    /// It will hurt one day, for this reason.
+    /// Returns a warning with its reason.
     pub fn warning(check: &'static str, found: impl Into<String>, why: &str) -> Finding {
         Finding { level: Level::Warning, why: why.into(), ..Finding::ok(check, found) }
     }
 
-    /// It does not work, for this reason.
+    /// Returns an error with its reason.
     pub fn error(check: &'static str, found: impl Into<String>, why: &str) -> Finding {
         Finding { level: Level::Error, why: why.into(), ..Finding::ok(check, found) }
     }
 
-    /// It could not be found out, and this is why one would want to know.
+    /// Returns a finding for a check that could not be made, with the reason why its result
+    /// matters.
     pub fn unknown(check: &'static str, found: impl Into<String>, why: &str) -> Finding {
         Finding { level: Level::Unknown, why: why.into(), ..Finding::ok(check, found) }
     }
 
-    /// Says what to do, in a sentence.
+    /// Adds a sentence on what to do.
     pub fn advise(mut self, advice: impl Into<String>) -> Finding {
         self.advice = advice.into();
         self
     }
 
-    /// Says what to do, as a command for the server.
+    /// Adds a command for the server.
     pub fn command(mut self, command: impl Into<String>) -> Finding {
         self.commands.push(command.into());
         self
     }
 
-    /// Says where it was found.
+    /// Sets the server that the finding is about.
     pub fn on(mut self, server: &str) -> Finding {
         self.servers = vec![server.to_string()];
         self
     }
 }
 
-/// Puts the worst first, and makes one of what was found alike on several servers.
+/// Sorts the worst first, and merges equal findings of several servers.
 pub fn in_order(findings: Vec<Finding>) -> Vec<Finding> {
     let mut merged: Vec<Finding> = Vec::new();
     for mut finding in findings {

@@ -1,5 +1,5 @@
-//! A store in a directory of this machine: redb, one writer thread, group commit, synced before it
-//! is acknowledged.
+//! A store in a local directory: redb, one writer thread, group commit. A commit is synced to disk
+//! before it is acknowledged.
 //!
 //! ```text
 //!  commit --encode--> queue --> Writer: group, compare, write, sync --> publish --> answer
@@ -7,8 +7,8 @@
 //!  follow <------------------------------ heads, followers <--------------'
 //! ```
 //!
-//! An error of the disk makes the database unusable: commits are `Unavailable` until the writer has
-//! opened it again, which it tries by itself.
+//! After a disk error the database cannot be used: commits fail with `Unavailable` until the writer
+//! has reopened it. The writer retries on its own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,16 +48,16 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-/// Transitions that wait or are being written: several groups, so that the disk always has a next
-/// one.
+/// The maximum number of transitions that are queued or being written: several groups, so that the
+/// writer always has a next one.
 const QUEUE_MAX: usize = 1024;
 
-/// What can be chosen.
+/// The settings of an embedded store.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How much history is kept.
     pub retention: Retention,
-    /// How long to wait between attempts to use the database again after an error.
+    /// The pause between attempts to reopen the database after an error.
     pub retry_interval: Duration,
 }
 
@@ -67,36 +67,36 @@ impl Default for Options {
     }
 }
 
-/// See the module.
+/// A store in a local directory.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     room: Arc<Semaphore>,
-    /// None once it is closed.
+    /// The queue of the writer; `None` after the store is closed.
     queue: Mutex<Option<Sender<Job>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the writer shares with those who read.
+/// The data that the writer and the readers share.
 struct Shared {
     retention: Retention,
     retry_interval: Duration,
     clock: Clock,
     epoch: Epoch,
     replica: ReplicaId,
-    /// Or why it cannot be used.
+    /// The database, or the reason why it cannot be used.
     database: RwLock<Result<Database, String>>,
     published: Mutex<Published>,
 }
 
-/// What has been committed and told.
+/// The heads that are committed and sent to observers.
 struct Published {
     heads: Heads,
     followers: Followers,
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a directory, both made if they are not there. Reads the whole file to
-    /// check it, so this takes a moment.
+    /// Opens the store in a directory, and creates both if they do not exist. It takes time because
+    /// it reads and checks the whole file.
     pub fn open(dir: &Path, options: Options) -> Result<EmbeddedStore, OpenError> {
         EmbeddedStore::open_with(dir, options, file::open_file())
     }
@@ -134,7 +134,7 @@ impl EmbeddedStore {
         })
     }
 
-    /// Closes the queue. The thread to wait for, if nobody does yet.
+    /// Closes the queue. Returns the writer thread to the first caller, which joins it.
     fn stop(&self) -> Option<JoinHandle<()>> {
         self.room.close();
         self.queue().take();
@@ -146,7 +146,7 @@ impl EmbeddedStore {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads on a thread that may wait for the disk.
+    /// Reads on a thread that may block on the disk.
     async fn read<T: Send + 'static>(
         &self,
         app: &AppName,
@@ -253,13 +253,13 @@ impl Store for EmbeddedStore {
     async fn close(&self) {
         if let Some(writer) = self.stop() {
             let joined = tokio::task::spawn_blocking(move || writer.join()).await;
-            // The writer catches its own panics, and has said so through `health`.
+            // The writer catches its own panics, and reports them through `health`.
             debug_assert!(matches!(joined, Ok(Ok(()))));
         }
     }
 }
 
-/// One that was not closed is closed, so that the directory is free again afterwards.
+/// Closes a store that was not closed, so that another process can use the directory.
 impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         if let Some(writer) = self.stop() {
@@ -281,8 +281,8 @@ impl Shared {
         self.database().as_ref().map(|_| ()).map_err(Clone::clone)
     }
 
-    /// Commits what there is nothing to write of: as of now, without waiting for what is being
-    /// written.
+    /// Commits a transition that has nothing to write: compares it with the committed heads,
+    /// without waiting for the group that is being written.
     fn compare(&self, transition: &Transition) -> Result<(), CommitError> {
         self.health().map_err(|reason| self.unavailable(reason))?;
         let Transition { app, base, .. } = transition;

@@ -1,44 +1,44 @@
-//! How reading, committing and opening can fail.
+//! The errors of reading, committing and opening.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::revision::Revision;
 
-/// Why something could not be read.
+/// Why a read failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The store cannot be reached or used now.
     #[error("store is not available: {reason}")]
     Unavailable {
-        /// What is wrong with it.
+        /// The problem in words.
         reason: String,
     },
-    /// A record is not what was written.
+    /// The stored bytes are not a valid record.
     #[error("record {record} cannot be read: {reason}")]
     Corrupt {
-        /// Which record.
+        /// The record.
         record: String,
-        /// What is wrong with it.
+        /// The problem in words.
         reason: String,
     },
 }
 
-/// Why something could not be committed.
+/// Why a commit or a confirmation failed. [`Store`](super::Store) lists all causes and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// The application is at another revision. Nothing was written.
+    /// The stored version is not the one that the transition is based on. Nothing was written.
     #[error("application is at revision {current}")]
     Conflict {
-        /// Where it is.
+        /// The revision of the application in the store. It may equal the base revision.
         current: Revision,
     },
     /// The store cannot be reached or used now. The transition may or may not have been applied.
     #[error("store is not available: {reason}")]
     Unavailable {
-        /// What is wrong with it.
+        /// The problem in words.
         reason: String,
-        /// When to try again.
+        /// The time to wait before the next attempt.
         retry_after: Duration,
     },
 }
@@ -46,7 +46,7 @@ pub enum CommitError {
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process uses the data directory.
     #[error(
         "data directory {} is in use by another process; \
          stop that one, or give this one another --data-dir", path.display()
@@ -55,20 +55,20 @@ pub enum OpenError {
         /// The data directory.
         path: PathBuf,
     },
-    /// The files are not what was written.
+    /// The file is not a valid database.
     #[error(
         "database {} is damaged ({reason}); \
          restore it from a backup, or move it away to start empty: \
-         workers report again by themselves",
+         workers send their reports again",
         path.display()
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem in words.
         reason: String,
     },
-    /// Written by a newer version.
+    /// A newer version wrote the database.
     #[error(
         "database {} has format {found}, and this version reads formats up to {known}; \
          start the newer version of bellwether that wrote it", path.display()
@@ -76,9 +76,9 @@ pub enum OpenError {
     TooNew {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the database.
         found: u32,
-        /// The newest format known here.
+        /// The newest format that this version reads.
         known: u32,
     },
     /// The operating system refused.
@@ -86,53 +86,53 @@ pub enum OpenError {
     Io {
         /// The data directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Redis cannot be reached or used now.
     #[error("cannot use Redis: {reason}")]
     Unavailable {
-        /// What is wrong with it.
+        /// The problem in words.
         reason: String,
     },
-    /// The keys in Redis are somebody else's.
+    /// The keys in Redis belong to another program.
     #[error(
-        "key {key} in Redis is not ours ({reason}); \
+        "key {key} in Redis is not a key of bellwether ({reason}); \
          give bellwether a database or a key prefix of its own"
     )]
     Foreign {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// The problem in words.
         reason: String,
     },
-    /// Written by a newer version.
+    /// A newer version wrote the keys.
     #[error(
         "keys in Redis ({key}) have format {found}, and this version reads formats up to {known}; \
          start the newer version of bellwether that wrote them"
     )]
     KeysTooNew {
-        /// The key that says so.
+        /// The key with the format.
         key: String,
         /// The format.
         found: u32,
-        /// The newest format known here.
+        /// The newest format that this version reads.
         known: u32,
     },
-    /// Made with another number of buckets.
+    /// The store was created with another number of buckets.
     #[error(
         "store in Redis ({key}) was made with {found} buckets and {asked} are configured; \
-         the number stays as it was at the first start: configure {found}"
+         the number cannot change after the first start: configure {found}"
     )]
     OtherBuckets {
-        /// The key that says so.
+        /// The key with the number.
         key: String,
-        /// How many it has.
+        /// The number of buckets of the store.
         found: u16,
-        /// How many were asked for.
+        /// The number of buckets in the configuration.
         asked: u16,
     },
-    /// A record in Redis is not what was written.
+    /// A record in Redis is not valid.
     #[error(transparent)]
     Unreadable(#[from] super::ReadError),
 }

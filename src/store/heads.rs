@@ -1,4 +1,4 @@
-//! The heads of all applications in the order in which they last changed, and who is told of it.
+//! The heads of all applications in the order of their last change, and the observers of the store.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::domain::revision::Revision;
 
 use super::{Bucket, Change, Epoch, Follower, Notice, Position};
 
-/// What every store keeps in memory: enough to compare and swap, and to tell followers.
+/// The heads that every store keeps in memory: enough to compare and swap, and to notify observers.
 #[derive(Clone, Default)]
 pub(super) struct Heads {
     bucket: Bucket,
@@ -19,34 +19,34 @@ pub(super) struct Heads {
     marks: Marks,
 }
 
-/// How far things have gone. Only ever goes up.
+/// The highest positions and revisions so far. They only rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Marks {
     /// The last position given.
     pub(super) last: Position,
-    /// The highest revision of a forgotten tombstone: unknown applications go on from here.
+    /// The highest revision of a pruned tombstone: an unknown application starts at this revision.
     pub(super) revision_floor: Revision,
-    /// The last position whose tombstone was forgotten.
+    /// The last position whose tombstone was pruned.
     pub(super) forgotten: Position,
 }
 
-/// What one commit did to the heads.
+/// The effect of one commit on the heads.
 pub(super) struct Step {
     /// The application with its new head.
     pub(super) change: Change,
-    /// Whether the position is new, so that followers are told.
+    /// Whether the position is new, so that observers receive the change.
     pub(super) is_told: bool,
-    /// Tombstones that became too many, the oldest first.
+    /// The tombstones to prune, oldest first.
     pub(super) forgotten: Vec<Change>,
 }
 
-/// A change of a store with one order of changes.
+/// Returns a change of a store with one bucket.
 pub(super) fn mk_change(app: AppName, position: Position, head: Arc<Head>) -> Change {
     Change { app, bucket: Bucket::default(), position, head, transition: None }
 }
 
 impl Heads {
-    /// Heads as they were stored, with the marks stored beside them.
+    /// Returns the heads as they were stored, with the marks stored beside them.
     pub(super) fn restore(changes: impl IntoIterator<Item = Change>, marks: Marks) -> Heads {
         let mut heads = Heads::default();
         for change in changes {
@@ -56,7 +56,7 @@ impl Heads {
         heads
     }
 
-    /// Heads of one of several buckets.
+    /// Returns the heads of one of several buckets.
     pub(super) fn restore_bucket(
         bucket: Bucket,
         changes: impl IntoIterator<Item = Change>,
@@ -69,7 +69,7 @@ impl Heads {
         self.marks
     }
 
-    /// The head of an application; of one that is not known, an empty one to go on from.
+    /// Returns the head of an application; an empty head at the revision floor if it is unknown.
     pub(super) fn head(&self, app: &AppName) -> Arc<Head> {
         match self.by_app.get(app) {
             Some((_, head)) => head.clone(),
@@ -77,12 +77,12 @@ impl Heads {
         }
     }
 
-    /// Where an application stands, if it is known.
+    /// Returns the position and head of an application, if it is known.
     pub(super) fn get(&self, app: &AppName) -> Option<&(Position, Arc<Head>)> {
         self.by_app.get(app)
     }
 
-    /// Whether the application is at revision `base`; else where it is.
+    /// Succeeds if the application is at revision `base`; otherwise returns its revision.
     pub(super) fn compare(&self, app: &AppName, base: Revision) -> Result<(), Revision> {
         let known = self.by_app.get(app);
         let current = known.map_or(self.marks.revision_floor, |(_, head)| head.revision);
@@ -92,8 +92,8 @@ impl Heads {
         }
     }
 
-    /// Puts the head in place if the application is at revision `base`; else says where it is.
-    /// `None` if there is nothing to keep: the application is not known, and does not become so.
+    /// Replaces the head if the application is at revision `base`; otherwise returns its revision.
+    /// Returns `None` if there is nothing to store: the application is unknown and stays so.
     pub(super) fn swap(
         &mut self,
         app: &AppName,
@@ -117,7 +117,7 @@ impl Heads {
         Ok(Some(Step { change, is_told, forgotten }))
     }
 
-    /// Repeats here what [`swap`](Heads::swap) did elsewhere.
+    /// Applies a step that [`swap`](Heads::swap) made on another copy.
     pub(super) fn apply(&mut self, step: &Step) {
         self.put(&step.change);
         for _ in &step.forgotten {
@@ -125,12 +125,12 @@ impl Heads {
         }
     }
 
-    /// Takes over a change that was decided elsewhere.
+    /// Takes over a change that another process committed.
     pub(super) fn adopt(&mut self, change: &Change) {
         self.put(change);
     }
 
-    /// Forgets tombstones as it was done elsewhere.
+    /// Prunes tombstones up to a position that another process pruned.
     pub(super) fn forget_up_to(&mut self, up_to: Position, floor: Revision) {
         while self.tombstones.first_key_value().is_some_and(|(at, _)| *at <= up_to) {
             self.forget_oldest();
@@ -139,7 +139,7 @@ impl Heads {
         self.marks.revision_floor = self.marks.revision_floor.max(floor);
     }
 
-    /// Everything after a position, in order.
+    /// Returns all changes after a position, in order.
     pub(super) fn changes_after(&self, after: Position) -> impl Iterator<Item = Change> {
         let rest = self.order.range(Position(after.0.saturating_add(1))..);
         rest.filter_map(|(position, app)| {
@@ -176,17 +176,17 @@ impl Heads {
     }
 }
 
-/// Who is told of changes.
+/// The observers of the store.
 #[derive(Default)]
 pub(super) struct Followers(Vec<Arc<dyn Follower>>);
 
 impl Followers {
-    /// Tells a new follower all there is.
+    /// Adds an observer and sends it all heads.
     pub(super) fn add(&mut self, follower: Arc<dyn Follower>, heads: &Heads) {
         self.add_to_buckets(follower, [heads]);
     }
 
-    /// Tells a new follower all there is in several buckets.
+    /// Adds an observer and sends it all heads of several buckets.
     pub(super) fn add_to_buckets<'a>(
         &mut self,
         follower: Arc<dyn Follower>,
@@ -204,7 +204,7 @@ impl Followers {
         self.0.push(follower);
     }
 
-    /// Tells all of one step.
+    /// Notifies all observers of one step.
     pub(super) fn tell(&self, step: &Step) {
         if step.is_told {
             self.tell_change(&step.change);
@@ -214,27 +214,27 @@ impl Followers {
         }
     }
 
-    /// Tells all of a change.
+    /// Notifies all observers of a change.
     pub(super) fn tell_change(&self, change: &Change) {
         self.0.iter().for_each(|follower| follower.changed(change));
     }
 
-    /// Tells all how far tombstones of a bucket are forgotten.
+    /// Notifies all observers of the position up to which the tombstones of a bucket are pruned.
     pub(super) fn tell_forgotten(&self, bucket: Bucket, up_to: Position) {
         self.0.iter().for_each(|follower| follower.forgotten(bucket, up_to));
     }
 
-    /// Tells all what somebody told.
+    /// Sends a broadcast message to all observers.
     pub(super) fn tell_notice(&self, notice: &Notice) {
         self.0.iter().for_each(|follower| follower.noticed(notice));
     }
 
-    /// Tells all what the counts of a bucket go on above.
+    /// Notifies all observers of the epoch floor of a bucket.
     pub(super) fn tell_counts_above(&self, bucket: Bucket, counts_above: u64) {
         self.0.iter().for_each(|follower| follower.counts_above(bucket, counts_above));
     }
 
-    /// Tells all that a bucket may have lost writes.
+    /// Notifies all observers that a bucket may have lost writes.
     pub(super) fn tell_doubted(&self, bucket: Bucket, epoch: Epoch) {
         self.0.iter().for_each(|follower| follower.doubted(bucket, epoch));
     }

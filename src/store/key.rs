@@ -1,8 +1,8 @@
-//! Every record there is, with its owner, life and place on disk.
+//! The keys of all records, with their owner, lifetime and place on disk.
 //!
-//! An application's prefix is `namespace 00 application 00`. Names have no zero byte, so no prefix
-//! is the start of another, and all records of an application in a table are one range. Within it
-//! records stand by bytes: the natural order of units is rebuilt in memory.
+//! The prefix of an application is `namespace 00 application 00`. Names have no zero byte, so no
+//! prefix is the start of another, and all records of an application in a table are one range.
+//! Records are sorted by bytes; memory restores the natural order of units.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,23 +15,22 @@ use crate::domain::name::{AppName, OperationId, PartName, UnitName};
 use crate::domain::status::{Kind, StatusKey};
 use crate::domain::transition::Write;
 
-/// Names of the tables and bytes of the keys are on disk, so they stay as they are.
+/// A table. The names of the tables and the bytes of the keys are on disk, so they must not change.
 type Table = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
-/// What holds for the store as a whole.
+/// The records of the store as a whole.
 pub(super) const META: Table = TableDefinition::new("meta");
-/// The head of each application: a table of its own, because a start reads all of it and nothing
-/// else.
+/// The head of each application. It is a table of its own because a start reads all heads and
+/// nothing else.
 pub(super) const HEADS: Table = TableDefinition::new("heads");
-/// Everything else that is known of an application.
+/// All other records of an application.
 pub(super) const RECORDS: Table = TableDefinition::new("records");
 /// The history of each application.
 pub(super) const EVENTS: Table = TableDefinition::new("events");
 
-/// Number of the format of the database as a whole, LE u32: this alone is read before anything is
-/// believed.
+/// The format of the database as a whole, LE u32. It is read and checked before any other record.
 pub(super) const META_FORMAT: &[u8] = b"format";
-/// The store itself: [`Meta`](super::codec::Meta).
+/// The record of the store itself: [`Meta`](super::codec::Meta).
 pub(super) const META_STORE: &[u8] = b"store";
 
 const UNIT: u8 = b'u';
@@ -42,14 +41,15 @@ const OPERATION: u8 = b'o';
 const PAYLOAD: u8 = b'p';
 const DATA: u8 = b'd';
 
-/// Mostly enough for a key without its application, so that it does not grow while it is made.
+/// Capacity of a key without its application. Most keys fit, so they do not grow while they are
+/// built.
 const FIELD_BYTES: usize = 64;
 
-/// Names one record of an application.
+/// The name of one record of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Key {
-    /// One per application, rewritten by each commit, and kept as a tombstone after deletion until
-    /// that is forgotten. `heads`: prefix.
+    /// One per application, rewritten by each commit. After a deletion it is the tombstone until
+    /// that is pruned. `heads`: prefix.
     Head(AppName),
     /// One per unit, until the unit is removed. `records`: prefix `u` unit.
     Unit(AppName, UnitName),
@@ -59,23 +59,24 @@ pub(super) enum Key {
     /// One per open fault, until it is resolved or its unit removed. `records`: prefix `f` unit
     /// `00` component `00` target.
     Fault(AppName, Arc<FaultKey>),
-    /// One per request id, until there are too many; written by a deletion too, and then forgotten
+    /// One per request id, until there are too many. A deletion writes one too, which is removed
     /// with the tombstone. `records`: prefix `r` id.
     Request(AppName, Arc<str>),
-    /// One per operation, until there are too many, or it is too old; what a deletion leaves of one
-    /// is forgotten with the tombstone. `records`: prefix `o` id.
+    /// One per operation, until there are too many or it is too old. The record that a deletion
+    /// leaves is removed with the tombstone. `records`: prefix `o` id.
     Operation(AppName, OperationId),
-    /// One per operation whose payload is kept here, until that is done. `records`: prefix `p` id.
+    /// One per operation whose payload is stored here, until the operation is done. `records`:
+    /// prefix `p` id.
     Payload(AppName, OperationId),
-    /// One per key of the leader's data, until it is deleted. `records`: prefix `d` key.
+    /// One per key of the leader's data, until the key is deleted. `records`: prefix `d` key.
     Data(AppName, Arc<str>),
-    /// One per line of history, never rewritten, until it is too old or there are too many;
-    /// outlives the application for as long as its tombstone. `events`: prefix number, BE u64.
+    /// One per event, never rewritten, until it is too old or there are too many. Outlives the
+    /// application for as long as the tombstone exists. `events`: prefix number, BE u64.
     Event(AppName, u64),
 }
 
 impl Key {
-    /// The key as its table has it.
+    /// Returns the bytes of the key in its table.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let (app, write) = match self {
             Key::Head(app) => return prefix(app, 0),
@@ -95,7 +96,7 @@ impl Key {
         key_of(app, &write)
     }
 
-    /// Reads a key of `heads`.
+    /// Parses a key of `heads`.
     pub(super) fn head_from_bytes(bytes: &[u8]) -> Option<Key> {
         match split_app(bytes)? {
             (app, []) => Some(Key::Head(app)),
@@ -103,13 +104,13 @@ impl Key {
         }
     }
 
-    /// Reads a key of `records`.
+    /// Parses a key of `records`.
     pub(super) fn record_from_bytes(bytes: &[u8]) -> Option<Key> {
         let (app, rest) = split_app(bytes)?;
         Key::record_from_field(app, rest)
     }
 
-    /// Reads a key of `records` without the application.
+    /// Parses a key of `records` without the prefix of the application.
     pub(super) fn record_from_field(app: AppName, rest: &[u8]) -> Option<Key> {
         let (tag, rest) = rest.split_first()?;
         match *tag {
@@ -149,7 +150,7 @@ impl Key {
         }
     }
 
-    /// Reads a key of `events`.
+    /// Parses a key of `events`.
     pub(super) fn event_from_bytes(bytes: &[u8]) -> Option<Key> {
         let (app, rest) = split_app(bytes)?;
         let number = u64::from_be_bytes(rest.try_into().ok()?);
@@ -157,25 +158,27 @@ impl Key {
     }
 }
 
-/// The range of all records of an application in `records` or `events`.
+/// Returns the range of all records of an application in `records` or `events`.
 pub(super) fn range_of(app: &AppName) -> Range<Vec<u8>> {
     let start = prefix(app, 0);
     let mut end = start.clone();
-    // The terminator of the prefix is a zero, so the next prefix-like value is the same with a one.
+    // The prefix ends with a zero byte, so the smallest key after the range ends with a one
+    // instead.
     if let Some(last) = end.last_mut() {
         *last = 1;
     }
     start..end
 }
 
-/// The key of what is written, in `records`.
+/// Returns the key of a write in `records`.
 pub(super) fn key_of(app: &AppName, write: &Write) -> Vec<u8> {
     let mut bytes = prefix(app, FIELD_BYTES);
     push_field(&mut bytes, write);
     bytes
 }
 
-/// The same without the application: enough where each application has a place of its own.
+/// Returns the key without its application, for a store where each application has a place of its
+/// own.
 pub(super) fn field_of(write: &Write) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(FIELD_BYTES);
     push_field(&mut bytes, write);
@@ -203,7 +206,8 @@ fn push_field(bytes: &mut Vec<u8>, write: &Write) {
     }
 }
 
-/// Names that end with a zero byte, and what may hold one.
+/// Appends the tag, then names that each end with a zero byte, then a last part that may contain
+/// one.
 fn push<const N: usize>(bytes: &mut Vec<u8>, tag: u8, names: [&str; N], last: &str) {
     bytes.push(tag);
     for name in names {
@@ -246,7 +250,7 @@ fn unit(text: &str) -> Option<UnitName> {
     }
 }
 
-/// As a person would name it.
+/// Shows the key in words.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! A store that remembers for as long as the process lives: the model, and `--ephemeral`.
+//! A store in memory, which ends with the process: the reference model, and `--ephemeral`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use super::{
     random_store_id,
 };
 
-/// See the module.
+/// A store in the memory of this process.
 pub struct MemoryStore {
     retention: Retention,
     clock: Clock,
@@ -53,7 +53,7 @@ struct AppRecords {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     pub fn new(retention: Retention) -> MemoryStore {
         let store_id = random_store_id();
         MemoryStore {
@@ -66,7 +66,7 @@ impl MemoryStore {
         }
     }
 
-    /// As if other processes could commit to it too.
+    /// Makes the store behave as if other processes could commit to it too.
     #[must_use]
     pub fn shared(mut self) -> MemoryStore {
         self.is_shared = true;
@@ -74,7 +74,8 @@ impl MemoryStore {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Only a follower can panic in here, and everything is in place before it is told.
+        // Only an observer can panic while the lock is held, and the store is consistent before it
+        // calls one.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -214,7 +215,7 @@ impl Kept {
 }
 
 impl AppRecords {
-    /// Whether a request is answered by the transition that was answered before.
+    /// Returns whether the transition answers a request that has an answer already.
     fn has_answered(&self, transition: &Transition) -> bool {
         let mut removed = BTreeSet::new();
         let mut again = transition.writes.iter().filter(|write| match write {

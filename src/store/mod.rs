@@ -1,4 +1,5 @@
-//! What is remembered: one trait, one contract, one conformance suite that every backend passes.
+//! The store: one trait with its contract, its backends, and the conformance suite that every
+//! backend passes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,83 +35,154 @@ pub use error::{CommitError, OpenError, ReadError};
 pub use memory::MemoryStore;
 pub use notice::{Notice, Word};
 
-/// Keeps applications, their history, and the order in which they last changed.
+/// Stores applications, their histories, and the order in which applications change.
 ///
-/// The contract:
+/// This is the contract of every backend.
 ///
-/// - **Compare and swap.** [`commit`](Store::commit) applies a transition only if the application
-///   is at the revision it was decided on; otherwise nothing is written and the answer is
-///   [`CommitError::Conflict`]. Where several processes share the store, the same goes for the
-///   number of quiet commits it was decided on; the answer then has the revision it was decided on.
-///   All of a transition is applied or nothing. When `commit` returns `Ok`, the transition survives
-///   whatever the store promises to survive (a crash of the process and of the machine for the
-///   embedded store; nothing for memory).
-/// - **Answers without a write.** A shared store may hold a newer version than this process has
-///   seen. An answer that needs no commit ("unchanged", a refusal) is sent only after
-///   [`confirm`](Store::confirm) has succeeded for the version it was decided on.
-/// - **Ambiguity.** After [`CommitError::Unavailable`] the transition may or may not have been
-///   applied. The caller reads again before it decides anew, and does not acknowledge what it finds
-///   before another commit has succeeded, if only one of nothing: that one vouches for it.
-/// - **Requests.** In a store that others may commit to, an answer to a request has to be the first
-///   one, unless the transition removes the old one before it: otherwise the commit is refused as a
-///   conflict, at its own revision if the answer that is there was told to nobody.
-/// - **Order.** Each commit that moves a revision gets the next [`Position`] of its bucket.
-///   Followers are told of it in that order, before `commit` returns. A transition that moves no
-///   revision gets none and is told to nobody; of an application that is not known, nothing of it
-///   is kept.
-/// - **Deletion.** A deleted application leaves a tombstone with its revision and position.
-///   Tombstones are forgotten, the oldest first, when there are too many, and their history with
-///   them; revisions go on from above the highest one forgotten, so none is ever used twice.
-/// - **History.** Events are numbered from `head.next_event` downwards without gaps, and outlive
-///   the unit and the application. What [`Retention`] finds too much or too old is removed by the
-///   next commit of the application; what is too old is not told before that either.
-/// - **Time.** [`now`](Store::now) never goes back, also across restarts.
+/// # Versions
+///
+/// A commit is based on a state that the caller read before. The [`Version`] of that state has
+/// three parts:
+///
+/// - The revision. It counts the commits that change what readers see.
+/// - The count of quiet commits. A quiet commit writes records but does not move the revision.
+///   [`Head::quiet_commits`] counts those that change damped statuses or operations. It does not
+///   count those that only store the answer to a request.
+/// - The epoch floor of the store; see [`counts_above`](Store::counts_above).
+///
+/// A store is *shared* if other processes may commit to it ([`is_shared`](Store::is_shared)). Only
+/// a shared store compares all three parts; any other store compares the revision alone in a
+/// commit.
+///
+/// # What a successful commit means
+///
+/// [`commit`](Store::commit) applies all of a transition or nothing. `Ok` means:
+///
+/// - The application was at the version that the transition is based on.
+/// - The transition survives what the backend promises to survive: a crash of the process and of
+///   the machine for the embedded store, the configured [`Durability`](redis::Durability) for
+///   Redis, nothing for memory.
+/// - The observers of this process have received the change, if the revision moved.
+///
+/// A transition without anything to write ([`is_durable`](Transition::is_durable) is false) is only
+/// compared. If the application is unknown, a quiet commit is also only compared: none of it is
+/// stored.
+///
+/// # How a commit fails
+///
+/// **[`CommitError::Conflict`]**: nothing was written. `current` is the revision of the application
+/// in the store. The causes are:
+///
+/// 1. The revision in the store is not [`Transition::base`]. `current` is less than `base` if the
+///    store has lost writes.
+/// 2. Shared stores: the count of quiet commits in the store is not [`Transition::base_quiet`]. If
+///    the revision is the same, `current` equals `base`.
+/// 3. Redis: the epoch floor in the store is not [`Transition::counts_above`], because another
+///    master serves now. `current` may equal `base`: after data loss, one revision can name two
+///    states.
+/// 4. Shared stores: the transition writes the answer to a request that has an answer already, and
+///    does not remove that answer first. `current` equals `base` if a quiet commit stored that
+///    answer. A deletion never fails for this reason.
+///
+/// After a conflict the caller needs a newer state and decides again. The changes that it received
+/// as an observer are enough if they move the application past the revision that the transition was
+/// based on, and up to `current` at least. Otherwise the caller calls [`load`](Store::load): no
+/// observer receives a quiet commit.
+///
+/// **[`CommitError::Unavailable`]**: the outcome is unknown. The transition was applied, or was not
+/// applied, or is applied later. The causes are:
+///
+/// 1. The store is closed, cannot be reached, or refuses to write.
+/// 2. The answer of the store is lost, or does not arrive in time.
+/// 3. The transition is applied, but is not as durable as configured.
+/// 4. Redis: the transition is applied, but this process has not read it back from the log in time.
+///
+/// A caller that drops the future of `commit` does not know the outcome either.
+///
+/// After an unknown outcome, `retry_after` is the time to wait before the next attempt. The caller
+/// calls `load` before it decides again. It acknowledges nothing that it loaded until a later
+/// commit of the application succeeds. An empty commit is enough. The later commit proves that the
+/// loaded state is durable.
+///
+/// # Answers without a commit
+///
+/// A shared store may hold a newer version than this process has seen. The caller sends an answer
+/// that needs no commit ("unchanged", a refusal) only after [`confirm`](Store::confirm) has
+/// succeeded for the version that the answer is based on. `confirm` fails as follows:
+///
+/// - `Conflict`: the version is not the newest one, or was read from another master. The caller
+///   does the same as after a conflict of a commit.
+/// - `Unavailable`: the store did not answer, or the version is not as durable as configured. The
+///   caller sends no answer, and loads the application before it decides again.
+///
+/// # Other guarantees
+///
+/// - **Order.** Each commit that moves the revision gets the next [`Position`] of its bucket.
+///   Observers receive changes in that order. A quiet commit gets no position, and no observer
+///   receives it.
+/// - **Deletion.** A deleted application leaves a tombstone with its revision and position. When
+///   there are too many tombstones, the store prunes the oldest ones together with their histories.
+///   The revision of an unknown application starts at the highest pruned revision, so no revision
+///   is used twice.
+/// - **History.** The events of an application are numbered without gaps; `head.next_event` is the
+///   number of the next one. Events outlive their unit and their application. The next commit that
+///   adds an event removes the events that exceed [`Retention`]. [`events`](Store::events) does not
+///   return an event that is too old.
+/// - **Time.** [`now`](Store::now) never goes back, not even after a restart.
 #[async_trait::async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The time by the store's clock.
+    /// Returns the time of the store's clock.
     fn now(&self) -> Timestamp;
 
-    /// The history that positions belong to. Moves when the store may have lost writes.
+    /// Returns the epoch that positions belong to. It changes when the store may have lost writes.
     fn epoch(&self) -> Epoch;
 
-    /// What epochs, fences and versions of an application go on above: nothing up to here is given
-    /// again, although the store may not have it. Each master of the store has another number, so
-    /// it also names the history that a state was read from. A commit or confirmation of a state
-    /// with another number is a [`CommitError::Conflict`], also at its own revision: after a loss of
-    /// writes one revision can stand for two states.
+    /// Returns the epoch floor of the application: every new lease epoch, operation fence and data
+    /// version is greater than it. After data loss the store may lack older values that were given
+    /// out.
+    ///
+    /// Each master of the store has another floor, so the floor also names the history that a state
+    /// was read from. A commit or confirmation of a state with another floor fails with
+    /// [`CommitError::Conflict`], even at the same revision. A store without masters returns 0.
     fn counts_above(&self, _: &AppName) -> u64 {
         0
     }
 
-    /// How many orders of changes there are: one where one writer orders everything.
+    /// Returns the number of buckets: 1 if one writer orders all changes.
     fn buckets(&self) -> u16 {
         1
     }
 
-    /// Whether other processes may commit to the same store.
+    /// Returns whether other processes may commit to the same store.
     fn is_shared(&self) -> bool {
         1 < self.buckets()
     }
 
-    /// Everything known of an application. One that is not known is an empty head (`deleted`) with
-    /// the revision to go on from.
+    /// Reads all records of an application. An unknown application is an empty head (`deleted`)
+    /// with the revision that its first commit is based on.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the store cannot be read now; for Redis also until a data loss is repaired.
+    /// `Corrupt` if a record is not valid; another attempt does not help.
     async fn load(&self, app: &AppName) -> Result<Records, ReadError>;
 
-    /// Makes a transition part of what is remembered.
+    /// Applies a transition, or fails as the contract says.
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError>;
 
-    /// Succeeds if the application is at this version in the store at some moment between call and
-    /// answer, and that is as durable as a commit; otherwise the answer is
-    /// [`CommitError::Conflict`]. Writes nothing that any reader sees.
+    /// Succeeds if the store holds this version of the application at some moment between call and
+    /// answer, and if that version is as durable as a commit. Otherwise it fails with
+    /// [`CommitError::Conflict`], or with [`CommitError::Unavailable`] if the store does not answer
+    /// or the version is not that durable. Writes nothing that a reader sees.
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError>;
 
-    /// Tells the follower what counts go on above and how far tombstones were forgotten (if any
-    /// were), then of each application and tombstone there is, in order of position, and from then
-    /// on of each change. Nothing is left out in between.
+    /// Adds an observer. Sends it the epoch floors and the pruned positions that are not 0, then
+    /// each application and tombstone in order of position, and from then on each change. Leaves
+    /// nothing out in between.
     fn follow(&self, follower: Arc<dyn Follower>);
 
-    /// The history of an application before the event numbered `before` (from the end without it),
-    /// newest first.
+    /// Reads the events of an application that precede the event numbered `before`, newest first.
+    /// Without `before` it starts at the newest event.
     async fn events(
         &self,
         app: &AppName,
@@ -118,116 +190,118 @@ pub trait Store: Send + Sync + 'static {
         count_max: usize,
     ) -> Result<Vec<NumberedEvent>, ReadError>;
 
-    /// This process, among those that share the store.
+    /// Returns the id of this process among those that share the store.
     fn replica(&self) -> ReplicaId;
 
-    /// Says that this process lives, and answers when each that shares the store last said so, by
-    /// the store's clock. Who is silent for [`REPLICA_FORGOTTEN_AFTER`] is left out.
+    /// Records that this process is alive. Returns when each process that shares the store last
+    /// recorded the same, by the store's clock. Leaves out those that are silent for
+    /// [`REPLICA_FORGOTTEN_AFTER`].
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError>;
 
-    /// Tells the followers in every process that shares the store. Nothing is written that lasts:
-    /// who does not follow at the moment may never hear it.
+    /// Broadcasts a message to the observers of every process that shares the store. The message is
+    /// not stored: an observer that is added later does not receive it.
     async fn announce(&self, notice: Notice) -> Result<(), ReadError>;
 
-    /// Whether commits are expected to succeed now; a sentence if not.
+    /// Returns whether commits are expected to succeed now, and a sentence if not.
     fn health(&self) -> Result<(), String>;
 
-    /// Finishes what was begun and lets go of what is held. Later commits are `Unavailable`.
+    /// Completes the commits that are queued, and releases all resources. Later commits fail with
+    /// `Unavailable`.
     async fn close(&self);
 }
 
-/// Which state of an application a decision was based on.
+/// The version of an application's state; a decision is based on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
-    /// Counts the commits that change what is shown.
+    /// The count of commits that change what readers see.
     pub revision: Revision,
-    /// Counts the commits that change only what is not shown; see [`Head::quiet_commits`].
+    /// The count of quiet commits; see [`Head::quiet_commits`].
     pub quiet_commits: u64,
-    /// See [`Store::counts_above`].
+    /// The epoch floor; see [`Store::counts_above`].
     pub counts_above: u64,
 }
 
 impl Version {
-    /// The version of a state.
+    /// Returns the version of a state.
     pub fn of(state: &AppState) -> Version {
         let Head { revision, quiet_commits, .. } = *state.head();
         Version { revision, quiet_commits, counts_above: state.counts_above }
     }
 
-    /// Whether a head is at this version, in a store with one history.
+    /// Returns whether a head is at this version, in a store with one history.
     fn is_of(&self, head: &Head) -> bool {
         (self.revision, self.quiet_commits) == (head.revision, head.quiet_commits)
     }
 }
 
-/// A line of history with its number.
+/// An event of an application with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumberedEvent {
-    /// Counts the events of the application.
+    /// The number, which counts the events of the application.
     pub number: u64,
     /// The event.
     pub event: StatusEvent,
 }
 
-/// Is told of changes, one at a time: must be quick, and must not call the store, which waits for
-/// it.
+/// An observer of the store. It receives changes one at a time. Its methods must return quickly and
+/// must not call the store, which waits for them.
 pub trait Follower: Send + Sync {
-    /// An application changed, or is a tombstone (`head.deleted`).
+    /// Receives an application that changed or became a tombstone (`head.deleted`).
     fn changed(&self, change: &Change);
 
-    /// Tombstones of a bucket up to here have been forgotten: who stands before this cannot be told
-    /// what was deleted.
+    /// Receives the position up to which the tombstones of a bucket are pruned. A reader with an
+    /// older cursor must take a new snapshot: it cannot learn which applications were deleted.
     fn forgotten(&self, bucket: Bucket, up_to: Position);
 
-    /// The store may have lost acknowledged writes in this bucket. What it has now has been told by
-    /// `changed`, and what it no longer has as a tombstone; positions go on in `epoch`, above those
-    /// told before. May be told again for the same loss, as to whoever follows from later on.
+    /// Receives that a bucket may have lost acknowledged writes. Before this call, `changed` has
+    /// delivered what the bucket holds now, and a tombstone for each application that is gone.
+    /// Positions continue in `epoch`, above those delivered before. The observer may receive the
+    /// same data loss more than once.
     fn doubted(&self, bucket: Bucket, epoch: Epoch);
 
-    /// Epochs and versions in this bucket go on above this from now on: those up to here may have
-    /// been given to others by what the store has lost.
+    /// Receives the epoch floor of a bucket: new lease epochs, fences and data versions are greater
+    /// than it. Values up to the floor may have been given out by commits that the store has lost.
     fn counts_above(&self, _: Bucket, _: u64) {}
 
-    /// A process that shares the store, maybe this one, told all of them something.
+    /// Receives a message that a process broadcast; that process may be this one.
     fn noticed(&self, _: &Notice) {}
 }
 
 /// The newest state of an application that changed.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Which application.
+    /// The application.
     pub app: AppName,
-    /// Which of the store's orders it stands in. An application never changes its bucket.
+    /// The bucket of the application, which never changes.
     pub bucket: Bucket,
-    /// Where this stands in the order of changes of the bucket.
+    /// The position of this change in the order of the bucket.
     pub position: Position,
-    /// What is known of it now.
+    /// The head after the change.
     pub head: Arc<Head>,
-    /// What led there from the revision before; absent if only where it is now is known.
+    /// The transition that led to this head; absent if only the head is known.
     pub transition: Option<Arc<Transition>>,
 }
 
-/// One of the store's orders of changes. A store has [`Store::buckets`] of them, numbered from 0,
-/// for its whole life.
+/// The number of a bucket: one of the store's orders of changes. A store has [`Store::buckets`] of
+/// them, numbered from 0, for its whole life.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Bucket(pub u16);
 
-/// A place in the order in which the applications of a bucket changed. Starts at 1; 0 is before
-/// everything.
+/// A place in the order of changes of a bucket. The first change has position 1; position 0
+/// precedes all changes.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Position(pub u64);
 
-/// Names a history of positions: random when the store was made, counted up when it may have lost
-/// writes.
+/// Names a history of positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch {
-    /// Of the store.
+    /// A random number, chosen when the store was created.
     pub store_id: u64,
-    /// How often it may have lost acknowledged writes.
+    /// The count of data losses: how often the store may have lost acknowledged writes.
     pub losses: u32,
 }
 
@@ -237,26 +311,26 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// How much history is kept.
+/// The limits on the history that the store keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Events of one application.
+    /// The number of events of one application.
     pub events_max: u64,
-    /// Age of an event.
+    /// The age of an event.
     pub event_age_max: Duration,
-    /// Tombstones of deleted applications.
+    /// The number of tombstones of deleted applications.
     pub tombstones_max: usize,
 }
 
 impl Retention {
-    /// Whether an event of `time` is still history at `now`.
+    /// Returns whether an event of `time` is young enough at `now`.
     pub fn is_kept(&self, time: Timestamp, now: Timestamp) -> bool {
         now.since(time) <= self.event_age_max
     }
 }
 
 impl Default for Retention {
-    /// A thousand transitions or a week of each application: enough to see what happened over a
+    /// One thousand events or one week for each application: enough to see what happened over a
     /// weekend. Ten thousand tombstones: a watcher may be away while that many applications are
     /// deleted.
     fn default() -> Retention {
@@ -268,10 +342,11 @@ impl Default for Retention {
     }
 }
 
-/// Silence after which nothing is known any more of a process: long after its sessions are over.
+/// The silence after which a process is removed from the list of replicas. Its sessions have ended
+/// long before.
 pub const REPLICA_FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
-/// Tells two stores, or two processes, apart.
+/// Returns a random id for a store or a process.
 fn random_store_id() -> u64 {
     getrandom::u64().expect("the operating system has randomness")
 }

@@ -1,7 +1,9 @@
-//! What processes that share a store tell each other about an application beside its changes.
+//! Messages about an application that processes sharing a store send to each other, beside its
+//! changes.
 //!
-//! A notice travels the way changes do, so it needs no connection of its own and comes after the
-//! changes that were committed before it. It is kept by nobody: who hears it late ignores it.
+//! A message travels through the log like a change. It needs no connection of its own, and arrives
+//! after the changes that were committed before it. No process stores it: a receiver ignores a
+//! message that arrives too late.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,38 +12,38 @@ use crate::domain::revision::Revision;
 use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 
-/// One thing told to all.
+/// A message broadcast to all processes that share the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// About which application.
+    /// The application that the message is about.
     pub app: AppName,
-    /// Who tells.
+    /// The process that sends the message.
     pub from: ReplicaId,
-    /// What.
+    /// The content of the message.
     pub word: Word,
 }
 
-/// What is told.
+/// The content of a broadcast message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
-    /// Ask the units that are connected to you how they are.
+    /// Asks each process to collect the statuses of the units that are connected to it.
     Collect {
-        /// Names the question.
+        /// The id of the question.
         id: u64,
-        /// Of which component; of all without.
+        /// The component to collect; `None` for all components.
         component: Option<PartName>,
-        /// They shall look anew.
+        /// Whether the units compute their statuses again.
         recompute: bool,
-        /// After this nobody waits for the answers.
+        /// The time after which the asking process waits for no more answers.
         deadline: Timestamp,
     },
-    /// These have answered.
+    /// Answers the question: these units have answered.
     Collected {
-        /// The question.
+        /// The id of the question.
         id: u64,
-        /// Who asked it.
+        /// The process that asked the question.
         to: ReplicaId,
-        /// The units, each with the revision at which its answer is in force.
+        /// The units, each with the revision that contains its answer.
         units: Vec<(UnitName, Revision)>,
     },
 }

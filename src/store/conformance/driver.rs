@@ -1,5 +1,5 @@
-//! One application driven from outside: drafts commands on what it knows, commits them, replays
-//! them.
+//! A test client of one application: drafts commands on its copy of the state, commits them,
+//! replays them.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,39 +17,39 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{Bucket, Change, CommitError, Epoch, Follower, NumberedEvent, Position, Store};
 
-/// See the module.
+/// A test client of one application.
 pub struct Driver {
-    /// Where it is kept.
+    /// The store of the application.
     pub store: Arc<dyn Store>,
-    /// What is known of it here.
+    /// The client's copy of the state.
     pub state: AppState,
 }
 
 impl Driver {
-    /// Starts from what the store has.
+    /// Loads the application from the store.
     pub async fn new(store: &Arc<dyn Store>, name: &str) -> Driver {
         let app = mk_app(name);
         let records = store.load(&app).await.unwrap();
         Driver { store: store.clone(), state: AppState::load(app, records) }
     }
 
-    /// Its revision as known here.
+    /// Returns the revision of the copy.
     pub fn revision(&self) -> Revision {
         self.state.head().revision
     }
 
-    /// What the command would do now.
+    /// Returns the transition of a command at the current time.
     pub fn draft(&self, command: Command) -> Transition {
         self.draft_all([command])
     }
 
-    /// What the commands would do now, in one transition.
+    /// Returns the transition of several commands at the current time.
     pub fn draft_all(&self, commands: impl IntoIterator<Item = Command>) -> Transition {
         let requests = commands.into_iter().map(|command| Request { id: None, command });
         self.draft_requests(requests, self.store.now())
     }
 
-    /// What the requests would do at a time.
+    /// Returns the transition of requests at a given time.
     pub fn draft_requests(
         &self,
         requests: impl IntoIterator<Item = Request>,
@@ -63,7 +63,7 @@ impl Driver {
         draft.finish()
     }
 
-    /// Commits, and replays if that went well.
+    /// Commits a transition, and replays it after success.
     pub async fn commit(&mut self, transition: Transition) -> Result<(), CommitError> {
         let transition = Arc::new(transition);
         self.store.commit(transition.clone()).await?;
@@ -71,7 +71,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Does a command that the store must take.
+    /// Commits a command, which must succeed.
     pub async fn run(&mut self, command: Command) {
         let transition = self.draft(command);
         self.commit(transition).await.unwrap();
@@ -88,14 +88,14 @@ impl Driver {
         self.commit(transition.unwrap()).await.unwrap();
     }
 
-    /// The state as the store has it.
+    /// Loads the state from the store.
     pub async fn reload(&self) -> AppState {
         let app = self.state.name.clone();
         let records = self.store.load(&app).await.unwrap();
         AppState::load(app, records)
     }
 
-    /// The store has what was replayed here. Only for states that no repeat has touched.
+    /// Asserts that the store has what was replayed here. Only for states without repeated reports.
     pub async fn check(&self) {
         let stored = self.reload().await;
         assert_eq!(as_stored(&stored), as_stored(&self.state));
@@ -104,14 +104,14 @@ impl Driver {
         assert_eq!(scratch, self.state.ranked().cloned().collect());
     }
 
-    /// Its whole history, newest first.
+    /// Returns the whole history, newest first.
     pub async fn events(&self) -> Vec<NumberedEvent> {
         let events = self.store.events(&self.state.name, None, usize::MAX);
         events.await.unwrap()
     }
 }
 
-/// Head, units, statuses and data, but for what a state knows better than the store.
+/// Returns head, units, statuses and data, without the fields that only the copy knows.
 fn as_stored(state: &AppState) -> Records {
     let units = state.units_after(None).map(|(name, unit)| {
         let (last_seen, last_answer) = Default::default();
@@ -137,17 +137,17 @@ fn as_stored(state: &AppState) -> Records {
     }
 }
 
-/// An application of the suite's namespace.
+/// Returns the name of an application in the namespace of the suite.
 pub fn mk_app(name: &str) -> AppName {
     AppName::new("test", name).unwrap()
 }
 
-/// A unit without incarnation.
+/// Returns a unit without an incarnation.
 pub fn mk_speaker(unit: &str) -> Speaker {
     Speaker::new(UnitName::new(unit).unwrap(), None)
 }
 
-/// A status without key.
+/// Returns a status without a key.
 pub fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
     NewStatus {
         component: PartName::new(component).unwrap(),
@@ -157,39 +157,39 @@ pub fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
     }
 }
 
-/// A push of one status.
+/// Returns a push of one status.
 pub fn mk_report(unit: &str, message: &str) -> Command {
     let status = mk_status("workload", Level::Active, message);
     Command::Report(mk_speaker(unit), Kind::Push, status)
 }
 
-/// What a follower was told.
+/// A notification that an observer received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// Application, where it stands, its revision, whether it is deleted.
+    /// The application, the position, the revision, and whether it is deleted.
     Changed(String, Position, Revision, bool),
-    /// Up to where.
+    /// The position up to which tombstones were pruned.
     Forgotten(Position),
 }
 
-/// A follower that writes down what it is told.
+/// An observer that records its notifications.
 #[derive(Default)]
 pub struct Recorder(Mutex<Vec<Told>>);
 
 impl Recorder {
-    /// One that follows the store from now on.
+    /// Returns a recorder that observes the store from now on.
     pub fn on(store: &Arc<dyn Store>) -> Arc<Recorder> {
         let recorder = Arc::new(Recorder::default());
         store.follow(recorder.clone());
         recorder
     }
 
-    /// Everything so far, in order.
+    /// Returns all notifications so far, in order.
     pub fn told(&self) -> Vec<Told> {
         self.0.lock().unwrap().clone()
     }
 
-    /// Where the changes told so far stand.
+    /// Returns the positions of the changes so far.
     pub fn positions(&self) -> Vec<u64> {
         let told = self.told();
         let changed = told.iter().filter_map(|told| match told {

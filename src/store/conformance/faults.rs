@@ -1,4 +1,4 @@
-//! Open errors are records like any other: written, changed, removed, and there after a reload.
+//! Faults are stored like any record: written, changed, removed, and present after a reload.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Everything that can be stored: each backend keeps a fixture of it in every format shipped.
+//! Every record that can be stored. Each backend keeps a fixture of it in every shipped format.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::store::Store;
 
 use super::driver::mk_app;
 
-/// A store has what [`mk_full`] says, and nothing else of these applications.
+/// Asserts that a store has the records of [`mk_full`], and no others of these applications.
 pub async fn check_full(store: &Arc<dyn Store>) {
     for transition in mk_full() {
         let records = store.load(&transition.app).await.unwrap();
@@ -31,8 +31,8 @@ pub async fn check_full(store: &Arc<dyn Store>) {
     }
 }
 
-/// A store has what a server wrote that remembered answers by their ids alone, and counted nothing
-/// in its heads: the same calls over the wire in each fixture.
+/// Asserts that a store has the records of an older server, which stored answers by their ids alone
+/// and no counts in its heads. Each fixture has the same calls over the wire.
 pub async fn check_ids_alone(store: &Arc<dyn Store>) {
     let app = AppName::new("default", "grown").unwrap();
     let records = store.load(&app).await.unwrap();
@@ -59,13 +59,13 @@ pub async fn check_ids_alone(store: &Arc<dyn Store>) {
     let usage = state.head().usage();
     assert_eq!((usage.units, usage.statuses, usage.faults, usage.operations), (2, 4, 1, 1));
     assert_eq!(usage.data_bytes, 18);
-    // The payload and the checkpoint among others.
+    // The payload and the checkpoint are part of the sum.
     assert!(13 < usage.record_bytes && usage.record_bytes < 1000, "{usage:?}");
     let gone = store.load(&AppName::new("default", "gone").unwrap()).await.unwrap();
     assert!(gone.head.deleted && gone.requests.len() == 1, "{gone:?}");
 }
 
-/// An application with every field there is set, and one that was deleted.
+/// Returns an application with every field set, and a deleted one.
 pub fn mk_full() -> [Transition; 2] {
     let full = Transition {
         app: mk_app("full"),
@@ -92,7 +92,7 @@ pub fn mk_full() -> [Transition; 2] {
     [full, deleted]
 }
 
-/// Far in the future, so that no history is ever too old.
+/// Returns a time far in the future, so that no event is ever too old.
 fn mk_time(n: u64) -> Timestamp {
     Timestamp(32_503_680_000_000 + n)
 }
@@ -142,7 +142,7 @@ fn mk_head() -> Head {
         fault_count: 0,
         sessions: BTreeMap::new(),
         operation: None,
-        // What came later has a test of its own: the fixtures do not have it.
+        // Newer fields have tests of their own: the fixtures do not contain them.
         lease: None,
         next_candidate: 0,
         data: DataHead::default(),
@@ -179,7 +179,7 @@ fn mk_summary() -> Summary {
             flaps: false,
             target: "".into(),
         }),
-        // The sides of a rule are nobody's business but the domain's.
+        // Only the domain uses the sides of a rule.
         rule: serde_json::from_value(rule).unwrap(),
         totals: Totals {
             units: 1,
@@ -266,7 +266,7 @@ fn mk_events() -> Vec<StatusEvent> {
     subjects.map(|subject| StatusEvent { subject, ..event.clone() }).to_vec()
 }
 
-/// What a store has after a transition on nothing.
+/// Returns the records of a store after one transition on an unknown application.
 fn records_of(transition: &Transition) -> Records {
     let mut records = Records::of_head((*transition.head).clone());
     for write in transition.writes.clone() {

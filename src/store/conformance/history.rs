@@ -1,4 +1,4 @@
-//! What is remembered of what was.
+//! Tests of the history of applications.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(super) async fn history_is_bounded_in_number(store: Arc<dyn Store>) {
     web.check().await;
 }
 
-/// The store keeps a minute.
+/// The store keeps events for a minute.
 pub(super) async fn history_is_bounded_in_age(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
     let now = store.now();

@@ -1,5 +1,5 @@
-//! Who leads, who waits to, and what the leader keeps, with keys and values of any bytes: as any
-//! record.
+//! Leaders, candidates and the leader's data are stored like any record, with any bytes in keys and
+//! values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(super) async fn leadership_and_data_are_kept(store: Arc<dyn Store>) {
     assert_eq!((head.lease_epoch, head.data.version), (epoch + 1, version + 2));
 }
 
-/// The claim is refused, and that it waits is kept; who was not told must not pass it over.
+/// The claim is refused, but the queue position is stored. Another replica must not overlook it.
 pub(super) async fn who_waits_in_line_is_not_forgotten(store: Arc<dyn Store>) {
     let mut web = led(&store).await;
     let other = Driver::new(&store, "web").await;

@@ -1,4 +1,4 @@
-//! Work in flight is kept with all its fields, and what is written quietly of it is not overlooked.
+//! Operations are stored with all their fields, and their quiet commits are not overlooked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn mk_begin() -> What {
     }))
 }
 
-/// Any order, of three operations by two units; many are refused.
+/// Returns a random command on one of three operations by one of two units; many are refused.
 pub(super) fn mk_order(dice: u64) -> Command {
     let fence = 1 + (dice >> 4) % 2;
     let what = match dice % 8 {
@@ -62,7 +62,7 @@ pub(super) fn mk_order(dice: u64) -> Command {
     Command::Operate(Order { id, by, what })
 }
 
-/// Every field there is, set.
+/// Returns an operation with every field set.
 fn mk_operation() -> Operation {
     let at = |n: u64| Timestamp(32_503_680_000_000 + n);
     Operation {
@@ -137,8 +137,8 @@ pub(super) async fn every_field_of_an_operation_comes_back(store: Arc<dyn Store>
     assert!(records.operations.is_empty() && records.payloads.is_empty());
 }
 
-/// A heartbeat moves no revision and is told to nobody; who has not heard of it must not judge the
-/// lease.
+/// A heartbeat does not move the revision, and no observer receives it. A replica that does not
+/// know it must not end the lease.
 pub(super) async fn a_renewed_lease_is_kept_and_not_overlooked(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
     web.run(mk_command("web/0", mk_begin())).await;

@@ -1,4 +1,4 @@
-//! Who is told, of what, in which order; and what is forgotten.
+//! Tests of notifications: which changes observers receive, in which order; and of pruning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ pub(super) async fn following_in_the_middle_leaves_nothing_out(store: Arc<dyn St
     let first = Recorder::on(&store);
     let mut followers = vec![first.clone()];
     while !tasks.iter().all(|task| task.is_finished()) {
-        // One more each time something has happened: following all the time would be all that
-        // happens.
+        // One more after each few changes: adding observers all the time would leave no time for
+        // commits.
         if 5 * followers.len() < first.positions().len() {
             followers.push(Recorder::on(&store));
         }
@@ -71,7 +71,7 @@ pub(super) async fn following_in_the_middle_leaves_nothing_out(store: Arc<dyn St
     for follower in followers {
         let positions = follower.positions();
         assert!(positions.windows(2).all(|pair| pair[0] < pair[1]));
-        // What it was told at the start may leave out what was overtaken; from then on nothing may.
+        // Its initial notifications may leave out replaced changes; later ones must be complete.
         let tail = positions.iter().rev().zip((1..=160).rev());
         let followed = tail.take_while(|(got, expected)| *got == expected).count();
         assert!(positions.len() <= followed + 4, "{positions:?}");
@@ -114,7 +114,7 @@ pub(super) async fn tombstones_are_forgotten(store: Arc<dyn Store>) {
         }
         app.delete().await;
     }
-    // app-0 was reported once and app-1 twice; each deletion is one more.
+    // app-0 was reported once and app-1 twice; each deletion is one more revision.
     let is_forgotten = |told: &Told| matches!(told, Told::Forgotten(_));
     let forgotten: Vec<Told> = recorder.told().into_iter().filter(is_forgotten).collect();
     let expected = [Told::Forgotten(Position(3)), Told::Forgotten(Position(6))];
@@ -132,7 +132,7 @@ pub(super) async fn tombstones_are_forgotten(store: Arc<dyn Store>) {
             assert_eq!(numbers.last(), Some(&0));
         }
     }
-    // Made when app-0 was forgotten, so it went on from 2.
+    // It was created after app-0 was pruned, so its revisions start above 2.
     let last = Driver::new(&store, "app-3").await;
     assert_eq!(last.revision(), Revision(7));
     let told = Recorder::on(&store).told();

@@ -1,4 +1,4 @@
-//! What is written and told to nobody is kept, and not undone by who was not told.
+//! Quiet commits are stored, and a replica that does not know them cannot undo them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn swing(n: usize) -> Command {
     Command::Report(mk_speaker("web/0"), Kind::Push, mk_status("db", level, message))
 }
 
-/// An application that flaps.
+/// Returns a client of a flapping application.
 async fn flapping(store: &Arc<dyn Store>) -> Driver {
     let mut web = Driver::new(store, "web").await;
     web.run(configure()).await;
@@ -42,7 +42,7 @@ pub(super) async fn swings_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     }
     assert_eq!(recorder.told(), told);
     assert_eq!(web.revision(), revision);
-    // And the one before, which came after it had begun.
+    // One quiet commit happened before, after the flapping had begun.
     assert_eq!(web.state.head().quiet_commits, 1 + 9);
     let first = web.state.ranked().next().unwrap().key.clone();
     let stored = web.reload().await;
@@ -61,7 +61,7 @@ pub(super) async fn what_was_written_quietly_is_not_undone(store: Arc<dyn Store>
     let late = other.draft(swing(9));
     let current = web.revision();
     assert_eq!(other.commit(late).await, Err(CommitError::Conflict { current }));
-    // Also what would write nothing, and what would move the revision.
+    // A transition without writes is refused too, and so is one that moves the revision.
     let repeat = other.draft(swing(7));
     assert!(!repeat.is_durable());
     let version = Version::of(&other.state);
@@ -79,7 +79,7 @@ pub(super) async fn what_was_written_quietly_is_not_undone(store: Arc<dyn Store>
     other.run(swing(9)).await;
     other.check().await;
 
-    // A deletion leaves the count, so that what was decided before it stays refused.
+    // A deletion keeps the count, so that a transition based on an earlier count stays refused.
     other.delete().await;
     let late = web.draft(swing(10));
     assert!(matches!(web.commit(late).await, Err(CommitError::Conflict { .. })));

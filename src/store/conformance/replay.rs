@@ -1,4 +1,4 @@
-//! What is stored is what was decided, whoever decided it and however often.
+//! The stored state equals the replayed state, for any number of writers and repeats.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,7 +110,7 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     let told_again = Recorder::on(&store);
     assert_eq!(told_again.told(), told);
 
-    // The answers that stand outlive a deletion, its own among them; nothing else does.
+    // Answers to requests survive a deletion, its own answer included; no other record does.
     let id = "last".into();
     let now = store.now();
     let (deletion, _) = delete(&web.state, Some(&id), now).unwrap();
@@ -121,8 +121,8 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     assert!(records.units.is_empty() && records.statuses.is_empty());
 }
 
-/// What moves no revision is told to nobody, so two who speak for one application may not know of
-/// each other's answers.
+/// No observer receives a quiet commit, so two writers of one application may not know each other's
+/// answers.
 pub(super) async fn a_request_is_answered_once(store: Arc<dyn Store>) {
     assert!(store.is_shared());
     let mut first = Driver::new(&store, "web").await;
@@ -142,7 +142,7 @@ pub(super) async fn a_request_is_answered_once(store: Arc<dyn Store>) {
     second = Driver::new(&store, "web").await;
     let answered = second.draft_requests(request("once", "something else"), now);
     assert!(!answered.is_durable(), "it is known");
-    // Another one goes through, and so does the same when its answer is too old.
+    // A request with another id succeeds, and so does the same one after its answer is too old.
     second.commit(second.draft_requests(request("other", "up"), now)).await.unwrap();
     let later = now.after(REQUEST_TTL);
     let late = second.draft_requests(request("once", "late"), later);
@@ -151,7 +151,7 @@ pub(super) async fn a_request_is_answered_once(store: Arc<dyn Store>) {
     second.check().await;
 }
 
-/// A fixed walk through everything that can be asked of an application.
+/// A fixed sequence of all kinds of requests.
 pub(super) async fn what_is_loaded_is_what_was_replayed(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
     let mut dice = Dice(7);
@@ -167,13 +167,13 @@ pub(super) async fn what_is_loaded_is_what_was_replayed(store: Arc<dyn Store>) {
         };
         web.commit(transition).await.unwrap();
         web.check().await;
-        // A state may look once more than needed, never once less.
+        // The copy may schedule one look more than needed, never one less.
         let looks_at = |state: &AppState| state.next_due().map_or(u64::MAX, |at| at.0);
         assert!(looks_at(&web.state) <= looks_at(&web.reload().await));
     }
 }
 
-/// Lets time pass, and asks for a few things, of which some may be refused.
+/// Returns a transition of elapsed time and a few requests, some of which may be refused.
 fn asked(dice: &mut Dice, state: &AppState, now: Timestamp) -> Transition {
     let limits = Limits::default();
     let mut draft = Draft::new(state, &limits, now);
@@ -188,7 +188,7 @@ fn asked(dice: &mut Dice, state: &AppState, now: Timestamp) -> Transition {
     draft.finish()
 }
 
-/// Any request without a ttl: deadlines that a repeat moved are in memory alone.
+/// Returns a random request without a ttl: deadlines that a repeat moved are only in memory.
 fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
     let unit = format!("web/{}", dice.roll(12));
     let message = "m".repeat(dice.roll(40) as usize);
@@ -240,7 +240,7 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
     Some(Request { id: Some((&*format!("id-{}", dice.roll(1 << 40))).into()), command })
 }
 
-/// Units that come and go.
+/// Returns a command with which a unit appears or leaves.
 fn coming_or_going(dice: &mut Dice, speaker: Speaker, status: NewStatus) -> Command {
     let replica = ReplicaId(1 + dice.roll(2));
     let session = SessionId { replica, number: dice.roll(3) };
@@ -258,7 +258,7 @@ fn coming_or_going(dice: &mut Dice, speaker: Speaker, status: NewStatus) -> Comm
     }
 }
 
-/// The same numbers each time.
+/// A generator of the same numbers each time.
 struct Dice(u64);
 
 impl Dice {

@@ -1,5 +1,5 @@
-//! A transition ready to be written: encoded by whoever commits it, so that the writer only inserts
-//! bytes.
+//! A transition in encoded form. The committing task encodes it, so that the writer thread only
+//! inserts bytes.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::store::key::{
     EVENTS, HEADS, Key, META, META_FORMAT, META_STORE, RECORDS, key_of, range_of,
 };
 
-/// See the module.
+/// An encoded transition.
 pub(super) struct Batch {
     pub(super) app: AppName,
     pub(super) base: Revision,
     pub(super) head: Arc<Head>,
     time: Timestamp,
     head_record: HeadRecord,
-    /// Key, and the record or nothing.
+    /// The records by key; `None` removes the record.
     records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     events: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -59,7 +59,7 @@ pub(super) struct Tables<'txn> {
 }
 
 impl<'txn> Tables<'txn> {
-    /// Opens the tables, and makes those that are not there.
+    /// Opens the tables, and creates missing ones.
     pub(super) fn open(txn: &'txn WriteTransaction) -> Result<Tables<'txn>, redb::Error> {
         Ok(Tables {
             meta: txn.open_table(META)?,
@@ -69,7 +69,7 @@ impl<'txn> Tables<'txn> {
         })
     }
 
-    /// Writes one batch, and forgets what became too much.
+    /// Writes one batch, and removes the events and tombstones that exceed the retention.
     pub(super) fn write(
         &mut self,
         batch: Batch,
@@ -103,19 +103,19 @@ impl<'txn> Tables<'txn> {
         Ok(())
     }
 
-    /// Writes what holds for the store as a whole.
+    /// Writes the record of the store as a whole.
     pub(super) fn write_meta(&mut self, meta: &Meta) -> Result<(), redb::Error> {
         self.meta.insert(META_STORE, &*codec::encode(meta))?;
         Ok(())
     }
 
-    /// Writes the format of the database as a whole.
+    /// Writes the format of the database.
     pub(super) fn write_format(&mut self, format: u32) -> Result<(), redb::Error> {
         self.meta.insert(META_FORMAT, &format.to_le_bytes()[..])?;
         Ok(())
     }
 
-    /// Removes events before the number `oldest`, and those that are too old.
+    /// Removes the events with a number below `oldest`, and those that are too old.
     fn trim(
         &mut self,
         app: &AppName,
@@ -131,7 +131,7 @@ impl<'txn> Tables<'txn> {
                 Some(Key::Event(_, number)) => number,
                 _ => break,
             };
-            // One that cannot be read is left to be removed by its number.
+            // An event that cannot be read stays until its number is below `oldest`.
             let is_old = || {
                 let event = codec::decode::<StatusEvent>(event.value());
                 event.is_ok_and(|event| !retention.is_kept(event.time, now))
@@ -149,7 +149,7 @@ impl<'txn> Tables<'txn> {
     }
 }
 
-/// Removes all that a table has of an application.
+/// Removes all entries of an application from a table.
 fn clear(table: &mut Bytes<'_>, app: &AppName) -> Result<(), redb::Error> {
     let whole = range_of(app);
     table.retain_in(&*whole.start..&*whole.end, |_, _| false)?;

@@ -1,4 +1,4 @@
-//! Says whether a data directory can be used, without making or changing anything in it.
+//! Examines a data directory without creating or changing anything in it.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,12 +12,12 @@ use crate::store::doctor::{Finding, in_order};
 
 use super::file::{Location, open_file, panic_text};
 
-/// A database of a few applications fits.
+/// Free space below this is an error: it holds a database of a few applications.
 const SPACE_MIN: u64 = 64 << 20;
-/// Room to notice.
+/// Free space below this is a warning: an operator has time to act.
 const SPACE_LOW: u64 = 1 << 30;
 
-/// Looks at a data directory; the worst comes first.
+/// Examines a data directory; the worst finding comes first.
 pub fn examine(dir: &Path) -> Vec<Finding> {
     let (directory, there) = directory(dir);
     let mut findings = vec![directory];
@@ -33,12 +33,12 @@ pub fn examine(dir: &Path) -> Vec<Finding> {
     in_order(findings)
 }
 
-/// Whether it can be written, and the nearest directory that is there.
+/// Checks whether the directory can be written. Also returns the nearest existing directory.
 fn directory(dir: &Path) -> (Finding, Option<PathBuf>) {
     let shown = dir.display();
     let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
     let Some(there) = whole.ancestors().find(|ancestor| ancestor.exists()) else {
-        return (cannot(format!("{shown} has no parent that is there")), None);
+        return (cannot(format!("{shown} has no existing parent")), None);
     };
     let (there, is_new) = (there.to_path_buf(), there != whole);
     let finding = match access(&there, Access::WRITE_OK | Access::EXEC_OK) {
@@ -47,7 +47,7 @@ fn directory(dir: &Path) -> (Finding, Option<PathBuf>) {
             cannot(format!("{} cannot be written: {}", there.display(), io::Error::from(error)))
         }
         Ok(()) if is_new => {
-            Finding::ok("data-directory", format!("{shown} will be made at the first start"))
+            Finding::ok("data-directory", format!("{shown} will be created at the first start"))
         }
         Ok(()) => Finding::ok("data-directory", format!("{shown} can be written")),
     };
@@ -57,7 +57,7 @@ fn directory(dir: &Path) -> (Finding, Option<PathBuf>) {
 fn cannot(found: String) -> Finding {
     let why = "a server of Bellwether would not start";
     Finding::error("data-directory", found, why)
-        .advise("give it to the user of the server, or name another one by --data-dir")
+        .advise("give it to the user of the server, or name another one with --data-dir")
 }
 
 fn space(there: &Path) -> Option<Finding> {
@@ -72,12 +72,12 @@ fn space(there: &Path) -> Option<Finding> {
     })
 }
 
-/// Reads it as the server would, but only that: what must be repaired stays as it is.
+/// Reads the database as a server would, but repairs nothing.
 fn database(location: &Location) -> Finding {
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let database = Builder::new().open_read_only(location.file());
         let database = match database {
-            // It was not closed; the next start repairs that.
+            // The database was not closed. The next start repairs it.
             Err(DatabaseError::RepairAborted) => return Ok("will be repaired by the next start"),
             opened => opened.map_err(|error| location.database_error(error))?,
         };
@@ -86,9 +86,9 @@ fn database(location: &Location) -> Finding {
     let opened = opened.unwrap_or_else(|panic| Err(location.damaged(&panic_text(&*panic))));
     match opened {
         Ok(found) => Finding::ok("database", format!("{} {found}", location.file().display())),
-        // That is what a server does.
+        // A running server has the file locked.
         Err(OpenError::InUse { .. }) => {
-            let found = "another process has it, so what is in it was not looked at";
+            let found = "another process uses it, so its content was not checked";
             Finding::ok("database", found)
         }
         Err(error) => {

@@ -1,4 +1,4 @@
-//! The database file: made, opened and checked.
+//! The database file: how it is created, opened and checked.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -19,21 +19,22 @@ use super::batch::Tables;
 use super::header::{HEADER_BYTES, goes_back};
 use super::read::{Fault, read_heads, read_meta};
 
-/// The file within the data directory.
+/// The name of the file in the data directory.
 const FILE_NAME: &str = "bellwether.redb";
-/// Pages kept in memory. Applications in use are kept by whoever uses them, so this serves writes.
+/// The size of the page cache. Applications in use are cached above the store, so this cache serves
+/// writes.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// How redb gets at the file. Tests put a disk in between that fails.
+/// Opens a database file. Tests replace it with a disk that fails.
 pub(super) type OpenFile =
     Arc<dyn Fn(&Builder, &Path) -> Result<Database, DatabaseError> + Send + Sync>;
 
-/// The way of everybody but tests.
+/// Returns the function that opens a real file.
 pub(super) fn open_file() -> OpenFile {
     Arc::new(|builder, path| builder.open(path))
 }
 
-/// Where the database is, and how to get at it.
+/// The location of the database, and the function that opens it.
 #[derive(Clone)]
 pub(super) struct Location {
     dir: PathBuf,
@@ -41,7 +42,7 @@ pub(super) struct Location {
     open_file: OpenFile,
 }
 
-/// A database that was opened, with what is kept of it in memory.
+/// An opened database with the data that stays in memory.
 pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) meta: Meta,
@@ -53,17 +54,17 @@ impl Location {
         Location { dir: dir.to_path_buf(), file: dir.join(FILE_NAME), open_file }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Whether there is a file, even one that we may not read.
+    /// Returns whether the file exists, even if it cannot be read.
     pub(super) fn is_there(&self) -> bool {
         !matches!(self.file.try_exists(), Ok(false))
     }
 
-    /// Makes the directory and the file if they are not there.
+    /// Creates the directory and the file if they do not exist.
     pub(super) fn create(&self) -> Result<(), OpenError> {
         let mut dir = DirBuilder::new();
         let made = dir.recursive(true).mode(0o700).create(&self.dir);
@@ -71,14 +72,14 @@ impl Location {
         if self.file.try_exists().map_err(|e| self.io(e))? {
             return Ok(());
         }
-        // Drafted under another name: a file of that name is whole, or damaged, but never half
-        // made.
+        // The file is created under another name and linked when it is complete. So a file of the
+        // final name is never half written.
         let store_id = random_store_id();
         let draft = self.dir.join(format!("{FILE_NAME}.{store_id:016x}"));
         let created = self.draft(&draft, store_id).and_then(|()| {
             let linked = fs::hard_link(&draft, &self.file);
             match linked {
-                // Another process was quicker; which of us may have it is decided by its lock.
+                // Another process was faster. The lock on the file decides which process uses it.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 linked => linked.map_err(|e| self.io(e)),
             }
@@ -102,9 +103,9 @@ impl Location {
         write_meta(&database, &meta, true).map_err(|e| self.error(e))
     }
 
-    /// Opens the database, checks every page of it, and reads what is kept in memory.
+    /// Opens the database, checks every page, and reads the data that stays in memory.
     pub(super) fn open(&self) -> Result<Opened, OpenError> {
-        // redb takes an empty file for a new one.
+        // redb takes an empty file for a new database.
         let found = fs::metadata(&self.file).map_err(|e| self.io(e))?;
         if found.len() == 0 {
             return Err(self.damaged("it is empty"));
@@ -113,9 +114,9 @@ impl Location {
             let file = self.file.display();
             tracing::warn!(
                 %file,
-                "the record of the newest commit is damaged, and the commit before is used: after \
-                 a power loss that was a commit under way, which nobody was answered; otherwise \
-                 the last acknowledged commit is lost"
+                "the newest commit is damaged, and the commit before it is used; after a power \
+                 loss the damaged commit was not acknowledged yet, otherwise the last \
+                 acknowledged commit is lost"
             );
         }
         let opened = catch_unwind(AssertUnwindSafe(|| {
@@ -129,15 +130,16 @@ impl Location {
         opened.unwrap_or_else(|panic| Err(self.damaged(&panic_text(&*panic))))
     }
 
-    /// Whether redb is about to take the commit before the newest one. What cannot be read is for
-    /// redb to refuse.
+    /// Returns whether redb will use the commit before the newest one. Returns false if the header
+    /// cannot be read: redb refuses such a file itself.
     fn goes_back(&self) -> bool {
         let mut header = [0; HEADER_BYTES];
         let read = File::open(&self.file).and_then(|mut file| file.read_exact(&mut header));
         read.is_ok() && goes_back(&header)
     }
 
-    /// What other users of this machine can do with the directory and the file; a sentence each.
+    /// Returns what other users of this machine can do with the directory and the file, a sentence
+    /// each.
     pub(super) fn open_to_others(&self) -> Vec<String> {
         let places = [("data directory", &self.dir, 0o700), ("file", &self.file, 0o600)];
         let open = places.into_iter().filter_map(|(what, path, right)| {
@@ -217,21 +219,21 @@ impl Location {
     }
 }
 
-/// Whether the operating system did as it was asked, but what it read makes no sense.
+/// Returns whether the error is about the content of the file, not about reading it.
 fn is_content(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "panic".to_string())
 }
 
-/// Writes the meta record in a transaction of its own; with `is_new` all that makes a file a
-/// database of ours.
+/// Writes the meta record in a transaction of its own. With `is_new` it also writes the format,
+/// which makes the file a Bellwether database.
 pub(super) fn write_meta(
     database: &Database,
     meta: &Meta,

@@ -1,4 +1,4 @@
-//! What can be read of the database, as of one commit.
+//! Reads from the database, each time as of one commit.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::store::heads::mk_change;
 use crate::store::key::{EVENTS, HEADS, Key, META, META_STORE, RECORDS, range_of};
 use crate::store::{Change, NumberedEvent, ReadError, Retention};
 
-/// Why something could not be read from the database.
+/// Why a read from the database failed.
 pub(super) enum Fault {
-    /// By redb.
+    /// redb reports an error.
     Database(redb::Error),
-    /// By us: a record is not what was written.
+    /// A record is not valid.
     Record { record: String, reason: String },
 }
 
@@ -29,7 +29,7 @@ impl<E: Into<redb::Error>> From<E> for Fault {
 }
 
 impl Fault {
-    /// As the one who reads `what` is told.
+    /// Returns the error for the caller that reads `what`.
     pub(super) fn into_read_error(self, what: impl FnOnce() -> String) -> ReadError {
         match self {
             Fault::Record { record, reason } => ReadError::Corrupt { record, reason },
@@ -42,9 +42,9 @@ impl Fault {
 }
 
 pub(super) fn read_meta(txn: &ReadTransaction) -> Result<Meta, Fault> {
-    let record = || "what holds for the store as a whole".to_string();
+    let record = || "store record".to_string();
     let Some(bytes) = txn.open_table(META)?.get(META_STORE)? else {
-        let (record, reason) = (record(), "it is not there".to_string());
+        let (record, reason) = (record(), "it is missing".to_string());
         return Err(Fault::Record { record, reason });
     };
     codec::decode(bytes.value()).map_err(|reason| Fault::Record { record: record(), reason })
@@ -64,7 +64,7 @@ pub(super) fn read_heads(txn: &ReadTransaction) -> Result<Vec<Change>, Fault> {
     Ok(heads)
 }
 
-/// Everything known of an application, as of one commit.
+/// Reads all records of an application, as of one commit.
 pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fault> {
     let txn = database.begin_read()?;
     let head_key = Key::Head(app.clone());
@@ -118,7 +118,7 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
     Ok(records)
 }
 
-/// The events of an application before one, newest first.
+/// Reads the events of an application before a number, newest first.
 pub(super) fn read_events(
     database: &Database,
     app: &AppName,
@@ -158,6 +158,6 @@ fn in_record(key: &Key, reason: String) -> Fault {
 fn bad_key(bytes: &[u8]) -> Fault {
     Fault::Record {
         record: bytes.escape_ascii().to_string(),
-        reason: "it has no name that is known".to_string(),
+        reason: "its key is not known".to_string(),
     }
 }

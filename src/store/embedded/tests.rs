@@ -1,5 +1,5 @@
-//! What the embedded store holds beyond the suite: it outlives its process, and says when it cannot
-//! be used.
+//! Tests of the embedded store beyond the suite: it outlives its process, and reports when it
+//! cannot be used.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn mk_options() -> Options {
     Options { retry_interval: Duration::from_millis(5), ..Options::default() }
 }
 
-/// Waits until something holds, and fails if that takes too long.
+/// Waits until a condition holds, and fails if that takes too long.
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
         while !holds() {
@@ -90,7 +90,7 @@ async fn time_goes_on_from_where_it_was() {
     let open = || EmbeddedStore::open(dir.path(), mk_options()).unwrap();
     tokio::time::pause();
     let store = open();
-    // As if the wall clock had been a day ahead, and was set back while we were away.
+    // As if the wall clock had been a day ahead, and was set back during the restart.
     tokio::time::advance(Duration::from_secs(24 * 3600)).await;
     let time = store.now();
     tokio::time::resume();
@@ -123,7 +123,7 @@ fn a_directory_that_cannot_be_is_said() {
     }
 }
 
-/// A follower with a bug.
+/// An observer with a bug.
 struct Panicking;
 
 impl Follower for Panicking {

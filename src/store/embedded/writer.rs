@@ -1,4 +1,4 @@
-//! The one thread that writes. Whatever waits while a transaction is synced becomes the next one.
+//! The thread that writes. Jobs that are queued during a sync form the next transaction.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -16,26 +16,27 @@ use super::batch::{Batch, Tables};
 use super::file::{Location, Opened, panic_text, write_meta};
 use super::{Published, Shared};
 
-/// Transitions of one transaction. Beyond this a longer transaction costs each of them more than it
-/// saves.
+/// The maximum number of transitions in one transaction. A longer transaction costs each of them
+/// more than it saves.
 const GROUP_MAX: usize = 256;
 
-/// A transition on its way, and who waits for it.
+/// A queued transition with the channel of its caller.
 pub(super) struct Job {
     pub(super) batch: Batch,
     pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
-    /// Room in the queue, free again when this is dropped.
+    /// The place in the queue, free when this is dropped.
     pub(super) room: OwnedSemaphorePermit,
 }
 
-/// See the module.
+/// The state of the writer thread.
 pub(super) struct Writer {
     shared: Arc<Shared>,
     location: Location,
     queue: Receiver<Job>,
-    /// As [`Published::heads`], but ahead of them by the group that is being written.
+    /// The heads as of the group that is being written: ahead of [`Published::heads`] by that
+    /// group.
     heads: Heads,
-    /// When to open the database again, while it cannot be used.
+    /// The time of the next attempt to reopen the database; `None` while it can be used.
     retry_at: Option<Instant>,
 }
 
@@ -49,7 +50,7 @@ impl Writer {
     pub(super) fn run(mut self) {
         let served = catch_unwind(AssertUnwindSafe(|| self.serve()));
         if let Err(panic) = served {
-            // A follower panicked, or we did: what is in memory is not to be trusted any more.
+            // An observer or the writer panicked, so the data in memory may be inconsistent.
             let reason = format!("writer stopped by a panic: {}", panic_text(&*panic));
             tracing::error!(reason, "store has stopped, restart the process");
             self.shared.set_unusable(reason);
@@ -68,8 +69,8 @@ impl Writer {
         self.finish();
     }
 
-    /// Waits for something to do. The group is empty if that is to open the database again; there
-    /// is none if the queue is closed.
+    /// Waits for work. Returns an empty group to reopen the database, and `None` when the queue is
+    /// closed.
     fn next_group(&mut self) -> Option<Vec<Job>> {
         let first = match self.retry_at {
             None => self.queue.recv().ok()?,
@@ -91,7 +92,7 @@ impl Writer {
         let mut waiting = Vec::with_capacity(group.len());
         let mut writes = Vec::with_capacity(group.len());
         for Job { batch, answer, room } in group {
-            // While the database cannot be used, nothing is known to compare with.
+            // While the database cannot be used, there are no reliable heads to compare with.
             let step = match self.retry_at {
                 None => self.step(&batch),
                 Some(_) => Ok(None),
@@ -108,7 +109,7 @@ impl Writer {
         };
         for (answer, outcome, room) in waiting {
             drop(room);
-            // Who does not wait any more reads again before they decide anew.
+            // The caller may have stopped waiting.
             let _ = answer.send(match &unavailable {
                 None => outcome,
                 Some(error) => Err(error.clone()),
@@ -123,7 +124,8 @@ impl Writer {
         stepped.map_err(|current| CommitError::Conflict { current })
     }
 
-    /// Writes a group in one transaction, and syncs it. After an error it may or may not be there.
+    /// Writes a group in one transaction, and syncs it. After an error the group may or may not be
+    /// on disk.
     fn write(&mut self, writes: Vec<(Batch, Step)>) -> Result<Vec<Step>, String> {
         let meta = self.meta();
         let written = catch_unwind(AssertUnwindSafe(|| {
@@ -169,7 +171,7 @@ impl Writer {
         Meta::new(shared.epoch, shared.clock.latest(), self.heads.marks())
     }
 
-    /// Opens the database again after an error, and finds out what of the last group it has.
+    /// Reopens the database after an error, and finds out whether it has the last group.
     fn reopen(&mut self) {
         self.retry_at = Some(Instant::now() + self.shared.retry_interval);
         let opened = self.location.open();
@@ -186,10 +188,10 @@ impl Writer {
     fn adopt(&mut self, opened: Opened) -> Result<(), String> {
         let Opened { database, meta, heads } = opened;
         if meta.epoch() != self.shared.epoch {
-            return Err("another database has been put in its place; restart to use it".to_string());
+            return Err("the file was replaced by another database; restart to use it".to_string());
         }
-        // Reading may work where writing does not: that would be found out at once, again and
-        // again.
+        // Reading may work where writing does not. Without this test write, the next commit would
+        // fail immediately, again and again.
         let probe = Meta::new(meta.epoch(), self.shared.clock.latest(), heads.marks());
         write_meta(&database, &probe, false).map_err(|e| e.to_string())?;
         let mut published = self.shared.published();
@@ -197,7 +199,7 @@ impl Writer {
         let (was, is) = (known.marks(), heads.marks());
         if is.last < was.last {
             return Err(format!(
-                "database has changes up to {} and {} were acknowledged; restore a newer one",
+                "database ends at position {}, but {} was acknowledged; restore a newer one",
                 is.last.0, was.last.0
             ));
         }
@@ -212,20 +214,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Remembers how far time had come, and lets go of the file.
+    /// Writes the latest time, and closes the file.
     fn finish(&mut self) {
         let meta = self.meta();
         if let Ok(database) = &*self.shared.database()
             && let Err(error) = write_meta(database, &meta, false)
         {
-            tracing::warn!(%error, "time of the end is not remembered");
+            tracing::warn!(%error, "latest time is not stored");
         }
         self.shared.set_unusable("store is closed".to_string());
     }
 }
 
 impl Shared {
-    /// Makes steps part of what everybody sees, and tells them.
+    /// Applies steps to the published heads, and notifies the observers.
     fn publish(&self, steps: &[Step]) {
         let mut published = self.published();
         let Published { heads, followers } = &mut *published;
@@ -235,7 +237,7 @@ impl Shared {
         }
     }
 
-    /// Drops the database: it cannot be used, and this is why.
+    /// Drops the database, with the reason why it cannot be used.
     pub(super) fn set_unusable(&self, reason: String) {
         self.set_database(Err(reason));
     }
@@ -244,8 +246,7 @@ impl Shared {
         let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *place, database);
         drop(place);
-        // A database that broke may panic once more when it is dropped; there is nothing left to
-        // lose.
+        // A broken database may panic again when it is dropped. There is nothing left to lose.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(old)));
     }
 }

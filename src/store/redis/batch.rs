@@ -1,5 +1,5 @@
-//! A transition as arguments of the commit script, encoded by whoever commits it; and what the log
-//! says of it to everybody else.
+//! A transition as arguments of the commit script, encoded by the committing task; and the entry
+//! that the log has of it.
 
 use std::sync::Arc;
 
@@ -18,35 +18,36 @@ use crate::store::{Bucket, Retention};
 use super::key::{Key, KeySpace};
 use super::script;
 
-/// Changes that a bucket's log keeps at least: a replica that is away for longer reads the heads.
+/// The minimum number of changes that the log of a bucket keeps. A replica that is away for longer
+/// reads the heads.
 pub(super) const LOG_ENTRIES_MAX: u32 = 4096;
 
-/// What a call has beside records and events: names of keys, numbers, the head.
+/// The number of arguments beside records and events: names of keys, numbers, the head.
 const ARGUMENTS: usize = 32;
 const HEAD_BYTES: usize = 1024;
 
-/// See the module.
+/// An encoded transition.
 pub(super) struct Batch {
     pub(super) app: AppName,
     pub(super) bucket: Bucket,
     base: Revision,
-    /// `None`: it does not matter.
+    /// The base count of quiet commits; `None` if it is not compared.
     base_quiet: Option<u64>,
-    /// See [`Transition::counts_above`].
+    /// The epoch floor; see [`Transition::counts_above`].
     counts_above: u64,
     head: Arc<Head>,
     clears: bool,
-    /// Empty if nobody can replay it.
+    /// The transition for the log; empty if it cannot or need not be replayed.
     body: Vec<u8>,
     time: Timestamp,
-    /// Answers to requests that nobody has answered, as far as the writer knows.
+    /// New answers to requests: as far as the writer knows, these requests have no answer yet.
     answers: Vec<(Vec<u8>, Vec<u8>)>,
     set: Vec<(Vec<u8>, Vec<u8>)>,
     removed: Vec<Vec<u8>>,
     events: Vec<(u64, Timestamp, Vec<u8>)>,
 }
 
-/// A transition without what stands beside it in the log.
+/// The parts of a transition that the log entry does not contain in other fields.
 #[derive(Serialize)]
 struct BodyRef<'a>(Revision, &'a [Write], &'a [StatusEvent], &'a Heard, Timestamp);
 
@@ -54,7 +55,7 @@ struct BodyRef<'a>(Revision, &'a [Write], &'a [StatusEvent], &'a Heard, Timestam
 struct Body(Revision, Vec<Write>, Vec<StatusEvent>, Heard, Timestamp);
 
 impl Batch {
-    /// For the store, and for all who follow its log.
+    /// Encodes a transition for the store and for all processes that follow its log.
     pub(super) fn encode(transition: &Transition, bucket: Bucket) -> Batch {
         let mut batch = Batch::encode_untold(transition, bucket);
         if transition.moves_revision() {
@@ -66,7 +67,8 @@ impl Batch {
         batch
     }
 
-    /// For the store alone: who follows is told that something changed, and must read it.
+    /// Encodes a transition for the store alone: a process that follows the log receives only the
+    /// head, and must load the application.
     pub(super) fn encode_untold(transition: &Transition, bucket: Bucket) -> Batch {
         let Transition { app, base, base_quiet, head, writes, events, time, .. } = transition;
         let counts_above = transition.counts_above;
@@ -77,7 +79,7 @@ impl Batch {
         for write in writes {
             let (field, value) = (field_of(write), codec::encode_write(write));
             match (write, value) {
-                // A deletion writes again what it knows.
+                // A deletion rewrites the answers that it knows, so they are not new.
                 (Write::Request(..), Some(answer))
                     if !batch.clears && !batch.removed.contains(&field) =>
                 {
@@ -92,7 +94,7 @@ impl Batch {
         batch
     }
 
-    /// A head alone, which nobody can replay: what puts an application right after a loss.
+    /// Encodes a head without a transition to replay. It corrects an application after data loss.
     pub(super) fn of_head(
         app: &AppName,
         bucket: Bucket,
@@ -116,7 +118,8 @@ impl Batch {
         }
     }
 
-    /// Of several writes of one record the last counts: the script sets first and removes then.
+    /// Adds a write. The last of several writes of one record wins, because the script sets fields
+    /// before it removes fields.
     fn write(&mut self, field: Vec<u8>, value: Option<Vec<u8>>) {
         match value {
             Some(value) => {
@@ -127,8 +130,8 @@ impl Batch {
         }
     }
 
-    /// How many arguments the call has at most, and about how many bytes: a large one is not to
-    /// grow, and be copied, over and over.
+    /// Returns the maximum number of arguments of the call and about how many bytes they have, so
+    /// that the buffer is allocated once.
     fn size(&self) -> (usize, usize) {
         let pairs = self.answers.iter().chain(&self.set);
         let of_pairs: usize = pairs.map(|(field, value)| field.len() + value.len()).sum();
@@ -139,7 +142,7 @@ impl Batch {
         (counts + 3 * self.events.len() + ARGUMENTS, bytes + HEAD_BYTES)
     }
 
-    /// The call of the script.
+    /// Returns the call of the script.
     pub(super) fn call(&self, keys: &KeySpace, retention: &Retention, mark: &Mark) -> Cmd {
         let bucket = self.bucket;
         let names = [
@@ -181,26 +184,26 @@ impl Batch {
     }
 }
 
-/// The first half of the id of an event: Redis has no id 0.
+/// Returns the first half of the id of an event. Redis has no id 0.
 pub(super) fn event_id(number: u64) -> u64 {
     number.saturating_add(1)
 }
 
-/// Removes the notes of former masters from buckets, so that commits after it in a pipeline compare
-/// with a note of the master that serves.
+/// Removes the notes of former masters from buckets, so that the commits after it in the pipeline
+/// compare with a note of the serving master.
 pub(super) fn check_master(keys: &KeySpace, buckets: impl Iterator<Item = Bucket>) -> Cmd {
     let names: Vec<String> = buckets.map(|bucket| keys.name(Key::State(bucket))).collect();
     script::call(&script::COMMIT, &names)
 }
 
-/// Notes which master serves a bucket, of which so much is known; see `master.lua`.
+/// Notes which master serves a bucket whose known epoch floor is `known`; see `master.lua`.
 pub(super) fn note_master(keys: &KeySpace, bucket: Bucket, known: Option<u64>) -> Cmd {
     let mut call = script::call(&script::MASTER, &[keys.name(Key::State(bucket))]);
     call.arg(known.map(|floor| floor.to_string()).unwrap_or_default());
     call
 }
 
-/// Note of doubt in a bucket's log.
+/// Adds a data loss to the state and the log of a bucket; see `doubt.lua`.
 pub(super) fn doubt(
     keys: &KeySpace,
     bucket: Bucket,
@@ -214,16 +217,16 @@ pub(super) fn doubt(
     call
 }
 
-/// Who commits, and which commit it is: what makes it safe to send it again.
+/// The writer and number of a commit, which make it safe to send the commit again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// One per opened store: hexadecimal, as the script looks for it.
+    /// The id of the store instance: hexadecimal, because the script searches for that pattern.
     pub(super) writer: Arc<str>,
-    /// Counts its commits.
+    /// The number of the commit among those of the writer.
     pub(super) sequence: u64,
 }
 
-/// The transition that an entry of the log tells of.
+/// Decodes the transition of a log entry.
 pub(super) fn decode_body(
     app: &AppName,
     head: &Arc<Head>,

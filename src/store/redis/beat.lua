@@ -1,6 +1,6 @@
--- Records that a process lives, and answers which processes do: id and time in milliseconds, one
--- after the other. The time is that of the store, as the process knows it. A process that is silent
--- for too long is removed.
+-- Records that a process is alive. Returns the processes that are alive: id and time in
+-- milliseconds, one after the other. The time is the store's time as the process knows it. A
+-- process that is silent for too long is removed.
 
 local replicas = KEYS[1]
 local own, forget_after, now = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

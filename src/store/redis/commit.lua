@@ -1,12 +1,13 @@
--- Commits a transition of one application: compares its revision, and writes all or nothing.
+-- Commits a transition of one application: compares its version, and writes all or nothing.
 --
--- Answers {1, id of the log entry or ''}, or {0, current revision} and has written nothing. Where
--- the transition was decided on a state from another master, the answer is {0, current revision,
--- number that counts go on above}; the number is '' if nobody has noted this master (master.lua).
--- Numbers that are compared as text or kept below 2^53 survive Lua's only kind of number.
+-- Returns {1, id of the log entry or ''} after success. Returns {0, current revision} after a
+-- conflict, and has written nothing. If the transition is based on a state from another master, it
+-- returns {0, current revision, epoch floor}; the floor is '' if this master is not noted yet
+-- (master.lua). Numbers are compared as text or stay below 2^53, because Lua has only floating
+-- point numbers.
 --
--- Without arguments, it removes the notes of other masters from the states of buckets. Each pipeline
--- begins with such a call, because INFO takes longer than a commit's comparisons together.
+-- Without arguments, the script removes the notes of other masters from the states of buckets. Each
+-- pipeline begins with such a call, because INFO takes longer than the comparisons of a commit.
 
 if #ARGV == 0 then
   local replication = redis.call('INFO', 'replication')
@@ -23,18 +24,18 @@ local heads, app, log, events, state, tombs = unpack(KEYS)
 local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
   events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet,
   counts_above = unpack(ARGV, 1, 18)
--- The answers to requests that are new are the first of those that are set.
+-- The set fields begin with the new answers to requests.
 local answer_count, set_count = tonumber(ARGV[19]), tonumber(ARGV[20])
 local removed_count, event_count = tonumber(ARGV[21]), tonumber(ARGV[22])
 local sets_at = 23
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
--- Sent again because the first answer was lost: the first answer.
+-- The writer sent this commit before and lost the answer: return the first answer.
 local marks = redis.call('HGET', app, 'w') or ''
 local done, done_id = string.match(marks, writer .. ':(%d+):([%d%-]*);')
 if done == seq then
-  -- Written once more, so that whoever waits for replicas or disks next waits for this.
+  -- Written again, so that a following WAIT or WAITAOF covers the first write.
   redis.call('HSET', app, 'w', marks)
   return {1, done_id}
 end
@@ -46,36 +47,38 @@ if known then
 else
   current = redis.call('HGET', state, 'floor') or '0'
 end
--- One that is older than the last one of its writer was given up long ago, and is late.
--- Commits that moved no revision, and that a writer must have seen all the same.
+-- Quiet commits do not move the revision, but the writer must have seen them.
 local known_quiet = redis.call('HGET', app, 'q') or '0'
 local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
--- On another master one revision can stand for another state.
+-- On another master, one revision can name another state.
 local noted = redis.call('HMGET', state, 'master', 'counts_above')
 if not noted[1] or noted[2] ~= counts_above then
   return {0, current, noted[1] and noted[2] or ''}
 end
+-- A sequence below the last one of its writer belongs to a commit that was given up long ago and
+-- arrives late.
 if current ~= base or missed_quiet or (done and tonumber(seq) < tonumber(done)) then
   return {0, current}
 end
--- An answer that moved no revision was told to nobody: who answers the same request must read it.
+-- Other writers are not notified of an answer that a quiet commit stored. A writer that answers the
+-- same request must load that answer.
 for i = sets_at, sets_at + 2 * (answer_count - 1), 2 do
   if redis.call('HEXISTS', app, ARGV[i]) == 1 then
     return {0, current}
   end
 end
 local moves = revision ~= base
--- Nothing to write, or an application that is not known and does not become so.
+-- Nothing to write, or a quiet commit of an application that is unknown and stays so.
 if not moves and (set_count + removed_count == 0 or not known) then
   if known and marks ~= '' then
-    -- As above: who asks for nothing wants to know whether what is there is safe.
+    -- As above: the caller of an empty commit wants to know whether the stored state is durable.
     redis.call('HSET', app, 'w', marks)
   end
   return {1, ''}
 end
 
 if clears == '1' then
-  -- But for the answers, which outlive it: the writer may not know all of them.
+  -- The answers survive a deletion, because the writer may not know all of them.
   local answers = {}
   for _, field in ipairs(redis.call('HKEYS', app)) do
     if string.sub(field, 1, 1) == 'r' then
@@ -92,7 +95,7 @@ end
 if quiet ~= known_quiet then
   redis.call('HSET', app, 'q', quiet)
 end
--- As many at once as Lua's stack takes for certain.
+-- The chunk size is one that Lua's stack certainly takes.
 for i = sets_at, removed_at - 1, 1000 do
   redis.call('HSET', app, unpack(ARGV, i, math.min(i + 999, removed_at - 1)))
 end
@@ -105,7 +108,7 @@ for i = events_at, events_at + 3 * (event_count - 1), 3 do
 end
 if event_count > 0 then
   redis.call('XTRIM', events, 'MINID', events_oldest .. '-0')
-  -- Mostly the first one looked at is young enough.
+  -- Usually the oldest event is young enough, so the first look reads only one.
   local cutoff, count = tonumber(events_cutoff), 1
   while true do
     local last_old
@@ -152,7 +155,7 @@ if moves then
       redis.call('HSET', state, 'floor', gone_revision)
     end
     redis.call('HDEL', heads, gone)
-    -- Keys that were not declared, but have the same hash tag as those that were.
+    -- These keys are not declared, but have the same hash tag as the declared ones.
     redis.call('DEL', app_prefix .. gone, events_prefix .. gone)
   end
   if forgotten then
@@ -165,7 +168,7 @@ if moves then
   id = redis.call('XADD', log, 'MAXLEN', '~', log_max, '*', unpack(entry))
 end
 
--- The last few writers: a resend comes within seconds, and replicas are few.
+-- Only the last few writers: a resend comes within seconds, and replicas are few.
 if redis.call('HEXISTS', heads, name) == 1 then
   local kept = {writer .. ':' .. seq .. ':' .. id .. ';'}
   for other, mark in string.gmatch(marks, '(%x+):([^;]*);') do

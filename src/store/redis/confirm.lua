@@ -1,10 +1,10 @@
--- Compares the versions of applications of one master with what is stored. Answers, for each of
--- them, false if the version is the newest, and the current revision otherwise. For a version that
--- was read from another master, the answer is {number that counts go on above}, {''} if
--- nobody has noted this master (master.lua).
+-- Compares versions of applications with the stored ones, all on one master. Returns, for each of
+-- them, false if the version is the newest one, or else the current revision. For a version that
+-- was read from another master it returns {epoch floor}, or {''} if this master is not noted yet
+-- (master.lua).
 --
--- KEYS has heads, application and state of each; ARGV whether a write must follow, and then name,
--- revision, number of quiet commits and number that counts go on above of each.
+-- KEYS has heads, application and state of each. ARGV has whether a write must follow, and then
+-- name, revision, count of quiet commits and epoch floor of each.
 
 local replication = redis.call('INFO', 'replication')
 local master = string.match(replication, 'master_replid:(%x+)') or ''
@@ -28,7 +28,7 @@ for i = 1, #KEYS / 3 do
     answers[i] = current
   end
 end
--- A replica, and a master that may not write, refuse commands that write, also without effect: the
+-- A replica, and a master that may not write, refuse commands that write, even without effect: the
 -- versions of such a server may be outdated. WAIT needs a command that has an effect.
 if ARGV[1] == '1' then
   redis.call('HSET', KEYS[3], 'confirmed', '1')

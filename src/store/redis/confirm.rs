@@ -1,4 +1,5 @@
-//! Confirms versions: the requests that gather while some are under way are one question to Redis.
+//! Confirms versions. The requests that arrive while others are under way form the next question to
+//! Redis.
 
 use std::sync::Arc;
 
@@ -17,10 +18,11 @@ use super::link::{LinkError, is_unserved};
 use super::writer::{DEADLINE, IN_FLIGHT_MAX, PATIENCE, RETRY_PAUSE};
 use super::{Shared, reply, script};
 
-/// Applications of one question: Redis serves nothing else meanwhile, for about 0.1 ms.
+/// The maximum number of applications in one question. Redis serves no other client meanwhile, for
+/// about 0.1 ms.
 const GROUP_MAX: usize = 128;
 
-/// A version to be confirmed.
+/// A version to confirm.
 pub(super) struct Job {
     pub(super) app: AppName,
     pub(super) bucket: Bucket,
@@ -46,7 +48,7 @@ pub(super) async fn run(shared: Arc<Shared>, tag: String, mut queue: mpsc::Recei
     }
 }
 
-/// Asks until Redis answers or the time is up.
+/// Asks until Redis answers or the deadline passes.
 async fn ask(shared: &Shared, sender: &Sender<'_>, jobs: Vec<Job>) {
     let started = Instant::now();
     let question = mk_question(shared, &jobs);
@@ -58,7 +60,7 @@ async fn ask(shared: &Shared, sender: &Sender<'_>, jobs: Vec<Job>) {
                     return answer_all(shared, jobs, answers);
                 }
                 Some(Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
-                    // The next attempt shows whether this has worked.
+                    // The next attempt shows whether loading has worked.
                     let _ = sender.run(&script::load_all()).await;
                     "NOSCRIPT after loading it".to_string()
                 }
@@ -111,7 +113,7 @@ fn answer_all(shared: &Shared, jobs: Vec<Job>, answers: &[Value]) {
             }
             _ => Err(shared.unavailable(format!("unexpected version: {answer:?}"))),
         };
-        // The caller may have gone.
+        // The caller may have stopped waiting.
         let _ = job.answer.send(result);
     }
 }

@@ -1,5 +1,6 @@
--- Notes in a bucket that it may have lost writes: no position is given twice as far as the caller
--- has seen, and who follows the log is told.
+-- Records in a bucket that it may have lost writes, and adds an entry to its log for the processes
+-- that follow it. Raises the last position and the revision floor to what the caller has seen, so
+-- none is used twice.
 
 local state, log = KEYS[1], KEYS[2]
 local seen, floor, losses, log_max = ARGV[1], ARGV[2], ARGV[3], ARGV[4]

@@ -1,4 +1,4 @@
-//! When a commit counts as made. `docs/durability.md` says in plain words what each level promises.
+//! The durability levels of commits. `docs/durability.md` describes what each level promises.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use super::key::Tag;
 use super::link::{Dedicated, LinkError, is_unserved};
 use super::{Shared, reply};
 
-/// What must have happened before a commit is acknowledged.
+/// The servers and disks that must have a commit before it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The master has it in memory.
+    /// The memory of the master.
     #[default]
     Acknowledged,
-    /// So do this many replicas (`WAIT`).
+    /// The memory of the master and of this many replicas (`WAIT`).
     Replicated {
-        /// How many, beside the master.
+        /// The number of replicas beside the master.
         replicas: u32,
-        /// How long to wait for them.
+        /// The time to wait for them.
         patience: Duration,
     },
-    /// The disk of the master has it, and that of this many replicas (`WAITAOF`). Needs Redis or
-    /// Valkey 7.2, with `appendonly yes`.
+    /// The disk of the master and of this many replicas (`WAITAOF`). Needs Redis or Valkey 7.2,
+    /// with `appendonly yes`.
     Synced {
-        /// How many, beside the master.
+        /// The number of replicas beside the master.
         replicas: u32,
-        /// How long to wait for the disks.
+        /// The time to wait for the disks.
         patience: Duration,
     },
 }
@@ -44,7 +44,7 @@ impl Durability {
         }
     }
 
-    /// Asks, after some commits, whether they are as durable as they must be.
+    /// Appends the command that waits until the commits before it are durable.
     fn append_to(self, pipeline: &mut Pipeline) {
         let patience = u64::try_from(self.patience().as_millis()).unwrap_or(u64::MAX);
         match self {
@@ -58,7 +58,7 @@ impl Durability {
         }
     }
 
-    /// Whether the answer says so; else a sentence.
+    /// Returns whether the answer reports the durability, and a sentence if not.
     fn judge(self, answer: Option<&Value>) -> Result<(), String> {
         let reached = |value: Option<&Value>| value.and_then(reply::number).unwrap_or_default();
         match (self, answer) {
@@ -82,7 +82,7 @@ impl Durability {
     }
 }
 
-/// Why Redis cannot wait at all, and what to do about it.
+/// Returns why Redis cannot wait at all, and what to do about it.
 fn advise(error: &ServerError) -> String {
     let said = error.to_string();
     if said.contains("appendonly is disabled") {
@@ -98,7 +98,7 @@ fn advise(error: &ServerError) -> String {
 }
 
 impl Shared {
-    /// Logs a warning where a failover may leave two masters that both acknowledge writes.
+    /// Logs a warning if a failover may leave two masters that both acknowledge writes.
     pub(super) async fn warn_of_two_masters(&self, fails_over: bool) {
         if !fails_over || self.durability != Durability::Acknowledged {
             return;
@@ -122,7 +122,8 @@ impl Shared {
 pub(super) struct Sender<'a> {
     shared: &'a Shared,
     tag: &'a str,
-    /// Waiting for replicas holds up whatever else is on a connection.
+    /// A connection of its own, because waiting for replicas blocks all other commands on a
+    /// connection.
     own: Mutex<Option<Dedicated>>,
 }
 
@@ -131,8 +132,8 @@ impl<'a> Sender<'a> {
         Sender { shared, tag, own: Mutex::default() }
     }
 
-    /// Sends commits, and waits until they are as durable as configured. If they do not become so,
-    /// they may be lost: `Refused`, although they are there now.
+    /// Sends commits, and waits until they are as durable as configured. If they are not, it
+    /// returns `Refused`: the commits are applied, but may be lost.
     pub(super) async fn run(&self, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
         let durability = self.shared.durability;
         if durability == Durability::Acknowledged {
@@ -142,7 +143,7 @@ impl<'a> Sender<'a> {
         durability.append_to(&mut pipeline);
         let mut answers = self.run_on_own(&pipeline).await?;
         let wait = answers.pop();
-        // A commit that was not made needs no replicas.
+        // If no commit was made, its durability does not matter.
         if answers.iter().any(|answer| !matches!(answer, Value::ServerError(_))) {
             durability.judge(wait.as_ref()).map_err(|reason| LinkError::Refused { reason })?;
         }

@@ -1,5 +1,5 @@
--- Counts a loss of writes once, however many replicas find it: whoever believes in an older epoch
--- takes over the one that is there. Makes anew what was lost altogether.
+-- Counts a data loss once, however many replicas detect it: a caller with an older epoch takes over
+-- the stored one. Creates the record again if it is gone.
 
 local meta = KEYS[1]
 local format, buckets, store_id, seen = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

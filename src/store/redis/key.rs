@@ -1,52 +1,55 @@
-//! Every key there is in Redis, with its owner and life. `docs/FORMAT.md` says the same for people.
+//! The keys in Redis, with their owner and lifetime. `docs/FORMAT.md` describes the same keys.
 //!
-//! All keys of a bucket have its hash tag (`{b07}`), so a script may touch them together, also in a
-//! Cluster. No key has a time to live: Redis never decides that something is over.
+//! All keys of a bucket have its hash tag (`{b07}`), so one script may touch them together, in a
+//! Cluster too. No key has a time to live: Redis never decides that something is over.
 
 use std::fmt;
 
 use crate::domain::name::AppName;
 use crate::store::Bucket;
 
-/// Names one key.
+/// The name of one key.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Key<'a> {
-    /// One per store, made at the first start and never removed: `bw:meta`, a hash of `format`,
+    /// One per store, created at the first start and never removed: `bw:meta`, a hash of `format`,
     /// `buckets`, `store_id` (hexadecimal) and `losses`.
     Meta,
-    /// One per store: `bw:replicas`, a hash from each process that shares it (hexadecimal) to when
-    /// it last said that it lives, in milliseconds. Who is silent for an hour is removed.
+    /// One per store: `bw:replicas`, a hash from each process that shares the store (hexadecimal)
+    /// to the time of its last heartbeat, in milliseconds. A process that is silent for an hour is
+    /// removed.
     Replicas,
     /// One per store: `bw:clock`, a hash of `behind` (microseconds by which the clock of Redis was
-    /// behind the time of the store) and `since` (when, by that clock). Absent while it is right.
+    /// behind the time of the store) and `since` (when, by that clock). Absent while the clock is
+    /// right.
     Clock,
-    /// One per bucket: `bw:{b07}:heads`, a hash from `<namespace>/<application>` to
-    /// `<revision> <position> <head>`. Rewritten by each commit; tombstones stay until forgotten.
+    /// One per bucket: `bw:{b07}:heads`, a hash from `<namespace>/<application>` to `<revision>
+    /// <position> <head>`. Rewritten by each commit; tombstones stay until they are pruned.
     Heads(Bucket),
-    /// One per bucket: `bw:{b07}:state`, a hash of `last` (position given), `floor` (the highest
-    /// revision of a forgotten tombstone), `forgotten` (the last position of one) and `losses`
-    /// (the epoch in which the bucket was last doubted).
+    /// One per bucket: `bw:{b07}:state`, a hash of `last` (the last position), `floor` (the highest
+    /// revision of a pruned tombstone), `forgotten` (the last position of one), `losses` (the loss
+    /// count when the bucket last lost writes), `master` and `counts_above` (the serving master and
+    /// its epoch floor), and `confirmed` (no meaning).
     State(Bucket),
-    /// One per bucket: `bw:{b07}:log`, a stream of the changes, and of what processes tell each
-    /// other beside them; trimmed: whoever falls behind reads the heads.
+    /// One per bucket: `bw:{b07}:log`, a stream of its changes and of the messages that processes
+    /// broadcast. It is trimmed; a process that falls too far behind reads the heads.
     Log(Bucket),
     /// One per bucket: `bw:{b07}:tombs`, a sorted set of the tombstones by position.
     Tombs(Bucket),
-    /// One per application: `bw:{b07}:app:<namespace>/<application>`, a hash of its records, and
-    /// in `w` who wrote last. Emptied by a deletion but for the answers that outlive it, removed
-    /// with the tombstone.
+    /// One per application: `bw:{b07}:app:<namespace>/<application>`, a hash of its records, of `w`
+    /// (its last writers) and of `q` (its count of quiet commits). A deletion removes all but the
+    /// answers to requests, `w` and `q`; the key is removed with the tombstone.
     App(Bucket, &'a AppName),
     /// One per application: `bw:{b07}:events:<namespace>/<application>`, a stream of its history,
     /// where event `n` has the id `<n+1>-0`. Removed with the tombstone.
     Events(Bucket, &'a AppName),
 }
 
-/// The names of one store in a Redis that others may use too.
+/// The names of the keys of one store, in a Redis that other programs may use too.
 #[derive(Debug, Clone)]
 pub(super) struct KeySpace {
-    /// What every key begins with.
+    /// The prefix of every key.
     prefix: String,
-    /// For the whole life of the store.
+    /// The number of buckets, fixed for the whole life of the store.
     pub(super) buckets: u16,
 }
 
@@ -55,7 +58,7 @@ impl KeySpace {
         KeySpace { prefix: prefix.to_string(), buckets }
     }
 
-    /// The key as Redis has it.
+    /// Returns the key as Redis has it.
     pub(super) fn name(&self, key: Key<'_>) -> String {
         let prefix = &self.prefix;
         match key {
@@ -71,18 +74,18 @@ impl KeySpace {
         }
     }
 
-    /// What the key of each application begins with.
+    /// Returns the prefix of the keys of applications.
     pub(super) fn app_prefix(&self, bucket: Bucket) -> String {
         format!("{}:{}:app:", self.prefix, Tag(bucket))
     }
 
-    /// What the key of each history begins with.
+    /// Returns the prefix of the keys of histories.
     pub(super) fn events_prefix(&self, bucket: Bucket) -> String {
         format!("{}:{}:events:", self.prefix, Tag(bucket))
     }
 
-    /// The bucket of an application: CRC-32 of `<namespace>/<application>`, modulo their number.
-    /// On disk, so it stays as it is.
+    /// Returns the bucket of an application: CRC-32 of `<namespace>/<application>`, modulo the
+    /// number of buckets. The stored data depends on it, so it must not change.
     pub(super) fn bucket_of(&self, app: &AppName) -> Bucket {
         let hash = crc32fast::hash(app.to_string().as_bytes());
         let bucket = hash % u32::from(self.buckets);

@@ -1,10 +1,10 @@
--- Notes which master serves a bucket, and answers what its counts go on above. Another master, or
--- the same one started anew, may lack what was acknowledged: its counts begin with the millisecond
--- in which it was first seen, above all that can have been told by then.
+-- Notes which master serves a bucket, and returns the epoch floor of that master. Another master,
+-- or the same one after a restart, may lack acknowledged writes. So its floor is the millisecond in
+-- which it was first seen (times 4096), which is above all values given out before.
 
 local state, known = KEYS[1], ARGV[1]
--- Multiples of the first are exact in Lua's only kind of number, also above 2^53. The second is for
--- clocks that were put back.
+-- Multiples of the first are exact in Lua's floating point numbers, even above 2^53. The second
+-- raises the floor even if the clock was set back.
 local counts_per_millisecond, counts_per_master = 4096, 1048576
 
 local replication = redis.call('INFO', 'replication')

@@ -1,4 +1,4 @@
-//! What holds for the store as a whole, made at the first start and checked ever after.
+//! The record of the store as a whole, created at the first start and checked at each connection.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::store::{Epoch, OpenError, codec};
 use super::key::{Key, KeySpace};
 use super::{reply, script};
 
-/// See the module.
+/// The record of the store as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meta {
     format: u32,
@@ -17,7 +17,7 @@ pub(super) struct Meta {
     pub(super) epoch: Epoch,
 }
 
-/// In a line for people.
+/// Shows the record in one line.
 impl fmt::Display for Meta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Meta { format, buckets, epoch } = self;
@@ -31,7 +31,7 @@ impl fmt::Display for Meta {
 
 const FIELDS: [&str; 4] = ["format", "buckets", "store_id", "losses"];
 
-/// Asks for it.
+/// Returns the commands that read the record.
 pub(super) fn ask(keys: &KeySpace) -> Pipeline {
     let mut pipeline = redis::pipe();
     pipeline.cmd("HLEN").arg(keys.name(Key::Meta));
@@ -39,7 +39,7 @@ pub(super) fn ask(keys: &KeySpace) -> Pipeline {
     pipeline
 }
 
-/// Makes what is not there, and asks for it.
+/// Returns the commands that create the missing fields and read the record.
 pub(super) fn make(keys: &KeySpace, store_id: u64) -> Pipeline {
     let mut pipeline = redis::pipe();
     let values = [
@@ -48,7 +48,7 @@ pub(super) fn make(keys: &KeySpace, store_id: u64) -> Pipeline {
         format!("{store_id:016x}"),
         0.to_string(),
     ];
-    // The first of several replicas that start together decides all of it.
+    // The first of several replicas that start together sets all fields.
     pipeline.cmd("MULTI");
     for (field, value) in FIELDS.iter().zip(values) {
         pipeline.cmd("HSETNX").arg(keys.name(Key::Meta)).arg(field).arg(value);
@@ -58,8 +58,8 @@ pub(super) fn make(keys: &KeySpace, store_id: u64) -> Pipeline {
     pipeline
 }
 
-/// Counts a loss, unless somebody did since `seen` was believed; the answer reads as that to
-/// [`ask`].
+/// Returns the call that counts a data loss, unless another replica has counted one since the epoch
+/// `seen`. [`read`] parses its answer.
 pub(super) fn count_loss(keys: &KeySpace, seen: Epoch) -> Cmd {
     let mut call = script::call(&script::EPOCH, &[keys.name(Key::Meta)]);
     call.arg(codec::FORMAT).arg(keys.buckets);
@@ -67,7 +67,7 @@ pub(super) fn count_loss(keys: &KeySpace, seen: Epoch) -> Cmd {
     call
 }
 
-/// Reads the last of some answers; none if there is nothing there.
+/// Parses the last of some answers; `None` if the record does not exist.
 pub(super) fn read(values: &[Value], keys: &KeySpace) -> Result<Option<Meta>, OpenError> {
     let key = keys.name(Key::Meta);
     if let Some(error) = reply::error(values) {
@@ -79,7 +79,7 @@ pub(super) fn read(values: &[Value], keys: &KeySpace) -> Result<Option<Meta>, Op
     }
     let fields = values.last().map(reply::items).unwrap_or_default();
     let is_empty = !matches!(values, [Value::Int(1..), _]);
-    // A hash with none of our fields is somebody else's.
+    // A hash with none of these fields belongs to another program.
     if is_empty && fields.iter().all(|field| matches!(field, Value::Nil)) {
         return Ok(None);
     }
@@ -98,7 +98,7 @@ pub(super) fn read(values: &[Value], keys: &KeySpace) -> Result<Option<Meta>, Op
     };
     let meta = read().ok_or_else(|| OpenError::Foreign {
         key: key.clone(),
-        reason: "it is not what bellwether writes".to_string(),
+        reason: "its fields are not those of bellwether".to_string(),
     })?;
     let known = u32::from(codec::FORMAT);
     match meta {

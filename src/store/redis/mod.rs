@@ -1,16 +1,17 @@
-//! Redis or Valkey as the store: many replicas of ours, one truth.
+//! Redis or Valkey as the store, shared by several replicas of the server.
 //!
 //! ```text
 //!  commit --encode--> queue --> Lane: pipeline of commit.lua --> Redis --> answer
-//!    '--- waits until told ---.                                   | log
-//!  follow <--- View, followers <--- Reader: XREAD on its own <----'
-//!  load, events ------------------> what Redis has now
+//!    '--- waits for the log ---.                                  | log
+//!  follow <--- View, observers <--- Reader: XREAD on its own <----'
+//!  load, events ------------------> the current data in Redis
 //! ```
 //!
-//! Applications are spread over buckets that are hash tags; `key` has the key space, `commit.lua`
-//! the one way anything is written. Each process follows the log of each bucket and so knows all
-//! heads. At each new connection the reader finds out whether Redis still has what was seen; if a
-//! failover or a restart lost writes, the epoch moves on, and `repair` puts right what is gone.
+//! Applications are spread over buckets, and each bucket is a hash tag. `key` defines the keys.
+//! Only `commit.lua` writes applications. Each process follows the log of each bucket, so it knows
+//! all heads. At each new connection the reader checks whether Redis still has what this process
+//! has seen. If a failover or a restart has lost writes, the epoch changes, and `repair` corrects
+//! the bucket.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,32 +68,34 @@ mod tests;
 
 pub use durability::Durability;
 
-/// Commits that wait for their lane.
+/// The maximum number of commits that wait in the queue of a lane.
 const QUEUE_MAX: usize = 1024;
-/// How long a commit that was made waits until this process's followers were told of it.
+/// The time that a committed transition waits for the reader to notify the observers of this
+/// process.
 const TOLD_MAX: Duration = Duration::from_secs(5);
-/// How long a commit that was refused waits for what was committed instead. A reader that follows
-/// has it within a millisecond; one that does not is no reason to wait for long.
+/// The time that a refused commit waits for the commit that it lost to. A reader that follows the
+/// log has it within a millisecond; a longer wait does not help if it does not follow.
 const MISSED_MAX: Duration = Duration::from_millis(100);
-/// A master that took over is compared with what was seen before it within this time, or an
-/// application of it cannot be read.
+/// The time in which the reader must compare a new master with what was seen before. After this
+/// time `load` of an application on it fails.
 const COMPARED_MAX: Duration = Duration::from_secs(1);
-/// When to try again while Redis is away: it takes a failover a few seconds.
+/// The time to wait before the next attempt while Redis is unreachable: a failover takes a few
+/// seconds.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What can be chosen.
+/// The settings of a Redis store.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Orders of changes, fixed at the first start: the more, the more masters of a Cluster can
-    /// share the work.
+    /// The number of buckets, fixed at the first start. The more buckets, the more masters of a
+    /// Cluster can share the work.
     pub buckets: u16,
-    /// When a commit counts as made.
+    /// The durability that a commit must reach before it is acknowledged.
     pub durability: Durability,
     /// How much history is kept.
     pub retention: Retention,
-    /// What every key begins with.
+    /// The prefix of every key.
     pub prefix: String,
-    /// How patient connections are.
+    /// The time-outs of the connections.
     pub link: link::Options,
 }
 
@@ -108,30 +111,30 @@ impl Default for Options {
     }
 }
 
-/// See the module.
+/// A store in Redis or Valkey.
 pub struct RedisStore {
     shared: Arc<Shared>,
-    /// One per group of buckets; none once it is closed.
+    /// The queues of each group of buckets; empty after the store is closed.
     lanes: Mutex<Vec<Queues>>,
     writers: Mutex<Vec<JoinHandle<()>>>,
-    /// Tasks that only read.
+    /// The tasks that only read.
     readers: Vec<JoinHandle<()>>,
 }
 
-/// Where the work on a group of buckets waits.
+/// The queues of a group of buckets.
 #[derive(Clone)]
 struct Queues {
     commits: mpsc::Sender<Job>,
     confirmations: mpsc::Sender<confirm::Job>,
 }
 
-/// What the tasks share with those who ask.
+/// The data that the tasks and the callers share.
 struct Shared {
     links: Arc<Links>,
     keys: KeySpace,
     retention: Retention,
     durability: Durability,
-    /// Names this opened store among all that write.
+    /// The id of this store instance among all writers.
     writer: Arc<str>,
     replica: ReplicaId,
     own: Arc<Own>,
@@ -139,15 +142,15 @@ struct Shared {
     clock: StoreClock,
     neighbours: Mutex<Neighbours>,
     closed: AtomicBool,
-    /// Why logs are not followed, by the first bucket of those that go together.
+    /// Why a log is not followed, by the first bucket of its group.
     troubles: Mutex<BTreeMap<Bucket, String>>,
-    /// Sends when another master may serve than the one that the readers compared.
+    /// Sends when the serving master may differ from the one that the readers compared.
     suspicions: watch::Sender<()>,
 }
 
 impl RedisStore {
-    /// Connects, makes the store if there is none, and reads all heads. The number of buckets must
-    /// be the one the store was made with.
+    /// Connects, creates the store if Redis has none, and reads all heads. The number of buckets
+    /// must be the one that the store was created with.
     pub async fn open(target: Target, options: Options) -> Result<RedisStore, OpenError> {
         let Options { buckets, durability, retention, prefix, link } = options;
         let keys = KeySpace::new(&prefix, buckets.max(1));
@@ -185,7 +188,7 @@ impl RedisStore {
         Ok(store)
     }
 
-    /// Starts what reads and what writes some buckets, once what is there is known.
+    /// Reads the heads of some buckets, then starts the tasks that read and write them.
     async fn start(&mut self, buckets: Vec<Bucket>) -> Result<(), OpenError> {
         let tag = Tag(buckets[0]).to_string();
         let mut reader = Reader::new(self.shared.clone(), buckets);
@@ -200,7 +203,7 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Lets all others know that somebody reads what they write, before anybody can ask us.
+    /// Notifies all other processes that this process reads their logs, before it serves a request.
     async fn join(&self) -> Result<(), OpenError> {
         let Shared { keys, replica, .. } = &*self.shared;
         let mut answers = self
@@ -216,14 +219,14 @@ impl RedisStore {
         }
     }
 
-    /// How far off [`now`](Store::now) may be, either way.
+    /// Returns the maximum error of [`now`](Store::now), in both directions.
     pub fn clock_error(&self) -> Duration {
         self.shared.clock.error()
     }
 
     fn lane(&self, bucket: Bucket) -> Option<Queues> {
         let lanes = lock(&self.lanes);
-        // One for all, or one for each.
+        // There is one lane for all buckets, or one for each.
         lanes.get(usize::from(bucket.0)).or_else(|| lanes.first()).cloned()
     }
 
@@ -268,7 +271,7 @@ impl Store for RedisStore {
             let mut noted = shared.view.follow_counts_above(bucket);
             let seen = shared.view.revision(bucket, app);
             let found = read::read_app(app, &self.read(bucket, &ask).await?)?;
-            // Decided on now, it would be as if nothing had been lost.
+            // A transition based on this state would hide the data loss.
             let is_known = found.losses <= shared.view.cursor(bucket).2;
             if is_known && seen <= found.records.head.revision && found.noted == *noted.borrow() {
                 return Ok(found.records);
@@ -280,7 +283,7 @@ impl Store for RedisStore {
                     continue;
                 }
             }
-            let reason = "redis has lost writes, and that is not dealt with yet".to_string();
+            let reason = "Redis may have lost writes; the comparison is not complete".to_string();
             return Err(ReadError::Unavailable { reason });
         }
     }
@@ -298,7 +301,8 @@ impl Store for RedisStore {
         let job = Job { batch, transition: transition.clone(), answer };
         lane.commits.send(job).await.map_err(|_| gone())?;
         drop(lane);
-        // Kept until it was told, so that the reader finds it.
+        // The transition is kept until the observers have received it, so that the reader need not
+        // decode it.
         let (outcome, _kept) = answered.await.map_err(|_| gone())?;
         if let Err(CommitError::Conflict { current }) = outcome {
             shared.await_missed(bucket, &transition.app, current).await;
@@ -309,7 +313,7 @@ impl Store for RedisStore {
             Some(id) => {
                 let told = tokio::time::timeout(TOLD_MAX, shared.view.until_told(bucket, id));
                 told.await.map_err(|_| {
-                    shared.unavailable("it is committed, but not read back yet".to_string())
+                    shared.unavailable("the commit is applied, but not read back yet".to_string())
                 })?;
             }
         }
@@ -385,7 +389,7 @@ impl Store for RedisStore {
         lock(&self.lanes).clear();
         let writers = std::mem::take(&mut *lock(&self.writers));
         for writer in writers {
-            // One that panicked has nothing left to finish.
+            // A task that panicked has nothing left to finish.
             let _ = writer.await;
         }
         self.readers.iter().for_each(JoinHandle::abort);
@@ -393,7 +397,7 @@ impl Store for RedisStore {
     }
 }
 
-/// One that was not closed stops where it is.
+/// Stops the tasks of a store that was not closed, wherever they are.
 impl Drop for RedisStore {
     fn drop(&mut self) {
         self.readers.iter().for_each(JoinHandle::abort);
@@ -403,8 +407,8 @@ impl Drop for RedisStore {
 }
 
 impl Shared {
-    /// Which buckets go together: all of them, but in a Cluster each alone, because one question
-    /// must stay within one slot there.
+    /// Groups the buckets that share a connection: all of them, or each alone in a Cluster, where
+    /// one request must stay within one slot.
     async fn groups(&self) -> Result<Vec<Vec<Bucket>>, OpenError> {
         let all: Vec<Bucket> = (0..self.keys.buckets).map(Bucket).collect();
         let mut pipeline = redis::pipe();
@@ -417,26 +421,27 @@ impl Shared {
         })
     }
 
-    /// Asks whoever has a key.
+    /// Runs a pipeline on the master that holds a key.
     async fn ask(&self, key: &str, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
         self.links.run(key, pipeline).await
     }
 
-    /// Calls a script on the master that has a key.
+    /// Calls a script on the master that holds a key.
     async fn call(&self, key: &str, call: &Cmd) -> Result<Vec<Value>, LinkError> {
         script::run(&self.links, key, call).await
     }
 
-    /// A state was read from another master than the one that serves. Makes the reader compare,
-    /// unless it has: `noted` is what the counts of the bucket go on above by the note of this
-    /// master, if there is one.
+    /// Called when a state was read from another master than the serving one. Makes the reader
+    /// compare the masters, unless it has done so. `noted` is the epoch floor of the bucket that is
+    /// noted for the serving master, if there is one.
     fn compare_master(&self, bucket: Bucket, noted: Option<&Value>) {
         if noted.and_then(reply::number) != self.view.known_counts_above(bucket) {
             self.suspicions.send_replace(());
         }
     }
 
-    /// Waits for a missed commit, which the log delivers: the caller need not read the application.
+    /// Waits for a commit that this process has not seen yet. The log delivers it, so the caller
+    /// need not load the application.
     async fn await_missed(&self, bucket: Bucket, app: &AppName, current: Revision) {
         let told = self.view.until_at(bucket, app, current);
         let _ = tokio::time::timeout(MISSED_MAX, told).await;
@@ -473,7 +478,7 @@ impl From<LinkError> for OpenError {
     }
 }
 
-/// Reads what holds for the store as a whole, and makes it if there is nothing.
+/// Reads the record of the store as a whole, and creates it if it does not exist.
 async fn make_store(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenError> {
     let key = keys.name(Key::Meta);
     let values = links.run(&key, &meta::ask(keys)).await?;
@@ -483,7 +488,7 @@ async fn make_store(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenError> 
     let values = links.run(&key, &meta::make(keys, random_store_id())).await?;
     match meta::read(&values, keys)? {
         Some(meta) => Ok(meta.epoch),
-        None => Err(OpenError::Unavailable { reason: format!("{key} is not kept") }),
+        None => Err(OpenError::Unavailable { reason: format!("{key} is missing after a write") }),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The other processes that share the store: who lives, and what they tell each other.
+//! Membership: the other processes that share the store, and the messages between them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::batch::LOG_ENTRIES_MAX;
 use super::key::{Key, KeySpace};
 use super::{reply, script};
 
-/// After this silence, by the store's clock, a process does not read what we write: if it comes
-/// back it reads the application anew.
+/// A process that is silent for longer than this, by the store's clock, does not read the log. If
+/// it returns, it loads the application.
 const PRESENT_MAX: Duration = Duration::from_secs(30);
 
-/// Records that a process lives, at a time of the store.
+/// Records that this process is alive, at a time of the store.
 pub(super) fn beat(keys: &KeySpace, own: ReplicaId, now: Timestamp) -> Cmd {
     let mut call = script::call(&script::BEAT, &[keys.name(Key::Replicas)]);
     call.arg(format!("{:016x}", own.0)).arg(REPLICA_FORGOTTEN_AFTER.as_millis() as u64);
@@ -25,7 +25,7 @@ pub(super) fn beat(keys: &KeySpace, own: ReplicaId, now: Timestamp) -> Cmd {
     call
 }
 
-/// Who lives, and when each last said so.
+/// Parses the processes that are alive, with the time of their last heartbeat.
 pub(super) fn read_beat(answer: &Value) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
     let living = reply::pairs(answer).into_iter().map(|(id, at)| {
         let id = u64::from_str_radix(reply::text(id)?, 16).ok()?;
@@ -37,21 +37,21 @@ pub(super) fn read_beat(answer: &Value) -> Result<BTreeMap<ReplicaId, Timestamp>
     })
 }
 
-/// Whether another process than ours has said lately that it lives.
+/// Returns whether another process has sent a heartbeat lately.
 fn has_others(living: &BTreeMap<ReplicaId, Timestamp>, own: ReplicaId) -> bool {
     let now = living.get(&own).copied().unwrap_or_default();
     living.iter().any(|(id, at)| *id != own && now.since(*at) < PRESENT_MAX)
 }
 
-/// Tells all who follow the logs that a process is there. For one that does not know of this it is
-/// a notice that it does not understand.
+/// Adds an entry to the log that announces a new process. An older version reads it as a message
+/// that it does not understand.
 pub(super) fn join(keys: &KeySpace, bucket: Bucket, own: ReplicaId) -> Cmd {
     let mut add = add_to_log(keys, bucket);
     add.arg("j").arg(format!("{:016x}", own.0)).arg("n").arg("");
     add
 }
 
-/// Tells everybody who follows a bucket.
+/// Broadcasts a message to all processes that follow a bucket.
 pub(super) fn announce(keys: &KeySpace, bucket: Bucket, notice: &Notice) -> Cmd {
     let mut add = add_to_log(keys, bucket);
     add.arg("n").arg(codec::encode(notice));
@@ -64,11 +64,11 @@ fn add_to_log(keys: &KeySpace, bucket: Bucket) -> Cmd {
     add
 }
 
-/// Whether anybody else follows the logs, as far as is known.
+/// The membership as this process knows it: whether other processes follow the logs.
 #[derive(Default)]
 pub(super) struct Neighbours {
     is_alone: bool,
-    /// Those that came since the start.
+    /// The number of processes that joined since the start.
     joined: u64,
 }
 
@@ -77,7 +77,7 @@ impl Neighbours {
         self.is_alone
     }
 
-    /// What has to be the same still when a question who lives is answered.
+    /// Returns a count to compare with [`hear`](Neighbours::hear): it changes when a process joins.
     pub(super) fn joined(&self) -> u64 {
         self.joined
     }
@@ -87,7 +87,8 @@ impl Neighbours {
         self.is_alone = false;
     }
 
-    /// Takes in who lives, as asked when so many had joined.
+    /// Updates the membership from the processes that are alive, unless a process has joined since
+    /// `joined` was read.
     pub(super) fn hear(
         &mut self,
         living: &BTreeMap<ReplicaId, Timestamp>,

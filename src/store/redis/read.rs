@@ -1,4 +1,4 @@
-//! What is read from Redis: one application, its history, the heads of a bucket, the log.
+//! Reads from Redis: one application, its history, the heads of a bucket, the log.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use super::key::{Key, KeySpace};
 use super::reply;
 use super::view::{BucketView, Entry, EntryId, Own};
 
-/// Field of an application's hash that is no record: who wrote last.
+/// The field of an application's hash that names its last writers. It is not a record.
 const MARKS: &[u8] = b"w";
-/// Field of an application that counts its quiet commits.
+/// The field of an application's hash that counts its quiet commits.
 const QUIET: &[u8] = b"q";
 
-/// Asks for everything known of an application, as of one commit.
+/// Returns the commands that read all records of an application, as of one commit.
 pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipeline {
     let mut pipeline = redis::pipe();
     pipeline.cmd("MULTI");
@@ -38,17 +38,17 @@ pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipelin
     pipeline
 }
 
-/// What there is of one application.
+/// An application as it was read.
 pub(super) struct FoundApp {
     pub(super) records: Records,
-    /// For how many losses its bucket was doubted.
+    /// The loss count when its bucket last lost writes.
     pub(super) losses: u32,
-    /// What the counts of its bucket go on above by the note of the master that serves; `None` if
-    /// nobody has noted this master.
+    /// The epoch floor of its bucket, noted for the serving master; `None` if this master is not
+    /// noted yet.
     pub(super) noted: Option<u64>,
 }
 
-/// Reads the answer to [`ask_app`].
+/// Parses the answer to [`ask_app`].
 pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, ReadError> {
     let results = reply::transaction(values).map_err(away)?;
     let [head, state, fields, replication] = results else {
@@ -74,7 +74,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
         let key = Record::record_from_field(app.clone(), field);
         let key = key.ok_or_else(|| ReadError::Corrupt {
             record: format!("{} of {app}", field.escape_ascii()),
-            reason: "it has no name that is known".to_string(),
+            reason: "its key is not known".to_string(),
         })?;
         let bytes = reply::bytes(value).unwrap_or_default();
         let bad = |reason| ReadError::Corrupt { record: key.to_string(), reason };
@@ -103,7 +103,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
             Record::Head(_) | Record::Event(..) => {}
         }
     }
-    // As they stand in every other store.
+    // The same order as in every other store.
     records.units.sort_by(|a, b| a.0.cmp(&b.0));
     records.statuses.sort_by(|a, b| a.0.cmp(&b.0));
     records.faults.sort_by(|a, b| a.0.cmp(&b.0));
@@ -115,7 +115,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
     Ok(FoundApp { records, losses, noted })
 }
 
-/// Asks for the events of an application before one, newest first.
+/// Returns the command that reads the events of an application before a number, newest first.
 pub(super) fn ask_events(
     keys: &KeySpace,
     bucket: Bucket,
@@ -126,7 +126,7 @@ pub(super) fn ask_events(
     let mut pipeline = redis::pipe();
     let read = pipeline.cmd("XREVRANGE").arg(keys.name(Key::Events(bucket, app)));
     match before {
-        // Event `n` has the id `n + 1`, so the one before is `before`.
+        // Event `n` has the id `n + 1`, so the event before `before` has the id `before`.
         Some(before) => read.arg(before),
         None => read.arg("+"),
     };
@@ -134,7 +134,7 @@ pub(super) fn ask_events(
     pipeline
 }
 
-/// Reads the answer to [`ask_events`].
+/// Parses the answer to [`ask_events`].
 pub(super) fn read_events(
     app: &AppName,
     values: &[Value],
@@ -151,7 +151,7 @@ pub(super) fn read_events(
             reason: reason.to_string(),
         };
         let (id, fields) = read_entry(entry).ok_or_else(|| bad("it has no id"))?;
-        let bytes = field(&fields, b"e").ok_or_else(|| bad("it is not there"))?;
+        let bytes = field(&fields, b"e").ok_or_else(|| bad("it is missing"))?;
         let event: StatusEvent = codec::decode(bytes).map_err(|reason| bad(&reason))?;
         if !retention.is_kept(event.time, now) {
             break;
@@ -161,7 +161,7 @@ pub(super) fn read_events(
     Ok(events)
 }
 
-/// Asks for all heads of a bucket, and where its log ends, at one moment.
+/// Returns the commands that read all heads of a bucket and the end of its log, at one moment.
 pub(super) fn ask_bucket(keys: &KeySpace, bucket: Bucket) -> Pipeline {
     let mut pipeline = redis::pipe();
     pipeline.cmd("MULTI");
@@ -174,7 +174,7 @@ pub(super) fn ask_bucket(keys: &KeySpace, bucket: Bucket) -> Pipeline {
     pipeline
 }
 
-/// Reads the answer to [`ask_bucket`].
+/// Parses the answer to [`ask_bucket`].
 pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView, ReadError> {
     let results = reply::transaction(values).map_err(away)?;
     let [heads, state, log] = results else {
@@ -185,7 +185,7 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
         let app = reply::text(name).and_then(app_from_text);
         let app = app.ok_or_else(|| ReadError::Corrupt {
             record: format!("{name:?} among the heads of bucket {}", bucket.0),
-            reason: "it is no name".to_string(),
+            reason: "it is not a name".to_string(),
         })?;
         let (position, head) = read_head(&app, reply::bytes(record).unwrap_or_default())?;
         let head = Arc::new(head);
@@ -209,19 +209,19 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
     })
 }
 
-/// What an entry of a log says.
+/// The content of a log entry.
 pub(super) enum Logged {
     /// A change.
     Change(Box<Entry>),
     /// The bucket may have lost writes.
     Doubt,
-    /// A process is there that was not.
+    /// A process has joined.
     Joined(EntryId, Option<ReplicaId>),
-    /// A process told all something.
+    /// A message that a process broadcast; `None` if this version does not understand it.
     Notice(EntryId, Option<Box<Notice>>),
 }
 
-/// Reads an entry of a log.
+/// Parses an entry of a log.
 pub(super) fn read_logged(
     bucket: Bucket,
     entry: &Value,
@@ -241,7 +241,7 @@ pub(super) fn read_logged(
         return Ok(Logged::Joined(id, who.map(ReplicaId)));
     }
     if let Some(notice) = field(&fields, b"n") {
-        // One that is not understood is of a newer version, and for its kind.
+        // A message that cannot be decoded is of a newer version, and for servers of that version.
         return Ok(Logged::Notice(id, codec::decode(notice).ok().map(Box::new)));
     }
     let missing = |what: &str| bad(format!("it has no {what}"));
@@ -272,7 +272,7 @@ pub(super) fn read_logged(
     })))
 }
 
-/// The id of an entry of a log, and the position of the change, if it is one.
+/// Returns the id of a log entry, and the position of the change, if it is one.
 pub(super) fn read_place(entry: &Value) -> Option<(EntryId, Option<Position>)> {
     let (id, fields) = read_entry(entry)?;
     let position = field(&fields, b"p").and_then(|p| std::str::from_utf8(p).ok()?.parse().ok());
@@ -281,7 +281,7 @@ pub(super) fn read_place(entry: &Value) -> Option<(EntryId, Option<Position>)> {
 
 type Fields<'a> = Vec<(&'a Value, &'a Value)>;
 
-/// The id of an entry of a stream, and its fields.
+/// Returns the id of a stream entry, and its fields.
 fn read_entry(entry: &Value) -> Option<(EntryId, Fields<'_>)> {
     match reply::items(entry) {
         [id, fields] => Some((reply::text(id)?.parse().ok()?, reply::pairs(fields))),
@@ -294,7 +294,7 @@ fn field<'a>(fields: &Fields<'a>, name: &[u8]) -> Option<&'a [u8]> {
     reply::bytes(value)
 }
 
-/// A head as the heads of a bucket have it: revision and position in front, for the script.
+/// Parses a head with the revision and position that precede it for the script.
 fn read_head(app: &AppName, bytes: &[u8]) -> Result<(Position, Head), ReadError> {
     let bad = |reason: String| ReadError::Corrupt { record: format!("head of {app}"), reason };
     let mut parts = bytes.splitn(3, |byte| *byte == b' ').skip(1);

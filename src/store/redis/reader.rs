@@ -1,5 +1,5 @@
-//! Follows the logs of some buckets on a connection of its own, and finds out at each new one
-//! whether Redis still has what was seen.
+//! Follows the logs of some buckets on a connection of its own. At each new connection it checks
+//! whether Redis still has what this process has seen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,25 +20,26 @@ use super::read::{self, Logged};
 use super::view::{Break, BucketView};
 use super::{Shared, lock, meta, repair, reply, script};
 
-/// How long Redis keeps a question for more. An answer that takes much longer never comes.
+/// How long Redis holds a read that waits for new entries. An answer that takes much longer never
+/// arrives.
 const BLOCK: Duration = Duration::from_secs(1);
 const RESPONSE_MAX: Duration = Duration::from_secs(3);
-/// Entries of one bucket at once.
+/// The maximum number of entries of one bucket in one answer.
 const ENTRIES_MAX: usize = 256;
-/// Between attempts to follow again.
+/// The pauses between attempts to follow the logs again.
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
-/// Attempts to put a bucket right while others write to it.
+/// The maximum number of attempts to repair a bucket while other processes write to it.
 const REPAIRS_MAX: usize = 20;
 
-/// See the module.
+/// The reader of a group of buckets.
 pub(super) struct Reader {
     shared: Arc<Shared>,
-    /// All on one master, and asked for in one question.
+    /// The buckets. One master holds all of them, and one read asks for all logs.
     buckets: Vec<Bucket>,
-    /// What was believed when the last connection ended.
+    /// The epoch when the last connection ended.
     epoch: Epoch,
-    /// On which all buckets were caught up with.
+    /// The connection, once all buckets are read on it.
     connection: Option<Dedicated>,
     suspicions: watch::Receiver<()>,
 }
@@ -50,7 +51,7 @@ impl Reader {
         Reader { shared, buckets, epoch, connection: None, suspicions }
     }
 
-    /// Connects, and catches up with all buckets.
+    /// Connects, and brings the view of all buckets up to date.
     pub(super) async fn catch_up(&mut self) -> Result<(), OpenError> {
         self.suspicions.mark_unchanged();
         let mut dedicated = self.shared.links.dedicated(&self.tag()).await?;
@@ -66,7 +67,7 @@ impl Reader {
         session.check_meta().await?;
         session.note_master(&self.buckets).await?;
         session.verify(&self.buckets).await?;
-        // Only now: a commit with this number is based on what was compared.
+        // Only after the comparison: a commit with this floor is based on a compared state.
         for (bucket, number) in session.counts_above {
             self.shared.view.count_above(bucket, number);
         }
@@ -74,7 +75,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Follows for as long as the store is open.
+    /// Follows the logs for as long as the store is open.
     pub(super) async fn run(mut self) {
         let mut pause = RETRY_MIN;
         loop {
@@ -90,7 +91,7 @@ impl Reader {
                     continue;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, buckets = self.buckets.len(), "does not follow");
+                    tracing::warn!(%error, buckets = self.buckets.len(), "cannot follow logs");
                     self.shared.set_trouble(self.buckets[0], Some(error.to_string()));
                 }
             }
@@ -98,7 +99,7 @@ impl Reader {
             if RETRY_MAX < started.elapsed() {
                 pause = RETRY_MIN;
             }
-            // A new connection of the link is a reason to try at once.
+            // A new connection of the link ends the pause.
             let mut master = self.shared.links.master(&self.tag());
             master.mark_unchanged();
             tokio::select! {
@@ -109,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// Reads on until the connection ends, or another one is made to a master.
+    /// Reads the logs until the connection ends, or the link connects to another master.
     async fn follow(&mut self, mut dedicated: Dedicated) -> Result<(), OpenError> {
         let mut master = self.shared.links.master(&self.tag());
         let is_other = |now: &Option<super::link::Master>| {
@@ -147,15 +148,15 @@ impl Reader {
     }
 }
 
-/// Work on one connection.
+/// The work on one connection.
 struct Session<'a> {
     shared: &'a Shared,
     connection: &'a mut MultiplexedConnection,
-    /// The epoch that was believed before this connection.
+    /// The epoch before this connection.
     seen: Epoch,
-    /// A loss was counted since.
+    /// Whether a data loss was counted on this connection.
     counted: bool,
-    /// What the counts of each bucket go on above on this master.
+    /// The epoch floor of each bucket on this master.
     counts_above: BTreeMap<Bucket, u64>,
 }
 
@@ -182,7 +183,8 @@ impl Session<'_> {
         }
     }
 
-    /// Compares what holds for the store as a whole; another epoch is taken over.
+    /// Compares the record of the store as a whole: takes over a newer epoch, and counts a data
+    /// loss if the record is older or gone.
     async fn check_meta(&mut self) -> Result<(), OpenError> {
         let keys = &self.shared.keys;
         let values = self.shared.ask(&keys.name(Key::Meta), &meta::ask(keys)).await?;
@@ -195,7 +197,7 @@ impl Session<'_> {
                     self.count_loss().await
                 }
             }
-            // Gone, or made anew by somebody who knew nothing.
+            // The record is gone, or a process that did not know the store created it again.
             _ => self.count_loss().await,
         }
     }
@@ -208,13 +210,14 @@ impl Session<'_> {
         let key = shared.keys.name(Key::Meta);
         let values = shared.call(&key, &meta::count_loss(&shared.keys, self.seen)).await?;
         let counted = meta::read(&values, &shared.keys)?;
-        let counted = counted.ok_or_else(|| unavailable("what was written is not there"))?;
+        let counted = counted.ok_or_else(|| unavailable("the record is missing after a write"))?;
         shared.view.move_epoch(counted.epoch);
         self.counted = true;
         Ok(())
     }
 
-    /// Another master may lack what was told: what is counted on it goes on above that.
+    /// Notes the master of each bucket. Another master may lack commits that were seen, so it gets
+    /// a higher epoch floor.
     async fn note_master(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
         let Shared { keys, view, .. } = self.shared;
         let mut pipeline = redis::pipe();
@@ -230,7 +233,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Finds out whether Redis has what was seen, and catches up where it has more or other.
+    /// Checks whether Redis has what this process has seen, and reads the buckets that differ.
     async fn verify(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
         let shared = self.shared;
         let mut pipeline = redis::pipe();
@@ -250,10 +253,10 @@ impl Session<'_> {
                 state.map(|value| reply::number(value).unwrap_or_default()).collect();
             let goes_on = state.first().is_some_and(|found| last.0 <= *found)
                 && state.get(1) == Some(&u64::from(losses));
-            // The id of an entry is a moment, so another history has others: what comes after the
-            // last one we know must stand at a later position.
+            // The id of an entry contains a time, so another history has other ids. An entry after
+            // the last known one must have a later position.
             let next = reply::items(log).first().and_then(read::read_place);
-            // A notice has no position.
+            // A message has no position.
             let is_there = next.is_some_and(|(id, position)| {
                 id == cursor && position.is_none_or(|position| position == last)
             });
@@ -267,7 +270,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Reads all heads of a bucket, puts right what was lost, and tells what is new.
+    /// Reads all heads of a bucket, repairs what was lost, and notifies the observers of the
+    /// changes.
     async fn replace(&mut self, bucket: Bucket, is_lost: bool) -> Result<(), OpenError> {
         let seen = self.shared.view.bucket(bucket);
         for _ in 0..REPAIRS_MAX {
@@ -295,10 +299,10 @@ impl Session<'_> {
                 self.commit(&batch, &mark).await?;
             }
         }
-        Err(unavailable("a bucket that lost writes is written to all the time"))
+        Err(unavailable("too many writes during the repair of a bucket"))
     }
 
-    /// Takes over an epoch that somebody else has counted, before anybody is told of it.
+    /// Takes over an epoch that another process has counted, before the observers are notified.
     async fn believe(&mut self, losses: u32) -> Result<(), OpenError> {
         let view = &self.shared.view;
         if view.epoch().losses < losses {
@@ -327,14 +331,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Whoever was faster is right as well: what is there then is compared again.
+    /// Commits one repair. If another process committed first, the next comparison uses its result.
     async fn commit(&mut self, batch: &batch::Batch, mark: &Mark) -> Result<(), OpenError> {
         let call = batch.call(&self.shared.keys, &self.shared.retention, mark);
         self.ask_one(&call).await?;
         Ok(())
     }
 
-    /// Waits for more, and takes it in.
+    /// Waits for new entries, and applies them.
     async fn read_on(&mut self, buckets: &[Bucket]) -> Result<(), OpenError> {
         let shared = self.shared;
         let mut ask = cmd("XREAD");
@@ -364,10 +368,10 @@ impl Session<'_> {
                 Logged::Change(entry) => match shared.view.take(&entry) {
                     Ok(()) => continue,
                     Err(Break::Gap) => {
-                        tracing::info!(bucket = bucket.0, "log was trimmed, reads heads");
+                        tracing::info!(bucket = bucket.0, "log was trimmed, reading heads");
                     }
                     Err(Break::OtherHistory) => {
-                        return Err(unavailable("the log has other entries than before"));
+                        return Err(unavailable("the log differs from what was read before"));
                     }
                 },
                 Logged::Notice(id, notice) => {
@@ -383,7 +387,7 @@ impl Session<'_> {
                 }
                 Logged::Doubt => self.check_meta().await?,
             }
-            // What was read beyond this is in the heads already.
+            // The heads already contain the remaining entries.
             return self.replace(bucket, false).await;
         }
         Ok(())

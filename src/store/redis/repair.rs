@@ -1,9 +1,10 @@
-//! After a restart or failover that lost writes: what this process has seen, against what is there.
+//! Finds what a restart or failover has lost: compares what this process has seen with what Redis
+//! has.
 //!
-//! What was seen and is not there any more is put right by ordinary commits of heads: one revision
-//! above the one that was seen, so that none is used twice, and at positions after all that were
-//! seen, so that who follows is told in order. What came back older waits, until the aggregator has
-//! made its units uncertain. What is gone altogether becomes a tombstone.
+//! Ordinary commits of heads correct the differences. Each gets a revision above the one that was
+//! seen, so none is used twice, and a position after all that were seen, so observers receive
+//! changes in order. An application that returned in an older state is shown as waiting until the
+//! aggregator has made its units uncertain. An application that is gone becomes a tombstone.
 
 use crate::domain::app::Head;
 use crate::domain::doubt::doubted_head;
@@ -15,18 +16,19 @@ use crate::store::{Bucket, Position};
 use super::batch::Batch;
 use super::view::BucketView;
 
-/// What to do before followers can be told.
+/// The commits to make before observers are notified.
 #[derive(Default)]
 pub(super) struct Repairs {
     /// Whether writes were lost.
     pub(super) lost: bool,
-    /// What to commit.
+    /// The commits.
     pub(super) batches: Vec<Batch>,
-    /// What revisions must go on above.
+    /// The revision floor that the bucket needs: the one that was seen, or the revision of a newer
+    /// tombstone that is gone.
     pub(super) floor: Revision,
 }
 
-/// Compares what was seen of a bucket with what is there now.
+/// Compares what was seen of a bucket with what it has now.
 pub(super) fn compare(
     bucket: Bucket,
     seen: &BucketView,
@@ -61,7 +63,7 @@ pub(super) fn compare(
             None => repairs.miss((bucket, counts_above), app, (known.position, head), found),
         }
     }
-    // Made in another history, at positions that were given out before.
+    // Applications of another history, at positions that were given out before.
     for other in found.heads.changes_after(Position(0)) {
         if other.position <= was.last && seen.heads.get(&other.app).is_none() {
             let head = &*other.head;
@@ -88,7 +90,7 @@ impl Repairs {
         found: &BucketView,
     ) {
         let marks = found.heads.marks();
-        // Deleted and forgotten while nobody here looked.
+        // The application was deleted and pruned while this process did not follow the log.
         let was_forgotten = position <= marks.forgotten && head.revision <= marks.revision_floor;
         self.lost |= !was_forgotten;
         if head.deleted {
@@ -102,8 +104,8 @@ impl Repairs {
     }
 }
 
-/// Whether two heads of one revision are the same one: what a commit that moves no revision writes
-/// is told to nobody, so it may differ.
+/// Returns whether two heads of one revision are the same. A quiet commit changes `next_due` and
+/// its own count, and no observer receives it, so these two may differ.
 fn is_same(seen: &Head, found: &Head) -> bool {
     let (next_due, quiet_commits) = (seen.next_due, seen.quiet_commits);
     let found = Head { next_due, quiet_commits, ..found.clone() };

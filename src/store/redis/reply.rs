@@ -1,8 +1,8 @@
-//! What Redis answers, taken apart: the same for both versions of its protocol.
+//! Parses the answers of Redis. Both versions of its protocol give the same results.
 
 use redis::{ServerError, Value};
 
-/// The bytes of a text.
+/// Returns the bytes of a text.
 pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
     match value {
         Value::BulkString(bytes) => Some(bytes),
@@ -11,12 +11,12 @@ pub(super) fn bytes(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// A text.
+/// Returns a text.
 pub(super) fn text(value: &Value) -> Option<&str> {
     std::str::from_utf8(bytes(value)?).ok()
 }
 
-/// The text of an answer to `INFO`.
+/// Returns the text of an answer to `INFO`.
 pub(super) fn info(value: &Value) -> &str {
     match value {
         Value::VerbatimString { text, .. } => text,
@@ -24,7 +24,7 @@ pub(super) fn info(value: &Value) -> &str {
     }
 }
 
-/// A number, also one that came as a text.
+/// Returns a number, which may be encoded as a text.
 pub(super) fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
@@ -32,7 +32,7 @@ pub(super) fn number(value: &Value) -> Option<u64> {
     }
 }
 
-/// The items of an array.
+/// Returns the items of an array.
 pub(super) fn items(value: &Value) -> &[Value] {
     match value {
         Value::Array(items) | Value::Set(items) => items,
@@ -40,7 +40,7 @@ pub(super) fn items(value: &Value) -> &[Value] {
     }
 }
 
-/// The pairs of a hash, which is an array in the older protocol.
+/// Returns the pairs of a hash, which is an array in the older protocol.
 pub(super) fn pairs(value: &Value) -> Vec<(&Value, &Value)> {
     match value {
         Value::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
@@ -51,7 +51,7 @@ pub(super) fn pairs(value: &Value) -> Vec<(&Value, &Value)> {
     }
 }
 
-/// The streams of an `XREAD`, each with its entries.
+/// Returns the streams of an `XREAD`, each with its entries.
 pub(super) fn streams(value: &Value) -> Vec<(&Value, &[Value])> {
     match value {
         Value::Map(pairs) => pairs.iter().map(|(key, entries)| (key, items(entries))).collect(),
@@ -65,7 +65,7 @@ pub(super) fn streams(value: &Value) -> Vec<(&Value, &[Value])> {
     }
 }
 
-/// The first error among answers.
+/// Returns the first error among answers.
 pub(super) fn error(values: &[Value]) -> Option<&ServerError> {
     values.iter().find_map(|value| match value {
         Value::ServerError(error) => Some(error),
@@ -74,7 +74,7 @@ pub(super) fn error(values: &[Value]) -> Option<&ServerError> {
     })
 }
 
-/// The results of a transaction: the answer to its `EXEC`, which is the last one.
+/// Returns the results of a transaction: the answer to its `EXEC`, which is the last one.
 pub(super) fn transaction(values: &[Value]) -> Result<&[Value], String> {
     match (error(values), values.last()) {
         (Some(error), _) => Err(error.to_string()),

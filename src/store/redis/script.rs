@@ -1,7 +1,7 @@
 //! The scripts, known to Redis by their digest.
 //!
-//! A script is gone after a restart, a failover or `SCRIPT FLUSH`. Whoever is answered `NOSCRIPT`
-//! loads all of them and asks again: nothing has happened yet.
+//! A restart, a failover or `SCRIPT FLUSH` removes the scripts. A caller that receives `NOSCRIPT`
+//! loads all of them and repeats the call: nothing was executed.
 
 use std::sync::LazyLock;
 
@@ -16,35 +16,35 @@ pub(super) static COMMIT: LazyLock<Script> =
 /// Compares versions.
 pub(super) static CONFIRM: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("confirm.lua")));
-/// Notes that a bucket may have lost writes.
+/// Records that a bucket may have lost writes.
 pub(super) static DOUBT: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("doubt.lua")));
 /// Notes which master serves a bucket.
 pub(super) static MASTER: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("master.lua")));
-/// Counts a loss.
+/// Counts a data loss.
 pub(super) static EPOCH: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("epoch.lua")));
 
 /// Reads the time.
 pub(super) static TIME: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("time.lua")));
 
-/// Says that a process lives.
+/// Records that a process is alive.
 pub(super) static BEAT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("beat.lua")));
 
-/// Calls a script by its digest; its arguments are still to be added.
+/// Returns a call of a script by its digest; the caller adds the arguments.
 pub(super) fn call(script: &Script, keys: &[String]) -> Cmd {
     call_sized(script, keys, (0, 0))
 }
 
-/// The same, with room for so many arguments and bytes.
+/// Returns a call with capacity for so many arguments and bytes.
 pub(super) fn call_sized(script: &Script, keys: &[String], (count, bytes): (usize, usize)) -> Cmd {
     let mut call = Cmd::with_capacity(count, bytes);
     call.arg("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys);
     call
 }
 
-/// Calls a script on the master that has a key, and makes all scripts known there if it has to.
+/// Calls a script on the master that holds a key, and loads all scripts there if necessary.
 pub(super) async fn run(links: &Links, key: &str, call: &Cmd) -> Result<Vec<Value>, LinkError> {
     let mut pipeline = redis::pipe();
     pipeline.add_command(call.clone());
@@ -56,7 +56,7 @@ pub(super) async fn run(links: &Links, key: &str, call: &Cmd) -> Result<Vec<Valu
     links.run(key, &pipeline).await
 }
 
-/// Makes all scripts known.
+/// Returns the commands that load all scripts.
 pub(super) fn load_all() -> Pipeline {
     let mut pipeline = redis::pipe();
     for source in [

@@ -1,7 +1,7 @@
--- Answers the time of the store in microseconds, and by how many the clock of Redis is behind it.
+-- Returns the time of the store in microseconds, and by how much the clock of Redis is behind it.
 --
--- The time of the store never goes back. A master that takes over with a clock behind the times
--- that servers know gets the difference added, and every server reads the same sum. The difference
+-- The time of the store never goes back. If a new master's clock is behind the time that servers
+-- know, the difference is stored and added, and every server reads the same sum. The difference
 -- shrinks by a tenth of the time that passes, so that the store returns to the clock.
 
 local clock, known = KEYS[1], tonumber(ARGV[1])

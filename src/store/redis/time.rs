@@ -1,7 +1,8 @@
-//! The time of Redis, as well as it can be known from here.
+//! The time of Redis as this process knows it.
 //!
-//! A question takes some time on its way; Redis answered at some moment in between. So its time is
-//! known but for half of the round trip, and less and less well as our own clock runs on alone.
+//! A request and its answer take time, and Redis reads its clock at some moment in between. So its
+//! time is known with an error of half the round trip. The error grows while the local clock runs
+//! without a new sample.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,13 +15,13 @@ use super::key::{Key, KeySpace};
 use super::link::{LinkError, Links};
 use super::{Shared, reply, script};
 
-/// How often Redis is asked for the time.
+/// The interval between requests for the time.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// How far two clocks may drift apart: 200 parts in a million, more than any computer's.
+/// The drift between two clocks: 200 parts in a million, more than any computer has.
 const DRIFT_DIVISOR: u32 = 5000;
 
-/// A clock that never goes back, set by another.
+/// A clock that never goes back, set from samples of another clock.
 pub(super) struct StoreClock(Mutex<State>);
 
 struct State {
@@ -28,19 +29,19 @@ struct State {
     latest: Timestamp,
 }
 
-/// What one question has shown.
+/// The result of one request for the time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
-    /// The other clock's time in microseconds.
+    /// The time of the other clock in microseconds.
     pub(super) micros: u64,
-    /// Our own moment that it belongs to.
+    /// The local moment of that time.
     pub(super) at: Instant,
-    /// How far off that may be, either way.
+    /// The maximum error, in both directions.
     pub(super) error: Duration,
 }
 
 impl Sample {
-    /// From a question asked at one moment and answered at another.
+    /// Returns the sample of a request sent at one moment and answered at another.
     pub(super) fn of_round_trip(micros: u64, asked: Instant, answered: Instant) -> Sample {
         let error = answered.saturating_duration_since(asked) / 2;
         Sample { micros, at: asked + error, error }
@@ -61,7 +62,7 @@ impl StoreClock {
         StoreClock(Mutex::new(State { sample, latest: Timestamp::default() }))
     }
 
-    /// The time. Never earlier than any told before.
+    /// Returns the time. It is never earlier than a time returned before.
     pub(super) fn now(&self) -> Timestamp {
         let mut state = self.state();
         let now = Timestamp(state.sample.micros_at(Instant::now()) / 1000);
@@ -69,18 +70,18 @@ impl StoreClock {
         state.latest
     }
 
-    /// How far off it may be.
+    /// Returns the maximum error of the time.
     pub(super) fn error(&self) -> Duration {
         self.state().sample.error_at(Instant::now())
     }
 
-    /// Takes over what a new question has shown, if it says more than what is known already.
+    /// Uses a new sample if it is more precise than the current one, or contradicts it.
     pub(super) fn judge(&self, sample: Sample) {
         let mut state = self.state();
         let known = state.sample;
         let apart = known.micros_at(sample.at).abs_diff(sample.micros);
         let explained = known.error_at(sample.at) + sample.error;
-        // Further apart than both may be off: the other clock was set, or is another one.
+        // The two differ by more than their errors: the other clock was set, or is another one.
         let is_set = explained < Duration::from_micros(apart);
         if is_set || sample.error <= known.error_at(sample.at) {
             state.sample = sample;
@@ -92,12 +93,12 @@ impl StoreClock {
     }
 }
 
-/// Follows the time of the store for as long as it is open.
+/// Follows the time of the store for as long as the store is open.
 pub(super) async fn follow(shared: Arc<Shared>) {
     let mut was_behind = false;
     loop {
         tokio::time::sleep(ASK_EVERY).await;
-        // While Redis is away the time goes on by the clock of this process.
+        // While Redis is unreachable, the time advances by the clock of this process.
         let asked = ask(&shared.links, &shared.keys, shared.clock.now()).await;
         let Ok((sample, behind)) = asked else {
             continue;
@@ -107,16 +108,16 @@ pub(super) async fn follow(shared: Arc<Shared>) {
         if is_behind && !was_behind {
             tracing::warn!(
                 ?behind,
-                "clock of Redis is behind the time of the store, which goes on; \
-                 set the clocks of all Redis servers by NTP"
+                "clock of Redis is behind the time of the store; \
+                 set the clocks of all Redis servers with NTP"
             );
         }
         was_behind = is_behind;
     }
 }
 
-/// Asks for the time of the store, of which this process knows `known` already. Answers it, and by
-/// how much the clock of Redis is behind.
+/// Asks for the time of the store; this process knows that it is at least `known`. Returns it, and
+/// by how much the clock of Redis is behind.
 pub(super) async fn ask(
     links: &Links,
     keys: &KeySpace,

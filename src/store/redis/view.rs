@@ -1,4 +1,4 @@
-//! What this process knows of each bucket, and whom it tells.
+//! The heads of each bucket that this process knows, and the observers that it notifies.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::domain::transition::Transition;
 use crate::store::heads::{Followers, Heads};
 use crate::store::{Bucket, Change, Epoch, Follower, Notice, Position};
 
-/// The id of an entry of a log: Redis's clock in milliseconds, and a counter.
+/// The id of an entry of a log: the clock of Redis in milliseconds, and a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct EntryId(pub(super) u64, pub(super) u64);
 
@@ -32,14 +32,14 @@ impl std::fmt::Display for EntryId {
     }
 }
 
-/// See the module.
+/// The heads of all buckets, the observers, and the progress of the readers.
 pub(super) struct View {
     known: Mutex<Known>,
-    /// How far each bucket's log was told to followers.
+    /// The last entry of each bucket's log that the observers have received.
     told: Vec<watch::Sender<EntryId>>,
     epoch: Mutex<Epoch>,
-    /// What each bucket's counts go on above: the number of the last master that was compared with
-    /// what is known here; `None` before the first.
+    /// The epoch floor of each bucket: that of the last master that was compared with this view;
+    /// `None` before the first comparison.
     counts_above: Vec<watch::Sender<Option<u64>>>,
 }
 
@@ -48,31 +48,31 @@ struct Known {
     followers: Followers,
 }
 
-/// What is known of one bucket.
+/// The view of one bucket.
 #[derive(Clone, Default)]
 pub(super) struct BucketView {
-    /// Its applications and tombstones.
+    /// The applications and tombstones.
     pub(super) heads: Heads,
-    /// The last entry of its log that is in them.
+    /// The last entry of the log that the heads contain.
     pub(super) cursor: EntryId,
-    /// The epoch in which it was last doubted.
+    /// The loss count when the bucket last lost writes.
     pub(super) losses: u32,
 }
 
-/// An entry of a log that was taken in.
+/// A change read from a log.
 pub(super) struct Entry {
     pub(super) id: EntryId,
     pub(super) change: Change,
-    /// How far tombstones were forgotten by it, and the revision to go on from.
+    /// The position up to which the commit pruned tombstones, and the new revision floor.
     pub(super) forgotten: Option<(Position, Revision)>,
 }
 
-/// Why an entry of a log does not continue what is known.
+/// Why an entry of a log does not continue the view.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Break {
-    /// Entries before it are not there any more.
+    /// Entries before it are gone from the log.
     Gap,
-    /// Its position was given to another change before: the store lost that one.
+    /// Its position was given to another change before: the store lost that change.
     OtherHistory,
 }
 
@@ -94,7 +94,7 @@ impl View {
         *self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the epoch on; it never goes back.
+    /// Moves the epoch forward; it never goes back.
     pub(super) fn move_epoch(&self, epoch: Epoch) {
         let mut current = self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
         if current.losses < epoch.losses {
@@ -103,22 +103,22 @@ impl View {
         }
     }
 
-    /// What the counts of a bucket go on above.
+    /// Returns the epoch floor of a bucket; 0 before the first master was compared.
     pub(super) fn counts_above(&self, bucket: Bucket) -> u64 {
         self.known_counts_above(bucket).unwrap_or_default()
     }
 
-    /// The same; none before the first master was compared.
+    /// Returns the epoch floor of a bucket; `None` before the first master was compared.
     pub(super) fn known_counts_above(&self, bucket: Bucket) -> Option<u64> {
         *self.counts_above[usize::from(bucket.0)].borrow()
     }
 
-    /// The same, and each later number.
+    /// Returns the epoch floor of a bucket, with a notification of each later one.
     pub(super) fn follow_counts_above(&self, bucket: Bucket) -> watch::Receiver<Option<u64>> {
         self.counts_above[usize::from(bucket.0)].subscribe()
     }
 
-    /// Takes in the number of a master that was compared. It never falls.
+    /// Sets the epoch floor from a master that was compared. It never falls.
     pub(super) fn count_above(&self, bucket: Bucket, number: u64) {
         let Known { followers, .. } = &*self.known();
         let mut is_first = false;
@@ -133,19 +133,19 @@ impl View {
         }
     }
 
-    /// A copy of what is known of a bucket.
+    /// Returns a copy of the view of a bucket.
     pub(super) fn bucket(&self, bucket: Bucket) -> BucketView {
         self.known().buckets[usize::from(bucket.0)].clone()
     }
 
-    /// Where a bucket stands: the last entry taken in, the last position, and its epoch.
+    /// Returns the last entry, the last position and the loss count of a bucket.
     pub(super) fn cursor(&self, bucket: Bucket) -> (EntryId, Position, u32) {
         let known = self.known();
         let view = &known.buckets[usize::from(bucket.0)];
         (view.cursor, view.heads.marks().last, view.losses)
     }
 
-    /// The revision at which an application was told.
+    /// Returns the revision of an application that the observers have received.
     pub(super) fn revision(&self, bucket: Bucket, app: &AppName) -> Revision {
         self.known().buckets[usize::from(bucket.0)].heads.head(app).revision
     }
@@ -161,7 +161,7 @@ impl View {
         followers.add_to_buckets(follower, buckets.iter().map(|view| &view.heads));
     }
 
-    /// Takes in the next entry of a bucket's log, and tells it.
+    /// Applies the next entry of a bucket's log, and notifies the observers.
     pub(super) fn take(&self, entry: &Entry) -> Result<(), Break> {
         let Entry { id, change, forgotten } = entry;
         let place = usize::from(change.bucket.0);
@@ -185,7 +185,7 @@ impl View {
         Ok(())
     }
 
-    /// Tells what somebody told in a bucket's log.
+    /// Sends a message from a bucket's log to the observers.
     pub(super) fn take_notice(&self, bucket: Bucket, id: EntryId, notice: Option<&Notice>) {
         let place = usize::from(bucket.0);
         let Known { buckets, followers } = &mut *self.known();
@@ -194,7 +194,7 @@ impl View {
         self.told[place].send_replace(id);
     }
 
-    /// Takes in the head of a commit of our own that moved no revision: nobody is told of it.
+    /// Replaces the head after a quiet commit of this process. No observer is notified.
     pub(super) fn refresh(&self, transition: &Transition, bucket: Bucket) {
         let view = &mut self.known().buckets[usize::from(bucket.0)];
         let found = view.heads.get(&transition.app);
@@ -211,8 +211,8 @@ impl View {
         view.heads.adopt(&change);
     }
 
-    /// Replaces what is known of a bucket, and tells every difference. What is newer stands at
-    /// later positions: see [`repair`](super::repair).
+    /// Replaces the view of a bucket, and notifies the observers of each difference. Newer heads
+    /// have later positions: see [`repair`](super::repair).
     pub(super) fn replace(&self, bucket: Bucket, new: BucketView) {
         let epoch = self.epoch();
         let place = usize::from(bucket.0);
@@ -233,31 +233,33 @@ impl View {
         self.told[place].send_replace(view.cursor);
     }
 
-    /// Waits until an entry of a bucket's log was told to all followers.
+    /// Waits until all observers have received an entry of a bucket's log.
     pub(super) async fn until_told(&self, bucket: Bucket, id: EntryId) {
         let mut told = self.told[usize::from(bucket.0)].subscribe();
-        // The sender lives as long as we do.
+        // The sender lives as long as this view.
         let _ = told.wait_for(|told| id <= *told).await;
     }
 
-    /// Waits until followers were told of an application at this revision or a later one.
+    /// Waits until the observers have received an application at this revision or a later one.
     pub(super) async fn until_at(&self, bucket: Bucket, app: &AppName, revision: Revision) {
         let place = usize::from(bucket.0);
         let mut told = self.told[place].subscribe();
         let found = || self.known().buckets[place].heads.head(app).revision;
         while found() < revision {
-            // The sender lives as long as we do.
+            // The sender lives as long as this view.
             let _ = told.changed().await;
         }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Only a follower can panic in here, and everything is in place before it is told.
+        // Only an observer can panic while the lock is held, and the view is consistent before it
+        // calls one.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Commits of our own on their way, so that the log need not be decoded for what is here already.
+/// The commits of this process that are in flight, so that the reader need not decode them from the
+/// log.
 #[derive(Default)]
 pub(super) struct Own {
     by_sequence: Mutex<HashMap<u64, Arc<Transition>>>,
@@ -265,19 +267,19 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// The number of the next commit.
+    /// Returns the number of the next commit.
     pub(super) fn next_sequence(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Gives a commit its number, and remembers it until the note is dropped.
+    /// Gives a commit a number, and keeps it until the returned guard is dropped.
     pub(super) fn keep(self: &Arc<Own>, transition: Arc<Transition>) -> Kept {
         let sequence = self.next_sequence();
         self.lock().insert(sequence, transition);
         Kept { own: self.clone(), sequence }
     }
 
-    /// The commit of that number, if it is one of the application.
+    /// Returns the commit of that number, if it is one of the application.
     pub(super) fn get(&self, sequence: u64, app: &AppName) -> Option<Arc<Transition>> {
         self.lock().get(&sequence).filter(|transition| transition.app == *app).cloned()
     }
@@ -287,7 +289,7 @@ impl Own {
     }
 }
 
-/// See [`Own::keep`].
+/// A guard that keeps a commit; see [`Own::keep`].
 pub(super) struct Kept {
     own: Arc<Own>,
     pub(super) sequence: u64,

@@ -1,8 +1,8 @@
-//! Sends commits: whatever gathers while some are on their way goes together as the next pipeline.
+//! Sends commits. The commits that arrive while a pipeline is in flight form the next pipeline.
 //!
-//! An answer that does not come leaves open whether a commit was applied. It is sent again, the
-//! same, until it is answered or its deadline has passed; Redis answers what it has applied already
-//! as it did the first time. For that, an application has one commit on its way at a time.
+//! Without an answer, it is unknown whether a commit was applied. The lane sends the same commit
+//! again until Redis answers or the deadline passes. If Redis has applied it already, it returns
+//! the first answer. This works because each application has at most one commit in flight.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::future::Future;
@@ -26,38 +26,40 @@ use super::link::{LinkError, is_unserved};
 use super::view::{EntryId, Kept};
 use super::{Shared, reply, script};
 
-/// Commits of one pipeline, so that nobody waits long for those before them.
+/// The maximum number of commits in one pipeline, so that a commit does not wait long for those
+/// before it.
 const GROUP_MAX: usize = 128;
-/// Commits that wait in a lane beside its queue, because their application has one on its way.
+/// The maximum number of commits that a lane holds because their application has a commit in
+/// flight.
 const DEFERRED_MAX: usize = 4096;
-/// Pipelines on their way: one is worked on while the next one travels.
+/// The maximum number of pipelines in flight: Redis executes one while the next one travels.
 pub(super) const IN_FLIGHT_MAX: usize = 4;
-/// After this a commit, or a confirmation, is given up.
+/// The deadline of a commit or a confirmation.
 pub(super) const DEADLINE: Duration = Duration::from_secs(2);
-/// After this, one that was never sent.
+/// The deadline of one that was never sent.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
-/// Between two attempts.
+/// The pause between two attempts.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
-/// What became of a commit: the entry of the log that tells of it, if one does.
+/// The result of a commit: the id of its log entry, if it has one.
 pub(super) type Outcome = Result<Option<EntryId>, CommitError>;
 
-/// A commit on its way, and who waits for it.
+/// A queued commit with the channel of its caller.
 pub(super) struct Job {
     pub(super) batch: Batch,
     pub(super) transition: Arc<Transition>,
     pub(super) answer: oneshot::Sender<(Outcome, Kept)>,
 }
 
-/// A commit with its number. Those of one application are sent in the order of their numbers, so
-/// that Redis refuses one that arrives late, after it was given up.
+/// A commit with its number. The commits of one application are sent in the order of their numbers,
+/// so Redis can refuse a commit that was given up and arrives late.
 struct Numbered {
     job: Job,
     kept: Kept,
 }
 
 impl Numbered {
-    /// Who does not wait any more reads again before they decide anew.
+    /// Answers the caller, which may have stopped waiting.
     fn answer(self, outcome: Outcome) {
         let _ = self.job.answer.send((outcome, self.kept));
     }
@@ -112,7 +114,7 @@ impl Lane {
         }
     }
 
-    /// What can be sent now: one commit of each application that has none on its way.
+    /// Returns the commits to send now: one of each application that has none in flight.
     fn next_group(&mut self) -> Vec<Numbered> {
         let mut group = Vec::new();
         let mut kept = VecDeque::new();
@@ -133,7 +135,7 @@ impl Lane {
     }
 }
 
-/// Sends commits until each is answered. Gives back whose they were.
+/// Sends commits until each is answered. Returns their applications.
 async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> HashSet<AppName> {
     let apps: HashSet<AppName> = group.iter().map(|n| n.job.batch.app.clone()).collect();
     let started = Instant::now();
@@ -147,7 +149,8 @@ async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> Has
                     Unanswered::None => return apps,
                     Unanswered::Unknown(jobs) => {
                         left = jobs;
-                        // Its answer does not matter: the next attempt shows.
+                        // Its answer does not matter: the next attempt shows whether the script is
+                        // loaded.
                         let _ = sender.run(&script::load_all()).await;
                         "NOSCRIPT after loading it".to_string()
                     }
@@ -191,18 +194,18 @@ fn mk_pipeline(shared: &Shared, jobs: &[Numbered]) -> redis::Pipeline {
     pipeline
 }
 
-/// Commits that were not applied, for now.
+/// The commits that were not applied yet.
 enum Unanswered {
     None,
     /// Redis does not know the script.
     Unknown(Vec<Numbered>),
-    /// Redis, or this one, cannot write now.
+    /// This Redis server cannot write now.
     Later(Vec<Numbered>, String),
 }
 
 fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unanswered {
     let (mut unknown, mut later, mut why) = (Vec::new(), Vec::new(), String::new());
-    // The first answer is to the check of the master, which fails where the commits fail.
+    // The first answer belongs to the check of the master, which fails where the commits fail.
     for (job, answer) in jobs.into_iter().zip(answers.into_iter().skip(1)) {
         let outcome = match &answer {
             Value::ServerError(error) => match error.code() {
@@ -233,7 +236,7 @@ fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unan
     }
 }
 
-/// Whether nothing was applied, and another attempt may find another master or a ready one.
+/// Returns whether nothing was applied, and another attempt may find another master or a ready one.
 fn is_passing(answer: &Value) -> bool {
     let is_busy = |error: &ServerError| matches!(error.code(), "TRYAGAIN" | "BUSY");
     is_unserved(answer) || matches!(answer, Value::ServerError(error) if is_busy(error))

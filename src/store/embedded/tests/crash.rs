@@ -1,5 +1,5 @@
-//! The power goes, the disk is full, the disk fails: nothing acknowledged is lost, and it recovers
-//! by itself.
+//! Power loss, a full disk, a failing disk: no acknowledged commit is lost, and the store recovers
+//! on its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use super::*;
 
 const CRASHES: usize = 40;
 
-/// Opens what a crash left, and holds it against what was acknowledged before.
+/// Opens the image that a crash left, and compares it with the commits acknowledged before.
 async fn check_after_crash(image: &[u8], acknowledged: &BTreeMap<String, Revision>) {
     let dir = TempDir::new().unwrap();
     std::fs::write(dir.path().join("bellwether.redb"), image).unwrap();
@@ -22,7 +22,8 @@ async fn check_after_crash(image: &[u8], acknowledged: &BTreeMap<String, Revisio
     for (app, revision) in acknowledged {
         let driver = Driver::new(&store, app).await;
         assert!(*revision <= driver.revision(), "{app} was at {revision}");
-        // Each commit says its number: a whole one is there, or nothing of it.
+        // Each commit writes its number as the message, so a commit is there as a whole or not at
+        // all.
         let first = StatusKey::first_of(&UnitName::application());
         let (_, status) = driver.state.statuses_from(&first).next().unwrap();
         assert_eq!(*status.report.message, *driver.revision().0.to_string());
@@ -50,7 +51,8 @@ async fn power_loss_takes_nothing_acknowledged() {
                 let next = driver.revision().next();
                 driver.report("u/0", &next.to_string()).await;
                 acknowledged.lock().unwrap().insert(name.clone(), next);
-                // Lets the crashes come in between also where memory is quicker than they are.
+                // Lets the crashes happen in between, even if the memory disk is faster than they
+                // are.
                 tokio::task::yield_now().await;
             }
         })
@@ -58,7 +60,7 @@ async fn power_loss_takes_nothing_acknowledged() {
     let tasks: Vec<_> = tasks.collect();
     let mut dice = 1_u64;
     for _ in 0..CRASHES {
-        // What is acknowledged before the power goes; more may come in between, and may be there.
+        // The commits acknowledged before the power loss. The image may also contain later ones.
         let known = acknowledged.lock().unwrap().clone();
         let image = disk.after_power_loss(|| {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -97,7 +99,7 @@ async fn a_full_disk_is_said_and_recovered_from() {
     assert!(said.contains("No space left on device"), "{said}");
     let unread = store.load(&mk_app("web")).await;
     assert!(matches!(unread, Err(ReadError::Unavailable { .. })), "{unread:?}");
-    // It tries by itself, and goes on saying why it cannot.
+    // The writer retries on its own, and health keeps the reason.
     let refused = disk.refused();
     until("it has tried again", || refused + 2 < disk.refused()).await;
     assert!(store.health().is_err());
@@ -108,14 +110,14 @@ async fn a_full_disk_is_said_and_recovered_from() {
     web = Driver::new(&store, "web").await;
     web.report("web/0", "after").await;
     web.check().await;
-    // The one that was refused may have been applied; what was told agrees either way.
+    // The refused commit may have been applied. The observer's last change agrees either way.
     let told = Told::Changed("web".to_string(), Position(web.revision().0), web.revision(), false);
     assert_eq!(recorder.told().last(), Some(&told));
     assert!(recorder.positions().is_sorted());
     store.close().await;
 }
 
-/// A sync that fails after the write has reached the disk: refused, but there.
+/// A sync fails after the write has reached the disk: the commit is refused, but applied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_refused_but_applied_is_told() {
     let dir = TempDir::new().unwrap();
@@ -181,7 +183,7 @@ async fn a_small_file_system_fills_and_empties() {
     store.close().await;
 }
 
-/// Takes all the room there is.
+/// Fills the file system.
 fn fill(path: &Path) {
     use std::io::Write;
     let mut file = std::fs::File::create(path).unwrap();
@@ -190,7 +192,7 @@ fn fill(path: &Path) {
     }
 }
 
-/// A small file system of its own, gone when this is dropped.
+/// A small file system, unmounted when this is dropped.
 struct Mount(TempDir);
 
 impl Mount {

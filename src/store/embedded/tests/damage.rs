@@ -1,5 +1,5 @@
-//! Files that are not what was written: refused with a sentence, or right in all they say; never a
-//! panic.
+//! Damaged or foreign files: the store refuses them with a sentence, or reads them correctly. It
+//! never panics.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use super::*;
 
 const APPS: [&str; 3] = ["api", "db", "web"];
 
-/// Makes a database, and returns its bytes.
+/// Creates a database, and returns its bytes.
 async fn mk_image(dir: &Path) -> Vec<u8> {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, mk_options()).unwrap());
     for app in APPS {
@@ -45,7 +45,7 @@ async fn read_all(store: &EmbeddedStore) -> Result<All, ReadError> {
     Ok(all)
 }
 
-/// The reason a file is refused.
+/// Returns the error with which a file is refused.
 fn refused(bytes: &[u8]) -> OpenError {
     let dir = TempDir::new().unwrap();
     std::fs::write(file_in(dir.path()), bytes).unwrap();
@@ -90,7 +90,7 @@ async fn a_flipped_byte_is_refused_or_harmless() {
     std::fs::write(file_in(intact.path()), &image).unwrap();
     let store = EmbeddedStore::open(intact.path(), mk_options()).unwrap();
     let expected = read_all(&store).await.unwrap();
-    // All of the header, and places spread over the rest.
+    // All of the header, and places spread over the rest of the file.
     let places = (0..320).step_by(5).chain((320..image.len()).step_by(image.len() / 150));
     let mut damaged = 0;
     for place in places {
@@ -107,11 +107,11 @@ async fn a_flipped_byte_is_refused_or_harmless() {
     assert!(0 < damaged);
 }
 
-/// Bytes of the flags, and of the commit slots, in redb's header.
+/// The offsets of the flags and of the commit slots in redb's header.
 const FLAGS: usize = 9;
 const SLOTS: [usize; 2] = [64, 192];
 
-/// The file as a crash leaves it, and which slot has its newest commit.
+/// Returns the file as a crash leaves it, and the slot with its newest commit.
 async fn mk_crashed(dir: &Path) -> (Vec<u8>, usize) {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir, mk_options()).unwrap());
     let mut web = Driver::new(&store, "web").await;
@@ -127,7 +127,7 @@ fn goes_back(image: &[u8]) -> bool {
     super::super::header::goes_back(image[..320].try_into().unwrap())
 }
 
-/// redb itself says nothing of it.
+/// redb does not report it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_loses_the_newest_commit_is_foreseen() {
     let dir = TempDir::new().unwrap();
@@ -154,7 +154,7 @@ async fn a_start_that_loses_the_newest_commit_is_foreseen() {
     }
 }
 
-/// Changes a database behind the store's back.
+/// Changes a record without the store.
 fn tamper(dir: &Path, table: redb::TableDefinition<'_, &[u8], &[u8]>, key: &[u8], value: &[u8]) {
     let database = redb::Database::open(file_in(dir)).unwrap();
     let txn = database.begin_write().unwrap();

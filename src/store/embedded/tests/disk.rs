@@ -1,4 +1,4 @@
-//! A disk in memory that can be full, fail, and lose what was not synced.
+//! A disk in memory that can be full, fail, and lose unsynced writes.
 
 use std::io;
 use std::path::Path;
@@ -8,22 +8,22 @@ use redb::{Builder, StorageBackend};
 
 use crate::store::embedded::file::OpenFile;
 
-/// What the operating system says of a full disk.
+/// The error number of a full disk.
 pub(super) const ENOSPC: i32 = 28;
-/// What it says of a disk that fails.
+/// The error number of a failing disk.
 const EIO: i32 = 5;
 
-/// See the module. Clones are the same disk.
+/// A disk in memory. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk(Arc<(Mutex<Content>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct Content {
-    /// As a process reads it.
+    /// The content as a process reads it.
     seen: Vec<u8>,
-    /// As it was at the last sync.
+    /// The content at the last sync.
     synced: Vec<u8>,
-    /// What was done since.
+    /// The writes since the last sync.
     unsynced: Vec<Step>,
     failing: Option<i32>,
     lying: bool,
@@ -55,7 +55,7 @@ impl Step {
 }
 
 impl Disk {
-    /// Takes the place of the file, with its content as it is when it is first opened.
+    /// Returns a function that opens this disk instead of the file. The first call copies the file.
     pub(super) fn open_file(&self) -> OpenFile {
         let disk = self.clone();
         Arc::new(move |builder: &Builder, path: &Path| {
@@ -69,39 +69,39 @@ impl Disk {
         })
     }
 
-    /// From now on every write fails with this error of the operating system, or none does.
+    /// Makes every write fail with this error number; `None` ends that.
     pub(super) fn fail(&self, errno: Option<i32>) {
         self.content().failing = errno;
     }
 
-    /// From now on syncs take as long as this is so.
+    /// Blocks syncs while `held` is true.
     pub(super) fn hold(&self, held: bool) {
         self.content().held = held;
         self.0.1.notify_all();
     }
 
-    /// Whether a sync waits for it.
+    /// Returns whether a sync is blocked.
     pub(super) fn is_waited_for(&self) -> bool {
         self.content().waited_for
     }
 
-    /// How often all was synced.
+    /// Returns the number of complete syncs.
     pub(super) fn syncs(&self) -> usize {
         self.content().syncs
     }
 
-    /// The next sync is done, and then said to have failed.
+    /// Makes the next sync succeed but report an error.
     pub(super) fn lie_once(&self) {
         self.content().lying = true;
     }
 
-    /// How often something was refused.
+    /// Returns the number of refused operations.
     pub(super) fn refused(&self) -> usize {
         self.content().refused
     }
 
-    /// What is on the disk after the power went: all that was synced, and of the rest whatever
-    /// `keeps` says.
+    /// Returns the content after a power loss: all synced writes, and each unsynced write for which
+    /// `keeps` returns true.
     pub(super) fn after_power_loss(&self, mut keeps: impl FnMut() -> bool) -> Vec<u8> {
         let content = self.content();
         let mut bytes = content.synced.clone();

@@ -1,4 +1,4 @@
-//! Every format ever shipped is still read: `tests/formats` keeps a database of each.
+//! Every shipped format is still read: `tests/formats` keeps a database of each.
 
 use std::path::PathBuf;
 
@@ -44,8 +44,7 @@ async fn records_of_the_version_before_fingerprints_are_read() {
     check_ids_alone(&(Arc::new(store) as Arc<dyn Store>)).await;
 }
 
-/// Writes the fixture of the newest format, once, when it is new:
-/// `cargo test --lib write_fixture -- --ignored`.
+/// Writes the fixture of a new format, once: `cargo test --lib write_fixture -- --ignored`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "writes into the repository"]
 async fn write_fixture() {

@@ -1,11 +1,11 @@
-//! Commits that wait for the disk together are written together.
+//! Commits that wait for the disk at the same time are written together.
 
 use tokio::task::JoinHandle;
 
 use super::disk::Disk;
 use super::*;
 
-/// A store on a disk that can be made to wait.
+/// A store on a disk whose syncs can be blocked.
 struct Busy {
     _dir: TempDir,
     disk: Disk,
@@ -21,8 +21,8 @@ impl Busy {
         Busy { _dir: dir, disk, store: Arc::new(store) }
     }
 
-    /// Begins a commit that is not synced before the disk is let go: everything else has to wait
-    /// for it.
+    /// Starts a commit whose sync is blocked until the disk is released. All later commits wait for
+    /// it.
     async fn begin(&self) -> JoinHandle<Result<(), CommitError>> {
         let first = self.driver("first").await.draft(mk_report("u/0", "here"));
         self.disk.hold(true);
@@ -36,7 +36,7 @@ impl Busy {
         Driver::new(&store, name).await
     }
 
-    /// Commits, and returns once that is in the queue.
+    /// Commits, and returns once the commit is in the queue.
     async fn commit(&self, transition: Transition) -> JoinHandle<Result<(), CommitError>> {
         let (store, room) = (self.store.clone(), self.store.room.available_permits());
         let task = tokio::spawn(async move { store.commit(Arc::new(transition)).await });
@@ -45,7 +45,7 @@ impl Busy {
     }
 }
 
-/// A test that fails must not wait for a disk that nobody lets go.
+/// Releases the disk, so that a failed test does not block forever.
 impl Drop for Busy {
     fn drop(&mut self) {
         self.disk.hold(false);

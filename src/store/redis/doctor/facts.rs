@@ -1,4 +1,4 @@
-//! What is known about a set-up of Redis before anybody judges it.
+//! The facts about a set-up of Redis, before they are judged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use crate::store::redis::durability::Durability;
 use crate::store::redis::link::LinkError;
 
-/// All that was gathered.
+/// All facts.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
     pub(super) durability: Durability,
     pub(super) kind: Kind,
     pub(super) has_tls: bool,
     pub(super) has_password: bool,
-    /// As whom we come.
+    /// The user of the connections.
     pub(super) user: String,
     pub(super) sentinels: Vec<Told<Sentinel>>,
-    /// Nodes of a Cluster that are named in the URL and do not answer, with the reason.
+    /// The nodes of a Cluster that the URL names and that do not answer, with the reason.
     pub(super) lost_seeds: Vec<(String, LinkError)>,
     pub(super) masters: Vec<Told<Server>>,
 }
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Cluster,
 }
 
-/// What one server told, or why it did not.
+/// The answers of one server, or why there are none.
 #[derive(Debug, Clone)]
 pub(super) struct Told<T> {
     pub(super) address: String,
@@ -37,109 +37,110 @@ pub(super) struct Told<T> {
     pub(super) told: Result<T, LinkError>,
 }
 
-/// A master.
+/// The facts of a master.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Server {
-    /// `INFO`.
+    /// The answer to `INFO`.
     pub(super) info: Fields,
-    /// `CONFIG GET`, or what it was answered with.
+    /// The answer to `CONFIG GET`.
     pub(super) config: Config,
     pub(super) rights: Rights,
     pub(super) pings: Vec<Duration>,
     pub(super) clock: Option<Clock>,
-    /// What our keys there say of the store, or what is wrong with them; none where they are not.
+    /// The description of the store in the keys, or the problem with them; `None` if they are on
+    /// another server.
     pub(super) store: Option<Result<String, String>>,
-    /// `CLUSTER INFO`.
+    /// The answer to `CLUSTER INFO`.
     pub(super) cluster: Fields,
 }
 
-/// A Sentinel.
+/// The facts of a Sentinel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sentinel {
-    /// `SENTINEL MASTER`.
+    /// The answer to `SENTINEL MASTER`.
     pub(super) master: Fields,
-    /// `SENTINEL REPLICAS`.
+    /// The answer to `SENTINEL REPLICAS`.
     pub(super) replicas: Vec<Fields>,
-    /// `SENTINEL CKQUORUM`; none if it was not answered.
+    /// The answer to `SENTINEL CKQUORUM`; `None` if there is none.
     pub(super) quorum: Option<Result<String, String>>,
 }
 
-/// Settings, as far as we may read them.
+/// The settings that could be read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Config {
     pub(super) fields: Fields,
-    /// What was answered instead.
+    /// The error in place of an answer.
     pub(super) refusal: Option<String>,
 }
 
-/// What the user that we come as may do.
+/// The rights of the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Rights {
-    /// Commands that it needs and may not call, in lower case.
+    /// Needed commands that the user may not call, in lower case.
     pub(super) denied: Vec<String>,
-    /// Commands that it needs and that are not there: the server is too old, or renamed them.
+    /// Needed commands that do not exist: the server is too old, or has renamed them.
     pub(super) missing: Vec<String>,
-    /// Why it could not be found out.
+    /// Why the rights are unknown.
     pub(super) unknown: Option<String>,
 }
 
-/// The clock of a server against ours.
+/// The clock of a server compared with the local one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
-    /// How far it is ahead, in milliseconds.
+    /// By how much it is ahead, in milliseconds.
     pub(super) ahead_ms: i64,
-    /// How far off that may be, either way.
+    /// The maximum error of that, in both directions.
     pub(super) error: Duration,
-    /// By how much it was last seen behind the time of the store.
+    /// By how much it was last behind the time of the store.
     pub(super) behind: Duration,
 }
 
-/// Names with values, as Redis tells them.
+/// Names with values, as Redis reports them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields(pub(super) BTreeMap<String, String>);
 
 impl Fields {
-    /// From lines of `name:value`.
+    /// Parses lines of `name:value`.
     pub(super) fn of_lines(text: &str) -> Fields {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
         Fields(lines.map(|(name, value)| (name.into(), value.trim().into())).collect())
     }
 
-    /// A value, empty if it is not there.
+    /// Returns a value; empty if it is missing.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    /// A value that is a number.
+    /// Returns a value that is a number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.text(name).parse().ok()
     }
 }
 
 impl Config {
-    /// A setting; none if it is not known.
+    /// Returns a setting; `None` if it is unknown.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.fields.0.get(name).map(String::as_str)
     }
 
-    /// A setting that is a number.
+    /// Returns a setting that is a number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
 }
 
-/// A replica of Redis, as its master sees it.
+/// A replica of Redis, as its master reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Replica {
     pub(super) address: String,
-    /// `online` once it has caught up.
+    /// The state; `online` once it has caught up.
     pub(super) state: String,
-    /// Since it was heard of, in seconds.
+    /// The time since its last contact, in seconds.
     pub(super) lag: u64,
 }
 
 impl Server {
-    /// The replicas that are connected: `slave0:ip=..,port=..,state=..,offset=..,lag=..`.
+    /// Returns the connected replicas: `slave0:ip=..,port=..,state=..,offset=..,lag=..`.
     pub(super) fn replicas(&self) -> Vec<Replica> {
         let lines = self.info.0.iter().filter(|(name, _)| {
             let number = name.strip_prefix("slave");
@@ -158,12 +159,12 @@ impl Server {
         replicas.collect()
     }
 
-    /// Those of them that have caught up.
+    /// Returns the number of replicas that have caught up.
     pub(super) fn online(&self) -> usize {
         self.replicas().iter().filter(|replica| replica.state == "online").count()
     }
 
-    /// The version of Redis that it is compatible with.
+    /// Returns the version of Redis that the server is compatible with.
     pub(super) fn version(&self) -> (u32, u32) {
         let mut parts = self.info.text("redis_version").split('.').map(|n| n.parse().unwrap_or(0));
         (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
@@ -171,7 +172,7 @@ impl Server {
 }
 
 impl Facts {
-    /// How many replicas each commit waits for.
+    /// Returns the number of replicas that each commit waits for.
     pub(super) fn replicas_needed(&self) -> usize {
         match self.durability {
             Durability::Acknowledged => 0,

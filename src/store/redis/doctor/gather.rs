@@ -1,4 +1,4 @@
-//! Asks a set-up for the facts. Nothing is written, and the one script that is loaded cannot write.
+//! Gathers the facts of a set-up. It writes nothing, and the one script that it loads cannot write.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,10 +15,10 @@ use crate::store::redis::{Options, meta, reply};
 use super::facts::{Clock, Config, Facts, Fields, Kind, Rights, Sentinel, Server, Told};
 use super::rights;
 
-/// Round trips that are measured.
+/// The number of round trips to measure.
 const PINGS: usize = 20;
 
-/// Settings that are judged. One question each: before 7.0 Redis takes no more.
+/// The settings to judge. Each needs its own request: before 7.0 Redis takes only one name.
 const SETTINGS: &[&str] = &[
     "appendfsync",
     "client-output-buffer-limit",
@@ -31,7 +31,7 @@ const SETTINGS: &[&str] = &[
     "timeout",
 ];
 
-/// Gathers all facts; each step takes `patience` at most.
+/// Gathers all facts; each step takes at most `patience`.
 pub(super) async fn gather(target: &Target, durability: Durability, patience: Duration) -> Facts {
     let options = link::Options {
         connect_timeout: patience,
@@ -65,7 +65,7 @@ pub(super) async fn gather(target: &Target, durability: Durability, patience: Du
     }
 }
 
-/// Asks a server that is there.
+/// Asks a server, if there is a connection to it.
 async fn tell<T>(
     place: Place,
     ask: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, RedisError>,
@@ -164,7 +164,7 @@ async fn ping(connection: &mut MultiplexedConnection) -> Result<Vec<Duration>, R
     Ok(pings)
 }
 
-/// Its time, and ours in the middle of the question.
+/// Returns the time of the server against the local time in the middle of the request.
 async fn ask_clock(
     connection: &mut MultiplexedConnection,
     keys: &KeySpace,
@@ -179,28 +179,28 @@ async fn ask_clock(
         let theirs = reply::number(seconds)? * 1000 + reply::number(micros)? / 1000;
         let ours = (ours + error).duration_since(SystemTime::UNIX_EPOCH).ok()?.as_millis();
         let ahead_ms = i64::try_from(theirs).ok()? - i64::try_from(ours).ok()?;
-        // On a Cluster the key is on another master.
+        // On a Cluster another master may hold the key.
         let behind = answers.get(1).and_then(reply::number).unwrap_or_default();
         Some(Clock { ahead_ms, error, behind: Duration::from_micros(behind) })
     };
     Ok(read())
 }
 
-/// What our own keys say, if this is the server that has them.
+/// Returns what the keys of Bellwether say about the store, if this server holds them.
 async fn ask_store(
     connection: &mut MultiplexedConnection,
     keys: &KeySpace,
 ) -> Result<Option<Result<String, String>>, RedisError> {
     let answers = send(connection, &meta::ask(keys)).await?;
     let is_elsewhere = |code: &str| matches!(code, "MOVED" | "ASK" | "CLUSTERDOWN");
-    // What we may not read is told with the rights.
+    // The finding on rights reports what may not be read.
     match reply::error(&answers).map(redis::ServerError::code) {
         Some(code) if is_elsewhere(code) || code == "NOPERM" => return Ok(None),
         _ => {}
     }
     Ok(Some(match meta::read(&answers, keys) {
         Ok(Some(meta)) => Ok(meta.to_string()),
-        Ok(None) => Ok("there is none yet; the first server makes it".to_string()),
+        Ok(None) => Ok("there is no store yet; the first server creates it".to_string()),
         Err(error) => Err(error.to_string()),
     }))
 }
@@ -212,13 +212,13 @@ async fn send(
     connection.send_packed_commands(pipeline, 0, pipeline.len()).await
 }
 
-/// Lines of a text; none if it is an error.
+/// Returns the fields in lines of text; empty if the answer is an error.
 fn lines(answer: &Value) -> Fields {
     let text: Option<String> = from_redis_value(answer.clone()).ok();
     text.map_or_else(Fields::default, |text| Fields::of_lines(&text))
 }
 
-/// Pairs; none if it is an error.
+/// Returns the fields in pairs; empty if the answer is an error.
 fn fields(answer: &Value) -> Fields {
     let pairs: Option<BTreeMap<String, String>> = from_redis_value(answer.clone()).ok();
     Fields(pairs.unwrap_or_default())

@@ -1,10 +1,10 @@
-//! Says what is wrong with a set-up of Redis or Valkey: facts are gathered, then judged.
+//! Examines a set-up of Redis or Valkey: gathers facts, then judges them.
 //!
 //! ```text
 //!  Target --link::Survey--> connections --gather--> Facts --judge--> findings
 //! ```
 //!
-//! Nothing is written, and nothing is tried that would change anything.
+//! It writes nothing, and tries nothing that would change anything.
 
 use std::time::Duration;
 
@@ -18,10 +18,9 @@ mod gather;
 mod judge;
 mod rights;
 
-/// Looks at everything that the target leads to, and ends by then, whatever happens; the worst
-/// comes first.
+/// Examines all servers of the target, and ends within `timeout`; the worst finding comes first.
 pub async fn examine(target: &Target, durability: Durability, timeout: Duration) -> Vec<Finding> {
-    // To find the master, to reach it, and to be answered, each of them may be slow.
+    // Three steps may each be slow: to find the master, to connect, and to get the answers.
     let gathering = gather::gather(target, durability, timeout / 3);
     in_order(match tokio::time::timeout(timeout, gathering).await {
         Ok(facts) => judge::judge(&facts),

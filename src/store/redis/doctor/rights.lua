@@ -1,4 +1,4 @@
--- Says of each command in ARGV whether the caller may call it, without calling it.
+-- Returns for each command in ARGV whether the caller may call it, without calling it.
 
 if not redis.acl_check_cmd then
   return {}

@@ -1,4 +1,4 @@
-//! What the user we come as must be allowed, and how to find out without doing any of it.
+//! The rights that a server's Redis user needs, and a check that calls none of the commands.
 
 use redis::{Pipeline, Script, Value};
 
@@ -9,8 +9,8 @@ use crate::store::redis::{reply, script};
 
 use super::facts::Rights;
 
-/// Commands on one key, with as many more arguments as they take at least. `commit.lua` and the
-/// other scripts call some of them, and Redis asks for the same right there.
+/// The commands on one key, with the minimum number of further arguments. `commit.lua` and the
+/// other scripts call some of them, and Redis checks the same rights there.
 const ON_A_KEY: &[(&str, &str)] = &[
     ("hget", "f"),
     ("hset", "f v"),
@@ -33,10 +33,10 @@ const ON_A_KEY: &[(&str, &str)] = &[
     ("zpopmin", ""),
 ];
 
-/// Commands without a key.
+/// The commands without a key.
 const ALONE: &[&str] = &["info", "time", "multi", "exec"];
 
-/// All commands that a server of ours calls, as lines.
+/// Returns all commands that a server calls, as lines.
 pub(super) fn needed(keys: &KeySpace, durability: Durability, is_cluster: bool) -> Vec<String> {
     let key = keys.name(Key::State(Bucket(0)));
     let mut lines: Vec<String> =
@@ -55,7 +55,7 @@ pub(super) fn needed(keys: &KeySpace, durability: Durability, is_cluster: bool) 
     lines
 }
 
-/// Asks about these commands, in the way in which the store calls its own scripts.
+/// Returns the request that checks these commands, in the way in which the store calls its scripts.
 pub(super) fn ask(needed: &[String]) -> Pipeline {
     let source = include_str!("rights.lua");
     let mut pipeline = redis::pipe();
@@ -64,11 +64,11 @@ pub(super) fn ask(needed: &[String]) -> Pipeline {
     pipeline
 }
 
-/// Reads the answers.
+/// Parses the answers.
 pub(super) fn read(needed: &[String], answers: &[Value]) -> Rights {
     let mut rights = Rights::default();
     let [loaded, called] = answers else {
-        return Rights { unknown: Some("the answer is not whole".to_string()), ..rights };
+        return Rights { unknown: Some("the answer is incomplete".to_string()), ..rights };
     };
     for (name, answer) in [("script|load", loaded), ("evalsha", called)] {
         let Value::ServerError(error) = answer else { continue };
@@ -82,7 +82,7 @@ pub(super) fn read(needed: &[String], answers: &[Value]) -> Rights {
     }
     let verdicts = reply::items(called);
     if rights == Rights::default() && verdicts.is_empty() {
-        rights.unknown = Some("it cannot be asked before Redis 7".to_string());
+        rights.unknown = Some("Redis before 7 cannot tell".to_string());
     }
     for (line, verdict) in needed.iter().zip(verdicts) {
         let name = name(line);
@@ -98,7 +98,7 @@ pub(super) fn read(needed: &[String], answers: &[Value]) -> Rights {
     rights
 }
 
-/// As an ACL names it.
+/// Returns the name of a command as an ACL has it.
 fn name(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     match words.as_slice() {

@@ -1,11 +1,11 @@
-//! How long to wait before connecting again.
+//! The pause before the next attempt to connect.
 
 use std::time::Duration;
 
 use super::options::Options;
 
-/// Doubles from attempt to attempt up to a ceiling, with jitter so that the replicas of a restarted
-/// Redis do not come back all at once.
+/// A pause that doubles with each attempt up to a maximum. Jitter spreads the replicas that
+/// reconnect to a restarted Redis.
 #[derive(Debug)]
 pub(super) struct Backoff {
     first: Duration,
@@ -18,12 +18,12 @@ impl Backoff {
         Backoff { first: options.backoff_first, max: options.backoff_max, failures: 0 }
     }
 
-    /// Starts over: the connection proved good.
+    /// Starts again with the first pause, after a connection proved good.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// The pause after one more failure: between half and all of what has been doubled so far.
+    /// Returns the pause after one more failure: between half and all of the doubled value.
     pub(super) fn pause(&mut self) -> Duration {
         let random = getrandom::u32().unwrap_or(u32::MAX / 2);
         self.pause_at(f64::from(random) / f64::from(u32::MAX))

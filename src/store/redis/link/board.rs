@@ -1,4 +1,4 @@
-//! Which link serves which slots, and who wants to know.
+//! The routing table: which link serves which slots, and which tasks want to know about changes.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,24 +11,24 @@ use super::master::Master;
 use super::single::Link;
 use super::slot::SLOTS;
 
-/// The routes of now. Nothing is awaited while it is locked.
+/// The current routes. No task awaits anything while they are locked.
 pub(super) struct Board {
     routes: Mutex<Routes>,
-    /// Moves when a link or a route changed.
+    /// A number that grows when a link or a route changes.
     pub(super) changes: watch::Sender<u64>,
-    /// Asks for another look at the slots.
+    /// Requests a new look at the slots of a cluster.
     pub(super) remap: Notify,
 }
 
 #[derive(Default)]
 struct Routes {
     routes: Vec<Route>,
-    /// Why there may be none.
+    /// Why there may be no routes.
     failure: Option<LinkError>,
     followed: BTreeMap<u16, watch::Sender<Option<Master>>>,
 }
 
-/// Slots that one link serves.
+/// A range of slots that one link serves.
 #[derive(Clone)]
 pub(super) struct Route {
     pub(super) slots: RangeInclusive<u16>,
@@ -41,7 +41,7 @@ impl Board {
         Board { routes, changes: watch::Sender::new(0), remap: Notify::new() }
     }
 
-    /// The link that serves a slot, or why there is none.
+    /// Returns the link that serves a slot, or why there is none.
     pub(super) fn link(&self, slot: u16) -> Result<Arc<Link>, LinkError> {
         let routes = self.lock();
         routes.link(slot).cloned().ok_or_else(|| match &routes.failure {
@@ -50,7 +50,7 @@ impl Board {
         })
     }
 
-    /// The links there are, each once.
+    /// Returns all links, each once.
     pub(super) fn links(&self) -> Vec<Arc<Link>> {
         let mut links: Vec<Arc<Link>> = Vec::new();
         for route in &self.lock().routes {
@@ -61,7 +61,7 @@ impl Board {
         links
     }
 
-    /// Why slots are without a link, if any are.
+    /// Returns why slots are without a link, if any are.
     pub(super) fn gap(&self) -> Option<LinkError> {
         let routes = self.lock();
         let served: usize = routes.routes.iter().map(|route| route.slots.len()).sum();
@@ -83,20 +83,20 @@ impl Board {
         self.publish();
     }
 
-    /// Says why there are no (new) routes. The old ones stay.
+    /// Sets why there are no new routes. The old ones stay.
     pub(super) fn set_failure(&self, failure: LinkError) {
         self.lock().failure = Some(failure);
         self.publish();
     }
 
-    /// The master of a slot, from now on.
+    /// Returns the master of a slot, with a notification of each change.
     pub(super) fn follow(&self, slot: u16) -> watch::Receiver<Option<Master>> {
         let mut routes = self.lock();
         let now = routes.master(slot);
         routes.followed.entry(slot).or_insert_with(|| watch::Sender::new(now)).subscribe()
     }
 
-    /// Tells those who follow a slot whose master is another one now.
+    /// Notifies the receivers of the slots whose master changed.
     pub(super) fn publish(&self) {
         let routes = self.lock();
         for (slot, follower) in &routes.followed {
@@ -107,7 +107,7 @@ impl Board {
                 is_news
             });
         }
-        // Still locked, so that who sees the number move sees the routes that moved it.
+        // Still locked: a task that sees the new number also sees the routes that caused it.
         self.changes.send_modify(|number| *number += 1);
     }
 

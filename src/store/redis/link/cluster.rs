@@ -1,4 +1,4 @@
-//! Which master of a cluster has which slots.
+//! The map of a cluster: which master has which slots.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -17,10 +17,11 @@ use super::single::Link;
 use super::supervisor::{self, Source};
 use super::target::Address;
 
-/// The shortest time between two looks: a slot that moves is found by every pipeline at once.
+/// The minimum interval between two looks, because all pipelines notice a moved slot at the same
+/// time.
 const REFRESH_MIN: Duration = Duration::from_millis(100);
 
-/// Keeps the routes of a cluster, and a link to each of its masters.
+/// Maintains the routes of a cluster, and a link to each of its masters.
 pub(super) struct Topology {
     pub(super) seeds: Vec<Address>,
     pub(super) dialer: Arc<Dialer>,
@@ -30,11 +31,11 @@ pub(super) struct Topology {
     links: BTreeMap<Address, Arc<Link>>,
 }
 
-/// What one node says about the cluster.
+/// The view of one node on the cluster.
 pub(super) struct View {
-    /// Counts what was decided in the cluster: the higher, the newer.
+    /// The epoch of the cluster's configuration: the higher, the newer.
     pub(super) epoch: u64,
-    /// Slots, each range with its master.
+    /// The ranges of slots, each with its master.
     pub(super) slots: Vec<(RangeInclusive<u16>, Address)>,
 }
 
@@ -48,7 +49,7 @@ impl Topology {
         Topology { seeds: seeds.to_vec(), dialer, board, ended, links: BTreeMap::new() }
     }
 
-    /// Looks again when asked to and every now and then.
+    /// Updates the routes regularly, and when a link requests it.
     pub(super) async fn keep(mut self) {
         let mut backoff = Backoff::new(&self.dialer.options);
         loop {
@@ -69,7 +70,8 @@ impl Topology {
         }
     }
 
-    /// The newest view of all nodes that answer: one cut off from the others would lead astray.
+    /// Returns the newest view of all nodes that answer: a node that is cut off has an outdated
+    /// one.
     async fn discover(&self) -> Result<View, LinkError> {
         let mut nodes: Vec<&Address> = self.links.keys().chain(&self.seeds).collect();
         nodes.sort();
@@ -114,7 +116,7 @@ impl Topology {
     }
 }
 
-/// Asks one node.
+/// Reads the view of one node.
 pub(super) async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkError> {
     let address = node.to_string();
     let mut connection = dialer.open(node, Login::Store, &dialer.config()).await?;
@@ -134,7 +136,7 @@ pub(super) async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkEr
         }
     }
     let [info, slots] = <[Value; 2]>::try_from(replies)
-        .map_err(|_| LinkError::away(format!("{address} answers in part")))?;
+        .map_err(|_| LinkError::away(format!("{address} answers only in part")))?;
     let strange = |error: redis::ParsingError| LinkError::of_connecting(&address, &error.into());
     let info: String = from_redis_value(info).map_err(strange)?;
     let epoch = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
@@ -144,8 +146,8 @@ pub(super) async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkEr
     Ok(View { epoch, slots })
 }
 
-/// `[first, last, [host, port, ...] of the master, ...]`. A node that does not know its own name
-/// leaves the host out: it is the one that we asked.
+/// Parses `[first, last, [host, port, ...] of the master, ...]`. A node that does not know its own
+/// name leaves the host out; it is the node that was asked.
 fn range_of(range: Vec<Value>, asked: &Address) -> Option<(RangeInclusive<u16>, Address)> {
     let mut parts = range.into_iter();
     let first: u16 = from_redis_value(parts.next()?).ok()?;

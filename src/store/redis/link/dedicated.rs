@@ -1,4 +1,4 @@
-//! A connection for those who wait on it.
+//! A connection for one task that blocks on it.
 
 use std::sync::Arc;
 
@@ -9,13 +9,12 @@ use super::error::LinkError;
 use super::master::Master;
 use super::single::Link;
 
-/// A connection of its own to a master, for reads that block: on the shared one they would hold up
-/// everybody. It has no response time-out. Dropping it ends what waits on it.
+/// A separate connection to a master for blocking reads, which would block all other users of the
+/// shared connection. It has no response time-out. Dropping it ends the blocked read.
 pub struct Dedicated {
-    /// The connection. [`query`](Dedicated::query) is the way to use it that notices a dead peer.
+    /// The connection. [`query`](Dedicated::query) also notices a dead peer.
     pub connection: MultiplexedConnection,
-    /// Where it leads, with the number of the connection of [`Links`](super::Links) that vouches
-    /// for it.
+    /// The master, with the number of the connection of [`Links`](super::Links) to the same master.
     pub master: Master,
     link: Arc<Link>,
 }
@@ -36,8 +35,8 @@ impl Dedicated {
     ///
     /// # Errors
     ///
-    /// `Ambiguous` when this connection broke, or when the link lost its own to the same master and
-    /// so this one cannot be trusted either. Then it is of no more use.
+    /// `Ambiguous` if this connection broke, or if the link lost its connection to the same master,
+    /// so that this one cannot be trusted either. The connection is of no use then.
     pub async fn query(&mut self, command: &Cmd) -> Result<Value, LinkError> {
         let address = &self.master.address;
         tokio::select! {

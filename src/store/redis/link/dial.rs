@@ -1,4 +1,4 @@
-//! One connection to one address.
+//! Makes one connection to one address.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,47 +16,48 @@ use super::master::{Identity, Master};
 use super::options::Options;
 use super::target::{Address, Target, TlsFiles};
 
-/// Pipelines that wait for the socket. The crate's own 50 would make callers wait for each other;
-/// what is beyond this waits in the callers.
+/// The maximum number of pipelines that wait for the socket. With the default of the `redis` crate,
+/// 50, callers would wait for each other. Beyond this limit callers wait.
 const QUEUE_MAX: usize = 1024;
 
-/// A peer that lost its power says nothing: the kernel asks after this, every `KEEPALIVE_INTERVAL`,
-/// and gives up after `KEEPALIVE_RETRIES`. Only for connections on which nothing is being sent.
+/// The keepalive of a connection without traffic. A peer that lost its power sends nothing, so the
+/// kernel probes it after this time, every `KEEPALIVE_INTERVAL`, and gives up after
+/// `KEEPALIVE_RETRIES`.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(3);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// How long the kernel tries to deliver what was sent; by default a quarter of an hour.
+/// The time in which the kernel tries to deliver sent data; the default is a quarter of an hour.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Makes connections as the target says.
+/// Makes connections as the target describes.
 pub(super) struct Dialer {
     pub(super) target: Target,
     pub(super) options: Options,
     connections: AtomicU64,
 }
 
-/// As whom to come.
+/// The user of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Login {
     /// The user and database of the URL.
     Store,
     /// The user of the URL, without a database: a Sentinel has none.
     Sentinel,
-    /// Nobody: Sentinels often know no users.
+    /// No user: Sentinels often know no users.
     Anonymous,
 }
 
 impl Dialer {
     pub(super) fn new(target: Target, options: Options) -> Dialer {
         if target.tls.is_some() {
-            // Somebody else may have installed one: then that one serves as well.
+            // Another part of the process may have installed a provider, which serves as well.
             rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
         }
         Dialer { target, options, connections: AtomicU64::new(0) }
     }
 
-    /// Patience as of the options, for a connection on which nothing blocks.
+    /// Returns the time-outs of the options, for a connection on which no command blocks.
     pub(super) fn config(&self) -> AsyncConnectionConfig {
         AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.options.connect_timeout))
@@ -64,7 +65,7 @@ impl Dialer {
             .set_pipeline_buffer_size(QUEUE_MAX)
     }
 
-    /// Connects to whoever is there.
+    /// Connects to the server at an address, whatever its role is.
     pub(super) async fn open(
         &self,
         address: &Address,
@@ -76,14 +77,14 @@ impl Dialer {
         opened.map_err(|error| LinkError::of_connecting(&address.to_string(), &error))
     }
 
-    /// Connects and makes sure that it is a master.
+    /// Connects, and checks that the server is a master.
     pub(super) async fn open_master(
         &self,
         address: &Address,
         config: &AsyncConnectionConfig,
     ) -> Result<(MultiplexedConnection, Master), LinkError> {
         let mut connection = self.open(address, Login::Store, config).await?;
-        // The connection itself may be one without a time-out.
+        // The connection itself may have no time-out.
         let asked = tokio::time::timeout(
             self.options.response_timeout,
             Identity::ask(&mut connection, address),
@@ -125,8 +126,9 @@ impl Dialer {
         }
     }
 
-    /// RESP3 tells of a lost connection while nothing is being asked. The name of the client
-    /// library is left out: servers before 7.2 count it as an error.
+    /// Returns the settings of the handshake. RESP3 reports a lost connection even if no request is
+    /// pending. The name of the client library is left out, because servers before 7.2 count it as
+    /// an error.
     fn greeting(&self, login: Login) -> RedisConnectionInfo {
         let mut greeting = RedisConnectionInfo::default()
             .set_protocol(ProtocolVersion::RESP3)

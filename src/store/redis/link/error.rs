@@ -1,4 +1,4 @@
-//! How a link can fail, and what the crate's errors mean for who waits.
+//! The errors of a link, and what the errors of the `redis` crate mean for a caller.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -9,20 +9,21 @@ use redis::{ErrorKind, RedisError, Value};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// There is no connection to a master now. Nothing was sent.
-    #[error("Redis is away: {reason}")]
+    #[error("Redis is unreachable: {reason}")]
     Away {
-        /// What is wrong with it.
+        /// The problem in words.
         reason: String,
     },
-    /// It was sent, and no whole answer came back: it may have been done, it may yet be done even
-    /// after a new connection was made, or it may never be.
+    /// The request was sent, and the complete answer did not arrive. Redis may have executed the
+    /// request, may execute it later (even after a new connection), or may never execute it.
     #[error("Redis did not answer: {reason}")]
     Ambiguous {
         /// What happened to the answer.
         reason: String,
     },
-    /// Redis, or our configuration, says no: a person must act. Nothing was sent. The link goes on
-    /// trying, because the person may act on the other side.
+    /// Redis refuses, or the configuration is wrong: an operator must act. The link sent nothing.
+    /// (Only a durability level that is not reached is reported after the commits are applied.) The
+    /// link keeps trying, because the operator may change the server.
     #[error("Redis refuses: {reason}")]
     Refused {
         /// What to change.
@@ -31,7 +32,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// The sentence on what is wrong.
+    /// Returns the problem in words.
     pub fn reason(&self) -> &str {
         match self {
             LinkError::Away { reason }
@@ -48,7 +49,7 @@ impl LinkError {
         LinkError::Refused { reason: reason.into() }
     }
 
-    /// Of a pipeline that was handed to a connection.
+    /// Returns the error of a pipeline that was handed to a connection.
     pub(super) fn ambiguous(address: &str, error: &RedisError) -> LinkError {
         let reason = match error.is_timeout() {
             true => format!("no answer from {address} in time"),
@@ -57,7 +58,7 @@ impl LinkError {
         LinkError::Ambiguous { reason }
     }
 
-    /// Of an attempt to connect, in words that say what to check.
+    /// Returns the error of an attempt to connect, with what to check.
     pub(super) fn of_connecting(address: &str, error: &RedisError) -> LinkError {
         if let Some(reason) = tls_reason(error) {
             return LinkError::refused(format!("no TLS connection to {address}: {reason}"));
@@ -68,7 +69,7 @@ impl LinkError {
                 "{address} does not accept the user and password of --store ({said})"
             )),
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType => LinkError::refused(format!(
-                "what answers on {address} is not Redis; check host and port of --store"
+                "the server at {address} is not Redis; check host and port of --store"
             )),
             ErrorKind::RESP3NotSupported => LinkError::refused(format!(
                 "{address} is older than Redis 6, which is the oldest that serves as a store"
@@ -85,13 +86,13 @@ impl LinkError {
     }
 }
 
-/// Of an error reply to what a new connection asks first.
+/// Returns the error for an error reply to the first commands of a connection.
 pub(super) fn of_reply(address: &str, code: &str, said: &str) -> LinkError {
     match code {
         "NOAUTH" | "WRONGPASS" => LinkError::refused(format!(
             "{address} does not accept the user and password of --store ({code} {said})"
         )),
-        "NOPERM" | "DENIED" => LinkError::refused(format!("{address} does not let us ({said})")),
+        "NOPERM" | "DENIED" => LinkError::refused(format!("{address} denies access ({said})")),
         _ if said.contains("DB index") || said.contains("SELECT is not allowed") => {
             LinkError::refused(format!("{address} has no such database ({said})"))
         }
@@ -102,9 +103,9 @@ pub(super) fn of_reply(address: &str, code: &str, said: &str) -> LinkError {
     }
 }
 
-/// What TLS has against the connection, which only a person can change.
+/// Returns why TLS refuses the connection, which only an operator can change.
 fn tls_reason(error: &RedisError) -> Option<String> {
-    // The crate shows the shared pointer to the cause as the cause.
+    // The crate returns the shared pointer to the cause as the cause.
     let cause: &Arc<dyn std::error::Error + Send + Sync> = error.source()?.downcast_ref()?;
     let io: &std::io::Error = cause.downcast_ref()?;
     let tls: &rustls::Error = io.get_ref()?.downcast_ref()?;
@@ -113,23 +114,24 @@ fn tls_reason(error: &RedisError) -> Option<String> {
             format!("its certificate is not accepted ({tls}); check the CA file")
         }
         rustls::Error::AlertReceived(_) => {
-            format!("it does not accept ours ({tls}); check the client certificate")
+            format!("it rejects the client ({tls}); check the client certificate")
         }
-        rustls::Error::InvalidMessage(_) => format!("it does not speak TLS ({tls})"),
+        rustls::Error::InvalidMessage(_) => format!("it does not use TLS ({tls})"),
         _ => tls.to_string(),
     })
 }
 
-/// What a reply says about the link it came by.
+/// The consequence of an error reply for the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hint {
-    /// This server cannot serve now, perhaps another one can.
+    /// This server cannot serve now; another one may.
     Leave,
-    /// The slots are elsewhere than we think.
+    /// The slots have moved to other masters.
     Remap,
 }
 
-/// The code of an error reply that says that this server did not serve the command and another may.
+/// Returns the code of an error reply that says that this server did not serve the command and
+/// another may.
 pub(super) fn hint(value: &Value) -> Option<(Hint, &str)> {
     let Value::ServerError(error) = value else { return None };
     match error.code() {
@@ -139,8 +141,8 @@ pub(super) fn hint(value: &Value) -> Option<(Hint, &str)> {
     }
 }
 
-/// Whether a reply says that the server did not serve the command, because another one should:
-/// nothing was done, and the link is looking for who does.
+/// Returns whether a reply says that the server did not execute the command because another one
+/// should. The link then looks for that server.
 pub fn is_unserved(reply: &Value) -> bool {
     hint(reply).is_some()
 }

@@ -1,4 +1,4 @@
-//! Who a server says it is.
+//! The identity of a server.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use redis::{Pipeline, Value};
 use super::error::{LinkError, of_reply};
 use super::target::{Address, Topology};
 
-/// A server that is a master, as it was when this connection was made.
+/// A master as it was when this connection was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Master {
     /// `host:port`.
     pub address: String,
-    /// Of the process: another one after a restart.
+    /// The id of the process. It changes with a restart.
     pub run_id: String,
-    /// The replication history: another one after a failover, and after a restart without data.
-    /// Under the same `connection` it changes without loss: a master gives its history another
-    /// name when its first replica comes, and an hour after the last one left.
+    /// The id of the replication history. It changes with a failover, and with a restart without
+    /// data. It also changes without data loss under the same `connection`: a master renames its
+    /// history when its first replica connects, and an hour after the last one left.
     pub replid: String,
-    /// How much of that history there was, in bytes.
+    /// The length of that history, in bytes.
     pub replication_offset: u64,
-    /// As in 7.0.15. Valkey says which Redis it is compatible with.
+    /// The version, as in 7.0.15. Valkey reports the version of Redis that it is compatible with.
     pub version: (u32, u32, u32),
-    /// Counts the connections made, so that each one is told from the one before.
+    /// The number of the connection, which identifies it among all connections.
     pub connection: u64,
 }
 
-/// What a server says of itself.
+/// The fields that a server reports about itself.
 #[derive(Debug)]
 pub(super) struct Identity {
     fields: BTreeMap<String, String>,
 }
 
 impl Identity {
-    /// Asks what a link needs to know once. The role is what `ROLE` would say; from `INFO` it takes
-    /// one right less.
+    /// Reads what a link needs once. The role comes from `INFO` instead of `ROLE`, which would need
+    /// one more right.
     pub(super) async fn ask(
         connection: &mut MultiplexedConnection,
         address: &Address,
@@ -43,8 +43,8 @@ impl Identity {
         Identity::ask_for(connection, address, &["server", "replication", "persistence"]).await
     }
 
-    /// Asks what may change while the connection lives. `Ambiguous` when there is no answer in
-    /// time.
+    /// Reads what may change while the connection lives. Returns `Ambiguous` if there is no answer
+    /// in time.
     pub(super) async fn ask_again(
         connection: &mut MultiplexedConnection,
         address: &Address,
@@ -80,12 +80,13 @@ impl Identity {
         Ok(Identity { fields })
     }
 
-    /// The master that this is.
+    /// Returns the master with this identity.
     ///
     /// # Errors
     ///
-    /// `Refused` if it is a server of another kind than the URL says, `Away` if it is loading, and
-    /// for a replica the one or the other: where the URL names the server, a person chose it.
+    /// `Refused` if the server is of another kind than the URL says, and `Away` if it is loading.
+    /// For a replica: `Refused` if the URL names the server, because an operator chose it,
+    /// otherwise `Away`.
     pub(super) fn into_master(
         self,
         address: &Address,
@@ -118,24 +119,24 @@ impl Identity {
         })
     }
 
-    /// Whether it takes writes for itself.
+    /// Returns whether the server takes writes itself.
     pub(super) fn is_master(&self) -> bool {
         self.field("role") == "master"
     }
 
-    /// See [`Master::replid`].
+    /// Returns the id of the replication history; see [`Master::replid`].
     pub(super) fn replid(&self) -> &str {
         self.field("master_replid")
     }
 
-    /// Whether this history goes on from no other one: then a new name is all that is new.
+    /// Returns whether this history continues no other one. Then a new id is only a new name.
     pub(super) fn has_no_predecessor(&self) -> bool {
         let before = self.field("master_replid2");
         !before.is_empty() && before.bytes().all(|byte| byte == b'0')
     }
 
     fn check_mode(&self, address: &Address, topology: &Topology) -> Result<(), LinkError> {
-        // Valkey may be told to call it otherwise.
+        // Valkey has a setting to report another mode.
         let mode = [self.field("redis_mode"), self.field("server_mode")].concat();
         let is_cluster = matches!(topology, Topology::Cluster { .. });
         let reason = match mode.as_str() {

@@ -8,12 +8,15 @@
 //!                                      '--- sentinel (who is the master)
 //! ```
 //!
-//! The crate's own connection manager stays on a frozen peer and on a demoted master, and holds a
-//! lock while it connects; here a task for each master asks every second whether it is there and
-//! still is one, and whoever wants to send sees at once what there is.
+//! Why not the connection manager of the `redis` crate: it reconnects only after an error of the
+//! connection, so it stays on a demoted master (`READONLY`) and on a frozen peer, and its callers
+//! wait for the new connection. Here one task for each master checks every second that the server
+//! answers and is still a master. A sender gets the live connection, or the reason why there is
+//! none (ADR 0023).
 //!
-//! **What was sent may arrive late.** A master that stood still goes on with what it had received,
-//! even when we have long made a new connection. What is sent must be safe to do late or twice.
+//! **A request may be executed late.** A frozen master that resumes executes the requests that it
+//! had received, even after this process has opened a new connection. So each request must be safe
+//! to execute late and safe to execute twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +60,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-/// The ways to all masters: one where one master has everything, and one to each of a cluster.
+/// The links to all masters: one if one master has everything, or one to each master of a cluster.
 /// Dropping it closes them.
 pub struct Links {
     board: Arc<Board>,
@@ -65,12 +68,12 @@ pub struct Links {
 }
 
 impl Links {
-    /// Connects, and from then on stays connected as well as can be.
+    /// Connects, and keeps the links connected from then on.
     ///
     /// # Errors
     ///
-    /// `Refused` as soon as it is, and `Away` when [`Options::start_deadline`] has passed, with a
-    /// sentence on what to check.
+    /// `Refused` as soon as a server refuses, and `Away` when [`Options::start_deadline`] has
+    /// passed, with a sentence on what to check.
     pub async fn connect(target: Target, options: Options) -> Result<Arc<Links>, LinkError> {
         let deadline = options.start_deadline;
         let shown = target.to_string();
@@ -81,18 +84,18 @@ impl Links {
         Ok(Arc::new(links))
     }
 
-    /// Runs a pipeline on the master that has the slot of this hash tag (`{b07}`): every reply in
-    /// order, a server error in its place. Replies that [`is_unserved`] make the link look for who
-    /// serves. While there is no link it fails after [`Options::wait_for_link`] at most.
+    /// Runs a pipeline on the master that has the slot of this hash tag (`{b07}`). Returns every
+    /// reply in order; an error reply is a value. After a reply that [`is_unserved`] the link looks
+    /// for the right server. Without a link it fails after [`Options::wait_for_link`].
     ///
     /// # Errors
     ///
-    /// See [`LinkError`]; only after `Ambiguous` may something have been done.
+    /// See [`LinkError`]. Redis may have executed commands only after `Ambiguous`.
     pub async fn run(&self, tag: &str, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
         self.link(tag)?.run(pipeline).await
     }
 
-    /// A connection of its own to the master that has the slot of this tag, for blocking reads.
+    /// Opens a separate connection to the master that has the slot of this tag, for blocking reads.
     ///
     /// # Errors
     ///
@@ -101,13 +104,13 @@ impl Links {
         Dedicated::open(self.link(tag)?).await
     }
 
-    /// The master that answers for this tag, `None` while there is none. Changes whenever a new
-    /// connection is made.
+    /// Returns the master that serves this tag, `None` while there is none. It changes whenever a
+    /// new connection is made.
     pub fn master(&self, tag: &str) -> watch::Receiver<Option<Master>> {
         self.board.follow(slot::slot_of(tag))
     }
 
-    /// Whether every master can be used; if not, what is away since when, and why.
+    /// Returns whether every master can be used; if not, which one is away, since when, and why.
     pub fn health(&self) -> Result<(), String> {
         let mut faults: Vec<String> =
             self.board.links().iter().filter_map(|link| link.health().err()).collect();
@@ -118,13 +121,13 @@ impl Links {
         }
     }
 
-    /// A connection of one's own was told that another master serves: whoever does is looked for
-    /// now, not at the next round.
+    /// Looks for the serving masters now instead of at the next interval. Called when a reply on a
+    /// dedicated connection says that another master serves.
     pub fn look_again(&self) {
         self.board.remap.notify_one();
     }
 
-    /// Lets go of all connections. What is on its way may still be answered.
+    /// Closes all connections. Requests in flight may still be answered.
     pub fn close(&self) {
         self.ended.cancel();
     }
@@ -159,7 +162,8 @@ impl Links {
 
     async fn wait_until_ready(&self, deadline: Duration, shown: &str) -> Result<(), LinkError> {
         let mut changes = self.board.changes.subscribe();
-        // Not within `wait_for`: it holds what `Board::publish` waits for with the routes locked.
+        // Not within `wait_for`: that holds a lock that `Board::publish` waits for with the routes
+        // locked.
         let decided = async {
             while matches!(
                 self.obstacle(),
@@ -173,14 +177,15 @@ impl Links {
             Some(error @ LinkError::Refused { .. }) => Err(error),
             Some(error) => Err(LinkError::away(format!(
                 "{shown} was not reached within {} s: {}; check that it runs, host and port, \
-                 whether it speaks TLS there, and that the network lets us through",
+                 whether it uses TLS there, and that the network allows it",
                 deadline.as_secs_f32(),
                 error.reason()
             ))),
         }
     }
 
-    /// What is in the way of using every slot.
+    /// Returns why some slots cannot be used, if any; an error that an operator must fix comes
+    /// first.
     fn obstacle(&self) -> Option<LinkError> {
         let failures = self.board.links().into_iter().filter_map(|link| link.failure());
         let mut failures: Vec<LinkError> = failures.chain(self.board.gap()).collect();

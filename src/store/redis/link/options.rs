@@ -1,38 +1,38 @@
-//! How patient a link is.
+//! The time-outs of a link.
 
 use std::time::Duration;
 
-/// What can be chosen.
+/// The settings of a link.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// For a connection to be made, with TLS and greeting.
+    /// The time to make a connection, with TLS and handshake.
     pub connect_timeout: Duration,
-    /// For the whole answer to a pipeline.
+    /// The time for the whole answer to a pipeline.
     pub response_timeout: Duration,
-    /// Between two questions whether the master is there and still is one; for Sentinel also
-    /// between two questions who it is.
+    /// The interval between checks that the master answers and is still a master. With Sentinel,
+    /// also the interval between questions for the master.
     pub ping_interval: Duration,
-    /// Questions in a row that may time out before the connection is given up.
+    /// The number of checks in a row that may time out before the connection is given up.
     pub timeouts_max: u32,
-    /// How long a pipeline waits for a link that has just been lost. A link that has been away for
-    /// longer is not waited for.
+    /// The time that a pipeline waits for a link that has just been lost. A pipeline does not wait
+    /// for a link that has been away for longer.
     pub wait_for_link: Duration,
-    /// For the first connection.
+    /// The time for the first connection.
     pub start_deadline: Duration,
-    /// The pause before the second attempt; it doubles from attempt to attempt.
+    /// The pause before the second attempt; it doubles with each attempt.
     pub backoff_first: Duration,
     /// The longest pause between two attempts.
     pub backoff_max: Duration,
-    /// Between two looks at who has which slots of a cluster.
+    /// The interval between looks at the slots of a cluster.
     pub refresh_interval: Duration,
 }
 
 impl Default for Options {
     /// One second for an answer: a healthy Redis takes a millisecond, and one that forks or syncs
-    /// stalls for some hundred. A frozen peer is found within `ping_interval` and twice
-    /// `response_timeout`: three seconds. Ten seconds at start: a pod may come up before the
-    /// network does. Two seconds between attempts: a failover takes as long, and a hundred replicas
-    /// connecting every two seconds are nothing to Redis.
+    /// stalls for a few hundred. A frozen peer is detected within `ping_interval` and twice
+    /// `response_timeout`: three seconds. Ten seconds at start: a pod may start before the network
+    /// does. Two seconds between attempts: a failover takes as long, and a hundred replicas that
+    /// connect every two seconds are no load for Redis.
     fn default() -> Options {
         Options {
             connect_timeout: Duration::from_secs(1),

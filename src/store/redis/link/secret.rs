@@ -1,11 +1,11 @@
-//! A text that is never shown.
+//! A text that is never printed.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// A password, or what may have one in it. Shown as `***`.
+/// A password, or a text that may contain one. Prints as `***`.
 ///
 /// ```
 /// use bellwether::store::redis::link::Secret;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 pub struct Secret(String);
 
 impl Secret {
-    /// The text, for where it is used.
+    /// Returns the text, for the place that uses it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Asks Sentinels who the master is.
+//! Asks Sentinels for the address of the master.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,18 @@ use super::target::Address;
 pub(super) struct Sentinels {
     master: String,
     sentinels: Vec<Sentinel>,
-    /// Of the answer that was followed last.
+    /// The epoch of the last answer that was followed.
     epoch: u64,
 }
 
 struct Sentinel {
     address: Address,
-    /// Kept from question to question.
+    /// The connection, which is reused for later questions.
     connection: Option<MultiplexedConnection>,
 }
 
-/// Where a Sentinel says that the master is. The epoch counts failovers: the higher, the newer.
+/// The address of the master that a Sentinel reports. The epoch counts failovers: the higher, the
+/// newer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Answer {
     epoch: u64,
@@ -38,9 +39,9 @@ impl Sentinels {
         Sentinels { master: master.to_string(), sentinels: sentinels.collect(), epoch: 0 }
     }
 
-    /// Where the master may be: what the newest answers say, the most frequent first. An older
-    /// answer is never followed, or a Sentinel that missed the failover would lead back to a master
-    /// that nobody replicates.
+    /// Returns the possible addresses of the master: those of the newest answers, the most frequent
+    /// first. An older answer is ignored: a Sentinel that missed the failover would lead back to a
+    /// master without replicas.
     pub(super) async fn resolve(&mut self, dialer: &Dialer) -> Result<Vec<Address>, LinkError> {
         let answers = self.ask(dialer).await?;
         let (epoch, candidates) = newest(answers);
@@ -48,12 +49,12 @@ impl Sentinels {
         Ok(candidates)
     }
 
-    /// Returns when the Sentinels name another master, which is one and can be reached, although
-    /// the old one may be reached too.
+    /// Returns when the Sentinels name another master that can be reached, even if the old one can
+    /// be reached too.
     pub(super) async fn moved(&mut self, dialer: &Dialer, from: &Address) -> String {
         loop {
             tokio::time::sleep(dialer.options.ping_interval).await;
-            // Without Sentinels the master is as good as it was.
+            // Without Sentinels, the current master is kept.
             let Ok(answers) = self.ask(dialer).await else { continue };
             let (epoch, candidates) = newest(answers);
             let Some(first) = candidates.first() else { continue };
@@ -66,7 +67,7 @@ impl Sentinels {
         }
     }
 
-    /// Asks all of them at once.
+    /// Asks all Sentinels concurrently.
     async fn ask(&mut self, dialer: &Dialer) -> Result<Vec<Answer>, LinkError> {
         let master = &self.master;
         let asked = self.sentinels.iter_mut().map(|sentinel| sentinel.ask(dialer, master));
@@ -75,7 +76,7 @@ impl Sentinels {
         for answer in join_all(asked).await {
             match answer {
                 Ok(answer) => answers.push(answer),
-                // What a person must act on is the better reason.
+                // An error that an operator must fix is the better reason.
                 Err(error @ LinkError::Refused { .. }) => failure = Some(error),
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -87,7 +88,7 @@ impl Sentinels {
     }
 }
 
-/// The highest epoch, and the addresses of the answers that have it.
+/// Returns the highest epoch, and the addresses of the answers that have it.
 fn newest(answers: Vec<Answer>) -> (u64, Vec<Address>) {
     let epoch = answers.iter().map(|answer| answer.epoch).max().unwrap_or(0);
     let mut votes: BTreeMap<Address, usize> = BTreeMap::new();
@@ -121,7 +122,7 @@ impl Sentinel {
         let replies =
             replies.map_err(|error| LinkError::away(format!("Sentinel {address}: {error}")))?;
         let [place, facts] = <[Value; 2]>::try_from(replies)
-            .map_err(|_| LinkError::away(format!("Sentinel {address} answers in part")))?;
+            .map_err(|_| LinkError::away(format!("Sentinel {address} answers only in part")))?;
         read(&address, master, place, facts)
     }
 }
@@ -139,13 +140,14 @@ fn read(sentinel: &str, master: &str, place: Value, facts: Value) -> Result<Answ
             "Sentinel {sentinel} knows no master {master:?}; check the name in --store"
         ))
     })?;
-    // Some only let us ask for the address: then all answers are of the same age.
+    // Some Sentinels only allow the question for the address. All answers then count as equally
+    // new.
     let facts: BTreeMap<String, String> = from_redis_value(facts).unwrap_or_default();
     let epoch = facts.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
     Ok(Answer { epoch, address: Address { host, port } })
 }
 
-/// A Sentinel may know our user, or none at all.
+/// Connects as the user of the URL, and without a user if the Sentinel refuses that.
 pub(super) async fn connect(
     dialer: &Dialer,
     address: &Address,

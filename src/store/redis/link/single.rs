@@ -1,4 +1,4 @@
-//! One link: the connection to a master that there is now, or why there is none.
+//! One link: the current connection to a master, or why there is none.
 
 use std::sync::{Arc, Weak};
 
@@ -14,12 +14,13 @@ use super::error::{Hint, LinkError, hint};
 use super::master::Master;
 use super::target::Address;
 
-/// Events that wait for the supervisor. Losing one is no matter: the next question finds out.
+/// The maximum number of events that wait for the supervisor. A lost event does no harm: the next
+/// check finds the same.
 const EVENTS_MAX: usize = 8;
 
-/// A supervised way to one master.
+/// A supervised connection to one master.
 pub(super) struct Link {
-    /// What it leads to, as in "Redis at host:port".
+    /// The target of the link, as in "Redis at host:port".
     pub(super) name: String,
     pub(super) dialer: Arc<Dialer>,
     pub(super) board: Weak<Board>,
@@ -28,29 +29,30 @@ pub(super) struct Link {
     state: watch::Sender<State>,
 }
 
-/// Where a link stands.
+/// The phase of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Finding out where the master is.
+    /// The supervisor looks for the address of the master.
     Resolving,
-    /// Making a connection and asking who is there.
+    /// The supervisor connects, and asks for the identity of the server.
     Connecting,
-    /// In use.
+    /// The connection is in use.
     Ready,
-    /// Connected, and a question was not answered in time. Nothing new is sent meanwhile.
+    /// The connection exists, but a check was not answered in time. No new request is sent
+    /// meanwhile.
     Suspect,
 }
 
 struct State {
     phase: Phase,
-    /// Since when it is ready, or has not been.
+    /// The time since which the link is ready, or is not.
     since: Since,
     live: Option<Arc<Live>>,
-    /// Why it is not ready.
+    /// Why the link is not ready.
     failure: LinkError,
 }
 
-/// A moment by both clocks: one to measure by, one to show.
+/// A moment on two clocks: one to measure with, one to show.
 #[derive(Clone, Copy)]
 struct Since {
     instant: Instant,
@@ -65,14 +67,14 @@ pub(super) struct Live {
     pub(super) events: mpsc::Sender<Event>,
 }
 
-/// What the supervisor is told about a connection.
+/// An event on a connection, for the supervisor.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It is closed.
+    /// The connection is closed.
     Disconnected,
-    /// A pipeline was not answered; it should be asked whether it is there.
+    /// A pipeline was not answered; the supervisor should check the server.
     Unanswered,
-    /// The master says that it cannot serve, with this code.
+    /// The master reports with this code that it cannot serve.
     Leave(String),
 }
 
@@ -88,7 +90,7 @@ impl Link {
         Link { name, dialer, board, ended, state: watch::Sender::new(state) }
     }
 
-    /// Runs a pipeline; every reply in order.
+    /// Runs a pipeline. Returns every reply in order.
     pub(super) async fn run(&self, pipeline: &Pipeline) -> Result<Vec<Value>, LinkError> {
         if pipeline.is_empty() {
             return Ok(Vec::new());
@@ -105,7 +107,7 @@ impl Link {
         Ok(replies)
     }
 
-    /// The connection of now; waits for one only if it has just been lost.
+    /// Returns the current connection; waits for one only if it has just been lost.
     pub(super) async fn ready(&self) -> Result<Arc<Live>, LinkError> {
         let mut states = self.state.subscribe();
         let since = states.borrow().since.instant;
@@ -121,18 +123,18 @@ impl Link {
         }
     }
 
-    /// The master that it is connected to.
+    /// Returns the master of the current connection.
     pub(super) fn master(&self) -> Option<Master> {
         self.state.borrow().live.as_ref().map(|live| live.master.clone())
     }
 
-    /// Whether it can be used; a sentence if not.
+    /// Returns whether the link can be used, and a sentence if not.
     pub(super) fn health(&self) -> Result<(), String> {
         let state = self.state.borrow();
         match state.phase {
             Phase::Ready => Ok(()),
             Phase::Resolving | Phase::Connecting | Phase::Suspect => Err(format!(
-                "{} is away since {}: {}",
+                "{} is unreachable since {}: {}",
                 self.name,
                 state.since.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
                 state.failure.reason()
@@ -140,13 +142,13 @@ impl Link {
         }
     }
 
-    /// Why it is not ready, if it is not.
+    /// Returns why the link is not ready, if it is not.
     pub(super) fn failure(&self) -> Option<LinkError> {
         let state = self.state.borrow();
         (!state.is_ready()).then(|| state.failure.clone())
     }
 
-    /// Returns when the connection with this number is no longer the one in use.
+    /// Returns when the connection with this number is no longer in use.
     pub(super) async fn lost(&self, connection: u64) {
         let mut states = self.state.subscribe();
         let is_other = |state: &State| {
@@ -155,17 +157,17 @@ impl Link {
         let _ = states.wait_for(is_other).await;
     }
 
-    /// Goes on to another phase without a connection, or to and from `Suspect` with it.
+    /// Enters another phase without a connection, or enters or leaves `Suspect` with it.
     pub(super) fn enter(&self, phase: Phase) {
         self.change(|state| state.phase = phase);
     }
 
-    /// Still has no connection, for this reason.
+    /// Sets why there still is no connection.
     pub(super) fn fail(&self, failure: LinkError) {
         self.change(|state| state.failure = failure);
     }
 
-    /// Has a connection from now on.
+    /// Sets the connection to use from now on.
     pub(super) fn publish(&self, live: Arc<Live>) {
         self.change(|state| {
             state.phase = Phase::Ready;
@@ -173,7 +175,7 @@ impl Link {
         });
     }
 
-    /// No longer has a connection, for this reason.
+    /// Drops the connection, for this reason.
     pub(super) fn lose(&self, reason: String) {
         self.change(|state| {
             state.phase = Phase::Resolving;
@@ -195,7 +197,7 @@ impl Link {
         }
     }
 
-    /// Acts on replies that say that we are in the wrong place.
+    /// Acts on replies that say that another server should serve.
     fn heed(&self, live: &Live, replies: &[Value]) {
         match replies.iter().find_map(hint) {
             Some((Hint::Leave, code)) => {
@@ -224,21 +226,21 @@ impl Since {
 }
 
 impl Live {
-    /// The same connection to a master whose history has another name now.
+    /// Returns the same connection, to a master whose history has a new id.
     pub(super) fn renamed(&self, replid: &str) -> Live {
         let (connection, address) = (self.connection.clone(), self.address.clone());
         let master = Master { replid: replid.to_string(), ..self.master.clone() };
         Live { connection, address, master, events: self.events.clone() }
     }
 
-    /// The two ends of the events of a connection.
+    /// Returns the two ends of the event channel of a connection.
     pub(super) fn events() -> (mpsc::Sender<Event>, mpsc::Receiver<Event>) {
         mpsc::channel(EVENTS_MAX)
     }
 }
 
-/// Sends a pipeline and takes the replies as they come, errors in their places. Of an atomic one
-/// they are those of its commands, or for each of them the reason why none was executed.
+/// Sends a pipeline. Returns the replies in order, with errors as values. For an atomic pipeline
+/// these are the replies of its commands, or for each command the reason why none was executed.
 pub(super) async fn send(
     connection: &mut MultiplexedConnection,
     pipeline: &Pipeline,

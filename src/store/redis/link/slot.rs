@@ -1,10 +1,10 @@
-//! Which slot of a cluster a key belongs to.
+//! Maps keys to slots of a cluster.
 
-/// Hash slots of any cluster.
+/// The number of hash slots of a cluster.
 pub(super) const SLOTS: u16 = 16_384;
 
-/// The slot of a key, or of all keys that contain a hash tag: that goes by what is in braces, if
-/// there is anything.
+/// Returns the slot of a key, or of all keys that contain a hash tag. If the braces contain text,
+/// only that text counts.
 pub(super) fn slot_of(key: &str) -> u16 {
     let opened = key.split_once('{').map(|(_, rest)| rest);
     let inside = opened.and_then(|rest| rest.split_once('}')).map(|(inside, _)| inside);
@@ -12,7 +12,8 @@ pub(super) fn slot_of(key: &str) -> u16 {
     crc16(hashed.as_bytes()) % SLOTS
 }
 
-/// CRC-16/XMODEM, as the cluster specification says. Tags are a few bytes: no table is needed.
+/// CRC-16/XMODEM, as the cluster specification defines it. Tags are a few bytes long, so it needs
+/// no table.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc: u16, _bit| match crc & 0x8000 {

@@ -1,4 +1,4 @@
-//! Keeps a link connected to whoever is master.
+//! Keeps a link connected to the current master.
 //!
 //! ```text
 //!  Resolving --> Connecting --> Ready <--> Suspect
@@ -20,11 +20,11 @@ use super::sentinel::Sentinels;
 use super::single::{Event, Link, Live, Phase};
 use super::target::Address;
 
-/// Where a link finds its master.
+/// Where a link finds the address of its master.
 pub(super) enum Source {
-    /// Always there.
+    /// A fixed address.
     Fixed(Address),
-    /// Where the Sentinels say.
+    /// The address that the Sentinels report.
     Sentinels(Sentinels),
 }
 
@@ -36,7 +36,7 @@ impl Source {
         }
     }
 
-    /// Returns when there is another master than the one at this address.
+    /// Returns when another master replaces the one at this address.
     async fn moved(&mut self, dialer: &Dialer, from: &Address) -> String {
         match self {
             Source::Fixed(_) => std::future::pending().await,
@@ -45,7 +45,7 @@ impl Source {
     }
 }
 
-/// Starts the task that keeps a link connected until it is ended.
+/// Starts the task that keeps a link connected until the link ends.
 pub(super) fn spawn(link: Arc<Link>, source: Source) {
     tokio::spawn(async move {
         link.ended.run_until_cancelled(supervise(&link, source)).await;
@@ -67,7 +67,8 @@ async fn supervise(link: &Link, mut source: Source) {
                 warn!(link = link.name, reason, "connection to Redis lost");
                 link.lose(reason);
                 is_known_away = true;
-                // A master that is lost as soon as it is found is not tried in a tight circle.
+                // The back-off continues if a new master is lost immediately, so that this does not
+                // become a busy loop.
                 if options.backoff_max < connected.elapsed() {
                     backoff.reset();
                 }
@@ -119,7 +120,7 @@ async fn dial(
     Ok((Live { connection, address, master, events }, told))
 }
 
-/// Publishes a connection and stays until it is no longer good; says why.
+/// Publishes a connection, and watches it until it fails. Returns the reason.
 async fn keep(
     link: &Link,
     live: Arc<Live>,
@@ -133,8 +134,8 @@ async fn keep(
     }
 }
 
-/// Asks whether the master is there and still is one: regularly, and at once when a pipeline was
-/// not answered.
+/// Checks whether the server answers and is still a master: regularly, and immediately after a
+/// pipeline without an answer.
 async fn observe(link: &Link, mut live: Arc<Live>, mut events: mpsc::Receiver<Event>) -> String {
     let options = &link.dialer.options;
     let address = &live.address.clone();
@@ -142,7 +143,7 @@ async fn observe(link: &Link, mut live: Arc<Live>, mut events: mpsc::Receiver<Ev
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut timeouts = 0;
     loop {
-        // After a time-out there is nothing to wait for.
+        // After a time-out the next check follows immediately.
         let event = match timeouts {
             0 => tokio::select! {
                 _ = ticks.tick() => None,
@@ -177,11 +178,11 @@ async fn observe(link: &Link, mut live: Arc<Live>, mut events: mpsc::Receiver<Ev
     }
 }
 
-/// Why a connection is not good.
+/// Why a connection failed.
 enum Fault {
-    /// No answer in time.
+    /// There was no answer in time.
     Silent,
-    /// It is closed, or leads to something else.
+    /// The connection is closed, or leads to another server.
     Lost(String),
 }
 
@@ -192,7 +193,7 @@ async fn ask(live: &Live) -> Result<Identity, Fault> {
         Ok(identity) if !identity.is_master() => {
             Err(Fault::Lost(format!("{address} is a replica now")))
         }
-        // It has been a replica in between: what it lost must be looked for.
+        // The server has been a replica in between, so it may have lost writes.
         Ok(identity)
             if identity.replid() != live.master.replid && !identity.has_no_predecessor() =>
         {

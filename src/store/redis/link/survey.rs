@@ -1,5 +1,4 @@
-//! One look at all servers that a target leads to, without keeping a connection up: for whoever
-//! wants to know rather than to use.
+//! Examines all servers of a target once, without keeping a connection, for the doctor.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,11 +13,11 @@ use super::options::Options;
 use super::sentinel::{self, Sentinels};
 use super::target::{Address, Target, Topology};
 
-/// Who is there.
+/// The servers of a target.
 pub struct Survey {
-    /// The Sentinels that the target names; none without Sentinel.
+    /// The Sentinels that the target names; empty without Sentinel.
     pub sentinels: Vec<Place>,
-    /// Nodes of a Cluster that the target names and that do not answer as one.
+    /// The nodes of a Cluster that the target names and that do not answer as cluster nodes.
     pub lost_seeds: Vec<(String, LinkError)>,
     /// The masters, each with a connection or the reason why it cannot be used.
     pub masters: Vec<Place>,
@@ -28,14 +27,16 @@ pub struct Survey {
 pub struct Place {
     /// `host:port`.
     pub address: String,
-    /// Whether it is on this machine.
+    /// Whether the server runs on this machine.
     pub is_local: bool,
-    /// A connection to it, or why there is none. That of a master leads to one.
+    /// A connection to the server, or why there is none. For a master, the connection leads to a
+    /// server that is one.
     pub connection: Result<MultiplexedConnection, LinkError>,
 }
 
 impl Survey {
-    /// Asks all of them at once, each step as patiently as the options say. Nothing is tried twice.
+    /// Asks all servers concurrently, each step with the time-outs of the options. It makes no
+    /// second attempt.
     pub async fn take(target: &Target, options: Options) -> Survey {
         let dialer = Arc::new(Dialer::new(target.clone(), options));
         match &target.topology {

@@ -1,23 +1,23 @@
-//! Where Redis is, as `--store` says it.
+//! The address of Redis, as `--store` gives it.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::secret::Secret;
 
-/// The files of a TLS connection, PEM each. They are read at each connection, so that renewed
-/// certificates are used without a restart.
+/// The PEM files of a TLS connection. They are read at each connection, so renewed certificates are
+/// used without a restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Whom to trust; without it whom the system trusts.
+    /// The CA certificates to trust; without it, those of the system.
     pub ca: Option<PathBuf>,
-    /// Our certificate, if Redis asks for one. Needs `key`.
+    /// The client certificate, if Redis asks for one. Needs `key`.
     pub certificate: Option<PathBuf>,
     /// The key of `certificate`.
     pub key: Option<PathBuf>,
 }
 
-/// Where Redis is, and as whom to go there. Shown without the password.
+/// The address of Redis and the user to connect as. Prints without the password.
 ///
 /// ```
 /// use bellwether::store::redis::link::{Target, TlsFiles};
@@ -35,7 +35,7 @@ pub struct Target {
     pub(super) database: i64,
 }
 
-/// How the master is found.
+/// How a link finds the master.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Topology {
     Standalone { address: Address },
@@ -50,31 +50,32 @@ pub(super) struct Address {
     pub(super) port: u16,
 }
 
-/// Why a URL says nowhere to go.
+/// Why a URL or its TLS files are not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// The part before `://` is none of ours.
+    /// The part before `://` is not a known scheme.
     #[error(
         "store URL starts with {scheme:?}; use redis, redis+sentinel or redis+cluster, \
          with rediss for TLS"
     )]
     Scheme {
-        /// What stands there.
+        /// The part before `://`, masked if it may be a password.
         scheme: String,
     },
     /// A host or port is missing or wrong.
     #[error("store URL has {found:?} where host:port should be")]
     Address {
-        /// What stands there.
+        /// The text in place of host and port, with a possible password masked.
         found: String,
     },
-    /// One server was expected.
+    /// The URL names several servers where one is expected.
     #[error("store URL names several servers; use redis+sentinel:// or redis+cluster://")]
     SeveralServers,
-    /// Sentinels watch masters by name.
+    /// The URL of a Sentinel lacks the name of the master.
     #[error("store URL lacks the name of the master: redis+sentinel://host:port,host:port/NAME")]
     NoMasterName,
-    /// The part after the last `/` is not a number. Not shown: it may be part of a password.
+    /// The part after the last `/` is not a number. It is not shown, because it may be part of a
+    /// password.
     #[error(
         "store URL has no number of a database after its last `/`; if the password has a `/`, \
          write it as %2F, or give it by BELLWETHER_STORE_PASSWORD"
@@ -83,38 +84,38 @@ pub enum TargetError {
     /// A cluster has database 0 only.
     #[error("store URL selects a database, and a cluster has only one")]
     DatabaseOfCluster,
-    /// Options of other programs, which we would silently not follow.
+    /// The URL has options of other programs. They are refused, because they would have no effect.
     #[error("store URL has options after {mark:?}, and there are none")]
     Options {
         /// `?` or `#`.
         mark: char,
     },
-    /// A `%` that is not followed by two hexadecimal digits, or what they spell is not UTF-8.
+    /// A `%` is not followed by two hexadecimal digits, or the decoded bytes are not UTF-8.
     #[error(
         "store URL has a user or password with a % that is not percent-encoded; write it as %25, \
          or give the password by BELLWETHER_STORE_PASSWORD"
     )]
     Encoding,
-    /// Files for TLS, and a URL without.
+    /// There are TLS files, but the URL is without TLS.
     #[error("store URL is without TLS, and there are TLS files; use rediss:// or leave them out")]
     FilesWithoutTls,
-    /// One of a pair.
+    /// Of certificate and key, one is missing.
     #[error("the client certificate and its key are given together or not at all")]
     CertificateWithoutKey,
 }
 
-/// Redis and Valkey agree on these.
+/// The default ports of Redis and Valkey.
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26_379;
 
 impl Target {
-    /// Reads `redis://[user:password@]host:port[/database]`,
+    /// Parses `redis://[user:password@]host:port[/database]`,
     /// `redis+sentinel://[user:password@]host:port,host:port/master-name[/database]` or
     /// `redis+cluster://[user:password@]host:port,host:port`; with `rediss` for TLS.
     ///
     /// # Errors
     ///
-    /// When the URL or the files do not fit together; the sentence never shows the password.
+    /// If the URL or the files do not fit together. The sentence never shows the password.
     pub fn parse(url: &str, tls: TlsFiles) -> Result<Target, TargetError> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let (is_tls, kind) = kind_of(scheme)?;
@@ -140,28 +141,28 @@ impl Target {
         })
     }
 
-    /// Whether it is spoken to by TLS.
+    /// Returns whether the connections use TLS.
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// The same with this password.
+    /// Returns the same target with this password.
     #[must_use]
     pub fn with_password(self, password: Secret) -> Target {
         Target { password: Some(password), ..self }
     }
 
-    /// Whether we show a password.
+    /// Returns whether the target has a password.
     pub fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// The user we come as, if not the default one.
+    /// Returns the user, if it is not the default one.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 
-    /// The name that Sentinels know the master by; none without Sentinel.
+    /// Returns the name of the master at the Sentinels; `None` without Sentinel.
     pub fn master_name(&self) -> Option<&str> {
         match &self.topology {
             Topology::Sentinel { master, .. } => Some(master),
@@ -169,13 +170,13 @@ impl Target {
         }
     }
 
-    /// Whether it is a Cluster.
+    /// Returns whether the target is a Cluster.
     pub fn is_cluster(&self) -> bool {
         matches!(self.topology, Topology::Cluster { .. })
     }
 }
 
-/// What the scheme says.
+/// The kind of server that the scheme names.
 enum Kind {
     Standalone,
     Sentinel,
@@ -197,14 +198,15 @@ fn kind_of(scheme: &str) -> Result<(bool, Kind), TargetError> {
     }
 }
 
-/// A scheme as it is shown: what is none may be a password.
+/// Returns a scheme in a form that is safe to show: an unknown one may be a password.
 fn word(scheme: &str) -> String {
     let is_word = scheme.len() <= 32
         && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || b"+-.".contains(&byte));
     if is_word { scheme.to_string() } else { Secret::from(scheme).to_string() }
 }
 
-/// A place as it is shown: in a URL without `@`, what looks like a port may be a password.
+/// Returns a place in a form that is safe to show: in a URL without `@`, the port may be a
+/// password.
 fn without_password(place: &str) -> String {
     match place.split_once(':') {
         Some((host, port)) if !port.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -248,7 +250,7 @@ fn database(path: &str) -> Result<i64, TargetError> {
     }
 }
 
-/// Percent-decoded; `None` when empty.
+/// Decodes percent-encoded text; `None` if it is empty.
 fn decode(text: &str) -> Result<Option<String>, TargetError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -268,7 +270,7 @@ fn decode(text: &str) -> Result<Option<String>, TargetError> {
 }
 
 impl Address {
-    /// `host`, `host:port` or `[v6]:port`.
+    /// Parses `host`, `host:port` or `[v6]:port`.
     pub(super) fn parse(text: &str, default_port: u16) -> Result<Address, TargetError> {
         let wrong = || TargetError::Address { found: without_password(text) };
         let (host, port) = match text.strip_prefix('[') {

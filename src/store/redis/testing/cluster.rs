@@ -1,19 +1,19 @@
-//! Three masters that share the slots.
+//! A cluster of three masters that share the slots.
 
 use super::server::{RedisServer, free_port};
 use super::until;
 
-/// Hash slots of any cluster.
+/// The number of hash slots of a cluster.
 const SLOTS: usize = 16_384;
 
 /// A cluster whose masters have a third of the slots each.
 pub struct Cluster {
-    /// The masters, and then what was added.
+    /// The masters, then the added nodes.
     pub nodes: Vec<RedisServer>,
 }
 
 impl Cluster {
-    /// Starts three masters and waits until each of them says that the cluster is well.
+    /// Starts three masters and waits until each of them reports that the cluster is well.
     pub async fn start() -> Option<Cluster> {
         Cluster::start_with(&[]).await
     }
@@ -36,12 +36,12 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// `redis+cluster://` with the first two nodes.
+    /// Returns `redis+cluster://` with the first two nodes.
     pub fn url(&self) -> String {
         format!("redis+cluster://{},{}", self.nodes[0].address(), self.nodes[1].address())
     }
 
-    /// Adds a replica of a node and waits until it follows. Answers its place in `nodes`.
+    /// Adds a replica of a node and waits until it replicates. Returns its index in `nodes`.
     pub async fn add_replica(&mut self, of: usize) -> usize {
         let replica = node(&[]).await.unwrap();
         meet(&replica, &self.nodes[0]).await;
@@ -69,7 +69,7 @@ impl Cluster {
     /// Gives a slot without keys to another node.
     pub async fn move_slot(&self, slot: u16, to: usize) {
         let (slot, new) = (slot.to_string(), id(&self.nodes[to]).await);
-        // The new owner first: the old one refuses the slot only when somebody else has it.
+        // The new owner first: the old one refuses the slot only when another node has it.
         let (first, rest) = (&self.nodes[to], self.nodes.iter());
         for node in [first].into_iter().chain(rest) {
             let _ = node.call::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &new]).await;
@@ -97,7 +97,7 @@ impl Cluster {
 
 async fn node(arguments: &[&str]) -> Option<RedisServer> {
     RedisServer::start_in(|_| {
-        // By default the bus is 10,000 above the port, where there may be no port at all.
+        // By default the port of the bus is 10,000 above the port, which may be too high.
         let usual = format!(
             "--cluster-enabled yes --cluster-node-timeout 2000 --cluster-port {} \
              --repl-diskless-sync-delay 0 --cluster-allow-replica-migration no",

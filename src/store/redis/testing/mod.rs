@@ -1,8 +1,8 @@
-//! Real Redis servers for tests: each with a directory and free loopback ports of its own, killed
-//! when dropped.
+//! Real Redis servers for tests, each with its own directory and free loopback ports, killed when
+//! dropped.
 //!
-//! Without `redis-server` the starters answer `None` and say so; with `CI` set they panic. All of
-//! them wait for conditions, with a deadline, and panic when it passes.
+//! Without `redis-server` the start functions return `None` and print that; with `CI` set they
+//! panic. All of them wait for conditions with a deadline, and panic when it passes.
 
 use std::time::Duration;
 
@@ -18,10 +18,11 @@ pub use sentinel::Sentinels;
 pub use server::RedisServer;
 pub use tls::{Certificates, TlsServer};
 
-/// How long anything may take. Generous: it is only waited out when something is broken.
+/// The deadline of any wait. It is generous, because a test waits this long only when something is
+/// broken.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How often a condition is looked at.
+/// The interval between checks of a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Waits until `condition` holds; panics with `what` when [`DEADLINE`] has passed.
@@ -34,7 +35,7 @@ pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     assert!(waited.await.is_ok(), "waited {DEADLINE:?} until {what}");
 }
 
-/// A command whose program may be one of `tools/install`: these come before those of the machine.
+/// Returns a command. A program of `tools/install` takes precedence over one of the machine.
 pub fn command(program: &str) -> std::process::Command {
     let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(".tools/bin").join(program);
     match own.is_file() {
@@ -43,7 +44,8 @@ pub fn command(program: &str) -> std::process::Command {
     }
 }
 
-/// Whether a program is there; if not, says that the test is skipped, and with `CI` panics.
+/// Returns whether a program exists. If not, it prints that the test is skipped; with `CI` set it
+/// panics.
 pub fn available(program: &str, version: &str) -> bool {
     let version = command(program).arg(version).output();
     if version.is_ok_and(|output| output.status.success()) {

@@ -1,4 +1,4 @@
-//! A TCP proxy that can be told to misbehave.
+//! A TCP proxy with faults that a test can switch on.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,19 +10,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What happens to what passes through.
+/// The treatment of the data that passes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Pass,
     /// Connections stay open, and nothing passes.
     BlackHole,
-    /// Connections are closed, new ones at once.
+    /// Connections are closed, new ones immediately.
     Cut,
 }
 
 /// A proxy in front of one address. Dropping it closes its connections.
 pub struct Proxy {
-    /// Where it listens on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub port: u16,
     mode: watch::Sender<Mode>,
     shared: Arc<Shared>,
@@ -30,15 +30,15 @@ pub struct Proxy {
 }
 
 struct Shared {
-    /// Where to.
+    /// The target of new connections.
     address: Mutex<String>,
-    /// Bytes of answers until the connections are cut; without limit when negative.
+    /// The bytes of answers that pass before the connections are cut; no limit if negative.
     answer_bytes_left: AtomicI64,
     delay_ms: AtomicI64,
 }
 
 impl Proxy {
-    /// Listens on a port of its own and passes everything on to `address` (`host:port`).
+    /// Listens on a free port and forwards to `address` (`host:port`).
     pub async fn to(address: &str) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -52,22 +52,22 @@ impl Proxy {
         Proxy { port, mode, shared, accepts: tokio::spawn(serve) }
     }
 
-    /// `127.0.0.1:port`.
+    /// Returns `127.0.0.1:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// `redis://127.0.0.1:port`.
+    /// Returns `redis://127.0.0.1:port`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// From now on new connections lead to another address. Those that there are stay.
+    /// Forwards new connections to another address. Existing ones stay.
     pub fn lead_to(&self, address: &str) {
         *self.shared.address.lock().unwrap() = address.to_string();
     }
 
-    /// From now on nothing passes, and nobody is told.
+    /// Blocks all data without closing the connections.
     pub fn black_hole(&self) {
         self.mode.send_replace(Mode::BlackHole);
     }
@@ -77,7 +77,7 @@ impl Proxy {
         self.mode.send_replace(Mode::Cut);
     }
 
-    /// Cuts when so many more bytes of answers have passed.
+    /// Cuts the connections after so many more bytes of answers.
     pub fn cut_after(&self, answer_bytes: u32) {
         self.shared.answer_bytes_left.store(answer_bytes.into(), Ordering::SeqCst);
     }
@@ -87,13 +87,13 @@ impl Proxy {
         let _ = self.mode.subscribe().wait_for(|mode| *mode == Mode::Cut).await;
     }
 
-    /// Holds up what passes in each direction.
+    /// Delays the data in both directions.
     pub fn delay(&self, delay: Duration) {
         let delay_ms = i64::try_from(delay.as_millis()).unwrap();
         self.shared.delay_ms.store(delay_ms, Ordering::SeqCst);
     }
 
-    /// Lets everything pass again, without delay; what a black hole held back comes through.
+    /// Forwards everything again, without delay. Data that a black hole blocked is forwarded too.
     pub fn heal(&self) {
         self.shared.answer_bytes_left.store(-1, Ordering::SeqCst);
         self.delay(Duration::ZERO);

@@ -3,7 +3,7 @@
 use super::server::RedisServer;
 use super::{DEADLINE, LOOK_EVERY, until};
 
-/// The name that the Sentinels know the master by.
+/// The name of the master at the Sentinels.
 pub const MASTER_NAME: &str = "flock";
 
 const SENTINELS: usize = 3;
@@ -42,34 +42,34 @@ impl Sentinels {
         Some(all)
     }
 
-    /// `redis+sentinel://` with all three.
+    /// Returns `redis+sentinel://` with all three.
     pub fn url(&self) -> String {
         let addresses: Vec<String> = self.sentinels.iter().map(RedisServer::address).collect();
         format!("redis+sentinel://{}/{MASTER_NAME}", addresses.join(","))
     }
 
-    /// Where the master is in `servers`, as the first Sentinel that answers says.
+    /// Returns the index of the master in `servers`, as the first Sentinel reports it.
     pub async fn master(&self) -> usize {
         let port = self.known_by(&self.sentinels[0]).await;
         self.servers.iter().position(|server| server.port == port).unwrap()
     }
 
     /// Makes the Sentinels promote a replica while the master is well, and waits until all agree.
-    /// Answers the place of the new master in `servers`.
+    /// Returns the index of the new master in `servers`.
     pub async fn failover(&self) -> usize {
         let old = self.servers[self.master().await].port;
         let started = tokio::time::Instant::now();
         while self.known_by(&self.sentinels[0]).await == old {
             assert!(started.elapsed() < DEADLINE, "no failover:\n{}", self.sentinels[0].log());
-            // Refused while another one is under way or no replica is thought good.
+            // Refused while another failover is under way, or while no replica counts as good.
             let _ = self.sentinels[0].call::<()>(&["SENTINEL", "FAILOVER", MASTER_NAME]).await;
             tokio::time::sleep(LOOK_EVERY * 20).await;
         }
         self.settle_after(old).await
     }
 
-    /// Waits until all Sentinels agree on another master than the one on this port, which takes
-    /// over by itself some seconds after that one has died. Answers its place in `servers`.
+    /// Waits until all Sentinels agree on another master than the one on this port. They promote
+    /// one a few seconds after the old one has died. Returns its index in `servers`.
     pub async fn settle_after(&self, old: u16) -> usize {
         until("there is another master", async || self.known_by(&self.sentinels[0]).await != old)
             .await;
@@ -99,8 +99,8 @@ impl Sentinels {
     }
 }
 
-/// Has the Sentinels wait much longer before they think that a master is down: on a busy machine
-/// they would make another failover after the one that was meant.
+/// Makes the Sentinels wait much longer before a master counts as down: on a busy machine they
+/// would make another failover after the intended one.
 pub async fn be_patient(sentinels: &[RedisServer]) {
     for sentinel in sentinels {
         let words = ["SENTINEL", "SET", MASTER_NAME, "down-after-milliseconds", "60000"];

@@ -13,12 +13,12 @@ use tokio::net::TcpStream;
 
 use super::{DEADLINE, LOOK_EVERY, available, command};
 
-/// Servers that lost their port to somebody else before one is given up on.
+/// The maximum number of attempts to start a server whose port another process takes first.
 const PORT_ATTEMPTS: usize = 20;
 
 /// A running server. Dropping it kills it and removes its directory.
 pub struct RedisServer {
-    /// Where it listens on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub port: u16,
     program: &'static str,
     child: Child,
@@ -42,7 +42,7 @@ impl RedisServer {
         RedisServer::start_program("redis-server", arguments).await
     }
 
-    /// Starts Valkey, which is newer than the Redis of most distributions, in its place.
+    /// Starts Valkey instead, which is newer than the Redis of most distributions.
     pub async fn start_valkey(arguments: &[&str]) -> Option<RedisServer> {
         let arguments = |_: &Path| arguments.iter().map(|text| text.to_string()).collect();
         RedisServer::start_program("valkey-server", arguments).await
@@ -70,42 +70,42 @@ impl RedisServer {
         panic!("no port is free for {program}");
     }
 
-    /// Where it is, without user and password.
+    /// Returns its URL, without user and password.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// `127.0.0.1:port`.
+    /// Returns `127.0.0.1:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Where its files are.
+    /// Returns the directory of its files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The process.
+    /// Returns the id of its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it printed.
+    /// Returns its output.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// Freezes it: connections stay open, and nothing is answered.
+    /// Freezes it: connections stay open, and it answers nothing.
     pub fn stop(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on after [`stop`](RedisServer::stop).
+    /// Resumes it after [`stop`](RedisServer::stop).
     pub fn cont(&self) {
         self.signal("-CONT");
     }
 
-    /// Kills it at once (-9), as a crash does.
+    /// Kills it immediately (-9), as a crash does.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -125,8 +125,8 @@ impl RedisServer {
         panic!("port {} is not free again", self.port);
     }
 
-    /// A connection past everything that is tested, as the default user with the password from the
-    /// server's arguments.
+    /// Returns a direct connection, as the default user with the password from the server's
+    /// arguments.
     pub async fn connection(&self) -> MultiplexedConnection {
         self.connect().await.unwrap()
     }
@@ -147,7 +147,7 @@ impl RedisServer {
         redis::cmd(words[0]).arg(&words[1..]).query_async(&mut self.connect().await?).await
     }
 
-    /// A line of `INFO`, as in `info("master_link_status")`; empty if there is none.
+    /// Returns a line of `INFO`, as in `info("master_link_status")`; empty if it is missing.
     pub async fn info(&self, field: &str) -> String {
         let info: String = self.call(&["INFO"]).await.unwrap();
         let mut fields = info.lines().filter_map(|line| line.split_once(':'));
@@ -165,7 +165,7 @@ impl RedisServer {
         assert!(status.success(), "kill {signal} {pid}");
     }
 
-    /// Waits until it answers; its log if it ended instead.
+    /// Waits until it answers. Returns its log if it ended instead.
     async fn wait_until_ready(&mut self) -> Result<(), String> {
         let started = tokio::time::Instant::now();
         while started.elapsed() < DEADLINE {
@@ -173,7 +173,7 @@ impl RedisServer {
                 return Err(self.log());
             }
             let asked = tokio::time::timeout(Duration::from_secs(1), greets(self.port)).await;
-            // Somebody else may answer on the port; then ours has ended or is about to.
+            // Another process may answer on the port; then this server has ended or is about to.
             let is_ours = self.log().contains("Ready to accept") || self.log().contains("Sentinel");
             if is_ours && asked.is_ok_and(|greeting| greeting.unwrap_or(false)) {
                 return Ok(());
@@ -190,7 +190,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// A port that nobody listens on, below those that the system gives to outgoing connections.
+/// Returns a free port, below those that the system uses for outgoing connections.
 pub fn free_port() -> u16 {
     loop {
         let random = getrandom::u32().unwrap();
@@ -204,7 +204,7 @@ pub fn free_port() -> u16 {
 fn spawn(program: &str, port: u16, arguments: &[String], directory: &TempDir) -> Child {
     let log = File::create(directory.path().join("log")).unwrap();
     let mut command = command(program);
-    // A configuration file comes before what overrides it.
+    // The arguments override the configuration file, so they follow it.
     let (file, arguments) = match arguments.first() {
         Some(first) if !first.starts_with("--") => arguments.split_at(1),
         _ => arguments.split_at(0),
@@ -217,7 +217,7 @@ fn spawn(program: &str, port: u16, arguments: &[String], directory: &TempDir) ->
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
 
-/// Whether Redis answers on the port; one that wants a password does too.
+/// Returns whether Redis answers on the port, even if it demands a password.
 async fn greets(port: u16) -> std::io::Result<bool> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     stream.write_all(b"PING\r\n").await?;

@@ -1,4 +1,4 @@
-//! A server with TLS, and certificates made on the fly.
+//! A server with TLS, and certificates created for one test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Makes them with `openssl`.
+    /// Creates them with `openssl`.
     pub fn make() -> Certificates {
         let directory = TempDir::with_prefix("bellwether-tls-").unwrap();
         let path = directory.path();
@@ -44,7 +44,7 @@ impl Certificates {
         Certificates { directory }
     }
 
-    /// One of `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`.
+    /// Returns the path of `ca.pem`, `server.pem`, `server.key`, `client.pem` or `client.key`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -54,9 +54,9 @@ impl Certificates {
 pub struct TlsServer {
     /// The server; its `url` is the one without TLS.
     pub server: RedisServer,
-    /// Where it listens with TLS.
+    /// The port with TLS.
     pub tls_port: u16,
-    /// Its certificates and those of its clients.
+    /// The certificates of the server and of its clients.
     pub certificates: Certificates,
 }
 
@@ -81,7 +81,7 @@ impl TlsServer {
         Some(TlsServer { server, tls_port, certificates })
     }
 
-    /// `rediss://127.0.0.1:tls_port`.
+    /// Returns `rediss://127.0.0.1:tls_port`.
     pub fn url(&self) -> String {
         format!("rediss://127.0.0.1:{}", self.tls_port)
     }

@@ -1,4 +1,4 @@
-//! The doctor and real Sentinels and Clusters. One server is looked at by `tests/it/doctor.rs`.
+//! The doctor on real Sentinels and Clusters. `tests/it/doctor.rs` examines a single server.
 
 use crate::store::doctor::{Finding, Level};
 use crate::store::redis::doctor::examine;
@@ -10,7 +10,7 @@ async fn look(url: &str, durability: Durability) -> Vec<Finding> {
     examine(&target, durability, Duration::from_secs(5)).await
 }
 
-/// What was found by a check, and how bad it is.
+/// Returns the level and text of a check.
 fn of(findings: &[Finding], check: &str) -> (Level, String) {
     let finding = findings.iter().find(|finding| finding.check == check);
     let finding = finding.unwrap_or_else(|| panic!("no {check} in {findings:#?}"));
@@ -31,15 +31,15 @@ async fn sentinels_are_looked_at() {
         ("failover-delay", "1000 ms"),
         ("failover-candidates", "2 of 2"),
         ("replicas", "2 online"),
-        ("permissions", "may call all that is needed"),
-        ("store", "there is none yet"),
+        ("permissions", "may call all needed commands"),
+        ("store", "there is no store yet"),
     ] {
         let (level, found) = of(&findings, check);
         assert!(level == Level::Ok && found.contains(expected), "{check}: {level:?} {found}");
     }
     assert_eq!(of(&findings, "replication-backlog").0, Level::Warning);
 
-    // Two of three are gone: whoever is left cannot make another master.
+    // Two of three are gone: the last one cannot promote a master.
     sentinels.sentinels.drain(..2).for_each(drop);
     let url = sentinels.url();
     let mut found = Vec::new();
@@ -61,7 +61,7 @@ async fn each_master_of_a_cluster_is_looked_at() {
     assert_eq!(of(&findings, "permissions").0, Level::Ok, "{findings:#?}");
     let replicas = findings.iter().find(|f| f.check == "replicas").unwrap();
     assert_eq!((replicas.level, replicas.servers.len()), (Level::Warning, 3), "{replicas:?}");
-    // One of them has our keys.
+    // One of them has the store's keys.
     assert_eq!(findings.iter().filter(|f| f.check == "store").count(), 1);
     let store = try_open(&cluster.url(), Options::default()).await.unwrap();
     store.close().await;

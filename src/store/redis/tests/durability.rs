@@ -1,4 +1,4 @@
-//! What a commit waits for.
+//! The durability levels that a commit waits for.
 
 use redis::streams::StreamRangeReply;
 
@@ -10,7 +10,7 @@ async fn commit_with(url: &str, durability: Durability) -> Result<(), CommitErro
     let options = Options { durability, ..mk_options() };
     let store: Arc<dyn Store> = Arc::new(try_open(url, options).await.unwrap());
     let mut driver = Driver::new(&store, "web").await;
-    // Something new each time: what is there already is not written, and not waited for.
+    // A new message each time: a repeat is not written, and nothing waits for it.
     let message = driver.revision().to_string();
     driver.commit(driver.draft(mk_report("u/0", &message))).await
 }
@@ -27,7 +27,7 @@ async fn replicas_are_waited_for() {
         return;
     };
     until("it replicates", async || replica.info("master_link_status").await == "up").await;
-    // A busy disk may keep the replica from saying within the patience that it has a commit.
+    // A busy disk may keep the replica from confirming a commit in time.
     until("it has a commit", async || commit_with(&master.url(), replicas(1)).await.is_ok()).await;
     assert!(commit_with(&master.url(), replicas(2)).await.is_err());
 }
@@ -46,7 +46,7 @@ async fn disks_are_waited_for_where_the_server_can() {
     }
 }
 
-/// A replica says once a second what is on its disk, also when it syncs each write.
+/// A replica reports once a second what is on its disk, even if it syncs each write.
 const SYNCED_PATIENCE: Duration = Duration::from_secs(3);
 
 fn synced(replicas: u32) -> Durability {
@@ -85,12 +85,12 @@ async fn disks_of_replicas_are_waited_for() {
         let reason = refused(durability).await;
         assert!(reason.contains("set `appendonly yes`"), "{reason}");
     }
-    // What was refused for its durability is there all the same.
+    // A commit that was refused for its durability is stored.
     let store = open(&master.url()).await;
     assert_eq!(Driver::new(&store, "web").await.revision().0, commits_of(&master).await);
 }
 
-/// How many changes the logs of all buckets tell.
+/// Returns the number of changes in the logs of all buckets.
 async fn commits_of(server: &RedisServer) -> u64 {
     let mut count = 0;
     for bucket in 0..mk_options().buckets {

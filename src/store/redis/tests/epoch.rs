@@ -1,4 +1,4 @@
-//! Restarts that lost what was acknowledged.
+//! Restarts that lose acknowledged writes.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn a_restart_without_anything_leaves_tombstones() {
         assert!(diary.pages().doubts.iter().all(|(_, epoch)| *epoch == expected));
         assert!(diary.is_in_order());
     }
-    // Revisions go on, so that none names two things.
+    // Revisions continue, so that none names two states.
     let again = insist(&stores[0], "app-3", "again").await;
     assert!(2 < again.revision().0);
     until("the other one knows", async || {
@@ -35,7 +35,7 @@ async fn a_restart_without_anything_leaves_tombstones() {
     })
     .await;
     again.check().await;
-    // Once is once.
+    // The loss is counted only once.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!([stores[0].epoch(), stores[1].epoch()], [expected; 2]);
     assert_eq!(try_open(&server.url(), mk_options()).await.unwrap().epoch(), expected);
@@ -89,7 +89,7 @@ async fn who_comes_back_late_finds_out_as_well() {
     proxy.cut();
     near.close().await;
     server.restart().await;
-    // Somebody who knows nothing of what was, and writes as much.
+    // Another process, which does not know the lost writes, commits as many.
     let fresh = open(&server.url()).await;
     for message in ["three", "four", "five"] {
         insist(&fresh, "web", message).await;

@@ -1,4 +1,4 @@
-//! Every format ever shipped is still read: `tests/formats` keeps the keys of each, as commands for
+//! Every shipped format is still read: `tests/formats` keeps the keys of each, as commands for
 //! `redis-cli`.
 
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ fn path_of(format: u8) -> PathBuf {
     root.join(format!("tests/formats/v{format}.redis"))
 }
 
-/// Makes the keys of a fixture.
+/// Creates the keys of a fixture.
 fn fill(server: &RedisServer, path: &Path) {
     let mut cli = Command::new("redis-cli");
     cli.args(["-e", "-p", &server.port.to_string()]);
@@ -31,10 +31,10 @@ async fn open_full(server: &RedisServer) -> Arc<dyn Store> {
     Arc::new(try_open(&server.url(), Options::default()).await.unwrap())
 }
 
-/// Fields of a bucket's state that say which master serves it: no record, and other ones each time.
+/// The fields of a bucket's state that name its master. They differ each time.
 const OF_MASTER: [&str; 2] = ["master", "counts_above"];
 
-/// Commands that make all keys there are.
+/// Returns the commands that create all existing keys.
 async fn dump(server: &RedisServer) -> Vec<String> {
     let mut keys: Vec<String> = server.call(&["KEYS", "*"]).await.unwrap();
     keys.sort();
@@ -102,7 +102,7 @@ async fn every_format_is_read() {
         check_full(&store).await;
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains(&format!("{:016x}", store.epoch().store_id)), "it is the same store");
-        // It goes on.
+        // The store accepts commits.
         let mut full = Driver::new(&store, "full").await;
         full.report("full/1", "here").await;
         full.check().await;
@@ -121,12 +121,12 @@ async fn records_of_the_version_before_fingerprints_are_read() {
     check_ids_alone(&open_full(&server).await).await;
 }
 
-/// What is written now has the keys and fields of the newest fixture: others are another format.
+/// The written keys and fields are those of the newest fixture; other ones would be another format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_newest_format_is_written() {
     let Some(server) = RedisServer::start().await else { return };
     write_full(&server).await;
-    // Values hold moments and random numbers; names of keys and fields hold none.
+    // Values contain times and random numbers; names of keys and fields do not.
     let names = |lines: &[String]| -> BTreeSet<String> {
         let names = lines.iter().map(|line| {
             let words: Vec<&str> = line.split(' ').take(2).collect();
@@ -138,7 +138,7 @@ async fn the_newest_format_is_written() {
     let shipped = std::fs::read_to_string(path_of(FORMAT)).unwrap();
     let shipped: Vec<String> = shipped.lines().map(str::to_string).collect();
     let mut written = dump(&server).await;
-    // That a process is there is no record.
+    // The entries about running processes are not records.
     written.retain(|line| !line.contains(" bw:replicas ") && !line.contains(" \"j\" "));
     assert_eq!(names(&written), names(&shipped));
 }
@@ -151,8 +151,7 @@ async fn write_full(server: &RedisServer) {
     store.close().await;
 }
 
-/// Writes the fixture of the newest format, once, when it is new:
-/// `cargo test --lib write_redis_fixture -- --ignored`.
+/// Writes the fixture of a new format, once: `cargo test --lib write_redis_fixture -- --ignored`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "writes into the repository"]
 async fn write_redis_fixture() {

@@ -1,4 +1,4 @@
-//! What is counted goes on above all that a former master may have given.
+//! Epochs, fences and data versions are greater than all that a former master may have given out.
 
 use crate::domain::command::Command;
 use crate::domain::name::UnitName;
@@ -7,7 +7,7 @@ use crate::store::conformance::driver::mk_speaker;
 
 use super::*;
 
-/// What is counted on one master at most, where clocks go wrong.
+/// The increase of the epoch floor with each master, if clocks are wrong.
 const COUNTS_PER_MASTER: u64 = 1 << 20;
 
 fn claim(unit: &str) -> Command {
@@ -18,7 +18,7 @@ fn step_back(unit: &str) -> Command {
     Command::StepBack(mk_speaker(unit))
 }
 
-/// A Redis that becomes another master when told to, without that anybody loses a connection.
+/// Starts a Redis that can become another master without losing a connection.
 async fn start() -> Option<RedisServer> {
     RedisServer::start_with(&["--enable-debug-command", "yes"]).await
 }
@@ -51,14 +51,14 @@ async fn what_was_decided_under_a_former_master_is_refused() {
     web.run(claim("web/0")).await;
     let epoch = web.state.head().lease_epoch;
     assert!(COUNTS_PER_MASTER < epoch, "{epoch}");
-    // Once for each master.
+    // The floor rises once for each master.
     web.run(step_back("web/0")).await;
     web.run(claim("web/0")).await;
     assert_eq!(web.state.head().lease_epoch, epoch + 1);
     web.check().await;
 }
 
-/// Everything in Redis, as it was and as it is put back.
+/// A copy of everything in Redis, which can be restored.
 struct Snapshot(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Snapshot {
@@ -72,7 +72,7 @@ impl Snapshot {
         Snapshot(kept)
     }
 
-    /// As at a master that took over without the writes since.
+    /// Restores the copy as on a master that took over without the later writes.
     async fn restore(&self, server: &RedisServer) {
         server.call::<()>(&["FLUSHALL"]).await.unwrap();
         for (key, dump) in &self.0 {
@@ -85,8 +85,8 @@ impl Snapshot {
     }
 }
 
-/// The writes of one master are lost, and another process commits as many on the next one, before
-/// this process has compared the two: each revision stands for two states.
+/// The writes of one master are lost. Another process commits as many on the next master before
+/// this process has compared the two, so each revision names two states.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revision_of_another_history_is_a_conflict() {
     let Some(server) = start().await else { return };
@@ -133,7 +133,7 @@ async fn all_who_share_a_store_count_alike() {
     }
 }
 
-/// As where its clock was put back.
+/// As if the clock of Redis had been set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_is_passed_whatever_the_clock_of_redis_says() {
     let Some(server) = start().await else { return };

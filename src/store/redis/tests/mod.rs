@@ -1,4 +1,4 @@
-//! Against real servers.
+//! Tests against real servers.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -35,8 +35,8 @@ async fn open(url: &str) -> Arc<dyn Store> {
     Arc::new(try_open(url, mk_options()).await.unwrap())
 }
 
-/// The suite on one Redis, each part with a key prefix of its own: with one bucket, and as many as
-/// there are by default.
+/// Runs the suite on one Redis, each part with its own key prefix: with one bucket, and with the
+/// default number of buckets.
 async fn conforms_on(url: &str) {
     let count = AtomicUsize::new(0);
     let make = |buckets, retention| {
@@ -76,7 +76,7 @@ async fn conforms_behind_sentinels() {
     conforms_on(&sentinels.url()).await;
 }
 
-/// A follower that writes everything down.
+/// An observer that records everything.
 #[derive(Default)]
 struct Diary(Mutex<Pages>);
 
@@ -97,7 +97,7 @@ impl Diary {
         lock(&self.0).clone()
     }
 
-    /// Application, revision and whether it is deleted, of each change of a bucket.
+    /// Returns position, application, revision and deletion of each change of a bucket.
     fn of(&self, bucket: Bucket) -> Vec<(Position, String, u64, bool)> {
         let changes = self.pages().changes.into_iter().filter(|c| c.bucket == bucket);
         let told = changes.map(|c| {
@@ -107,7 +107,7 @@ impl Diary {
         told.collect()
     }
 
-    /// The last that was told of an application: its revision, and whether it is deleted.
+    /// Returns the last notified revision of an application, and whether it is deleted.
     fn last(&self, name: &str) -> Option<(u64, bool)> {
         let changes = self.pages().changes;
         let last = changes.iter().rev().find(|c| c.app.application() == name)?;
@@ -131,7 +131,7 @@ impl Follower for Diary {
     }
 }
 
-/// Commits until the store takes it: it may be away, and others may be faster.
+/// Commits until the store accepts it: Redis may be unreachable, and other writers may be faster.
 async fn insist(store: &Arc<dyn Store>, app: &str, message: &str) -> Driver {
     let insisting = async {
         loop {

@@ -1,4 +1,4 @@
-//! What is refused at start, with a sentence.
+//! The stores that are refused at start, with a sentence.
 
 use super::*;
 
@@ -22,11 +22,11 @@ async fn keys_of_somebody_else_are_refused() {
     let Some(server) = RedisServer::start().await else { return };
     server.call::<()>(&["SET", "bw:meta", "mine"]).await.unwrap();
     let said = refused(&server, mk_options()).await;
-    assert!(said.contains("key bw:meta in Redis is not ours"), "{said}");
+    assert!(said.contains("key bw:meta in Redis is not a key of bellwether"), "{said}");
     server.call::<()>(&["DEL", "bw:meta"]).await.unwrap();
     server.call::<()>(&["HSET", "bw:meta", "buckets", "many"]).await.unwrap();
     let said = refused(&server, mk_options()).await;
-    assert!(said.contains("is not ours"), "{said}");
+    assert!(said.contains("is not a key of bellwether"), "{said}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Several of ours over one Redis.
+//! Several processes over one Redis.
 
 use crate::domain::name::UnitName;
 use crate::store::CommitError;
@@ -6,7 +6,8 @@ use crate::store::CommitError;
 use super::super::testing::Proxy;
 use super::*;
 
-/// Each of several stores adds as many statuses to one application as it is told.
+/// Adds `count` statuses to one application from each of several stores. Returns the number of
+/// conflicts.
 async fn write_from_each(stores: &[Arc<dyn Store>], count: usize) -> usize {
     let writers = stores.iter().enumerate().map(|(n, store)| {
         let store = store.clone();
@@ -52,7 +53,7 @@ async fn writers_on_two_replicas_lose_nothing() {
         diaries.iter().all(|diary| diary.last("web") == Some((80, false)))
     })
     .await;
-    // The same changes in the same order, each with what led there.
+    // Both receive the same changes in the same order, each with its transition.
     let changes = diaries.map(|diary| diary.pages().changes);
     for (one, other) in changes[0].iter().zip(&changes[1]) {
         assert_eq!((one.position, &one.head), (other.position, &other.head));
@@ -85,7 +86,7 @@ async fn what_nobody_else_reads_is_not_put_into_the_log() {
     assert!(write("whoever may be there").await);
     one.beat().await.unwrap();
     assert!(!write("nobody else is there").await);
-    // Nobody need say that they live before they are written for.
+    // A new process is known before its first heartbeat.
     let other = open(&server.url()).await;
     let others = Diary::on(&other);
     assert!(write("the other is there").await);
@@ -174,7 +175,7 @@ async fn who_was_away_while_the_log_was_trimmed_reads_the_heads() {
     assert!(diary.is_in_order());
     assert_eq!(diary.pages().doubts, []);
     assert_eq!(far.epoch(), near.epoch());
-    // Both go on.
+    // Both accept commits.
     insist(&far, "web", "again").await;
     assert_eq!(diary.last("web"), Some((12, false)));
 }

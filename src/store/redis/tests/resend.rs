@@ -1,4 +1,4 @@
-//! Answers that get lost on their way.
+//! Answers that are lost on their way.
 
 use super::super::testing::Proxy;
 use super::*;
@@ -12,7 +12,7 @@ async fn a_commit_whose_answer_is_lost_is_applied_once() {
     let diary = Diary::on(&store);
     let mut driver = insist(&store, "web", "start").await;
     for n in 0..12 {
-        // Somewhere in the answers to come, of the commit or of the log.
+        // Somewhere in the next answers, of the commit or of the log.
         proxy.cut_after(n * 7);
         let report = driver.draft(mk_report("u/0", &"x".repeat(n as usize)));
         let committing = driver.commit(report);
@@ -23,7 +23,7 @@ async fn a_commit_whose_answer_is_lost_is_applied_once() {
         let (committed, ()) = tokio::join!(committing, healing);
         match committed {
             Ok(()) => {}
-            // Nobody knows; whoever asks again finds out.
+            // The outcome is unknown; the next load shows it.
             Err(CommitError::Unavailable { .. }) => {
                 driver = Driver::new(&near, "web").await;
                 driver.store = store.clone();
@@ -65,7 +65,7 @@ async fn a_commit_is_answered_the_second_time_as_the_first() {
     insist(&store, "web", "meanwhile").await;
     let conflict = run(&other, &shared.next_mark()).await;
     assert_eq!(reply::number(&reply::items(&conflict)[1]), Some(2));
-    // Given up long ago, and arriving late, at a revision that would fit.
+    // A commit that was given up long ago arrives late, at a revision that would fit.
     let late = Driver::new(&store, "web").await.draft(mk_report("u/0", "late"));
     let refused = run(&late, &early).await;
     assert_eq!(reply::number(&reply::items(&refused)[0]), Some(0));

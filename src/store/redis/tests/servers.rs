@@ -1,4 +1,4 @@
-//! The servers that the tests start do as they are told.
+//! The servers that the tests start work as expected.
 
 use std::path::Path;
 

@@ -1,12 +1,12 @@
-//! Whether it can be used at all: version, rights, our keys, and who may listen.
+//! Judges whether the set-up can be used at all: version, rights, keys, and encryption.
 
 use crate::store::doctor::Finding;
 use crate::store::redis::Durability;
 use crate::store::redis::doctor::facts::{Facts, Server};
 
-/// `XTRIM ... MINID`, which each commit with history calls, is of 6.2.
+/// Each commit with history calls `XTRIM ... MINID`, which is new in 6.2.
 const VERSION_MIN: (u32, u32) = (6, 2);
-/// `WAITAOF`.
+/// The first version with `WAITAOF`.
 const VERSION_SYNCED: (u32, u32) = (7, 2);
 
 pub(super) fn encryption(facts: &Facts, is_local: bool) -> Option<Finding> {
@@ -18,8 +18,8 @@ pub(super) fn encryption(facts: &Facts, is_local: bool) -> Option<Finding> {
         (false, false) if facts.has_password => "the password crosses the network as plain text",
         (false, false) => "neither TLS nor a password, on an address of the network",
     };
-    let why = "whoever can listen to the network, or reach the port, can change every status";
-    let advice = "use rediss:// with a Redis that serves TLS, or be sure of the network";
+    let why = "anyone who can read the network, or reach the port, can change every status";
+    let advice = "use rediss:// with a Redis that has TLS, or make sure of the network";
     Some(Finding::warning("encryption", found, why).advise(advice))
 }
 
@@ -32,13 +32,11 @@ pub(super) fn version(facts: &Facts, server: &Server) -> Option<Finding> {
     let is_synced = matches!(facts.durability, Durability::Synced { .. });
     Some(match server.version() {
         version if version < VERSION_MIN => {
-            let why =
-                "commits trim the history by XTRIM MINID, which 6.2 brought: none would succeed";
+            let why = "commits trim the history with XTRIM MINID, new in 6.2: none would succeed";
             Finding::error("version", found, why).advise("use Redis 6.2 or newer, or any Valkey")
         }
         version if is_synced && version < VERSION_SYNCED => {
-            let why =
-                "--durability synced needs WAITAOF, which 7.2 brought: no commit is acknowledged";
+            let why = "--durability synced needs WAITAOF, new in 7.2: no commit is acknowledged";
             Finding::error("version", found, why)
                 .advise("use Redis 7.2 or newer, any Valkey, or --durability replicated:N")
         }
@@ -48,7 +46,7 @@ pub(super) fn version(facts: &Facts, server: &Server) -> Option<Finding> {
 
 pub(super) fn permissions(facts: &Facts, server: &Server) -> Option<Finding> {
     let (rights, user) = (&server.rights, &facts.user);
-    // Those of a version that is too old are told with the version.
+    // The finding on the version reports the commands of a newer one.
     let is_told = |name: &str| name == "waitaof" && server.version() < VERSION_SYNCED;
     let missing: Vec<&str> =
         rights.missing.iter().map(String::as_str).filter(|name| !is_told(name)).collect();
@@ -63,31 +61,31 @@ pub(super) fn permissions(facts: &Facts, server: &Server) -> Option<Finding> {
     }
     if !missing.is_empty() {
         let found = format!("there is no command {}", missing.join(", "));
-        let why = "a server of Bellwether calls each of them; it was renamed, or is not offered";
-        let advice = "take out its rename-command, or use a Redis that has it";
+        let why = "a server of Bellwether calls each of them; it was renamed, or does not exist";
+        let advice = "remove its rename-command, or use a Redis that has it";
         return Some(Finding::error("permissions", found, why).advise(advice));
     }
     Some(match &rights.unknown {
         Some(reason) => {
-            let found = format!("whether user {user} may call all that is needed: {reason}");
-            Finding::unknown("permissions", found, "one that is missing fails each commit")
+            let found = format!("whether user {user} may call all needed commands: {reason}");
+            Finding::unknown("permissions", found, "a missing right makes each commit fail")
         }
-        None => Finding::ok("permissions", format!("user {user} may call all that is needed")),
+        None => Finding::ok("permissions", format!("user {user} may call all needed commands")),
     })
 }
 
-/// One finding for all settings that we may not read.
+/// Returns one finding for all settings that cannot be read.
 pub(super) fn settings(facts: &Facts, server: &Server) -> Option<Finding> {
     let refusal = server.config.refusal.as_ref()?;
     let found = format!("CONFIG GET is refused ({refusal})");
     let why = "so appendfsync, save, min-replicas-to-write and other settings are not judged; a \
                server of Bellwether does not need it";
     let finding = Finding::unknown("settings", found, why);
-    // Where Redis is a service, there often is no such command.
+    // A managed Redis often lacks this command.
     Some(match refusal.contains("unknown command") {
-        true => finding.advise("look at them where this Redis is configured"),
+        true => finding.advise("check them where this Redis is configured"),
         false => finding
-            .advise("grant it for this look, or ask with a user that may; - takes it away again")
+            .advise("grant it for this check, or use a user that has it; - revokes it")
             .command(format!("ACL SETUSER {} +config|get", facts.user)),
     })
 }

@@ -1,34 +1,33 @@
-//! What happens when memory runs out.
+//! Judges what happens when memory runs out.
 
 use crate::store::doctor::Finding;
 use crate::store::redis::doctor::facts::{Facts, Server};
 
 use super::{bytes, percent};
 
-/// Parts of maxmemory in use.
+/// The use of maxmemory, in percent.
 const FULL_PERCENT: u64 = 95;
 const NEARLY_FULL_PERCENT: u64 = 75;
 
 pub(super) fn eviction(_: &Facts, server: &Server) -> Option<Finding> {
     let found = match (server.info.text("maxmemory_policy"), server.info.number("maxmemory")) {
         ("", _) => {
-            let why = "with another policy than noeviction Redis may throw our keys away";
-            return Some(Finding::unknown("eviction", "INFO does not tell maxmemory-policy", why));
+            let why = "with another policy than noeviction Redis may evict needed keys";
+            return Some(Finding::unknown("eviction", "INFO has no maxmemory-policy", why));
         }
         ("noeviction", _) => return Some(Finding::ok("eviction", "maxmemory-policy noeviction")),
         (policy, Some(0)) => format!("maxmemory-policy {policy}, for when maxmemory is set"),
         (policy, _) => format!("maxmemory-policy {policy}"),
     };
-    // None of our keys has a time to live.
+    // No key of Bellwether has a time to live.
     let finding = match server.info.text("maxmemory_policy").starts_with("volatile-") {
         true => {
-            let why = "ours have no time to live and stay; what shares this Redis and has one is \
-                       thrown away to make room for them";
+            let why = "keys of Bellwether have no time to live and stay; keys of other programs \
+                       with one are evicted";
             Finding::warning("eviction", found, why)
         }
         false => {
-            let why =
-                "Redis throws keys away when memory runs out, in the middle of an application";
+            let why = "Redis evicts keys when memory runs out, in the middle of an application";
             Finding::error("eviction", found, why)
         }
     };
@@ -44,16 +43,16 @@ pub(super) fn memory(_: &Facts, server: &Server) -> Option<Finding> {
     Some(match percent(counted, max) {
         _ if max == 0 => {
             let found = format!("{} in use, without a maxmemory", bytes(used));
-            let why = "it grows until the kernel kills it, and what is not on disk is gone; with a \
-                       limit it refuses writes instead";
+            let why = "it grows until the kernel kills it, and data that is not on disk is lost; \
+                       with a limit it refuses writes instead";
             Finding::warning("memory", found, why)
-                .advise("set maxmemory to some 60 % of what the machine or container has")
+                .advise("set maxmemory to about 60 % of what the machine or container has")
                 .command("CONFIG SET maxmemory BYTES")
         }
         FULL_PERCENT.. => {
             let why = "at maxmemory every write is refused, and reports with them";
             Finding::error("memory", in_use(), why)
-                .advise("raise maxmemory, or take away what else is kept there")
+                .advise("raise maxmemory, or move other data away")
                 .command("CONFIG SET maxmemory BYTES")
         }
         NEARLY_FULL_PERCENT.. => {

@@ -1,7 +1,7 @@
-//! From facts to findings: a table of checks, each a function of what is known.
+//! Turns facts into findings with a table of checks, each a function of the facts.
 //!
-//! A check has a reason that matters to us; what we never use (keyspace events, reads from
-//! replicas) is not judged.
+//! A check has a reason that matters to Bellwether. Features that Bellwether does not use (keyspace
+//! events, reads from replicas) are not judged.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ mod traffic;
 #[cfg(test)]
 mod tests;
 
-/// One check of one master; none if it does not apply.
+/// A check of one master; `None` if it does not apply.
 type Check = fn(&Facts, &Server) -> Option<Finding>;
 
-/// In the order in which they are told, among those that are equally bad.
+/// The checks, in the order of their findings within one level.
 const CHECKS: &[Check] = &[
     access::version,
     access::permissions,
@@ -47,11 +47,11 @@ const CHECKS: &[Check] = &[
     topology::cluster_coverage,
 ];
 
-/// All findings, in the order of the checks.
+/// Returns all findings, in the order of the checks.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if facts.masters.is_empty() {
-        let reason = "no node of the Cluster tells which masters there are".to_string();
+        let reason = "no node of the Cluster reports its masters".to_string();
         findings.push(unreachable(&LinkError::Away { reason }));
     }
     for master in &facts.masters {
@@ -69,7 +69,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Not even the facts were there in time.
+/// Returns the finding when the facts did not arrive in time.
 pub(super) fn too_slow(timeout: Duration) -> Finding {
     let reason = format!("not all servers answered within {} s", timeout.as_secs_f32());
     unreachable(&LinkError::Away { reason })
@@ -79,16 +79,16 @@ fn unreachable(error: &LinkError) -> Finding {
     let why = "a server of Bellwether would not start with this --store";
     let finding = Finding::error("connection", error.reason(), why);
     match error {
-        // It says itself what to change.
+        // The reason already says what to change.
         LinkError::Refused { .. } => finding,
         LinkError::Away { .. } | LinkError::Ambiguous { .. } => finding.advise(
-            "check that it runs, host and port, whether it speaks TLS there, and that the network \
-             lets us through",
+            "check that it runs, host and port, whether it uses TLS there, and that the network \
+             allows it",
         ),
     }
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes.
 fn bytes(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let unit = UNITS.iter().find(|(_, size)| *size <= bytes);
@@ -99,7 +99,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A part in percent.
+/// Returns a part in percent.
 fn percent(part: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(part) * 100 / u128::from(whole.max(1))).unwrap_or(u64::MAX)
 }

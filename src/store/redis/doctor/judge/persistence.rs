@@ -1,10 +1,10 @@
-//! What survives a restart.
+//! Judges what survives a restart.
 
 use crate::store::doctor::Finding;
 use crate::store::redis::Durability;
 use crate::store::redis::doctor::facts::{Facts, Server};
 
-/// Our questions are given up after a second.
+/// Half of the second after which a request is given up.
 const FORK_MICROS_MAX: u64 = 500_000;
 
 const KEEP: &str = "CONFIG SET appendonly yes";
@@ -25,23 +25,23 @@ pub(super) fn persistence(facts: &Facts, server: &Server) -> Option<Finding> {
             Finding::error("persistence", "appendonly no", why).command(KEEP)
         }
         Some("") if !server.replicas().is_empty() => {
-            let why = "a master that is restarted comes back empty, and its replicas copy that: \
-                       everything is gone everywhere";
+            let why = "a master is empty after a restart, and its replicas copy that: everything \
+                       is lost everywhere";
             Finding::error("persistence", "appendonly no, no snapshots, and replicas", why)
                 .advise("on the replicas too, as each may become the master")
                 .command(KEEP)
         }
         Some("") => {
-            let why = "a restart brings back nothing of what was acknowledged";
+            let why = "a restart loses everything that was acknowledged";
             Finding::error("persistence", "appendonly no, and no snapshots", why).command(KEEP)
         }
         Some(save) => {
-            let why = "a crash loses all since the last snapshot";
+            let why = "a crash loses all writes since the last snapshot";
             let found = format!("appendonly no; snapshots by save \"{save}\"");
             Finding::warning("persistence", found, why).command(KEEP)
         }
         None => {
-            let why = "a crash loses all since the last snapshot, if there are any";
+            let why = "a crash loses all writes since the last snapshot, if there is one";
             Finding::warning("persistence", "appendonly no", why).command(KEEP)
         }
     })
@@ -50,8 +50,8 @@ pub(super) fn persistence(facts: &Facts, server: &Server) -> Option<Finding> {
 fn fsync(server: &Server) -> Finding {
     match server.config.get("appendfsync") {
         Some("no") => {
-            let why = "a crash of the machine loses what the kernel has not written by itself, \
-                       mostly half a minute";
+            let why = "a crash of the machine loses what the kernel has not written yet, usually \
+                       half a minute";
             Finding::warning("persistence", "appendonly yes, appendfsync no", why)
                 .command("CONFIG SET appendfsync everysec")
         }
@@ -62,7 +62,7 @@ fn fsync(server: &Server) -> Finding {
 
 pub(super) fn disk(_: &Facts, server: &Server) -> Option<Finding> {
     let is_failing = |name: &str| server.info.text(name) == "err";
-    let look = "look at the space of its disk, the rights of its directory, and its log";
+    let look = "check the space on its disk, the rights of its directory, and its log";
     if is_failing("aof_last_write_status") {
         let why = "Redis refuses writes until it can write the file again";
         let found = "the append-only file could not be written";
@@ -72,7 +72,7 @@ pub(super) fn disk(_: &Facts, server: &Server) -> Option<Finding> {
         let found = "the last snapshot failed";
         return Some(match server.config.get("stop-writes-on-bgsave-error") {
             Some("no") => {
-                let why = "a restart may bring back something old";
+                let why = "a restart may restore old data";
                 Finding::warning("disk", found, why).advise(look)
             }
             _ => {
@@ -92,7 +92,7 @@ pub(super) fn disk(_: &Facts, server: &Server) -> Option<Finding> {
 pub(super) fn fork(_: &Facts, server: &Server) -> Option<Finding> {
     let micros = server.info.number("latest_fork_usec").filter(|n| FORK_MICROS_MAX <= *n)?;
     let found = format!("the last fork for a snapshot or rewrite took {} ms", micros / 1000);
-    let why = "nothing is answered meanwhile, and after a second a commit is given up";
+    let why = "Redis answers nothing meanwhile, and after a second a request is given up";
     let advice = "turn off transparent huge pages on its machine, or spread over a Cluster";
     Some(Finding::warning("fork", found, why).advise(advice))
 }

@@ -1,13 +1,13 @@
-//! Whether another server has what the master has.
+//! Judges whether another server has the data of the master.
 
 use crate::store::doctor::Finding;
 use crate::store::redis::doctor::facts::{Facts, Kind, Replica, Server};
 
 use super::bytes;
 
-/// A replica tells of itself every second.
+/// A replica reports to its master every second.
 const LAG_MAX: u64 = 10;
-/// The default, which a busy second may fill.
+/// The default size, which one busy second may fill.
 const BACKLOG_SMALL: u64 = 1 << 20;
 
 pub(super) fn replicas(facts: &Facts, server: &Server) -> Option<Finding> {
@@ -18,16 +18,14 @@ pub(super) fn replicas(facts: &Facts, server: &Server) -> Option<Finding> {
     };
     Some(match online {
         few if few < needed => {
-            let why = "every report is answered with STORE_UNAVAILABLE, although it is there";
+            let why = "every report is answered with STORE_UNAVAILABLE, although it is stored";
             let found = format!("{found}, and --durability waits for {needed}");
             Finding::error("replicas", found, why)
-                .advise("add replicas, look why they are not connected, or ask for less")
+                .advise("add replicas, check why they are not connected, or wait for fewer")
         }
-        0 if facts.kind == Kind::Standalone => {
-            Finding::ok("replicas", "none, and none is asked for")
-        }
+        0 if facts.kind == Kind::Standalone => Finding::ok("replicas", "none, and none is needed"),
         0 => {
-            let why = "when this master is lost nobody takes over, and what it holds is away";
+            let why = "if this master is lost, no replica takes over, and its data is unreachable";
             Finding::warning("replicas", found, why).advise("give each master a replica")
         }
         just if just == needed => {
@@ -46,13 +44,13 @@ pub(super) fn lag(_: &Facts, server: &Server) -> Option<Finding> {
     let late: Vec<String> = replicas
         .iter()
         .filter(is_late)
-        .map(|replica| format!("{} was last heard of {} s ago", replica.address, replica.lag))
+        .map(|replica| format!("{}: last contact {} s ago", replica.address, replica.lag))
         .collect();
     if late.is_empty() {
         return None;
     }
-    let why = "if it takes over, all that it has not heard of is lost";
-    let advice = "look at the network to it and at its log";
+    let why = "if it takes over, all writes that it has not received are lost";
+    let advice = "check the network to it, and its log";
     Some(Finding::warning("replica-lag", late.join(", "), why).advise(advice))
 }
 
@@ -63,11 +61,11 @@ pub(super) fn min_replicas(facts: &Facts, server: &Server) -> Option<Finding> {
     let good = server.info.number("min_slaves_good_slaves").unwrap_or(online);
     let found = format!("min-replicas-to-write {min}");
     Some(match min {
-        // With a lag of 0 Redis does not ask for any.
+        // With a lag of 0 Redis does not check for replicas.
         1.. if max_lag != 0 && good < min => {
             let why = "Redis refuses every write (NOREPLICAS)";
-            Finding::error("min-replicas", format!("{found}, and {good} are there"), why)
-                .advise("bring the replicas back, or ask for less")
+            Finding::error("min-replicas", format!("{found}, and {good} are connected"), why)
+                .advise("bring the replicas back, or lower it")
                 .command(format!("CONFIG SET min-replicas-to-write {good}"))
         }
         // A commit that no replica has is not acknowledged anyway.
@@ -79,9 +77,9 @@ pub(super) fn min_replicas(facts: &Facts, server: &Server) -> Option<Finding> {
                     Finding::warning("min-replicas", found, why)
                 }
                 Kind::Sentinel | Kind::Cluster => {
-                    let why = "a failover happens without a person, and until the former master \
-                               knows of it two masters acknowledge writes: a former leader may \
-                               write beside its successor, and one of both writes is lost";
+                    let why = "a failover is automatic, and until the former master detects it two \
+                               masters acknowledge writes: a former leader may write at the same \
+                               time as its successor, and one of the writes is lost";
                     Finding::error("min-replicas", found, why)
                         .advise("or start Bellwether with --durability replicated:1")
                 }
@@ -103,8 +101,8 @@ pub(super) fn backlog(_: &Facts, server: &Server) -> Option<Finding> {
     let found = format!("repl-backlog-size {}", bytes(size));
     Some(match size {
         0..=BACKLOG_SMALL => {
-            let why = "a replica that was away for some seconds must copy everything anew, with a \
-                       fork of the master, instead of what it missed";
+            let why = "a replica that was away for some seconds must copy everything again, with a \
+                       fork of the master, instead of only the missing writes";
             Finding::warning("replication-backlog", found, why)
                 .command("CONFIG SET repl-backlog-size 64mb")
         }

@@ -1,4 +1,4 @@
-//! Each check with facts that make it say each thing that it can say.
+//! Tests each check with facts for each of its findings.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn mk_clock(ahead_ms: i64) -> Clock {
     Clock { ahead_ms, error: Duration::from_millis(2), behind: Duration::ZERO }
 }
 
-/// A set-up with nothing to complain about, and one master.
+/// Facts of one master, without a problem.
 fn mk_facts() -> Facts {
     let server = Server {
         info: Fields::of_lines(GOOD_INFO),
@@ -52,12 +52,12 @@ fn mk_facts() -> Facts {
     }
 }
 
-/// The same with other lines of `INFO`.
+/// Facts with other lines of `INFO`.
 fn with_info(lines: &str) -> Facts {
     with(|server| server.info.0.extend(Fields::of_lines(lines).0))
 }
 
-/// The same with other settings.
+/// Facts with other settings.
 fn with_config(lines: &str) -> Facts {
     with(|server| server.config.fields.0.extend(Fields::of_lines(lines).0))
 }
@@ -96,7 +96,7 @@ fn cluster(masters: usize) -> Facts {
 
 const REPLICA: &str = "slave0:ip=r,port=2,state=online,offset=9,lag=1";
 
-/// What the check says: its level, what it found, and the commands.
+/// Returns the level of a check, with its finding and commands.
 fn said(check: &str, facts: &Facts) -> Option<(Level, String)> {
     let finding = judge(facts).into_iter().find(|finding| finding.check == check)?;
     if finding.level != Level::Ok {
@@ -151,7 +151,7 @@ fn access_is_judged() {
     assert_said("permissions", &rights(missing.clone()), Error, "no command waitaof");
     let mut old = rights(missing);
     old.masters[0].told.as_mut().unwrap().info = Fields::of_lines("redis_version:7.0.1");
-    assert_said("permissions", &synced(old), Ok, "all that is needed");
+    assert_said("permissions", &synced(old), Ok, "all needed commands");
     let unknown = Rights { unknown: Some("old".into()), ..Rights::default() };
     assert_said("permissions", &rights(unknown), Unknown, "old");
 
@@ -198,7 +198,7 @@ fn memory_is_judged() {
     assert_said("eviction", &policy("allkeys-lru"), Error, command);
     assert_said("eviction", &policy("allkeys-random"), Error, command);
     assert_said("eviction", &policy("volatile-ttl"), Warning, command);
-    assert_said("eviction", &policy(""), Unknown, "does not tell");
+    assert_said("eviction", &policy(""), Unknown, "has no maxmemory-policy");
     let used = |used: u64| with_info(&format!("used_memory:{used}"));
     assert_said("memory", &used(749), Ok, "749 bytes in use of maxmemory 1000 bytes");
     assert_said("memory", &used(750), Warning, "CONFIG SET maxmemory");
@@ -252,7 +252,7 @@ fn replication_is_judged() {
     assert_said("replicas", &sentinel(""), Warning, "0 online");
 
     assert_eq!(said("replica-lag", &with_info(REPLICA)), None);
-    assert_said("replica-lag", &with_info(&two), Warning, "r:3 was last heard of 11 s ago");
+    assert_said("replica-lag", &with_info(&two), Warning, "r:3: last contact 11 s ago");
 
     assert_said("min-replicas", &mk_facts(), Ok, "min-replicas-to-write 0");
     let command = "CONFIG SET min-replicas-to-write 1";
@@ -285,8 +285,8 @@ fn traffic_is_judged() {
     assert_said("latency", &pings(11, 11), Warning, "median 11.00 ms");
     assert_said("latency", &pings(1, 501), Warning, "longest 501.00 ms");
     let clock = |ahead_ms: i64| with(|server| server.clock = Some(mk_clock(ahead_ms)));
-    assert_said("clock", &clock(90_000), Ok, "90000 ms ahead of ours, give or take 2.0 ms");
-    assert_said("clock", &clock(-5), Ok, "5 ms behind ours");
+    assert_said("clock", &clock(90_000), Ok, "90000 ms ahead of this machine, give or take 2.0 ms");
+    assert_said("clock", &clock(-5), Ok, "5 ms behind this machine");
     let was_behind = with(|server| {
         server.clock = Some(Clock { behind: Duration::from_secs(12), ..mk_clock(0) });
     });

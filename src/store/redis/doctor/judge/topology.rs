@@ -1,4 +1,4 @@
-//! Whether somebody takes over: Sentinels and the Cluster as wholes.
+//! Judges whether a failover works: the Sentinels and the Cluster as wholes.
 
 use std::collections::BTreeSet;
 
@@ -6,15 +6,15 @@ use crate::store::doctor::Finding;
 use crate::store::redis::doctor::facts::{Facts, Kind, Sentinel, Server};
 use crate::store::redis::link::LinkError;
 
-/// Fewer cannot agree once one of them is lost.
+/// The minimum number of voters: fewer cannot agree once one of them is lost.
 const VOTERS_MIN: usize = 3;
 const SLOTS: u64 = 16_384;
-/// How soon a master is thought to be down, in milliseconds: a fork takes some hundred, and while
-/// it lasts nothing is stored.
+/// The limits for the time until a master counts as down, in milliseconds. A fork takes a few
+/// hundred, and nothing is stored during this time.
 const DOWN_AFTER_MIN: u64 = 1000;
 const DOWN_AFTER_MAX: u64 = 30_000;
 
-/// What no single master can tell.
+/// Returns the findings that need more than one master's facts.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let checks: &[fn(&Facts) -> Option<Finding>] = match facts.kind {
         Kind::Standalone => &[],
@@ -36,7 +36,7 @@ fn sentinels(facts: &Facts) -> Option<Finding> {
         .map(LinkError::reason)
         .collect();
     if !lost.is_empty() {
-        let why = "the fewer there are, the sooner nobody can say who the master is";
+        let why = "with fewer Sentinels, one more loss may make a failover impossible";
         return Some(
             Finding::warning("sentinels", lost.join("; "), why)
                 .advise("bring it back, or take it out of --store"),
@@ -47,15 +47,15 @@ fn sentinels(facts: &Facts) -> Option<Finding> {
     let masters: BTreeSet<String> = told.iter().map(address).collect();
     if 1 < masters.len() {
         let found = format!("they name several masters: {}", Vec::from_iter(masters).join(", "));
-        let why = "during a failover that is so for a moment; if it stays, two may take writes";
-        return Some(Finding::warning("sentinels", found, why).advise("look again in a minute"));
+        let why = "normal for a moment during a failover; if it stays, two may accept writes";
+        return Some(Finding::warning("sentinels", found, why).advise("check again in a minute"));
     }
     let others = told.iter().filter_map(|s| s.master.number("num-other-sentinels")).max()?;
     let known = usize::try_from(others).unwrap_or(usize::MAX).saturating_add(1);
     let found = format!("{} answer, {known} watch the master", told.len());
     Some(match known {
         0..VOTERS_MIN => {
-            let why = "a failover needs most of them: with two, none is left once one is lost";
+            let why = "a failover needs most of them: with two, it fails once one is lost";
             Finding::warning("sentinels", found, why).advise("run three, on three machines")
         }
         _ => Finding::ok("sentinels", found),
@@ -67,7 +67,7 @@ fn quorum(facts: &Facts) -> Option<Finding> {
     let refused = answers.iter().find_map(|answer| answer.as_ref().err());
     Some(match (refused, answers.first()) {
         (Some(reason), _) => {
-            let why = "when the master is lost nobody takes over";
+            let why = "if the master is lost, no replica takes over";
             Finding::error("quorum", reason, why)
                 .advise("bring Sentinels back, or lower the quorum: SENTINEL SET NAME quorum N")
         }
@@ -104,7 +104,7 @@ fn failover_candidates(facts: &Facts) -> Option<Finding> {
     let found = format!("{} of {} replicas may take over", replicas.len() - never, replicas.len());
     Some(match never == replicas.len() {
         true => {
-            let why = "all have replica-priority 0: when the master is lost nobody takes over";
+            let why = "all have replica-priority 0: if the master is lost, none takes over";
             Finding::error("failover-candidates", found, why)
                 .advise("on a replica:")
                 .command("CONFIG SET replica-priority 100")
@@ -118,7 +118,7 @@ fn seeds(facts: &Facts) -> Option<Finding> {
     if lost.is_empty() {
         return None;
     }
-    let why = "--store names it to find the others by; when none of those is left, none is found";
+    let why = "a server finds the Cluster by the nodes in --store, and needs one that answers";
     let advice = "bring it back, or name another node in --store";
     Some(Finding::warning("seeds", lost.join("; "), why).advise(advice))
 }
@@ -129,7 +129,7 @@ fn cluster_size(facts: &Facts) -> Option<Finding> {
     Some(match masters {
         0 => return None,
         1..VOTERS_MIN => {
-            let why = "most masters must agree on a failover: with fewer than three none happens";
+            let why = "most masters must agree on a failover: with fewer than three there is none";
             Finding::warning("cluster-size", found, why)
                 .advise("spread the slots over three masters")
         }
@@ -149,8 +149,8 @@ pub(super) fn cluster_state(facts: &Facts, server: &Server) -> Option<Finding> {
     Some(match (server.cluster.text("cluster_state"), served) {
         ("ok", SLOTS) => Finding::ok("cluster-state", found),
         _ => {
-            let why = "applications whose bucket is in a slot that nobody serves are away, and a \
-                       server of ours does not start";
+            let why = "applications in a slot without a master are unreachable, and a server of \
+                       Bellwether does not start";
             Finding::error("cluster-state", found, why)
                 .advise("bring the master back, or: redis-cli --cluster fix HOST:PORT")
         }
@@ -167,8 +167,8 @@ pub(super) fn cluster_coverage(facts: &Facts, server: &Server) -> Option<Finding
     let found = format!("cluster-require-full-coverage {setting}");
     Some(match (setting, alone) {
         ("yes", 1..) => {
-            let why = "a master without a replica takes all others with it when it is lost; \
-                       without this they go on with their buckets";
+            let why = "if a master without a replica is lost, all others stop too; without this \
+                       they continue to serve their buckets";
             Finding::warning("cluster-coverage", found, why)
                 .command("CONFIG SET cluster-require-full-coverage no")
         }

@@ -1,4 +1,4 @@
-//! Clusters: every tag finds the master of its slot, wherever it goes.
+//! Clusters: every tag finds the master of its slot, wherever the slot moves.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ async fn every_tag_finds_its_master_through_failover_and_moved_slots() {
         until_served(&links, &tag).await;
         assert_ne!(links.master(&tag).borrow().clone().unwrap().address, old, "{tag}");
     }
-    // This time nobody asks the replica to take over.
+    // This time no command makes the replica take over.
     cluster.nodes[replica].kill();
     for tag in tags() {
         until_served(&links, &tag).await;

@@ -26,7 +26,7 @@ async fn connect(url: &str) -> Arc<Links> {
     try_connect(url, TlsFiles::default()).await.unwrap()
 }
 
-/// The error of a start that must not succeed.
+/// Returns the error of a start that must fail.
 async fn refusal(url: &str) -> LinkError {
     match try_connect(url, TlsFiles::default()).await {
         Ok(_) => panic!("connected to {url}"),
@@ -50,7 +50,7 @@ fn master(links: &Links) -> Option<Master> {
     links.master("{b00}").borrow().clone()
 }
 
-/// Waits until a pipeline is served again and health says so.
+/// Waits until a pipeline is served again and the link is healthy.
 async fn until_served(links: &Links, tag: &str) {
     until("the link is back", async || {
         let key = format!("{tag}k");
@@ -60,7 +60,7 @@ async fn until_served(links: &Links, tag: &str) {
     .await;
 }
 
-/// Runs until the answer is what is wanted, and tells how long that took.
+/// Sends pings until the answer is the wanted one. Returns how long that took.
 async fn until_answer(
     links: &Links,
     what: &str,

@@ -1,4 +1,4 @@
-//! Sentinels: the master is followed.
+//! Sentinels: the link follows the master.
 
 use crate::store::redis::testing::Sentinels;
 
@@ -20,7 +20,7 @@ async fn a_failover_is_followed_whether_the_old_master_lives_or_not() {
     until_served(&links, "{b00}").await;
     assert_ne!(master(&links).unwrap().replid, first.replid);
 
-    // Frozen, not killed: the way to it stays open.
+    // Frozen, not killed: its connections stay open.
     let frozen = sentinels.servers[promoted].port;
     sentinels.servers[promoted].stop();
     let settled = sentinels.settle_after(frozen).await;
@@ -32,7 +32,7 @@ async fn a_failover_is_followed_whether_the_old_master_lives_or_not() {
     until_served(&links, "{b00}").await;
     sentinels.servers[promoted].cont();
 
-    // Without any Sentinel the master is as good as it was; they are missed at the next question.
+    // Without any Sentinel the link keeps its master; the next question fails.
     let before = master(&links).unwrap();
     sentinels.sentinels.clear();
     tokio::time::sleep(options().ping_interval * 2).await;
@@ -48,7 +48,7 @@ async fn a_name_that_no_sentinel_knows_is_refused() {
     assert!(matches!(&error, LinkError::Refused { .. }), "{error}");
     assert!(error.reason().contains("no master \"herd\""), "{error}");
 
-    // A password that only the servers know is not held against the Sentinels.
+    // The Sentinels do not know this user, and the link still connects to them.
     for server in &sentinels.servers {
         server.call::<()>(&["CONFIG", "SET", "masterauth", "wool"]).await.unwrap();
         server

@@ -1,4 +1,4 @@
-//! One server: who may come in, what is answered, and how its absence is noticed.
+//! One server: logins, replies, and how its absence is detected.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn who_may_not_come_in_is_told_why() {
         (format!("redis://:wrong@{address}"), "user and password"),
         (format!("redis://flock:wrong@{address}"), "user and password"),
         (format!("redis://nobody:wool@{address}"), "user and password"),
-        (format!("redis://lamb:wool@{address}"), "does not let us"),
+        (format!("redis://lamb:wool@{address}"), "denies access"),
         (format!("redis://:secret@{address}/99"), "no such database"),
         (format!("redis+cluster://:secret@{address}"), "not part of a cluster"),
         (format!("redis+sentinel://:secret@{address}/main"), "as a Sentinel does"),
@@ -127,7 +127,7 @@ async fn a_replica_is_refused_until_it_is_a_master() {
     assert!(error.reason().contains(&format!("replica of 127.0.0.1:{}", first.port)), "{error}");
 
     let links = connect(&first.url()).await;
-    // The history has had its name since the first replica came.
+    // The history got its id when the first replica connected.
     until("it has", async || second.info("master_link_status").await == "up").await;
     until("it is known", async || {
         let replid = first.info("master_replid").await;
@@ -177,7 +177,7 @@ async fn a_killed_server_is_missed_at_once_and_found_again() {
     let error = links.run("{b00}", &ping()).await.unwrap_err();
     assert!(matches!(error, LinkError::Away { .. }), "{error}");
     let health = links.health().unwrap_err();
-    assert!(health.contains(&server.address()) && health.contains("away since 20"), "{health}");
+    assert!(health.contains(&server.address()) && health.contains("unreachable since"), "{health}");
     server.restart().await;
     until_served(&links, "{b00}").await;
     let after = master(&links).unwrap();
@@ -198,7 +198,7 @@ async fn a_frozen_server_is_found_out_and_forgiven() {
         until_answer(&links, "it is away", |answer| matches!(answer, Err(LinkError::Away { .. })));
     assert!(took.await < Duration::from_secs(4));
     let health = links.health().unwrap_err();
-    assert!(health.contains("no answer") && health.contains("away since"), "{health}");
+    assert!(health.contains("no answer") && health.contains("unreachable since"), "{health}");
     until("the connection is given up", async || master(&links).is_none()).await;
     server.cont();
     until_served(&links, "{b00}").await;

@@ -1,4 +1,4 @@
-//! TLS: whom we trust, and who trusts us.
+//! TLS: both sides check the certificate of the other.
 
 use crate::store::redis::testing::TlsServer;
 
@@ -31,5 +31,5 @@ async fn both_sides_show_a_certificate() {
     assert!(without.reason().contains("127.0.0.1"), "{without}");
     let plain = try_connect(&tls.server.url().replace("redis://", "rediss://"), files).await;
     let plain = plain.map(drop).unwrap_err();
-    assert!(plain.reason().contains("whether it speaks TLS"), "{plain}");
+    assert!(plain.reason().contains("whether it uses TLS"), "{plain}");
 }
