@@ -1,6 +1,6 @@
-//! A worker: says whether a file is there whenever it is asked, and once what it tried.
+//! A worker: reports whether a file exists whenever the server asks, and its own start once.
 //!
-//! Beside `make run`: `cargo run --example worker -- web/0 /etc/hostname`, until Ctrl-C.
+//! While `make run` runs: `cargo run --example worker -- web/0 /etc/hostname`, until Ctrl-C.
 
 use std::path::PathBuf;
 
@@ -23,10 +23,10 @@ async fn main() -> Result<(), Error> {
     let application = unit.split('/').next().unwrap_or_default();
     let options = Options::new(&server, application, &unit);
 
-    // Pull: the server asks, and gets the whole set.
+    // Pull: the server asks and receives the whole set.
     let worker = Worker::connect(options, move |question| look(question, path.clone()))?;
 
-    // Push: known only because it was tried; it is sent once there is a connection.
+    // Push: reported without a question, and sent once there is a connection.
     worker.set_status(StatusReport {
         component: "start".to_string(),
         level: Level::Active.into(),
@@ -47,7 +47,7 @@ async fn main() -> Result<(), Error> {
     worker.shutdown(false).await
 }
 
-/// The pull set: one status of the component `file`.
+/// Returns the pull set: one status of the component `file`.
 async fn look(question: CollectRequest, path: PathBuf) -> Vec<StatusReport> {
     println!("asked for {}", question.component.as_deref().unwrap_or("everything"));
     let (level, message) = match path.exists() {
@@ -70,7 +70,7 @@ fn print(event: &Event) {
     match event {
         Event::Connecting { server } => println!("connecting to {server}"),
         Event::Connected { incarnation, retained, .. } => {
-            println!("connected as incarnation {incarnation}; kept: {} statuses", retained.len());
+            println!("connected as incarnation {incarnation}; retained: {}", retained.len());
         }
         Event::Disconnected { error, pause } => println!("{error}; again in {pause:.1?}"),
         Event::Rejected { component, refusal, .. } => println!("{component}: {refusal}"),

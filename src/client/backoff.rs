@@ -1,41 +1,42 @@
-//! How long to wait before connecting again.
+//! The pause before the next connection.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
 
-/// No server means to be left alone for longer; a moment too far off cannot be counted to.
+/// Upper limit of a pause that a server asks for: no server means more, and an instant must be able
+/// to hold the sum.
 const ASKED_MAX: Duration = Duration::from_secs(3600);
 
-/// Doubles from 100 ms to a ceiling, with jitter so that those who lost a server do not come back
-/// all at once.
+/// A pause that doubles from 100 ms to a maximum, with jitter, so that the clients of a lost server
+/// do not reconnect at the same moment.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     max: Duration,
-    /// The least share of a full pause.
+    /// The smallest share of a full pause.
     least: f64,
     failures: u32,
 }
 
 impl Default for Backoff {
-    /// For watchers, of which there are few and for whom somebody waits: up to 5 s.
+    /// For watchers: up to 5 s, because they are few and a reader waits for them.
     fn default() -> Backoff {
         Backoff { max: Duration::from_secs(5), least: 0.5, failures: 0 }
     }
 }
 
 impl Backoff {
-    /// For workers, of which there are many: up to 30 s, anywhere within it.
+    /// For workers: up to 30 s, and down to zero by jitter, because they are many.
     pub(crate) fn wide() -> Backoff {
         Backoff { max: Duration::from_secs(30), least: 0.0, failures: 0 }
     }
 
-    /// The pause after one more failure, never shorter than what the server asked for.
+    /// Returns the pause after one more failure, never shorter than the server asked for.
     pub(crate) fn pause(&mut self, asked: Option<Duration>) -> Duration {
         self.pause_at(asked, random_fraction())
     }
 
-    /// Starts over: the connection proved good.
+    /// Restarts at the first pause, because the connection was good.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
@@ -44,13 +45,13 @@ impl Backoff {
         let full = FIRST.saturating_mul(1 << self.failures.min(10)).min(self.max);
         self.failures = self.failures.saturating_add(1);
         let jittered = full.mul_f64(self.least + fraction * (1.0 - self.least));
-        // Also what the server asks for is spread, upwards only.
+        // A pause that the server asks for also gets jitter, upwards only.
         let asked = asked.unwrap_or_default().min(ASKED_MAX);
         jittered.max(asked.mul_f64(1.0 + fraction / 4.0))
     }
 }
 
-/// From 0 to 1.
+/// Returns a number from 0 to 1.
 fn random_fraction() -> f64 {
     let number = getrandom::u32().unwrap_or(u32::MAX / 2);
     f64::from(number) / f64::from(u32::MAX)

@@ -15,22 +15,22 @@ use crate::proto::v1::report_service_client::ReportServiceClient;
 use crate::proto::v1::server_service_client::ServerServiceClient;
 use crate::proto::v1::worker_service_client::WorkerServiceClient;
 
-/// A server on the same network answers a connection within milliseconds; three lost packets fit.
+/// A server on the same network accepts a connection within milliseconds; three lost packets fit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A call that takes longer than this has met a fault, not load: commits take milliseconds.
 const CALL_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Finds a peer that went silently, well before the 15 s after which a watch is given up.
+/// Detects a peer that vanished, well before a watch times out after 15 s.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A small window per stream and a large one per connection, so that one stream that is not read
-/// cannot use up the budget for small frames and with it kill the connection of all the others.
+/// A small window for each stream and a large one for the connection, so that one stream that is
+/// not read cannot use up the budget for small frames and break the connection for all others.
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
-/// A server, reached. Cheap to clone: clones share the connection.
+/// A connection to a server. Cheap to clone: clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Client {
     url: String,
@@ -43,30 +43,30 @@ impl Client {
     /// Connects to `url` (`http://HOST:PORT`; the scheme may be left out).
     ///
     /// # Errors
-    /// [`Error::InvalidServer`] if `url` is no address, [`Error::Unreachable`] if nobody answers
-    /// within 3 s.
+    /// [`Error::InvalidServer`] if `url` is not a valid address, [`Error::Unreachable`] if no
+    /// server accepts the connection within 3 s.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::connect_within(url, CONNECT_TIMEOUT).await
     }
 
-    /// The same, if somebody answers in time.
+    /// Connects with another time limit.
     pub(crate) async fn connect_within(url: &str, timeout: Duration) -> Result<Client, Error> {
         let endpoint = endpoint(url)?.connect_timeout(timeout);
         let channel = endpoint.connect().await.map_err(|cause| Error::unreachable(url, &cause))?;
         Ok(Client { url: url.to_string(), endpoint, channel, deadline: CALL_DEADLINE })
     }
 
-    /// The same connection with another deadline for each call; without one it is 30 s.
+    /// Sets the deadline of each call on this connection. The default is 30 s.
     pub fn with_deadline(self, deadline: Duration) -> Client {
         Client { deadline, ..self }
     }
 
-    /// How long a call may take.
+    /// Returns the deadline of a call.
     pub fn deadline(&self) -> Duration {
         self.deadline
     }
 
-    /// The same server over a new connection, made at the first call.
+    /// Returns a client of the same server over a new connection, made at the first call.
     pub(crate) fn reconnected(&self) -> Client {
         Client {
             url: self.url.clone(),
@@ -76,7 +76,7 @@ impl Client {
         }
     }
 
-    /// A client of a server that is not there.
+    /// Returns a client whose server does not exist.
     #[cfg(test)]
     pub(crate) fn mk_lazy() -> Client {
         let url = "http://127.0.0.1:1";
@@ -85,52 +85,52 @@ impl Client {
         Client { url: url.to_string(), channel, endpoint, deadline: CALL_DEADLINE }
     }
 
-    /// Where the server is, as given.
+    /// Returns the address of the server, as given.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// For calls of readers and operators.
+    /// Returns the stub for the calls of readers and operators.
     pub fn applications(&self) -> ApplicationServiceClient<Channel> {
         ApplicationServiceClient::new(self.channel.clone())
     }
 
-    /// For the sessions of workers.
+    /// Returns the stub for the sessions of workers.
     pub(crate) fn workers(&self) -> WorkerServiceClient<Channel> {
         WorkerServiceClient::new(self.channel.clone())
     }
 
-    /// For probes of health, in the words of `grpc.health.v1`.
+    /// Returns the stub for health probes by `grpc.health.v1`.
     pub fn health(&self) -> HealthClient<Channel> {
         HealthClient::new(self.channel.clone())
     }
 
-    /// For work in flight.
+    /// Returns the stub for operations.
     pub fn operations(&self) -> OperationServiceClient<Channel> {
         OperationServiceClient::new(self.channel.clone())
     }
 
-    /// For units that want to lead, and operators who decide that.
+    /// Returns the stub for units that want to lead, and for operators who decide that.
     pub fn leaders(&self) -> LeaderServiceClient<Channel> {
         LeaderServiceClient::new(self.channel.clone())
     }
 
-    /// For what the leader of an application keeps.
+    /// Returns the stub for the data that the leader of an application keeps.
     pub fn app_data(&self) -> AppDataServiceClient<Channel> {
         AppDataServiceClient::new(self.channel.clone())
     }
 
-    /// For calls of workers.
+    /// Returns the stub for the calls of workers.
     pub fn reports(&self) -> ReportServiceClient<Channel> {
         ReportServiceClient::new(self.channel.clone())
     }
 
-    /// For questions about the server itself.
+    /// Returns the stub for information about the server itself.
     pub fn server(&self) -> ServerServiceClient<Channel> {
         ServerServiceClient::new(self.channel.clone())
     }
 
-    /// Gives a unary request its deadline.
+    /// Returns a unary request with the deadline.
     pub fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         request.set_timeout(self.deadline);
@@ -140,7 +140,7 @@ impl Client {
     /// Decodes the answer of a call made with one of the stubs above.
     ///
     /// # Errors
-    /// What the server or the transport said.
+    /// The error of the server or the transport.
     pub fn answer<T>(&self, result: Result<tonic::Response<T>, tonic::Status>) -> Result<T, Error> {
         result.map(tonic::Response::into_inner).map_err(|status| match Error::is_timeout(&status) {
             true => Error::Silent { url: self.url.clone(), after: self.deadline },
@@ -149,13 +149,13 @@ impl Client {
     }
 }
 
-/// Reads an address.
+/// Parses an address.
 pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Error> {
     let invalid =
         |detail: &str| Error::InvalidServer { url: url.to_string(), detail: detail.to_string() };
     let full = match url.split_once("://") {
         Some(("http", _)) => url.to_string(),
-        Some(("https", _)) => return Err(invalid("this build speaks http only")),
+        Some(("https", _)) => return Err(invalid("this build supports http only")),
         Some((scheme, _)) => return Err(invalid(&format!("`{scheme}` is no known scheme"))),
         None => format!("http://{url}"),
     };
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn refuses_what_is_no_address() {
         for (url, detail) in [
-            ("https://h:1", "this build speaks http only"),
+            ("https://h:1", "this build supports http only"),
             ("redis://h:1", "`redis` is no known scheme"),
             ("http://a b", "it does not parse"),
         ] {

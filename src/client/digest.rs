@@ -1,4 +1,4 @@
-//! A watcher's copy of what it follows, reduced to what proves it: revision and level.
+//! A watcher's copy of the applications, reduced to the revision and level that the digest covers.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -8,18 +8,18 @@ use crate::proto::v1::Level;
 
 type Name = (String, String);
 
-/// Which applications a watcher has been told of, and at which revision and level.
+/// The applications that a watcher has received, each with its revision and level.
 #[derive(Debug, Default)]
 pub(crate) struct Copy {
     known: BTreeMap<Name, (u64, i32)>,
     sum: u64,
-    /// During a snapshot: what was known before it and has not come again.
+    /// During a snapshot: applications known before it that the snapshot has not contained yet.
     unseen: BTreeSet<Name>,
     in_snapshot: bool,
 }
 
 impl Copy {
-    /// Takes the newest state; false if it was known already.
+    /// Stores the newest state. Returns false if it was known already.
     pub(crate) fn upsert(&mut self, application: &Application) -> bool {
         let name = (application.namespace.clone(), application.name.clone());
         let level = application.status.as_ref().map_or(0, |s| s.level);
@@ -35,7 +35,7 @@ impl Copy {
         true
     }
 
-    /// Forgets an application; false if it was not known.
+    /// Removes an application. Returns false if it was not known.
     pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> bool {
         let name = (namespace.to_string(), name.to_string());
         self.unseen.remove(&name);
@@ -46,8 +46,8 @@ impl Copy {
         true
     }
 
-    /// A snapshot begins. With `distrust` every application in it counts as news: after the store
-    /// lost writes, or when the digests differ, an equal revision proves nothing.
+    /// Starts a snapshot. With `distrust` every application in it counts as changed: after a data
+    /// loss of the store, or when the digests differ, an equal revision proves nothing.
     pub(crate) fn begin_snapshot(&mut self, distrust: bool) {
         self.in_snapshot = true;
         self.unseen = self.known.keys().cloned().collect();
@@ -60,7 +60,7 @@ impl Copy {
         }
     }
 
-    /// The snapshot is complete: returns what it no longer holds, and forgets it.
+    /// Completes the snapshot: removes and returns the applications that it did not contain.
     pub(crate) fn end_snapshot(&mut self) -> Vec<Name> {
         if !std::mem::take(&mut self.in_snapshot) {
             return Vec::new();
@@ -72,7 +72,7 @@ impl Copy {
         gone.into_iter().collect()
     }
 
-    /// As `Bookmark.digest` is.
+    /// Returns the digest in the format of `Bookmark.digest`.
     pub(crate) fn digest(&self) -> String {
         format!("{:016x}", self.sum)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong between a client and a server, decoded once.
+//! The errors between a client and a server, decoded once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,76 +8,76 @@ use prost::Message;
 use tonic::Code;
 use tonic_types::StatusExt;
 
-/// Why a call had no answer.
+/// The reason why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The address given is none.
+    /// The address is not valid.
     #[error("`{url}` is not the address of a server: {detail}; write http://HOST:PORT")]
     InvalidServer {
-        /// As given.
+        /// The address as given.
         url: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         detail: String,
     },
-    /// Nobody answered.
+    /// No connection to the server.
     #[error("cannot reach {url}: {detail}; is `bellwether serve` running there?")]
     Unreachable {
-        /// Where.
+        /// The address.
         url: String,
         /// The innermost cause.
         detail: String,
     },
-    /// The connection was accepted, and no answer came.
+    /// The server accepted the connection, but did not answer in time.
     #[error(
         "{url} accepted the connection but did not answer within {} s; \
          the server is stopped or overloaded, or another program listens there",
         .after.as_secs_f64()
     )]
     Silent {
-        /// Where.
+        /// The address.
         url: String,
         /// How long the call waited.
         after: Duration,
     },
-    /// The server answered, and said no.
+    /// The server answered with an error.
     #[error("{0}")]
     Refused(Box<Refusal>),
 }
 
-/// A server's no, with its details.
+/// An error of a server, with its details.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// gRPC code.
     pub code: Code,
-    /// The sentence.
+    /// The message.
     pub message: String,
     /// `ErrorInfo.reason`, in UPPER_SNAKE; empty if the server gave none.
     pub reason: String,
     /// `ErrorInfo.metadata`: the facts of the sentence.
     pub metadata: BTreeMap<String, String>,
-    /// Field and what is wrong with it.
+    /// Each invalid field, and what is wrong with it.
     pub violations: Vec<(String, String)>,
-    /// When the server wants to be asked again.
+    /// The time after which the server accepts a retry.
     pub retry_after: Option<Duration>,
 }
 
 impl Error {
     /// Decodes the status of a call to `url`.
     pub(crate) fn from_status(url: &str, status: tonic::Status) -> Error {
-        // A status with a cause was made on this side: no answer got through.
+        // A status with a cause was made on this side: no answer arrived.
         if let Some(cause) = std::error::Error::source(&status) {
             return Error::unreachable(url, cause);
         }
         if status.message().starts_with("grpc-status header missing") {
             return Error::Unreachable {
                 url: url.to_string(),
-                detail: "what answers there does not speak gRPC".to_string(),
+                detail: "the program at this address does not use gRPC".to_string(),
             };
         }
         Error::Refused(Box::new(Refusal::from(status)))
     }
 
-    /// Whether a call ended because its own deadline passed on this side.
+    /// Returns whether a call ended because its own deadline passed on this side.
     pub(crate) fn is_timeout(status: &tonic::Status) -> bool {
         let mut cause = std::error::Error::source(status);
         while let Some(error) = cause {
@@ -89,12 +89,12 @@ impl Error {
         false
     }
 
-    /// Makes the error of a connection to `url` that failed.
+    /// Returns the error of a failed connection to `url`.
     pub(crate) fn unreachable(url: &str, cause: &(dyn std::error::Error + 'static)) -> Error {
         Error::Unreachable { url: url.to_string(), detail: innermost(cause) }
     }
 
-    /// The server's reason, if it answered with one.
+    /// Returns the server's reason, if it sent one.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Error::Refused(refusal) if !refusal.reason.is_empty() => Some(&refusal.reason),
@@ -102,7 +102,7 @@ impl Error {
         }
     }
 
-    /// The code the server answered with.
+    /// Returns the code of the server's answer.
     pub fn code(&self) -> Option<Code> {
         match self {
             Error::Refused(refusal) => Some(refusal.code),
@@ -110,24 +110,24 @@ impl Error {
         }
     }
 
-    /// Whether what was asked for is not there.
+    /// Returns whether the requested object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(Code::NotFound)
     }
 
-    /// Whether the answer was larger than this side takes: 4 MiB.
+    /// Returns whether the answer was larger than this client accepts: 4 MiB.
     pub fn is_too_large(&self) -> bool {
-        // tonic has no other sign of it.
+        // tonic gives no other sign of it.
         let is_said = |r: &Refusal| r.message.contains("decoded message length too large");
         matches!(self, Error::Refused(refusal) if is_said(refusal))
     }
 
-    /// Whether asking again, unchanged, can help.
+    /// Returns whether the same request may succeed later.
     pub fn is_passing(&self) -> bool {
         match self {
             Error::InvalidServer { .. } => false,
             Error::Unreachable { .. } | Error::Silent { .. } => true,
-            // UNKNOWN and INTERNAL are what a broken HTTP/2 stream looks like from here.
+            // UNKNOWN and INTERNAL are the result of a broken HTTP/2 stream.
             Error::Refused(refusal) => matches!(
                 refusal.code,
                 Code::Unavailable
@@ -141,7 +141,7 @@ impl Error {
         }
     }
 
-    /// When the server wants to be asked again, if it said so.
+    /// Returns the time after which the server accepts a retry, if it sent one.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Error::Refused(refusal) => refusal.retry_after,
@@ -181,12 +181,12 @@ impl From<tonic_types::pb::Status> for Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.message.is_empty() {
-            write!(f, "the server answered {:?} without a word", self.code)?;
+            write!(f, "the server answered {:?} without a message", self.code)?;
         } else {
             write!(f, "{}", self.message)?;
         }
         for (field, description) in &self.violations {
-            // The sentence often is the description of the only violation already.
+            // The message often contains the description of the only violation already.
             if !self.message.contains(description.as_str()) {
                 write!(f, "; {field}: {description}")?;
             }
@@ -198,14 +198,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The outer layers of a transport error say `transport error` and no more.
+/// Returns the text of the innermost cause: the outer layers say only `transport error`.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(cause) = error.source() {
         error = cause;
     }
     let text = error.to_string();
-    // `Connection refused (os error 111)`: the number helps nobody.
+    // `Connection refused (os error 111)`: the number does not help.
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();
     match (chars.next(), chars.clone().next()) {

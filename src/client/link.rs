@@ -1,4 +1,4 @@
-//! The stream under a watch: waiting, opening or open. May be polled and dropped at any point.
+//! The stream of a watch: waiting, opening or open. May be polled and dropped at any point.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,19 +16,19 @@ use crate::client::error::Refusal;
 use crate::proto::v1::WatchApplicationsRequest;
 use crate::proto::v1::WatchApplicationsResponse;
 
-/// Bookmarks come every 5 s; after three that did not come nobody is there.
+/// Bookmarks arrive every 5 s: three missing ones mean that the server is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 type Opening = Pin<Box<dyn Future<Output = Result<Stream, Error>> + Send>>;
 type Stream = Streaming<WatchApplicationsResponse>;
 
-/// One attempt at following, from before the connection to its end.
+/// One attempt to watch, from before the connection to its end.
 pub(crate) enum Link {
-    /// Nothing before this moment.
+    /// Waits until this instant.
     Waiting(Instant),
-    /// Until the server answers or this time is over, which began at the moment.
+    /// Waits for the answer of the server, for this duration from this instant.
     Opening(Opening, Duration, Instant),
-    /// Last heard at the moment.
+    /// Receives messages; the last one arrived at this instant.
     Open(Box<Stream>, Instant),
 }
 
@@ -44,8 +44,8 @@ impl Link {
         Link::Opening(opening, patience, Instant::now())
     }
 
-    /// The next message; `None` when it is time to open. Cancel safe: what was under way goes on
-    /// with the next call.
+    /// Returns the next message; `None` when the stream must be opened. Cancel safe: the next call
+    /// continues an interrupted step.
     pub(crate) async fn next(
         &mut self,
         url: &str,
@@ -79,7 +79,7 @@ impl Link {
 fn silent(url: &str) -> Error {
     Error::Unreachable {
         url: url.to_string(),
-        detail: format!("nothing heard for {} s", SILENCE_MAX.as_secs()),
+        detail: format!("no message for {} s", SILENCE_MAX.as_secs()),
     }
 }
 

@@ -1,11 +1,11 @@
-//! Reaches a server: connects, reads every page, follows changes, keeps a worker's session, and
-//! says in words what went wrong.
+//! A client of a server: connects, reads all pages, watches applications, keeps a worker's session,
+//! and describes errors in words.
 //!
 //! ```text
-//!  Client --unary calls--> server            Error: not reachable | refused, with reason and facts
-//!  Watch  <--events------- server            reconnects, resumes, proves its copy by the digest
-//!  Worker --statuses----> server            keeps a session, answers questions, sends again
-//!  Held   --heartbeats--> server            an operation: renews its lease, says when to stop
+//!  Client --unary calls--> server     Error: not reachable | refused, with reason and facts
+//!  Watch  <--events------- server     reconnects, resumes, checks its copy by the digest
+//!  Worker --statuses-----> server     keeps a session, answers questions, sends again
+//!  Held   --heartbeats---> server     an operation: renews its lease, reports its loss
 //! ```
 
 mod backoff;

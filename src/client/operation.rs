@@ -1,4 +1,4 @@
-//! An operation that is held: its lease is renewed, and who works on it hears when to stop.
+//! An operation that this process holds: its lease is renewed, and the caller learns when to stop.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::client::connection::Client;
 use crate::client::error::Error;
 use crate::proto::v1;
 
-/// What a lease lasts if a server does not say.
+/// The length of a lease if the server does not set one.
 const LEASE_DEFAULT: Duration = Duration::from_secs(30);
-/// A lease is renewed at this part of it, so that two heartbeats may be lost.
+/// Heartbeats within a lease: two may be lost.
 const RENEWALS_PER_LEASE: u32 = 3;
 
-/// Work in flight, held by this process until it is finished, released, or lost.
+/// An operation that this process holds until it is finished, released or lost.
 ///
-/// A task of its own sends the heartbeats. Dropped without [`complete`](Held::complete),
-/// [`fail`](Held::fail) or [`release`](Held::release) it just goes silent: the server notices when
-/// the lease lapses, as after a crash.
+/// A task sends the heartbeats. If this is dropped without [`complete`](Held::complete),
+/// [`fail`](Held::fail) or [`release`](Held::release), the heartbeats stop: the server finds out
+/// when the lease lapses, as after a crash.
 #[derive(Debug)]
 pub struct Held {
     client: Client,
@@ -32,21 +32,22 @@ pub struct Held {
     heartbeats: tokio::task::JoinHandle<()>,
 }
 
-/// Why somebody who works on an operation has to stop.
+/// The reason why the holder of an operation has to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
-    /// An operator gave it up: stop, undo what must be undone, then release it.
+    /// An operator cancelled the operation: stop, undo what must be undone, then release it.
     Cancelled,
-    /// The server refuses this holder: somebody else holds it, or it is over.
+    /// The server refuses this holder: another one holds the operation, or it is over.
     Refused {
         /// `STALE_FENCE`, `OPERATION_STATE`, `OPERATION_NOT_FOUND`, ...
         reason: String,
     },
-    /// No heartbeat got through for two thirds of the lease: soon others may take it up.
+    /// No heartbeat succeeded for two thirds of the lease: soon other holders may acquire the
+    /// operation.
     Silence,
 }
 
-/// What the heartbeats say.
+/// The content of the heartbeats.
 #[derive(Debug, Default)]
 struct Shared {
     said: std::sync::Mutex<Said>,
@@ -60,11 +61,11 @@ struct Said {
 }
 
 impl Held {
-    /// Begins an operation; `None` if it was begun before, by whomever: then look at it, and
-    /// acquire it.
+    /// Begins an operation. `None` if it exists already: then read it and acquire it.
     ///
     /// # Errors
-    /// `OPERATION_HELD` and `RESUME_FIRST` if another one comes first, and those of the contract.
+    /// `OPERATION_HELD` and `RESUME_FIRST` if another operation comes first, and those of the
+    /// contract.
     pub async fn begin(
         client: &Client,
         request: v1::BeginOperationRequest,
@@ -76,10 +77,10 @@ impl Held {
         Ok(operation.map(|operation| Held::hold(client, operation, asked)))
     }
 
-    /// Takes up an operation that nobody holds.
+    /// Acquires an operation without a holder.
     ///
     /// # Errors
-    /// `OPERATION_HELD` while somebody does, with the time to wait, and those of the contract.
+    /// `OPERATION_HELD` with the time to wait while it has a holder, and those of the contract.
     pub async fn acquire(
         client: &Client,
         request: v1::AcquireOperationRequest,
@@ -114,29 +115,31 @@ impl Held {
         Held { client: client.clone(), operation, shared, lost, heartbeats }
     }
 
-    /// The operation as it was when it was begun or taken up: target, payload, checkpoint, fence.
-    /// VERIFYING: look first how far the last one came, and say so with [`verify`](Held::verify).
+    /// Returns the operation as of its begin or acquisition: target, payload, checkpoint, fence. In
+    /// state VERIFYING first check how far the last holder came, and report it with
+    /// [`verify`](Held::verify).
     pub fn operation(&self) -> &v1::Operation {
         &self.operation
     }
 
-    /// Keeps how far the work came: for whoever resumes it, and for people (`step 3/7`). Sent with
-    /// a heartbeat of its own.
+    /// Sends the progress of the work with an immediate heartbeat: `checkpoint` for the holder that
+    /// resumes it, `progress` for people (`step 3/7`).
     pub fn reached(&self, checkpoint: impl Into<Bytes>, progress: &str) {
         let (checkpoint, progress) = (Some(checkpoint.into()), Some(progress.to_string()));
         *lock(&self.shared) = Said { checkpoint, progress };
         self.shared.news.notify_one();
     }
 
-    /// Resolves when the work has to stop. The lease of what was cancelled is renewed further, so
-    /// that there is time to undo. Cancel safe.
+    /// Resolves when the work has to stop. The lease of a cancelled operation is still renewed, to
+    /// leave time to undo. Cancel safe.
     pub async fn lost(&mut self) -> Lost {
         let lost = self.lost.wait_for(Option::is_some).await;
-        // Without an answer the task is gone, and the heartbeats with it.
+        // Without a value the task has ended, and so have the heartbeats.
         lost.ok().and_then(|lost| lost.clone()).unwrap_or(Lost::Silence)
     }
 
-    /// Says how far the last holder came. `true`: go on working; `false`: there is nothing to do.
+    /// Reports how far the last holder came. Returns `true` if the work continues, `false` if
+    /// nothing is left to do.
     ///
     /// # Errors
     /// Those of the contract.
@@ -156,10 +159,11 @@ impl Held {
         Ok(operation.state() == v1::OperationState::Running)
     }
 
-    /// The work is done. Answers what was asked for meanwhile, empty if nothing was.
+    /// Completes the operation. Returns the target version that was requested meanwhile, or an
+    /// empty text.
     ///
     /// # Errors
-    /// Those of the contract; one that is passing may be tried again.
+    /// Those of the contract; a temporary one may be tried again.
     pub async fn complete(&self) -> Result<String, Error> {
         let request = v1::CompleteOperationRequest {
             namespace: self.operation.namespace.clone(),
@@ -176,10 +180,11 @@ impl Held {
         Ok(operation.next_target_version)
     }
 
-    /// The attempt failed; `touched` if it has changed something. Answers what becomes of it.
+    /// Reports that the attempt failed; `touched` if it has changed something. Returns the new
+    /// state of the operation.
     ///
     /// # Errors
-    /// Those of the contract; one that is passing may be tried again.
+    /// Those of the contract; a temporary one may be tried again.
     pub async fn fail(
         &self,
         error: v1::ErrorReport,
@@ -201,10 +206,11 @@ impl Held {
         Ok(operation)
     }
 
-    /// The work has really stopped, and somebody else may go on: costs nothing.
+    /// Releases the operation after the work has stopped: another holder may continue. Costs no
+    /// attempt.
     ///
     /// # Errors
-    /// Those of the contract; one that is passing may be tried again.
+    /// Those of the contract; a temporary one may be tried again.
     pub async fn release(&self) -> Result<(), Error> {
         let request = v1::ReleaseOperationRequest {
             namespace: self.operation.namespace.clone(),
@@ -233,12 +239,12 @@ struct Renewing {
     lease: Duration,
     request: v1::HeartbeatOperationRequest,
     shared: Arc<Shared>,
-    /// When the last heartbeat that got through was sent: the lease lasts at least from then.
+    /// When the last successful heartbeat was sent: the lease lasts at least from then.
     renewed: Instant,
 }
 
 impl Renewing {
-    /// Renews until it cannot any more. One that was given up is renewed too: to undo takes time.
+    /// Renews the lease until it is lost. A cancelled operation is renewed too: to undo takes time.
     async fn run(mut self, tell: &watch::Sender<Option<Lost>>) -> Lost {
         let interval = self.lease / RENEWALS_PER_LEASE;
         let mut next = self.renewed + interval;
@@ -248,7 +254,8 @@ impl Renewing {
                 () = self.shared.news.notified() => {}
             }
             let asked = Instant::now();
-            // One third before its end others must not find us working.
+            // The work must stop a third of the lease before its end, before another holder may
+            // start.
             let give_up = self.renewed + self.lease - interval;
             match within(give_up, self.renew()).await {
                 None => return Lost::Silence,
@@ -277,7 +284,7 @@ impl Renewing {
     }
 }
 
-/// Whether no later heartbeat can fare better.
+/// Returns whether every later heartbeat would be refused as well.
 fn is_final(reason: &str) -> bool {
     let over = ["STALE_FENCE", "OPERATION_STATE", "OPERATION_NOT_FOUND", "APPLICATION_NOT_FOUND"];
     over.contains(&reason)
@@ -292,7 +299,7 @@ fn lease_of(operation: &v1::Operation) -> Duration {
     lease.unwrap_or(LEASE_DEFAULT)
 }
 
-/// A poisoned lock only means that somebody panicked: what is under it is whole.
+/// Locks even if poisoned: the content is consistent at any point.
 fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, Said> {
     shared.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Reads every page of a list.
+//! Reads all pages of a list.
 
 use std::future::Future;
 
@@ -13,14 +13,14 @@ use crate::proto::v1::StatusEvent;
 use crate::proto::v1::StatusRecord;
 use crate::proto::v1::Unit;
 
-/// The most a server gives at once.
+/// The largest page of a server.
 const PAGE_SIZE: i32 = 1_000;
 
 impl Client {
-    /// Every application of a namespace (`-` for all), by namespace and name.
+    /// Returns every application of a namespace (`-` for all), by namespace and name.
     ///
     /// # Errors
-    /// What the server or the transport said.
+    /// The error of the server or the transport.
     pub async fn list_applications(&self, namespace: &str) -> Result<Vec<Application>, Error> {
         pages(usize::MAX, PAGE_SIZE, async |page_size, page_token| {
             let request = self.request(ListApplicationsRequest {
@@ -35,10 +35,10 @@ impl Client {
         .await
     }
 
-    /// Every unit of an application, in natural order, not older than `min_revision`.
+    /// Returns every unit of an application, in natural order, not older than `min_revision`.
     ///
     /// # Errors
-    /// What the server or the transport said.
+    /// The error of the server or the transport.
     pub async fn list_units(
         &self,
         namespace: &str,
@@ -59,10 +59,10 @@ impl Client {
         .await
     }
 
-    /// Every status of an application, by unit, not older than `min_revision`.
+    /// Returns every status of an application, by unit, not older than `min_revision`.
     ///
     /// # Errors
-    /// What the server or the transport said.
+    /// The error of the server or the transport.
     pub async fn list_statuses(
         &self,
         namespace: &str,
@@ -78,10 +78,10 @@ impl Client {
         self.statuses_of(query).await
     }
 
-    /// Every status of one unit, by component, key and kind.
+    /// Returns every status of one unit, by component, key and kind.
     ///
     /// # Errors
-    /// What the server or the transport said.
+    /// The error of the server or the transport.
     pub async fn list_unit_statuses(
         &self,
         namespace: &str,
@@ -107,11 +107,11 @@ impl Client {
         .await
     }
 
-    /// The newest `count_max` transitions that `query` asks for, newest first. Its page fields
-    /// are set here.
+    /// Returns the newest `count_max` transitions that match `query`, newest first. The page fields
+    /// of `query` are set here.
     ///
     /// # Errors
-    /// What the server or the transport said.
+    /// The error of the server or the transport.
     pub async fn list_events(
         &self,
         query: ListStatusEventsRequest,
@@ -128,9 +128,9 @@ impl Client {
     }
 }
 
-/// Asks for pages until there is none or `count_max` items are there. A page that is larger than
-/// what this side takes is asked for again with fewer entries, and so are those after it: an older
-/// server ends a page at its count alone.
+/// Requests pages until the last one or until `count_max` items are read. If a page is larger than
+/// this client accepts, it and the following ones are requested with fewer entries, because older
+/// servers limit a page by its count alone.
 async fn pages<T, F, A>(count_max: usize, page_size: i32, mut fetch: F) -> Result<Vec<T>, Error>
 where
     F: FnMut(i32, String) -> A,

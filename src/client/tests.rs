@@ -1,4 +1,4 @@
-//! Tests of the watch over a socket, against a server that plays what it was told to.
+//! Tests of the watch over a socket, against a server that plays scripts.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -36,17 +36,17 @@ const PATH: &str = "/bellwether.v1.ApplicationService/WatchApplications";
 type Played = Result<WatchApplicationsResponse, Status>;
 type Stream = Pin<Box<dyn futures_util::Stream<Item = Played> + Send>>;
 
-/// What the server does with one call.
+/// The behaviour of the server in one call.
 enum Script {
-    /// Refuses it.
+    /// Refuses the call.
     Refuse(Status),
-    /// Sends this, then ends the stream.
+    /// Sends these messages, then ends the stream.
     End(Vec<WatchApplicationsResponse>),
-    /// Sends this, then nothing more.
+    /// Sends these messages, then nothing more.
     Hold(Vec<WatchApplicationsResponse>),
 }
 
-/// Plays one script a call, the last one for ever, and remembers the tokens it was shown.
+/// Plays one script for each call, the last one forever, and records the tokens that it receives.
 #[derive(Clone)]
 struct Scripted {
     scripts: Arc<Mutex<VecDeque<Script>>>,
@@ -75,7 +75,7 @@ impl ServerStreamingService<WatchApplicationsRequest> for Scripted {
     }
 }
 
-/// Starts a server and a watch of it.
+/// Starts a server and a watch on it.
 async fn play(scripts: Vec<Script>) -> (Watch, Scripted) {
     let scripted =
         Scripted { scripts: Arc::new(Mutex::new(scripts.into())), tokens: Arc::default() };
@@ -122,7 +122,7 @@ fn mk_expired() -> Status {
     Status::with_error_details(Code::OutOfRange, "too old", details)
 }
 
-/// The next events, one word each.
+/// Returns the next events, one word each.
 async fn told(watch: &mut Watch, count: usize) -> String {
     let mut words = Vec::new();
     for _ in 0..count {
@@ -175,10 +175,10 @@ async fn silence_is_a_dead_stream() {
         play(vec![Script::Hold(vec![mk_complete("t1")]), Script::Hold(vec![mk_upsert("web")])])
             .await;
     assert_eq!(told(&mut watch, 1).await, "current");
-    // From here on nothing but the clock moves.
+    // From here on only the clock advances.
     tokio::time::pause();
     let text = told(&mut watch, 1).await;
-    assert!(text.contains("nothing heard for 15 s"), "{text}");
+    assert!(text.contains("no message for 15 s"), "{text}");
     tokio::time::resume();
     assert_eq!(told(&mut watch, 1).await, "+web");
 }

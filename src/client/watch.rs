@@ -1,8 +1,9 @@
-//! Follows applications for as long as it is asked to, across restarts of the server.
+//! A watch that continues across restarts of the server.
 //!
-//! What a watcher sees: the applications that are there, [`Event::Current`], then changes. A lost
-//! connection shows as [`Event::Disconnected`]; the changes missed come after it. What has gone in
-//! the meantime is told as removed, so that whoever only applies the events has a true copy.
+//! A watcher receives all applications, [`Event::Current`], then changes. After a lost connection
+//! it receives [`Event::Disconnected`], then the changes that happened meanwhile, including a
+//! removal for each application that has gone. So a caller that applies the events has a correct
+//! copy.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,29 +21,28 @@ use crate::proto::v1::WatchApplicationsRequest;
 use crate::proto::v1::WatchApplicationsResponse;
 use crate::proto::v1::watch_applications_response::Event as WireEvent;
 
-/// Before a snapshot from a server that answers, only not with what we asked for.
+/// Pause before a snapshot from a server that answers but cannot resume the watch.
 const FRESH_START: Duration = Duration::from_millis(50);
 
-/// What a watcher is told.
+/// An event for a watcher.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// The newest state of an application, with its units if they were asked for.
     Upserted(Box<Application>, Vec<Unit>),
-    /// An application is gone, or has left the filter.
+    /// An application was deleted or left the filter.
     Removed {
         /// Namespace.
         namespace: String,
         /// Name.
         name: String,
     },
-    /// Everything up to now has been told: at the end of the snapshot, and again after each
-    /// [`Event::Disconnected`].
+    /// The watcher is current: after the snapshot, and again after each [`Event::Disconnected`].
     Current,
-    /// The connection is lost; the next call of [`Watch::next`] makes a new one after `pause`.
+    /// The connection is lost. The next call of [`Watch::next`] makes a new one after `pause`.
     Disconnected {
-        /// Why.
+        /// The reason.
         error: Error,
-        /// How long the next call waits first.
+        /// The time that the next call waits first.
         pause: Duration,
     },
 }
@@ -50,7 +50,7 @@ pub enum Event {
 /// A resumable stream of changes.
 pub struct Watch {
     client: Client,
-    /// The filter; its resume token is where to go on.
+    /// The filter, and the resume token of the last message.
     request: WatchApplicationsRequest,
     link: Link,
     backoff: Backoff,
@@ -61,8 +61,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Follows what `request` asks for, from a snapshot on. Nothing is sent before the first
-    /// [`Watch::next`].
+    /// Creates a watch with the filter of `request`, starting with a snapshot. Nothing is sent
+    /// before the first [`Watch::next`].
     pub fn new(client: &Client, request: WatchApplicationsRequest) -> Watch {
         let mut copy = Copy::default();
         copy.begin_snapshot(false);
@@ -78,10 +78,10 @@ impl Watch {
         }
     }
 
-    /// The next event. Cancel safe.
+    /// Returns the next event. Cancel safe.
     ///
     /// # Errors
-    /// Only what asking again cannot heal: a filter the server refuses, or missing rights.
+    /// Only errors that a retry cannot heal: an invalid filter, or missing rights.
     pub async fn next(&mut self) -> Result<Event, Error> {
         loop {
             if let Some(event) = self.told.pop_front() {
@@ -107,7 +107,8 @@ impl Watch {
             let known_before = !self.store_epoch.is_empty();
             self.store_epoch = message.store_epoch;
             if known_before {
-                // Acknowledged writes may be lost: what we hold may be newer than what is there.
+                // The store may have lost acknowledged writes: this copy may be newer than the
+                // store.
                 return self.start_over(true, FRESH_START);
             }
         }
@@ -125,12 +126,11 @@ impl Watch {
             }
             Some(WireEvent::Bookmark(bookmark)) => {
                 if bookmark.digest == self.copy.digest() {
-                    // Only a proven copy ends the backing off, not a mere answer.
+                    // Only a verified copy resets the pause, not a mere answer.
                     self.backoff.reset();
                     self.tell_current();
                 } else {
-                    // A server that is wrong again and again must not be asked for everything
-                    // again and again.
+                    // A snapshot costs the server much, so repeated mismatches increase the pause.
                     let pause = self.backoff.pause(None);
                     self.start_over(true, pause);
                 }
@@ -162,7 +162,7 @@ impl Watch {
         }
     }
 
-    /// Goes back to a snapshot, after a pause.
+    /// Restarts with a snapshot, after a pause.
     fn start_over(&mut self, distrust: bool, pause: Duration) {
         self.current = false;
         self.request.resume_token.clear();
@@ -173,11 +173,11 @@ impl Watch {
     fn disconnect(&mut self, asked: Option<Duration>) -> Duration {
         let pause = self.backoff.pause(asked);
         self.current = false;
-        // Within the old connection a peer that went silently would be waited for again.
+        // A new connection, because on the old one a vanished peer would cause another timeout.
         self.client = self.client.reconnected();
         self.link = Link::Waiting(Instant::now() + pause);
         if self.request.resume_token.is_empty() {
-            // The snapshot that was under way begins anew.
+            // The interrupted snapshot starts again.
             self.copy.begin_snapshot(false);
         }
         pause
@@ -223,7 +223,7 @@ mod tests {
         mk_message(WireEvent::Bookmark(Bookmark { digest: digest.into(), ..Bookmark::default() }))
     }
 
-    /// What has been told since the last look, one word an event.
+    /// Returns the events since the last call, one word for each.
     fn told(watch: &mut Watch) -> String {
         let words = watch.told.drain(..).map(|event| match event {
             Event::Upserted(application, _) => format!("+{}", application.name),

@@ -1,5 +1,6 @@
-//! For how long this process has been listening. Silence is judged by this clock alone: while the
-//! process stood still, or its store was away, nobody could be heard, and that is nobody's failure.
+//! The liveness clock: the time for which this process could receive messages. The silence of
+//! workers and peers is measured by this clock alone, because no message arrives while the process
+//! stalls or its store is unavailable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,28 +10,28 @@ use tokio::time::Instant;
 
 use super::Inner;
 
-/// How often the clock moves on.
+/// Interval between two ticks.
 const TICK: Duration = Duration::from_millis(250);
-/// The most that one tick counts: a busy machine is late now and then, a stopped one is not
-/// listening.
+/// The most that one tick counts: a busy process ticks a little late, a stopped one receives
+/// nothing.
 const TICK_MAX: Duration = Duration::from_millis(1000);
 
-/// See the module.
+/// The liveness clock, at zero when the process starts.
 #[derive(Default)]
 pub(super) struct Attention {
     millis: AtomicU64,
 }
 
 impl Attention {
-    /// For how long we have been listening.
+    /// Returns the time of the clock.
     pub(super) fn now(&self) -> Duration {
         Duration::from_millis(self.millis.load(Ordering::Relaxed))
     }
 
-    /// Waits until we have listened for so long.
+    /// Waits until the clock has reached this time.
     pub(super) async fn until(&self, at: Duration) {
         while let Some(rest) = at.checked_sub(self.now()).filter(|rest| !rest.is_zero()) {
-            // It may stand: looking more often than it moves is of no use.
+            // The clock may pause: a check more often than each tick is useless.
             tokio::time::sleep(rest.max(TICK)).await;
         }
     }
@@ -41,7 +42,7 @@ impl Attention {
     }
 }
 
-/// Moves the clock on until the sessions have ended.
+/// Advances the clock until the sessions have closed.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut last = Instant::now();
     loop {

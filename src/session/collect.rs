@@ -1,7 +1,8 @@
-//! Asking workers how they are: those here directly, those that another replica holds by a notice.
+//! Questions to workers for their statuses: directly for sessions here, by broadcast for sessions
+//! on other replicas.
 //!
-//! Who asks the same at the same time waits for the same answer, because a worker is not asked
-//! again while a question is open: each answers once.
+//! Concurrent calls with the same question share one answer, because a worker is not asked again
+//! while a question is open.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,13 +21,14 @@ use crate::store::{Notice, Word};
 use super::entry::{Asker, Entry, QUESTION_TTL, Question};
 use super::{ByUnit, Inner, Sessions, lock};
 
-/// Answers for other replicas gather this long, so that a thousand are a few notices.
+/// Answers for other replicas are gathered for this long, so that 1,000 answers cost few
+/// broadcasts.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// The answers that others wait for.
+/// Answers that calls on other replicas wait for.
 type Outgoing = BTreeMap<(AppName, Asker), Vec<(UnitName, Revision)>>;
 
-/// See the module.
+/// Open calls, and answers for other replicas.
 #[derive(Default)]
 pub(super) struct Collects {
     last_id: AtomicU64,
@@ -35,7 +37,7 @@ pub(super) struct Collects {
     gathered: Notify,
 }
 
-/// A call that waits.
+/// A call that waits for answers.
 #[derive(Default)]
 struct Waiting {
     answers: Mutex<Answers>,
@@ -48,12 +50,12 @@ struct Answers {
     answered: ByUnit<Revision>,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Collected {
-    /// Units that were asked.
+    /// Number of units that were asked.
     pub asked: usize,
-    /// Those that answered in time.
+    /// The units that answered in time.
     pub answered: Answered,
 }
 
@@ -61,8 +63,8 @@ pub struct Collected {
 pub type Answered = BTreeMap<UnitName, Revision>;
 
 impl Sessions {
-    /// Asks every connected unit of an application, here and elsewhere, and waits for the answers,
-    /// but no longer than `wait`.
+    /// Asks every connected unit of an application, here and on other replicas, and waits for the
+    /// answers for at most `wait`.
     pub async fn collect(
         &self,
         app: &AppName,
@@ -113,7 +115,7 @@ impl Collects {
         1 + self.last_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// These answered a call of ours.
+    /// Records answers for a call of this replica.
     pub(super) fn answered(&self, id: u64, units: &[(UnitName, Revision)]) {
         let waiting = lock(&self.open).get(&id).cloned();
         let Some(waiting) = waiting else {
@@ -143,7 +145,7 @@ impl Waiting {
     }
 }
 
-/// A call among the open ones, until it is dropped.
+/// A call in the set of open calls, until it is dropped.
 struct Open<'a> {
     inner: &'a Inner,
     id: u64,
@@ -166,7 +168,7 @@ impl Drop for Open<'_> {
 }
 
 impl Inner {
-    /// A worker answered a question: whoever waits is told, here or elsewhere.
+    /// Passes the answer of a worker to the calls that wait for it, here or on other replicas.
     pub(super) fn answered(&self, entry: &Entry, question: u64, revision: Revision) {
         let answer = (entry.unit().clone(), revision);
         for asker in entry.answered(question) {
@@ -180,25 +182,25 @@ impl Inner {
         }
     }
 
-    /// Asks the workers here, for another replica.
+    /// Asks the workers here, for a call on another replica.
     pub(super) fn ask_for(&self, app: &AppName, asker: Asker, question: &Question) {
         let now = self.store.now();
         if question.deadline <= now {
             return;
         }
         for entry in self.table.of(app) {
-            // A question of ours has a number of ours.
+            // A question to a worker here needs a number of this replica.
             let question = Question { id: self.collects.next_id(), ..question.clone() };
             entry.ask(question, Some(asker), now);
         }
     }
 
-    /// Asks the workers of an application here, for nobody: the answers are commits.
+    /// Asks the workers of an application here. No call waits: the answers are commits.
     pub(super) fn ask_all(&self, app: &AppName) {
         self.table.of(app).iter().for_each(|entry| self.ask_newcomer(entry));
     }
 
-    /// Asks one worker, for nobody.
+    /// Asks one worker. No call waits for the answer.
     pub(super) fn ask_newcomer(&self, entry: &Entry) {
         let (now, id) = (self.store.now(), self.collects.next_id());
         let deadline = now.after(QUESTION_TTL);
@@ -207,7 +209,7 @@ impl Inner {
     }
 }
 
-/// Tells other replicas what their calls wait for, until the sessions have ended.
+/// Sends the gathered answers to the replicas that wait, until the sessions have closed.
 pub(super) async fn forward(inner: Arc<Inner>) {
     loop {
         tokio::select! {
@@ -219,7 +221,7 @@ pub(super) async fn forward(inner: Arc<Inner>) {
         for ((app, asker), units) in outgoing {
             let word = Word::Collected { id: asker.id, to: asker.replica, units };
             let notice = Notice { app, from: inner.replica, word };
-            // Nobody waits for longer than its deadline.
+            // Lost answers only let the call wait until its deadline.
             let _ = inner.store.announce(notice).await;
         }
     }

@@ -1,4 +1,4 @@
-//! One session as others reach it: it can be asked, and it can be ended.
+//! One session as the rest of the process reaches it: it can be asked, and it can be ended.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,23 +18,23 @@ use super::holds::{Holds, Moved, Word};
 use super::leading::News;
 use super::lock;
 
-/// Questions to one worker that are open at once: one of each component that is asked for often.
-/// The oldest are given up.
+/// Questions to one worker that are open together: one for each component that is asked often.
+/// Beyond that the oldest is dropped.
 const QUESTIONS_MAX: usize = 16;
 
-/// Questions on their way to one worker.
+/// Questions in the queue of one session.
 const ASKS_MAX: usize = 4;
 
-/// See the module.
+/// A session in the table.
 pub(super) struct Entry {
     pub(super) app: AppName,
     pub(super) who: Newcomer,
     pub(super) session: SessionId,
     pub(super) incarnation: u64,
-    /// Of the commit with which the session began.
+    /// Revision of the commit that opened the session.
     pub(super) revision: Revision,
-    /// How long its worker may be silent: what it was told holds, also if we are loaded differently
-    /// by now.
+    /// How long its worker may be silent. Fixed at the welcome: a later change of the heartbeat
+    /// interval does not apply.
     pub(super) ttl: Duration,
     over: watch::Sender<Option<Over>>,
     asks: mpsc::Sender<Question>,
@@ -43,25 +43,25 @@ pub(super) struct Entry {
     called: Notify,
     holds: Mutex<Holds>,
     holds_moved: Notify,
-    /// What it is told of its application, and asked for.
+    /// Leadership and data updates for the worker, and its requests to lead.
     pub(super) news: News,
-    /// By the clock of attention, in milliseconds.
+    /// Time of the last message of the worker, by the liveness clock, in milliseconds.
     last_heard: AtomicU64,
 }
 
-/// What the worker is to be told because its time has come.
+/// Callbacks of the unit that are due, and those that the worker was sent.
 #[derive(Default)]
 struct Calls {
-    /// As of this revision of the application.
+    /// Revision of the application at which `due` was read.
     revision: Revision,
     due: Callbacks,
     told: Callbacks,
 }
 
-/// Why a session is over, as seen from outside of it.
+/// The reason for the end of a session that comes from outside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
-    /// A newer one, with its incarnation.
+    /// A newer session took over; the newer incarnation.
     Superseded(u64),
 }
 
@@ -74,21 +74,21 @@ pub(super) struct Question {
     pub(super) deadline: Timestamp,
 }
 
-/// Who waits for the answer of a worker.
+/// The call that waits for the answer of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Asker {
     pub(super) replica: ReplicaId,
-    /// The collect there.
+    /// Number of the collect call on that replica.
     pub(super) id: u64,
 }
 
-/// A question that is not answered.
+/// A question without an answer.
 struct Open {
     question: Question,
     askers: Vec<Asker>,
 }
 
-/// What the session itself holds of its entry.
+/// The receiving ends of an entry, owned by the session.
 pub(super) struct Ends {
     pub(super) over: watch::Receiver<Option<Over>>,
     pub(super) asks: mpsc::Receiver<Question>,
@@ -130,7 +130,8 @@ impl Entry {
         &self.who.unit
     }
 
-    /// Who speaks in it: what it says is refused once the unit holds a newer one.
+    /// Returns the author of commands in this session. They are refused once the unit holds a newer
+    /// session.
     pub(super) fn speaker(&self) -> Speaker {
         Speaker {
             unit: self.who.unit.clone(),
@@ -139,12 +140,12 @@ impl Entry {
         }
     }
 
-    /// When its worker was last heard.
+    /// Returns the time of the worker's last message, by the liveness clock.
     pub(super) fn last_heard(&self) -> Duration {
         Duration::from_millis(self.last_heard.load(Ordering::Relaxed))
     }
 
-    /// Its worker was heard.
+    /// Records a message of the worker.
     pub(super) fn heard(&self, now: Duration) {
         let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         self.last_heard.store(millis, Ordering::Relaxed);
@@ -155,7 +156,7 @@ impl Entry {
         self.over.send_replace(Some(over));
     }
 
-    /// What is due by the unit's record, as of a revision.
+    /// Sets the callbacks that are due in the unit's record as of a revision.
     pub(super) fn call<'a>(
         &self,
         revision: Revision,
@@ -172,7 +173,7 @@ impl Entry {
         self.called.notify_one();
     }
 
-    /// Waits until there is something due that the worker was not told in this session.
+    /// Waits for a due callback that the worker was not sent in this session.
     pub(super) async fn next_call(&self) -> (Topic, Callback) {
         loop {
             if let Some(call) = self.take_call() {
@@ -189,7 +190,7 @@ impl Entry {
         Some((topic.clone(), callback.clone()))
     }
 
-    /// What holds components of the unit, as of a revision: all that there is.
+    /// Sets all faults that hold components of the unit, as of a revision.
     pub(super) fn set_holds(
         &self,
         revision: Revision,
@@ -199,18 +200,18 @@ impl Entry {
         self.holds_moved.notify_one();
     }
 
-    /// What became of faults of the unit at a revision.
+    /// Records changes of the unit's faults at a revision.
     pub(super) fn note_holds(&self, revision: Revision, changes: Vec<Moved>) {
         lock(&self.holds).note(revision, changes);
         self.holds_moved.notify_one();
     }
 
-    /// What the worker is told of holds in its welcome.
+    /// Returns the holds for the welcome, and marks them as sent.
     pub(super) fn holds_at_welcome(&self) -> Vec<(Arc<FaultKey>, Arc<Fault>)> {
         lock(&self.holds).all_told()
     }
 
-    /// Waits until a component stands still, or goes on, and the worker was not told.
+    /// Waits for a hold or a release that the worker was not sent.
     pub(super) async fn next_hold(&self) -> Word {
         loop {
             if let Some(word) = lock(&self.holds).next() {
@@ -220,12 +221,12 @@ impl Entry {
         }
     }
 
-    /// Its end, if that is known here.
+    /// Returns why the session is over, if this replica knows it.
     pub(super) fn over(&self) -> Option<Over> {
         *self.over.borrow()
     }
 
-    /// Ends the session because of how a command of it was refused.
+    /// Ends the session because one of its commands was rejected.
     pub(super) fn end_because(&self, rejected: &Rejected) {
         self.end(Over::Superseded(match rejected {
             Rejected::StaleIncarnation { current, .. } => *current,
@@ -233,8 +234,8 @@ impl Entry {
         }));
     }
 
-    /// Asks the worker, unless the same question is open: whoever asks meanwhile waits for the same
-    /// answer. False if the worker does not take questions.
+    /// Asks the worker. If an open question covers this one, the asker shares the answer. Returns
+    /// false if the worker does not take questions.
     pub(super) fn ask(&self, question: Question, asker: Option<Asker>, now: Timestamp) -> bool {
         let mut open = lock(&self.open);
         open.retain(|o| now < o.question.deadline);
@@ -256,7 +257,7 @@ impl Entry {
         true
     }
 
-    /// The worker answered: who waited for it.
+    /// Closes a question that the worker answered and returns the calls that wait for it.
     pub(super) fn answered(&self, id: u64) -> Vec<Asker> {
         let mut open = lock(&self.open);
         match open.iter().position(|o| o.question.id == id) {
@@ -266,5 +267,5 @@ impl Entry {
     }
 }
 
-/// How long a question without a caller may take.
+/// Time limit of a question that no call waits for.
 pub(super) const QUESTION_TTL: Duration = Duration::from_secs(30);

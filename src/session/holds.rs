@@ -1,4 +1,4 @@
-//! Which components of a unit stand still, as its worker is told in its session.
+//! The components of a unit that faults hold, as its worker is notified in its session.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,44 +7,44 @@ use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::PartName;
 use crate::domain::revision::Revision;
 
-/// The faults that hold components, and what the worker was told of them.
+/// The faults that hold components, and the holds that the worker was sent.
 #[derive(Default)]
 pub(super) struct Holds {
-    /// Everything up to here is known.
+    /// Every change up to this revision is included.
     revision: Revision,
-    /// All faults were looked at once.
+    /// Whether all faults were read once.
     is_complete: bool,
-    /// By fault, as of the last that was heard of it; `None`: it holds nothing, which matters until
-    /// the first time that all of them are known.
+    /// The last state of each fault. `None`: it holds nothing, which is kept only until all faults
+    /// are read for the first time.
     faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
     told: BTreeMap<PartName, Held>,
-    /// Why components were let go that the worker still believes held.
+    /// Reasons for releases that the worker was not sent yet.
     reasons: BTreeMap<PartName, &'static str>,
 }
 
-/// What became of a fault.
+/// A change of a fault.
 pub(super) struct Moved {
     pub(super) key: Arc<FaultKey>,
-    /// `None`: it is over.
+    /// The new state; `None`: the fault is over.
     pub(super) fault: Option<Arc<Fault>>,
-    /// Why its component was let go, if somebody said so.
+    /// Why its component was released, if an operator did so.
     pub(super) reason: Option<&'static str>,
 }
 
-/// What holds a component.
+/// A fault that holds a component.
 type Held = (Arc<FaultKey>, Arc<Fault>);
 
-/// What the worker is to be told.
+/// An update for the worker.
 pub(super) enum Word {
     Held(Arc<FaultKey>, Arc<Fault>),
     Released(PartName, &'static str),
 }
 
-/// Why a component was let go, unless somebody said so.
+/// The reason of a release that no operator caused.
 const RESOLVED: &str = "Resolved";
 
 impl Holds {
-    /// All faults of the unit that hold, as of a revision. What was heard of later ones stays.
+    /// Sets all holding faults of the unit as of a revision. Changes at later revisions stay.
     pub(super) fn set(
         &mut self,
         revision: Revision,
@@ -61,7 +61,7 @@ impl Holds {
         self.revision = self.revision.max(revision);
     }
 
-    /// What became of faults at a revision, each with why it holds no longer if somebody said so.
+    /// Records changes of faults at a revision, each with the operator's reason for a release.
     pub(super) fn note(&mut self, revision: Revision, changes: Vec<Moved>) {
         if revision <= self.revision {
             return;
@@ -81,13 +81,13 @@ impl Holds {
         }
     }
 
-    /// As of now the worker knows.
+    /// Returns all holds and marks them as sent.
     pub(super) fn all_told(&mut self) -> Vec<Held> {
         self.told = self.held();
         self.told.values().cloned().collect()
     }
 
-    /// The next thing that the worker does not know.
+    /// Returns the next update that the worker was not sent.
     pub(super) fn next(&mut self) -> Option<Word> {
         let held = self.held();
         if let Some(component) = self.told.keys().find(|told| !held.contains_key(*told)).cloned() {
@@ -102,7 +102,7 @@ impl Holds {
         Some(Word::Held(key.clone(), fault.clone()))
     }
 
-    /// Each component that is held, by what has held it longest.
+    /// Returns each held component with the fault that has held it longest.
     fn held(&self) -> BTreeMap<PartName, Held> {
         let mut held: BTreeMap<PartName, Held> = BTreeMap::new();
         for (key, fault) in self.faults.iter().filter_map(|(k, f)| Some((k, f.as_ref()?))) {
@@ -187,7 +187,7 @@ mod tests {
     fn a_component_is_held_while_anything_holds_it() {
         let (pg, mysql, cache) = (mk_key("db", "pg"), mk_key("db", "mysql"), mk_key("cache", ""));
         let mut holds = Holds::default();
-        // What is heard before all is looked at is newer than that.
+        // A change noted before the complete read may be newer than the read.
         holds.note(Revision(5), moved(&cache, None));
         let all = [(cache.clone(), mk_fault(Some(1))), (pg.clone(), mk_fault(Some(2)))];
         holds.set(Revision(4), all.into_iter());

@@ -1,5 +1,5 @@
-//! What the store tells, as far as it concerns sessions: taken over elsewhere, asked from
-//! elsewhere, forgotten. Who tells must not wait, so what takes time is done by a task.
+//! The store observer of the sessions: takeovers by other replicas, questions from them, data
+//! losses. The store's callback must not block, so longer work is queued for a task.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -21,10 +21,10 @@ use super::leading::Leads;
 use super::stray::Strays;
 use super::{Inner, lock};
 
-/// Things to do that are kept: beyond that all sessions are looked at.
+/// Limit of queued chores. Beyond it all sessions are asserted instead.
 const CHORES_MAX: usize = 4096;
 
-/// Hears the store for as long as there are sessions.
+/// Observes the store while sessions exist.
 pub(super) struct Hook(Weak<Inner>);
 
 impl Hook {
@@ -33,7 +33,7 @@ impl Hook {
     }
 }
 
-/// What is known of the applications with sessions anywhere, and what is to be done.
+/// Applications that have sessions on any replica, and the queued chores.
 #[derive(Default)]
 pub(super) struct Known {
     apps: Mutex<BTreeMap<AppName, Held>>,
@@ -42,7 +42,7 @@ pub(super) struct Known {
     pub(super) news: Notify,
 }
 
-/// What is known of one application.
+/// The state of one application.
 #[derive(Clone)]
 pub(super) struct Held {
     pub(super) replicas: BTreeMap<ReplicaId, u32>,
@@ -50,20 +50,20 @@ pub(super) struct Held {
     leads: Leads,
 }
 
-/// What the task is to do.
+/// A unit of work for the task.
 pub(super) enum Chore {
-    /// Say again that this session is here.
+    /// Write this session to the store again.
     Assert(Arc<Entry>),
-    /// Look whether the sessions of this application are still the newest, as of a revision.
+    /// Check whether the sessions of this application are still the newest as of a revision.
     Look(AppName, Revision),
-    /// Say again that all sessions are here; by force if the store may have forgotten.
+    /// Write all sessions to the store again; by force after a data loss of the store.
     AssertAll { by_force: bool },
-    /// Ask, for another replica.
+    /// Ask the workers here, for another replica.
     Ask(AppName, Asker, Question),
 }
 
 impl Known {
-    /// How an application is. Says whether that is news for its sessions.
+    /// Stores the state of an application. Returns whether its sessions must be notified.
     fn put(&self, app: &AppName, head: &Head) -> bool {
         let mut apps = lock(&self.apps);
         if head.deleted || head.sessions.is_empty() {
@@ -83,12 +83,13 @@ impl Known {
         is_news
     }
 
-    /// How often the workers of an application are asked, if it has a session anywhere.
+    /// Returns the interval at which the workers of an application are asked, if it has a session
+    /// on any replica.
     pub(super) fn collect_interval(&self, app: &AppName) -> Option<Duration> {
         lock(&self.apps).get(app).map(|held| held.collect_interval)
     }
 
-    /// The applications with sessions anywhere.
+    /// Returns the applications that have sessions on any replica.
     pub(super) fn apps(&self) -> BTreeMap<AppName, Held> {
         lock(&self.apps).clone()
     }
@@ -98,7 +99,7 @@ impl Known {
         self.news.notify_one();
     }
 
-    /// For the next round: what failed now would fail at once again.
+    /// Queues a chore for the next round: an immediate retry of a failure would fail again.
     pub(super) fn again(&self, chore: Chore) {
         let mut chores = lock(&self.chores);
         if chores.len() < CHORES_MAX {
@@ -182,7 +183,7 @@ impl Follower for Hook {
 }
 
 impl Inner {
-    /// Tells sessions here what became of faults of their units.
+    /// Forwards changes of faults to the sessions of their units here.
     fn note_holds(&self, app: &AppName, revision: Revision, transition: &Transition) {
         let mut moved: BTreeMap<&UnitName, Vec<Moved>> = BTreeMap::new();
         for write in &transition.writes {
@@ -199,7 +200,8 @@ impl Inner {
         }
     }
 
-    /// Whether a session is still that of its unit, which is so as of a revision.
+    /// Compares a session with its unit's record as of a revision: asserts it if the record has
+    /// none, ends it if another took over.
     pub(super) fn judge(&self, entry: &Arc<Entry>, unit: Option<&Unit>, revision: Revision) {
         if revision <= entry.revision {
             return;
@@ -211,20 +213,20 @@ impl Inner {
                     entry.call(revision, unit.due_callbacks());
                 }
             }
-            // It was on its way when this one was opened.
+            // An older session of this replica, whose commit arrived late.
             Some(Some(older))
                 if older.replica == self.replica && older.number < entry.session.number => {}
-            // Somebody believed us gone, and it is not so.
+            // Another replica orphaned this session, although it is open.
             Some(None) if incarnation == entry.incarnation => {
                 self.known.add(Chore::Assert(entry.clone()));
             }
-            // Taken over, or removed.
+            // Taken over by another session, or removed.
             _ => entry.end(Over::Superseded(incarnation)),
         }
     }
 }
 
-/// Why an operator has let the component of a fault go, if one has.
+/// Returns why an operator released the component of a fault, if an operator did.
 fn why_let_go(transition: &Transition, key: &FaultKey) -> Option<&'static str> {
     let of_component = transition.events.iter().filter(|event| {
         let subject = event.subject.as_ref();

@@ -1,5 +1,5 @@
-//! Who leads, as sessions are told of it; and the leader whose session is here: silent for as long
-//! as its lease lasts, it leads no longer, though its session goes on.
+//! Leadership within sessions: notifies workers of the leader, and ends the lease of a leader whose
+//! worker is silent for the length of the lease although its session is open.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,21 +16,21 @@ use crate::domain::revision::Revision;
 use super::entry::Entry;
 use super::{Inner, lock};
 
-/// How often leaders are looked at: their clock moves no more often.
+/// How often leaders are checked: the liveness clock advances no more often.
 const ROUND: Duration = Duration::from_millis(250);
-/// Leases that are ended together.
+/// Leases that are ended concurrently.
 const LAPSES_MAX: usize = 64;
-/// Words within a lease: two may be lost.
+/// Heartbeats within a lease: two may be lost.
 const HEARTBEATS_PER_LEASE: u32 = 3;
 
-/// What sessions are told of an application.
+/// The part of an application that sessions are notified of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Leads {
     pub(super) leader: Option<UnitName>,
-    /// Of the leader; `None` if that is decided outside, by names alone.
+    /// Incarnation of the leader; `None` if leadership is decided outside, by unit names alone.
     pub(super) incarnation: Option<u64>,
     pub(super) lease_epoch: u64,
-    /// How long it leads without a word.
+    /// How long the leader may be silent.
     pub(super) lease_duration: Option<Duration>,
     pub(super) data_version: u64,
 }
@@ -47,19 +47,19 @@ impl Leads {
         }
     }
 
-    /// What is told of who leads.
+    /// Returns the part that a leadership message shows.
     fn leadership(&self) -> Leads {
         Leads { data_version: 0, ..self.clone() }
     }
 
-    /// Whether it is the unit of this session that leads, and not an incarnation before it.
+    /// Returns whether the leader is the unit of this session in the same incarnation.
     fn is(&self, entry: &Entry) -> bool {
         self.leader.as_ref() == Some(entry.unit())
             && self.incarnation.is_none_or(|incarnation| incarnation == entry.incarnation)
     }
 }
 
-/// Something that the worker is to know.
+/// An update for the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     Leadership {
@@ -73,20 +73,20 @@ pub(super) enum Word {
     },
 }
 
-/// What a unit asked for last. Should the store forget that, it is said again.
+/// The unit's last leadership request. It is repeated after a data loss of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Wish {
     #[default]
     Nothing,
     Lead,
-    /// Not to lead, said under this epoch and after so many losses of the store.
+    /// Not to lead, requested under this epoch and after this number of data losses.
     StepBack {
         lease_epoch: u64,
         losses: u32,
     },
 }
 
-/// What one session was told, and what there is to tell.
+/// The updates that one session was sent, and those that are pending.
 #[derive(Default)]
 pub(super) struct News {
     told: Mutex<Told>,
@@ -104,7 +104,7 @@ struct Told {
 }
 
 impl News {
-    /// What the welcome says: who leads, if another does.
+    /// Records what the welcome contains: the leader, if it is another unit.
     pub(super) fn welcome(
         &self,
         entry: &Entry,
@@ -119,7 +119,7 @@ impl News {
         self.learn(entry, (revision, losses), leads);
     }
 
-    /// How things are as of a revision, and of so many losses of the store.
+    /// Records the state of the application as of a revision and a data loss count.
     pub(super) fn learn(&self, entry: &Entry, (revision, losses): (Revision, u32), leads: &Leads) {
         let mut told = lock(&self.told);
         if told.revision <= revision {
@@ -133,7 +133,7 @@ impl News {
         }
     }
 
-    /// Its unit asks to lead, or not to any more.
+    /// Records that the unit asks to lead, or to step back.
     pub(super) fn wish(&self, to_lead: bool) {
         let mut told = lock(&self.told);
         told.wish = match to_lead {
@@ -142,7 +142,8 @@ impl News {
         };
     }
 
-    /// Whether its unit asked to lead, or not to any more: `None` if neither has to be said again.
+    /// Returns whether the unit asked to lead (`true`) or to step back (`false`); `None` if there
+    /// is no request to repeat.
     pub(super) fn wants_to_lead(&self) -> Option<bool> {
         match lock(&self.told).wish {
             Wish::Nothing => None,
@@ -151,7 +152,7 @@ impl News {
         }
     }
 
-    /// What its unit asked for has been said again, and may be forgotten by the next loss.
+    /// Records that the request was repeated: the next data loss may remove it again.
     pub(super) fn said_again(&self) {
         let mut told = lock(&self.told);
         if matches!(told.wish, Wish::StepBack { .. }) {
@@ -159,18 +160,18 @@ impl News {
         }
     }
 
-    /// What its unit asked for is over.
+    /// Clears the unit's request.
     pub(super) fn wishes_nothing(&self) {
         lock(&self.told).wish = Wish::Nothing;
     }
 
-    /// The worker asked: it is told who leads in any case.
+    /// Causes a leadership message even without a change, because the worker asked.
     pub(super) fn tell_again(&self) {
         lock(&self.told).leadership = None;
         self.come.notify_one();
     }
 
-    /// Waits until there is something that the worker was not told.
+    /// Waits for an update that the worker was not sent.
     pub(super) async fn next(&self, entry: &Entry) -> Word {
         loop {
             if let Some(word) = self.take(entry) {
@@ -183,7 +184,7 @@ impl News {
     fn take(&self, entry: &Entry) -> Option<Word> {
         let mut told = lock(&self.told);
         if told.revision == Revision::default() {
-            return None; // not known yet
+            return None; // the state has not arrived yet
         }
         let leads = told.now.leadership();
         if told.leadership.as_ref() != Some(&leads) {
@@ -204,12 +205,13 @@ impl News {
 }
 
 impl Told {
-    /// As things stand now.
+    /// Returns a step back as of the present epoch and loss count.
     fn step_back(&self) -> Wish {
         Wish::StepBack { lease_epoch: self.now.lease_epoch, losses: self.losses }
     }
 
-    /// Its unit leads. If it had stepped back, and nothing was lost, somebody wanted it to.
+    /// Called when the unit leads. Clears a step back that is older than the lease if no data loss
+    /// happened since: then leadership was given to the unit on purpose.
     fn settle_wish(&mut self) {
         if let Wish::StepBack { lease_epoch, losses } = self.wish
             && lease_epoch < self.now.lease_epoch
@@ -220,7 +222,7 @@ impl Told {
     }
 }
 
-/// The leaders whose session is, or was last, here.
+/// The leaders whose session is here or was last here.
 #[derive(Default)]
 pub(super) struct Leading(Mutex<BTreeMap<AppName, Leader>>);
 
@@ -232,14 +234,14 @@ struct Leader {
 }
 
 impl Leader {
-    /// Whether it was silent for too long, by the clock of attention.
+    /// Returns whether it was silent for its whole lease, by the liveness clock.
     fn is_over(&self, now: Duration) -> bool {
         self.duration <= now.saturating_sub(self.entry.last_heard())
     }
 }
 
 impl Inner {
-    /// Something that sessions are told has changed.
+    /// Notifies the sessions of an application of a change.
     pub(super) fn tell_of(&self, app: &AppName, head: &Head) {
         let leads = Leads::of(head);
         let at = (head.revision, self.store.epoch().losses);
@@ -251,7 +253,7 @@ impl Inner {
             Some(entry) => self.leads_here(&entry, &leads),
             None => {
                 let mut leading = lock(&self.leading.0);
-                // One that is disconnected is still judged, if it is the same lease.
+                // The lease of a disconnected leader is still checked until its epoch changes.
                 if leading.get(app).is_some_and(|l| l.lease_epoch != leads.lease_epoch) {
                     leading.remove(app);
                 }
@@ -259,7 +261,7 @@ impl Inner {
         }
     }
 
-    /// A session knows who leads; if it is its own unit, it is listened for.
+    /// Starts the silence check of a new leader if it is the unit of this session.
     pub(super) fn leads_here(&self, entry: &Arc<Entry>, leads: &Leads) {
         if let Some(duration) = leads.lease_duration.filter(|_| leads.is(entry)) {
             let lease_epoch = leads.lease_epoch;
@@ -268,7 +270,7 @@ impl Inner {
         }
     }
 
-    /// Ends the leases of those that were silent for too long.
+    /// Ends the leases of leaders that were silent for too long.
     async fn lapse_leaders(&self) {
         let now = self.attention.now();
         let over: Vec<Leader> =
@@ -282,9 +284,9 @@ impl Inner {
         let command = Command::LapseLeadership(claim, entry.session);
         let request = Request { id: None, command };
         if self.aggregator.apply(&entry.app, request).await.is_err() {
-            return; // the store is away: again in the next round
+            return; // the store is unavailable: the next round tries again
         }
-        // It leads no longer, or elsewhere. Once it is heard it may ask again.
+        // The unit no longer leads, or leads elsewhere. After its next message it may claim again.
         entry.news.wishes_nothing();
         let mut leading = lock(&self.leading.0);
         let is_same = |l: &Leader| l.lease_epoch == lease_epoch && Arc::ptr_eq(&l.entry, &entry);
@@ -294,7 +296,7 @@ impl Inner {
     }
 }
 
-/// Looks at the leaders until the sessions have ended.
+/// Checks the leaders until the sessions have closed.
 pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         tokio::select! {

@@ -1,4 +1,4 @@
-//! What is said in a session, both ways, in our own words.
+//! Messages of a session in both directions, in domain types.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,177 +15,178 @@ use crate::domain::session::SessionId;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
 
-/// Who opens a session.
+/// The first message of a session.
 #[derive(Debug, Clone)]
 pub struct Hello {
-    /// Of which application.
+    /// The application.
     pub app: AppName,
-    /// Which unit, and what it says of itself.
+    /// The unit and its description of itself.
     pub who: Newcomer,
 }
 
-/// What a worker is to know at the begin of its session.
+/// The state that a worker receives when its session opens.
 #[derive(Debug, Clone)]
 pub struct Welcome {
     /// The session.
     pub session: SessionId,
-    /// The incarnation it speaks as.
+    /// The incarnation of the unit in this session.
     pub incarnation: u64,
-    /// How often it must be heard.
+    /// The longest interval between two messages of the worker.
     pub heartbeat_interval: Duration,
-    /// Its push statuses.
+    /// The unit's push statuses.
     pub retained: Vec<(Arc<StatusKey>, Arc<Status>)>,
-    /// Work that was begun and not finished.
+    /// Operations that are started and not finished.
     pub pending: Option<Pending>,
-    /// Its components that stand still, each with what has held it longest.
+    /// Components that faults hold, each with the fault that has held it longest.
     pub holds: Vec<(Arc<FaultKey>, Arc<Fault>)>,
-    /// Who leads.
+    /// The leader; `None` if the application has no leader.
     pub leader: Option<UnitName>,
-    /// Epoch of that lease.
+    /// Epoch of the leader's lease.
     pub lease_epoch: u64,
-    /// The store's clock.
+    /// Time of the store's clock.
     pub server_time: Timestamp,
 }
 
-/// Why no session was opened.
+/// The reason why no session was opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It was not decided, or not in favour.
+    /// The aggregator refused the session or could not commit it.
     #[error(transparent)]
     Refused(#[from] aggregator::Error),
-    /// There are as many as we take.
-    #[error("{max} sessions are open already; connect to another replica, or come back later")]
+    /// The limit of open sessions is reached.
+    #[error("{max} sessions are open already; connect to another replica, or try again later")]
     TooMany {
-        /// The bound.
+        /// The limit.
         max: usize,
     },
 }
 
-/// What a worker says. `R` is a refusal in the words of whoever reads the wire: it is passed
-/// through to where the answer to its `seq` belongs.
+/// A message of a worker. `R` is a refusal in the types of the wire adapter: it passes through and
+/// is sent as the answer to its `seq`.
 ///
-/// Moved a few times on its way; boxing the large one would cost every report an allocation.
+/// The variants are moved only a few times; boxing the large one would cost an allocation for each
+/// report.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum Heard<R> {
-    /// A command of this unit.
+    /// A command of the unit.
     Said {
-        /// Grows with each message; 0 of one that has none, and is not acknowledged.
+        /// Grows with each message. 0: the message has no number and is not acknowledged.
         seq: u64,
-        /// What to do, by [`Session::speaker`](super::Session::speaker).
+        /// The command, by [`Session::speaker`](super::Session::speaker).
         command: Command,
-        /// The question that this answers.
+        /// The question that the command answers.
         answers: Option<u64>,
     },
-    /// Something that cannot be done.
+    /// A message that cannot be executed.
     Refused {
-        /// Grows with each message; 0 of one that has none.
+        /// Grows with each message. 0: the message has no number.
         seq: u64,
-        /// Why.
+        /// The reason.
         refusal: R,
     },
-    /// Still here.
+    /// A sign of life.
     Heartbeat,
-    /// It ends the session on purpose.
+    /// The worker closes the session on purpose.
     Goodbye {
-        /// The unit will not come back.
+        /// The unit is removed for good.
         removed: bool,
     },
-    /// It says what no session has: the stream ends.
+    /// A message that a session does not allow: the stream ends.
     Broken(R),
 }
 
-/// What a worker is told.
+/// A message to a worker.
 #[derive(Debug)]
 pub enum Told<R> {
-    /// The session has begun.
+    /// The session is open.
     Welcome(Box<Welcome>),
-    /// Everything up to here is committed, or was refused.
+    /// Every message up to `seq` is committed or was refused.
     Ack {
         /// The last message.
         seq: u64,
-        /// Revision at which it is in force.
+        /// Revision at which the commits are in force.
         revision: Revision,
     },
-    /// A message was refused before it was decided.
+    /// A message was refused before it reached the aggregator.
     Refused {
-        /// Which.
+        /// The message.
         seq: u64,
-        /// Why.
+        /// The reason.
         refusal: R,
     },
-    /// A message was refused.
+    /// The aggregator rejected a message.
     Rejected {
-        /// Which.
+        /// The message.
         seq: u64,
-        /// Why.
+        /// The reason.
         error: aggregator::Error,
     },
-    /// It is asked for its pull set.
+    /// The server asks for the worker's pull set.
     Collect {
-        /// Names the question.
+        /// Number of the question.
         id: u64,
-        /// Of which component; of all without.
+        /// The component; `None`: all components.
         component: Option<PartName>,
-        /// It shall look anew.
+        /// Whether the worker must compute its statuses again.
         recompute: bool,
-        /// After this nobody waits for the answer.
+        /// No call waits for the answer after this time.
         deadline: Timestamp,
     },
-    /// The time to try again has come.
+    /// The time of a retry has come.
     RetryDue {
-        /// What.
+        /// The topic of the retry.
         topic: Topic,
-        /// The operation it belongs to; `""` if to none.
+        /// The operation it belongs to; `""` if it belongs to none.
         operation_id: Box<str>,
     },
-    /// What to do about an error that was reported.
+    /// The server's verdict on a reported error.
     Verdict {
-        /// The report.
+        /// `seq` of the report.
         seq: u64,
-        /// What it means.
+        /// The classification of the error.
         finding: Finding,
-        /// What became of it, unless it is over already.
+        /// The resulting fault; `None` if it is over already.
         fault: Option<Arc<Fault>>,
     },
-    /// A component stands still from now on.
+    /// A fault holds a component from now on.
     Hold {
-        /// What holds it.
+        /// Key of the fault.
         key: Arc<FaultKey>,
-        /// The same.
+        /// The fault.
         fault: Arc<Fault>,
     },
-    /// A component may go on.
+    /// A component may continue.
     HoldReleased {
         /// The component.
         component: PartName,
-        /// Why, CamelCase.
+        /// The reason, CamelCase.
         reason: &'static str,
     },
-    /// Who leads.
+    /// The leader: sent after each change, and as the answer to a claim.
     Leadership {
-        /// The unit; `None` while nobody does.
+        /// The leader; `None` if there is none.
         leader: Option<UnitName>,
         /// Epoch of its lease.
         lease_epoch: u64,
         /// Whether it is the unit of this session.
         is_self: bool,
-        /// How often it must be heard to go on leading.
+        /// The longest interval between two messages of the leader that keeps its lease.
         heartbeat_interval: Option<Duration>,
     },
-    /// The leader's data are not what they were.
+    /// The leader's data have changed.
     DataChanged {
-        /// Of the data.
+        /// Etag of the new data.
         etag: String,
     },
-    /// A newer session took over.
+    /// A newer session of the unit took over.
     Superseded {
-        /// Its incarnation.
+        /// The newer incarnation.
         incarnation: u64,
     },
     /// This server stops.
     Drain {
-        /// Wait this long before connecting again.
+        /// The time to wait before the next connection.
         reconnect_after: Duration,
     },
 }

@@ -1,16 +1,16 @@
-//! Meets the workers: who is connected, what they are asked, and what their silence means.
+//! Worker sessions: which workers are connected, the questions sent to them, and lost connections.
 //!
 //! ```text
-//!  worker --Heard--> Session --commands--> Aggregator          a session is a commit at its begin
-//!         <--Told---    ^  '-- silence, end --> Vanished       and one at its end; between them
-//!                       |                          |           being heard costs nothing
-//!  collect --> Table ---'            judged after a look around
+//!  worker --Heard--> Session --commands--> Aggregator     a session costs a commit when it opens
+//!         <--Told---    ^  '-- silence, end --> Vanished  and one when it closes; heartbeats
+//!                       |                          |      between them cost none
+//!  collect --> Table ---'              committed after a delay
 //!  store --changes--> Hook --> Table: taken over elsewhere, asked from elsewhere
-//!  store <--beats--- Neighbours: who is gone, and whose units are therefore without anybody
+//!  store <--beats--- Neighbours: replicas that are gone, and the units that they leave orphaned
 //! ```
 //!
-//! What a session believes becomes true by a commit that compares: once the unit holds a newer
-//! session, whatever this one still sends is refused.
+//! Every change that a session makes is a compare-and-set commit. Once the unit holds a newer
+//! session, the aggregator refuses every command of the older one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,28 +53,28 @@ use neighbours::Neighbours;
 use table::Table;
 use vanish::Vanished;
 
-/// Bounds and times of sessions.
+/// Limits and intervals of sessions.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Sessions at once.
+    /// Maximum number of open sessions.
     pub sessions_max: usize,
-    /// How often a worker must be heard, at least.
+    /// The longest interval between two messages of a worker.
     pub heartbeat_interval: Duration,
-    /// Heartbeats a second that are worth taking: with more sessions each is heard less often.
+    /// Heartbeats a second that this replica accepts. With more sessions the interval grows.
     pub heartbeats_per_second_max: u32,
-    /// Messages of one session that are read at once, and committed together.
+    /// Messages of one session that are read and committed together.
     pub chunk_max: usize,
-    /// Share of an application's units here, in percent, that may vanish at once before it is
-    /// suspected that it is us who cannot hear.
+    /// Share of an application's units on this replica, in percent, that may disconnect at about
+    /// the same time. A larger share starts self-preservation: this replica may itself be cut off.
     pub vanish_percent_max: u32,
-    /// Silence after which another replica is believed to be gone.
+    /// Silence after which another replica counts as gone.
     pub replica_ttl: Duration,
 }
 
 impl Default for Options {
-    /// Ten seconds: a dead worker shows within half a minute, and 10,000 workers cost 1,000 small
-    /// messages a second. Half: a rack or a zone may fail, but who loses more than half at once
-    /// should look at its own cable first.
+    /// With ten seconds a dead worker shows within half a minute, and 10,000 workers cost 1,000
+    /// small messages a second. With 50 percent a rack or a zone may fail, but the loss of more
+    /// than half of the units points to this replica's own network.
     fn default() -> Options {
         Options {
             sessions_max: 100_000,
@@ -87,7 +87,7 @@ impl Default for Options {
     }
 }
 
-/// Intervals of silence after which a worker is not believed to be there any more.
+/// Heartbeat intervals of silence after which a worker counts as gone.
 const MISSED_HEARTBEATS: u32 = 3;
 
 /// The sessions that this process holds. Cheap to clone.
@@ -110,16 +110,16 @@ struct Inner {
     leading: Leading,
     attention: Arc<Attention>,
     next_session: AtomicU64,
-    /// Sessions end.
+    /// Cancelled when sessions start to close.
     draining: CancellationToken,
-    /// Sessions have ended.
+    /// Cancelled when all sessions have closed.
     stopped: CancellationToken,
     sessions: TaskTracker,
     tasks: TaskTracker,
 }
 
 impl Sessions {
-    /// Starts over a store and what decides about it. Must be called within a runtime.
+    /// Starts session handling over a store and its aggregator. Must be called within a runtime.
     pub fn start(
         store: Arc<dyn Store>,
         aggregator: Aggregator,
@@ -154,8 +154,8 @@ impl Sessions {
         Sessions { inner }
     }
 
-    /// Ends every session, telling each worker when to connect elsewhere, and waits until that is
-    /// committed.
+    /// Closes every session and waits until that is committed. Each worker is sent the time after
+    /// which it connects elsewhere.
     pub async fn drain(&self) {
         self.inner.draining.cancel();
         self.inner.sessions.close();
@@ -165,27 +165,28 @@ impl Sessions {
         self.inner.tasks.wait().await;
     }
 
-    /// How many sessions are open here.
+    /// Returns the number of sessions that are open here.
     pub fn count(&self) -> usize {
         self.inner.table.len()
     }
 
-    /// Whether so many units of an application vanished at once that it may be us who cannot hear.
+    /// Returns whether self-preservation is active for an application: so many of its units
+    /// disconnected together that this replica may itself be cut off.
     pub fn is_suspect(&self, app: &crate::domain::name::AppName) -> bool {
         self.inner.vanished.is_suspect(app)
     }
 
-    /// Resolves when sessions begin to end, because the server stops.
+    /// Resolves when the server stops and sessions start to close.
     pub async fn draining(&self) {
         self.inner.draining.cancelled().await;
     }
 
-    /// The store's clock.
+    /// Returns the time of the store's clock.
     pub fn now(&self) -> crate::domain::time::Timestamp {
         self.inner.store.now()
     }
 
-    /// How often a worker without a session is to be heard, if it does not say.
+    /// Returns the heartbeat interval of a worker without a session that sets none.
     pub fn heartbeat_interval(&self) -> Duration {
         self.inner.heartbeat_interval()
     }
@@ -197,31 +198,32 @@ impl Inner {
         SessionId { replica: self.replica, number }
     }
 
-    /// How often a worker must be heard, given how many there are.
+    /// Returns the heartbeat interval for the present number of sessions.
     fn heartbeat_interval(&self) -> Duration {
         let sessions = u32::try_from(self.table.len()).unwrap_or(u32::MAX);
         let rate = self.options.heartbeats_per_second_max.max(1);
         self.options.heartbeat_interval.max(Duration::from_secs(u64::from(sessions / rate)))
     }
 
-    /// How long a worker may be silent, or away.
+    /// Returns how long a worker may be silent or disconnected.
     fn session_ttl(&self) -> Duration {
         self.heartbeat_interval() * MISSED_HEARTBEATS
     }
 }
 
-/// What is said of units, each once.
+/// One value for each unit.
 type ByUnit<T> = BTreeMap<UnitName, T>;
 
-/// A number below `below`, different each time: so that not all do the same at once.
+/// Returns a random duration below `below`, so that sessions do not act at the same moment.
 fn spread(below: Duration) -> Duration {
     let millis = u64::try_from(below.as_millis()).unwrap_or(u64::MAX);
-    // Without randomness all do it at once, which is slower and not wrong.
+    // Without randomness all sessions act at the same moment, which is slower but correct.
     let dice = getrandom::u64().unwrap_or_default();
     Duration::from_millis(dice.checked_rem(millis).unwrap_or_default())
 }
 
-/// A poisoned lock only means that somebody panicked: every change under it is a single step.
+/// Locks even if poisoned: every change under these locks is a single step, so a panic leaves no
+/// inconsistent state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

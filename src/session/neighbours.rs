@@ -1,5 +1,6 @@
-//! Which replicas live. One that is gone holds no sessions any more: whoever notices says so, and
-//! its units are given the time to connect elsewhere. Two that notice at once do no harm.
+//! Membership: detects peers that are gone. Such a peer holds no sessions. The replica that detects
+//! the loss commits it, and the units of the peer have the session TTL to connect elsewhere. Two
+//! replicas may commit the same loss without harm.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,27 +13,27 @@ use crate::domain::time::Timestamp;
 
 use super::{Inner, lock};
 
-/// How often we say that we live, at least.
+/// The longest interval between two beats of this replica.
 const BEAT_MAX: Duration = Duration::from_secs(2);
-/// How often within what others wait for us.
+/// Beats within the time after which peers count this replica as gone.
 const BEATS: u32 = 5;
 
-/// See the module.
+/// Last beats of the peers.
 #[derive(Default)]
 pub(super) struct Neighbours {
     heard: Mutex<BTreeMap<ReplicaId, Beat>>,
 }
 
-/// What is known of one replica. When it said that it lives is compared with itself alone: while
-/// we, or the store, stood still, nobody could say anything, and a store may forget who lives.
+/// The state of one peer. Its beat time is compared only with its previous beat time, never with a
+/// clock: while this process or the store stalls no replica can beat, and a store may lose beats.
 struct Beat {
-    /// By the store's clock.
+    /// Time of its last beat, by the store's clock.
     at: Option<Timestamp>,
-    /// When we heard of it, by the clock of attention.
+    /// When this replica saw that beat, by the liveness clock.
     heard: Duration,
 }
 
-/// Says that we live, and looks after those that do not, until the sessions have ended.
+/// Sends beats and handles peers that are gone, until the sessions have closed.
 pub(super) async fn run(inner: Arc<Inner>) {
     let beat = BEAT_MAX.min(inner.options.replica_ttl / BEATS);
     loop {
@@ -46,7 +47,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
 
 impl Inner {
     async fn look_after(&self) {
-        // While the store is away nobody is judged.
+        // While the store is unavailable no peer counts as gone.
         let Ok(living) = self.store.beat().await else {
             return;
         };
@@ -62,13 +63,14 @@ impl Inner {
             tracing::warn!(replica = replica.0, applications = apps.len(), "replica is gone");
             for app in apps {
                 let command = Command::Orphan { replica, ttl: self.session_ttl() };
-                // What fails is found again by the next look.
+                // A failed commit is repeated in the next round.
                 let _ = self.aggregator.apply(&app, Request { id: None, command }).await;
             }
         }
     }
 
-    /// How long one may be missed. Nobody else can be in a store that is ours alone.
+    /// Returns how long a peer may miss its beats. In a store that is not shared no peer can be
+    /// alive.
     fn patience(&self) -> Duration {
         match self.store.is_shared() {
             true => self.options.replica_ttl,
@@ -78,7 +80,7 @@ impl Inner {
 }
 
 impl Neighbours {
-    /// Notes who was heard of since the last time, of those that hold sessions.
+    /// Records new beats of those peers that hold sessions.
     fn hear(
         &self,
         held: &BTreeMap<ReplicaId, Vec<AppName>>,

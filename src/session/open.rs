@@ -1,4 +1,4 @@
-//! How a session begins: a commit that fences what came before, then the unit is reachable here.
+//! The opening of a session: a commit that fences older sessions, then an entry in the table.
 
 use std::sync::Arc;
 
@@ -21,21 +21,22 @@ use super::worker::Session;
 use super::{Inner, MISSED_HEARTBEATS, Sessions, spread};
 
 impl Sessions {
-    /// Opens a session: from now on everything of an older incarnation, and of an older session, is
+    /// Opens a session. After that everything of an older incarnation or an older session is
     /// refused.
     pub async fn open(&self, hello: Hello) -> Result<(Session, Welcome), OpenError> {
         let inner = &self.inner;
         if inner.draining.is_cancelled() {
             return Err(Error::Draining.into());
         }
-        // Before the commit, so that a drain waits for its end.
+        // Taken before the commit, so that a drain waits for the end of the session.
         let token = inner.sessions.token();
         let max = inner.options.sessions_max;
         let place = Table::place(inner).ok_or(OpenError::TooMany { max })?;
         let Hello { app, who } = hello;
         let session = inner.next_id();
         let heartbeat_interval = inner.heartbeat_interval();
-        // A tenth earlier or later, so that not all are heard at once.
+        // A tenth earlier or later, so that workers do not send their heartbeats at the same
+        // moment.
         let tenth = heartbeat_interval / 10;
         let heartbeat_interval = heartbeat_interval - tenth + spread(tenth * 2);
         let begun = inner.connect(&app, &who, session).await?;
@@ -78,14 +79,14 @@ impl Sessions {
         };
         let (welcome, is_over) = inner.aggregator.read(&app, revision, read).await?;
         if is_over {
-            // Another replica was faster than our look around.
+            // Another replica opened a session of this unit between the commit and this read.
             entry.end(Over::Superseded(incarnation));
         }
         Ok((session, welcome))
     }
 
-    /// Begins or goes on with an incarnation of a unit that has no session. Answers the
-    /// incarnation, and since which revision it is in force.
+    /// Starts or continues an incarnation of a unit without a session. Returns the incarnation and
+    /// the revision from which it is in force.
     pub async fn register(
         &self,
         app: &AppName,
@@ -99,7 +100,7 @@ impl Sessions {
     }
 }
 
-/// The faults of a unit that hold a component.
+/// Returns the faults of a unit that hold a component.
 pub(super) fn holding<'a>(
     state: &'a AppState,
     unit: &'a UnitName,
@@ -121,8 +122,9 @@ impl Inner {
         Ok((outcome.incarnation, outcome.revision))
     }
 
-    /// Says again that a session is here, after the store may have forgotten it, or others believed
-    /// us gone. `by_force` where the store may still name a session before it. Whether it holds.
+    /// Writes an open session to the store again, after a data loss of the store or after another
+    /// replica orphaned it. `by_force` also replaces an older session that the store may still
+    /// name. Returns whether the store accepted the session.
     pub(super) async fn assert_session(&self, entry: &Arc<Entry>, by_force: bool) -> bool {
         if entry.over().is_some() || !self.table.holds(entry) {
             return false;
@@ -142,8 +144,8 @@ impl Inner {
         is_here
     }
 
-    /// That a unit asked to lead, or not to any more, may be forgotten as well. Where it is not,
-    /// nothing changes.
+    /// Repeats the unit's last request to lead or to step back, because the store may have lost it.
+    /// If the store still has it, the command changes nothing.
     async fn claim_again(&self, entry: &Arc<Entry>) {
         while let Some(wants) = entry.news.wants_to_lead() {
             let command = match wants {
@@ -154,7 +156,8 @@ impl Inner {
             if !matches!(said, Ok(_) | Err(Error::Rejected(_))) {
                 return self.known.again(Chore::Assert(entry.clone()));
             }
-            // Else it was taken back meanwhile, which may have come before.
+            // If the request changed meanwhile, the two commands may have been applied in the wrong
+            // order: the loop sends the newer one.
             if entry.news.wants_to_lead() == Some(wants) {
                 return entry.news.said_again();
             }

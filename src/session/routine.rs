@@ -1,5 +1,5 @@
-//! What is done now and then: asking everybody how they are, judging who vanished, and what the
-//! store's news ask for.
+//! Periodic work: questions to all workers, evaluation of lost sessions, and the chores that
+//! changes in the store cause.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::hook::Chore;
 use super::open::holding;
 use super::{Inner, spread};
 
-/// How often we look around.
+/// Interval of the periodic work.
 const ROUND: Duration = Duration::from_millis(500);
-/// How long the news of a change may come before the change itself: others' chores wait meanwhile.
+/// The longest wait for a change that the store has reported. Other chores wait meanwhile.
 const LOOK_MAX: Duration = Duration::from_secs(1);
-/// Sessions that are said again together.
+/// Sessions that are asserted concurrently.
 const ASSERTS_MAX: usize = 64;
 
-/// Looks around until the sessions have ended.
+/// Does the periodic work until the sessions have closed.
 pub(super) async fn run(inner: Arc<Inner>) {
     let mut collects = Collects::default();
     loop {
@@ -40,7 +40,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
     }
 }
 
-/// When each application is asked next, by the clock of attention.
+/// The time of the next question to each application, by the liveness clock.
 #[derive(Default)]
 struct Collects(BTreeMap<AppName, Duration>);
 
@@ -52,11 +52,11 @@ impl Collects {
             let Some(interval) = inner.known.collect_interval(&app) else {
                 continue;
             };
-            // A fifth earlier or later, so that not all are asked at once.
+            // A fifth earlier or later, so that applications are not asked at the same moment.
             let fifth = interval / 5;
             let after = now + interval - fifth + spread(fifth * 2);
             let due = match self.0.get(&app) {
-                // Who is new was asked when it came; a shorter interval holds at once.
+                // A new session is asked when it opens. A shorter interval applies immediately.
                 None => after,
                 Some(due) if *due <= now => {
                     inner.ask_all(&app);
@@ -88,7 +88,7 @@ impl Inner {
         self.assert_all(asserts, false).await;
     }
 
-    /// Says again that sessions are here, and asks: what was said may be lost as well.
+    /// Asserts sessions and asks their workers, because the store may also have lost reports.
     async fn assert_all(&self, entries: Vec<Arc<Entry>>, by_force: bool) {
         stream::iter(entries)
             .for_each_concurrent(ASSERTS_MAX, async |entry| {
@@ -99,7 +99,7 @@ impl Inner {
             .await;
     }
 
-    /// As things stand at this revision or later.
+    /// Compares the sessions of an application with its state at this revision or later.
     async fn look(&self, app: &AppName, since: Revision) {
         let entries = self.table.of(app);
         let judge = |state: &AppState| {
@@ -112,7 +112,7 @@ impl Inner {
                 self.note_stray(app, name, unit.session());
             }
         };
-        // If it cannot be read, what a session that is over sends is refused all the same.
+        // If the read fails, commands of a session that is over are refused nevertheless.
         let read = self.aggregator.read(app, since, judge);
         let _ = tokio::time::timeout(LOOK_MAX, read).await;
     }

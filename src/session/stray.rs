@@ -1,6 +1,6 @@
-//! Sessions of ours that the store knows and we do not: their begin was committed although we were
-//! told that it was not, or only after their end. Nobody hears those units, so nobody else would
-//! ever say that they are gone.
+//! Orphaned sessions: the store says that this replica holds them, but it does not, because the
+//! opening commit was reported as failed or landed after the session ended. No replica listens to
+//! these units, so no other replica would report them as disconnected.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,15 +13,16 @@ use crate::domain::session::SessionId;
 
 use super::{Inner, lock};
 
-/// Every session is one between its commit and our noting it: this is longer than that takes.
+/// Every session looks orphaned between its commit and its entry in the table. This limit is
+/// longer.
 const OPENING_MAX: Duration = Duration::from_secs(5);
 
-/// Those that may be strays: the session, and since when by the clock of attention.
+/// Sessions that may be orphaned, each with the time of detection by the liveness clock.
 #[derive(Default)]
 pub(super) struct Strays(Mutex<BTreeMap<(AppName, UnitName), (SessionId, Duration)>>);
 
 impl Inner {
-    /// The store knows that a unit holds this session, or none.
+    /// Records a session that the store assigns to this replica and that is not in the table.
     pub(super) fn note_stray(&self, app: &AppName, unit: &UnitName, session: Option<SessionId>) {
         let Some(session) = session.filter(|session| session.replica == self.replica) else {
             return;
@@ -33,7 +34,7 @@ impl Inner {
         }
     }
 
-    /// A session is known here from now on.
+    /// Removes a session that is now in the table.
     pub(super) fn is_no_stray(&self, app: &AppName, unit: &UnitName, session: SessionId) {
         let mut strays = lock(&self.known.strays.0);
         let key = (app.clone(), unit.clone());
@@ -46,7 +47,7 @@ impl Inner {
         self.table.get(app, unit).is_some_and(|entry| entry.session == session)
     }
 
-    /// Ends those that are not here in spite of the time they had.
+    /// Disconnects the sessions that are still not in the table after the limit.
     pub(super) async fn end_strays(&self) {
         let now = self.attention.now();
         let mut ended: BTreeMap<AppName, Vec<(UnitName, SessionId)>> = BTreeMap::new();

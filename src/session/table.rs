@@ -1,4 +1,4 @@
-//! Who is connected here: the newest session of each unit.
+//! The sessions of this replica: the newest one of each unit.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +10,15 @@ use crate::domain::session::SessionId;
 use super::entry::Entry;
 use super::{ByUnit, lock};
 
-/// See the module.
+/// Sessions by application and unit.
 #[derive(Default)]
 pub(super) struct Table {
     by_app: Mutex<BTreeMap<AppName, ByUnit<Arc<Entry>>>>,
-    /// Those that are open, also if a newer one stands here.
+    /// Number of open sessions, including those that a newer session has replaced in the map.
     open: AtomicUsize,
 }
 
-/// A place among the open sessions; given back when dropped.
+/// A permit within the limit of open sessions; returned when dropped.
 pub(super) struct Place(Arc<super::Inner>);
 
 impl Drop for Place {
@@ -29,7 +29,7 @@ impl Drop for Place {
 }
 
 impl Table {
-    /// A place, if there is one.
+    /// Returns a permit if the limit is not reached.
     pub(super) fn place(inner: &Arc<super::Inner>) -> Option<Place> {
         let max = inner.options.sessions_max;
         let before = inner.table.open.fetch_add(1, Ordering::Relaxed);
@@ -42,14 +42,14 @@ impl Table {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// The newest session of a unit here is this one; the one before it is answered.
+    /// Sets the newest session of a unit and returns the one before it.
     pub(super) fn insert(&self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let mut by_app = lock(&self.by_app);
         let units = by_app.entry(entry.app.clone()).or_default();
         units.insert(entry.unit().clone(), entry)
     }
 
-    /// A session has ended.
+    /// Removes a session that has ended.
     pub(super) fn remove(&self, app: &AppName, unit: &UnitName, session: SessionId) {
         let mut by_app = lock(&self.by_app);
         let Some(units) = by_app.get_mut(app) else {
@@ -67,23 +67,23 @@ impl Table {
         lock(&self.by_app).get(app)?.get(unit).cloned()
     }
 
-    /// Whether this is the newest session of its unit here.
+    /// Returns whether this is the newest session of its unit here.
     pub(super) fn holds(&self, entry: &Entry) -> bool {
         self.get(&entry.app, entry.unit()).is_some_and(|held| held.session == entry.session)
     }
 
-    /// The sessions of an application.
+    /// Returns the sessions of an application here.
     pub(super) fn of(&self, app: &AppName) -> Vec<Arc<Entry>> {
         let by_app = lock(&self.by_app);
         by_app.get(app).into_iter().flat_map(|units| units.values().cloned()).collect()
     }
 
-    /// How many sessions an application has here.
+    /// Returns the number of sessions that an application has here.
     pub(super) fn count(&self, app: &AppName) -> usize {
         lock(&self.by_app).get(app).map_or(0, BTreeMap::len)
     }
 
-    /// The applications with a session here.
+    /// Returns the applications with a session here.
     pub(super) fn apps(&self) -> Vec<AppName> {
         lock(&self.by_app).keys().cloned().collect()
     }

@@ -34,7 +34,7 @@ struct Replica {
     sessions: Sessions,
 }
 
-/// The other end of a session.
+/// The worker's end of a session.
 struct Worker {
     say: mpsc::Sender<Heard<String>>,
     told: mpsc::Receiver<Told<String>>,
@@ -70,7 +70,7 @@ impl Replica {
         Replica { store, aggregator, sessions }
     }
 
-    /// A unit of the application that its name begins with opens a session.
+    /// Opens a session for a unit of the application that its name starts with.
     async fn open(&self, unit: &str, incarnation: Option<u64>) -> Result<Worker, OpenError> {
         let app = mk_app(unit.split('/').next().unwrap());
         let (unit, labels) = (mk_unit(unit), BTreeMap::new());
@@ -86,7 +86,7 @@ impl Replica {
         self.open(unit, None).await.unwrap()
     }
 
-    /// So many units of an application that are heard.
+    /// Opens sessions for this number of units of an application, with heartbeats.
     async fn workers(&self, app: &str, count: usize) -> Vec<Worker> {
         let mut workers = Vec::new();
         for n in 0..count {
@@ -118,7 +118,7 @@ impl Replica {
         self.unit(unit).await.freshness()
     }
 
-    /// Waits until a unit is not connected; says how long that took.
+    /// Waits until a unit is not connected. Returns the time that this took.
     async fn gone(&self, unit: &str) -> Duration {
         after(async || !self.is_connected(unit).await).await
     }
@@ -133,7 +133,7 @@ impl Worker {
         self.say.send(heard).await.unwrap();
     }
 
-    /// Is heard from now on, for as long as its session lasts.
+    /// Sends heartbeats until the session ends.
     fn keep_alive(&self) {
         let say = self.say.downgrade();
         let interval = self.welcome.heartbeat_interval / 2;
@@ -149,7 +149,7 @@ impl Worker {
     }
 
     fn speaker(&self) -> Speaker {
-        // Whoever it names: the session puts it right.
+        // Any unit will do: the session replaces it by its own.
         Speaker::new(mk_unit("somebody/0"), None)
     }
 
@@ -169,7 +169,7 @@ impl Worker {
         self.seq
     }
 
-    /// What it is told next that is no question.
+    /// Returns the next message that is not a question.
     async fn next(&mut self) -> Told<String> {
         loop {
             match self.told.recv().await.expect("the session has ended") {
@@ -189,7 +189,7 @@ impl Worker {
         }
     }
 
-    /// The next question: its number and component.
+    /// Returns the next question: its number and component.
     async fn question(&mut self) -> (u64, Option<PartName>) {
         loop {
             if let Told::Collect { id, component, .. } = self.told.recv().await.expect("ended") {
@@ -198,14 +198,14 @@ impl Worker {
         }
     }
 
-    /// Goes without a word, as when its process is killed.
+    /// Closes the stream without a goodbye, as when the process is killed.
     async fn vanish(self) -> End<String> {
         drop(self.say);
         self.session.await.unwrap()
     }
 }
 
-/// Waits for a condition; says how long that took.
+/// Waits for a condition. Returns the time that this took.
 async fn after(mut holds: impl AsyncFnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !holds().await {

@@ -1,6 +1,7 @@
-//! Sessions that ended without a word. One is a worker that died. If a large share of an
-//! application's units vanish at once, it may be us who cannot hear: judgement is held until their
-//! time is up anyway, so that this state ends by itself.
+//! Self-preservation, for sessions that ended without a goodbye. A single one means that a worker
+//! died. If a large share of an application's units disconnect at about the same time, this replica
+//! may itself be cut off: it does not commit their disconnection before the session TTL has passed.
+//! After that it always does, so this state ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,17 +15,17 @@ use crate::domain::session::SessionId;
 use super::entry::Entry;
 use super::{Inner, lock};
 
-/// How long after the first one others count as having vanished at once: what cuts us off does not
-/// show on all connections in the same moment.
+/// Sessions that end within this time after the first one count as lost together: a network fault
+/// does not break all connections at the same moment.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// Lost sessions whose disconnection is not committed.
 #[derive(Default)]
 pub(super) struct Vanished {
     by_app: Mutex<BTreeMap<AppName, Group>>,
 }
 
-/// Those of one application that are not judged yet.
+/// The lost sessions of one application.
 struct Group {
     since: Duration,
     suspect: bool,
@@ -44,17 +45,17 @@ impl Gone {
 }
 
 impl Vanished {
-    /// Whether judgement is held for an application.
+    /// Returns whether self-preservation is active for an application.
     pub(super) fn is_suspect(&self, app: &AppName) -> bool {
         lock(&self.by_app).get(app).is_some_and(|group| group.suspect)
     }
 
-    /// Applications for which judgement is held.
+    /// Returns the number of applications with active self-preservation.
     pub(super) fn suspects(&self) -> usize {
         lock(&self.by_app).values().filter(|group| group.suspect).count()
     }
 
-    /// Whether a session waits for its judgement.
+    /// Returns whether the disconnection of a session is pending.
     pub(super) fn holds(&self, app: &AppName, session: SessionId) -> bool {
         let by_app = lock(&self.by_app);
         by_app.get(app).is_some_and(|group| group.gone.iter().any(|gone| gone.is(session)))
@@ -67,8 +68,8 @@ impl Vanished {
         group.gone.push(Gone { entry: entry.clone(), at, silent });
     }
 
-    /// What is to be judged now: groups that had their look around and are no suspects, and those
-    /// whose time is up.
+    /// Removes and returns the sessions to disconnect now: those of groups that waited and did not
+    /// start self-preservation, and those of groups whose TTL has passed.
     fn due(
         &self,
         now: Duration,
@@ -98,12 +99,12 @@ impl Vanished {
 }
 
 impl Inner {
-    /// A session ended without a word.
+    /// Records a session that ended without a goodbye.
     pub(super) fn vanish(&self, entry: &Arc<Entry>, silent: bool) {
         self.vanished.add(entry, self.attention.now(), silent);
     }
 
-    /// Judges those that vanished, once it is clear that it is they who are gone.
+    /// Commits the disconnection of lost sessions that are due.
     pub(super) async fn judge_vanished(&self) {
         let (now, ttl) = (self.attention.now(), self.session_ttl());
         let percent_max = self.options.vanish_percent_max;
@@ -120,7 +121,7 @@ impl Inner {
             let outcomes = outcomes.map(Some).chain(std::iter::repeat_with(|| None));
             for (gone, outcome) in group.into_iter().zip(outcomes) {
                 if !matches!(outcome, Some(Ok(_) | Err(Error::Rejected(_)))) {
-                    // The store is away. Nobody else will say it for us.
+                    // The store is unavailable. No other replica commits this disconnection.
                     self.vanished.add(&gone.entry, gone.at, gone.silent);
                 }
             }
@@ -128,7 +129,7 @@ impl Inner {
         self.metrics.observer_suspects(self.vanished.suspects());
     }
 
-    /// Makes the end of a session known.
+    /// Commits the end of a session.
     pub(super) async fn disconnect(&self, entry: &Arc<Entry>, silent: bool) {
         let request = disconnection(entry, self.session_ttl(), silent);
         match self.aggregator.apply(&entry.app, request).await {

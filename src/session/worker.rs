@@ -1,8 +1,8 @@
-//! One session from welcome to end: what is read is committed in chunks and acknowledged, what the
-//! worker is to know is told, silence ends it.
+//! One session from welcome to end: commits the worker's messages in chunks and acknowledges them,
+//! sends updates to the worker, ends after silence.
 //!
-//! Nothing is read while a chunk is being committed, so it is the connection's flow control that
-//! holds back a sender who is faster than the store.
+//! Nothing is read while a chunk is being committed: the flow control of the connection slows a
+//! worker that is faster than the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use super::{Inner, spread};
 
 /// Workers a second that a rollout sends to the other replicas.
 const RECONNECTS_PER_SECOND: u32 = 200;
-/// The longest that a drained worker is asked to wait.
+/// The longest reconnect delay for a drained worker.
 const RECONNECT_AFTER_MAX: Duration = Duration::from_secs(10);
 
 /// An open session.
@@ -39,22 +39,22 @@ pub struct Session {
     inner: Arc<Inner>,
     entry: Arc<Entry>,
     ends: Option<Ends>,
-    /// By the clock of attention.
+    /// Time of the worker's last message, by the liveness clock.
     last_heard: Duration,
-    /// Its end is committed, or is nobody's business any more.
+    /// The end is committed, or needs no commit any more.
     ended: bool,
     _place: Place,
     _token: TaskTrackerToken,
 }
 
-/// Why a session ended.
+/// The reason for the end of a session.
 #[derive(Debug)]
 pub enum End<R> {
-    /// The worker said goodbye.
+    /// The worker sent a goodbye.
     Goodbye,
-    /// The stream ended without a word.
+    /// The stream ended without a goodbye.
     Closed,
-    /// The worker was not heard for this long, or did not read.
+    /// The worker was silent for this long, or did not read.
     Silent(Duration),
     /// A newer session of the unit took over.
     Superseded {
@@ -69,7 +69,7 @@ pub enum End<R> {
     },
     /// This server stops.
     Draining,
-    /// What it said has no place in a session.
+    /// The worker sent a message that a session does not allow.
     Broken(R),
 }
 
@@ -93,7 +93,7 @@ impl Session {
         }
     }
 
-    /// The session, for logs.
+    /// Returns the session's identity, for logs.
     pub fn id(&self) -> SessionId {
         self.entry.session
     }
@@ -113,14 +113,14 @@ impl Session {
             biased;
             superseded = over.wait_for(Option::is_some) => match superseded.as_deref() {
                 Ok(Some(Over::Superseded(current))) => self.superseded(*current),
-                // The entry is ours: it lives as long as we do.
+                // The entry belongs to this session and lives as long.
                 _ => End::Closed,
             },
             () = draining.cancelled() => End::Draining,
             end = self.serve(heard, asks, &told) => end,
         };
         let end = match (end, self.entry.over()) {
-            // Heard in an answer to what it said last.
+            // The takeover was found by the refusal of the last command.
             (End::Closed, Some(Over::Superseded(current))) => self.superseded(current),
             (end, _) => end,
         };
@@ -134,7 +134,7 @@ impl Session {
             _ => None,
         };
         if let Some(word) = last_word {
-            // Who does not read finds out by itself.
+            // A worker that does not read finds out from the end of the stream.
             let _ = told.try_send(word);
         }
         self.finish(&end).await;
@@ -166,7 +166,7 @@ impl Session {
         loop {
             let deadline = self.last_heard + self.entry.ttl;
             let served = tokio::select! {
-                // What is there already was in time.
+                // Messages that have arrived were in time: the deadline is checked last.
                 biased;
                 Some(Question { id, component, recompute, deadline }) = asks.recv() => {
                     let word = Told::Collect { id, component, recompute, deadline };
@@ -204,11 +204,11 @@ impl Session {
         }
     }
 
-    /// Tells the worker, unless it does not read for so long that it cannot be there any more.
+    /// Sends an update. Ends the session if the worker does not read for its whole TTL.
     async fn tell<R>(&mut self, told: &mpsc::Sender<Told<R>>, word: Told<R>) -> Result<(), End<R>> {
         let begun = self.inner.attention.now();
         let taken = tokio::time::timeout(self.entry.ttl, told.send(word)).await;
-        // Meanwhile we did not listen.
+        // The wait does not count as silence: nothing was read meanwhile.
         self.last_heard += self.inner.attention.now().saturating_sub(begun);
         match taken {
             Ok(Ok(())) => Ok(()),
@@ -217,7 +217,7 @@ impl Session {
         }
     }
 
-    /// Commits what was read at once, and answers it.
+    /// Commits a chunk and answers it.
     async fn take<R>(
         &mut self,
         chunk: Vec<Heard<R>>,
@@ -276,7 +276,7 @@ impl Session {
         Err(end)
     }
 
-    /// Answers one thing that was said. Since when it is in force; `None` if it was refused.
+    /// Answers one command. Returns the revision at which it is in force; `None` if it was refused.
     async fn answer<R>(
         &mut self,
         told: &mpsc::Sender<Told<R>>,
@@ -294,7 +294,8 @@ impl Session {
                 }
                 Ok(Some(revision))
             }
-            // It waits in line, and is told.
+            // The answer is the leadership message: the unit waits in line, or the leader is set
+            // outside.
             Err(aggregator::Error::Rejected(LeaseHeld { .. } | LeaderIsExternal { .. }))
                 if claims =>
             {
@@ -311,7 +312,7 @@ impl Session {
         }
     }
 
-    /// Says what to do about errors that were reported, as things stand after them.
+    /// Sends a verdict for each reported error, from the state after the commit.
     async fn tell_verdicts<R>(
         &mut self,
         told: &mpsc::Sender<Told<R>>,
@@ -327,7 +328,7 @@ impl Session {
             errors.iter().map(fault).collect::<Vec<_>>()
         };
         let found = self.inner.aggregator.read(&self.entry.app, revision, find).await;
-        // What it means is known, also if what became of it cannot be read any more.
+        // The finding is known even if the state cannot be read.
         let found = found.unwrap_or_else(|_| vec![None; errors.len()]);
         for (Met { seq, finding, .. }, fault) in errors.into_iter().zip(found) {
             self.tell(told, Told::Verdict { seq, finding, fault }).await?;
@@ -348,7 +349,7 @@ impl Session {
         if !outcomes.iter().any(is_over) || !self.inner.assert_session(&self.entry, false).await {
             return outcomes;
         }
-        // Somebody believed us gone, and it is not so.
+        // Another replica orphaned this session, although it is open.
         self.apply(&requests).await
     }
 
@@ -358,27 +359,28 @@ impl Session {
         outcomes.unwrap_or_else(|error| vec![Err(error); count])
     }
 
-    /// Who speaks in this session: what it says is refused once the unit holds a newer one.
+    /// Returns the author of commands in this session. They are refused once the unit holds a newer
+    /// session.
     pub fn speaker(&self) -> Speaker {
         self.entry.speaker()
     }
 
-    /// The unit will not come back.
+    /// Removes the unit for good.
     async fn depart(&mut self) {
-        // First, so that its removal is not taken for somebody else's doing.
+        // First, so that the observer does not take the removal for a takeover.
         self.leave();
         let ttl = self.inner.session_ttl();
         let command = Command::Depart { speaker: self.speaker(), ttl };
         let request = Request { id: None, command };
-        // If it fails, it shows as a unit that is gone without a word.
+        // If this fails, the unit shows as disconnected without a goodbye.
         let departed = self.inner.aggregator.apply(&self.entry.app, request).await;
         self.ended |= departed.is_ok();
     }
 
-    /// Makes the end known: at once if we know that it is one, after a look around if it may be us
-    /// who cannot hear.
+    /// Commits the end of the session: immediately if the end is certain, after a delay if this
+    /// replica may be cut off.
     async fn finish<R>(&mut self, end: &End<R>) {
-        // First, so that its end is not taken for somebody's mistake.
+        // First, so that the observer does not assert the session again.
         self.leave();
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -399,12 +401,12 @@ impl Session {
     }
 }
 
-/// Something that was said, and is to be answered.
+/// A command that waits for its outcome.
 struct Asked {
     seq: u64,
     /// The question that it answers.
     question: Option<u64>,
-    /// It asks to lead.
+    /// Whether it is a claim of leadership.
     claims: bool,
 }
 
@@ -417,7 +419,7 @@ fn told_of<R>(word: leading::Word) -> Told<R> {
     }
 }
 
-/// An error that is answered with a verdict.
+/// A reported error that a verdict answers.
 struct Met {
     seq: u64,
     component: PartName,
@@ -440,13 +442,13 @@ impl Met {
     }
 }
 
-/// Whether a command was refused because the session has no say any more.
+/// Returns whether a command was refused because its session is over.
 fn is_over(rejected: &Rejected) -> bool {
     use Rejected::{SessionOver, StaleIncarnation, UnitRemoved};
     matches!(rejected, SessionOver { .. } | StaleIncarnation { .. } | UnitRemoved { .. })
 }
 
-/// A session that was cut off without running to its end: its call was.
+/// Handles a session that was dropped before its end, because its call was cancelled.
 impl Drop for Session {
     fn drop(&mut self) {
         if !self.ended {

@@ -1,8 +1,7 @@
-//! Wakes the watchers of a group, off the thread of whoever has something to tell.
+//! The notifier of a group: wakes its watchers on a task of the group, not on the caller's thread.
 //!
-//! To wake ten thousand tasks takes milliseconds, and the store's thread has none to spare: it
-//! rings once, and a task of the group does the rest. Changes that come meanwhile are one more
-//! round.
+//! To wake 10,000 tasks takes milliseconds, too long for the thread of the store: it notifies once,
+//! and the task wakes the watchers. Changes that arrive meanwhile cause one more round.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,7 +10,7 @@ use std::task::{Context, Waker};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// Heard by all watchers of a group. Its task ends with it.
+/// Notifies all watchers of a group. Its task ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Bell {
     rung: Arc<Notify>,
@@ -20,7 +19,7 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    /// Within a runtime.
+    /// Starts the task. Must be called within a runtime.
     pub(super) fn new() -> Bell {
         let rung = Arc::new(Notify::new());
         let listeners = Arc::new(Listeners::default());
@@ -28,12 +27,12 @@ impl Bell {
         Bell { rung, listeners, ringer: ringer.abort_handle() }
     }
 
-    /// Wakes all who listen, soon.
+    /// Wakes all listeners soon, without blocking.
     pub(super) fn ring(&self) {
         self.rung.notify_one();
     }
 
-    /// One more who listens.
+    /// Adds a listener.
     pub(super) fn listen(&self) -> Listener {
         Listener::new(&self.listeners)
     }
@@ -52,34 +51,33 @@ async fn ring(rung: Arc<Notify>, listeners: Arc<Listeners>) {
     }
 }
 
-/// How many are taken from the lock at a time, to be woken without it.
+/// Wakers that are taken under the lock in one step, to be woken without it.
 const WOKEN_AT_ONCE: usize = 128;
 
-/// Those who are to be woken together. Each has a place, so that listening again is no more than
-/// looking at it.
+/// Tasks that are woken together. Each has a fixed slot, so a repeated wait only compares it.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     places: Mutex<Places>,
-    /// How often all were woken. Moves under the lock.
+    /// Number of wake rounds. Changed under the lock.
     rounds: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Places {
-    /// Since which round somebody waits there, if anybody does.
+    /// For each slot the round at which a task started to wait, and its waker.
     waiting: Vec<Option<(u64, Waker)>>,
     free: Vec<u32>,
 }
 
 impl Listeners {
-    /// Wakes all who wait.
+    /// Wakes all waiting tasks.
     pub(super) fn wake(&self) {
         let mut places = self.locked();
         let round = 1 + self.rounds.fetch_add(1, Ordering::AcqRel);
         let mut from = 0;
         while let Some(rest) = places.waiting.get_mut(from..).filter(|rest| !rest.is_empty()) {
             let some = rest.iter_mut().take(WOKEN_AT_ONCE);
-            // Not those who came since: they have seen what this is about.
+            // Tasks that started to wait during this round have seen its cause: they are not woken.
             let woken = some.filter_map(|place| place.take_if(|(since, _)| *since < round));
             let woken: Vec<_> = woken.collect();
             drop(places);
@@ -94,12 +92,12 @@ impl Listeners {
     }
 }
 
-/// A place among those who listen, given up by dropping.
+/// A slot among the listeners, freed when dropped.
 #[derive(Debug)]
 pub(super) struct Listener {
     listeners: Arc<Listeners>,
     place: u32,
-    /// As it stands in its place, until the round is over.
+    /// The content of the slot, valid until the round is over.
     waiting: Option<(u64, Waker)>,
 }
 
@@ -108,20 +106,20 @@ impl Listener {
         let mut places = listeners.locked();
         let place = places.free.pop().unwrap_or_else(|| {
             places.waiting.push(None);
-            // There is no memory for more.
+            // More slots do not fit into memory.
             u32::try_from(places.waiting.len() - 1).unwrap_or(u32::MAX)
         });
         Listener { listeners: listeners.clone(), place, waiting: None }
     }
 
-    /// Whether this task waits already, and nobody was woken since.
+    /// Returns whether this task waits already and no round has happened since.
     pub(super) fn is_waiting(&self, context: &Context<'_>) -> bool {
         let round = self.listeners.rounds.load(Ordering::Acquire);
         let waiting = self.waiting.as_ref();
         waiting.is_some_and(|(since, waker)| *since == round && waker.will_wake(context.waker()))
     }
 
-    /// Wakes this task once, from now on.
+    /// Registers this task to be woken once.
     pub(super) fn wait(&mut self, context: &Context<'_>) {
         if self.is_waiting(context) {
             return;

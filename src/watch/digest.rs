@@ -1,5 +1,5 @@
-//! The digest with which a reader proves that its copy is right: a sum of hashes, so that order
-//! does not matter and one change costs one subtraction and one addition.
+//! The digest by which a reader verifies its copy: a sum of hashes, so that order does not matter
+//! and one change costs one subtraction and one addition.
 
 use std::fmt::{self, Write};
 
@@ -7,8 +7,7 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Level;
 
-/// The 64-bit FNV-1a hash. Not against an attacker: against mistakes, and in ten lines of any
-/// language.
+/// The 64-bit FNV-1a hash. It detects mistakes, not attacks, and takes ten lines in any language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fnv(u64);
 
@@ -35,7 +34,7 @@ impl Write for Fnv {
     }
 }
 
-/// What one application adds to the digest: FNV-1a of `namespace/name@revision=level`.
+/// Returns the share of one application in the digest: FNV-1a of `namespace/name@revision=level`.
 pub fn mark(app: &AppName, revision: Revision, level: Level) -> u64 {
     let mut hash = Fnv::new();
     write!(hash, "{app}@{revision}={}", level.word()).expect("hashing writes nowhere");
@@ -47,17 +46,17 @@ pub fn mark(app: &AppName, revision: Revision, level: Level) -> u64 {
 pub struct Digest(u64);
 
 impl Digest {
-    /// With one more application.
+    /// Adds an application.
     pub fn add(&mut self, mark: u64) {
         self.0 = self.0.wrapping_add(mark);
     }
 
-    /// Without one that was added before.
+    /// Removes an application that was added before.
     pub fn remove(&mut self, mark: u64) {
         self.0 = self.0.wrapping_sub(mark);
     }
 
-    /// The number that bookmarks carry.
+    /// Returns the number that bookmarks contain.
     pub fn value(self) -> u64 {
         self.0
     }
@@ -67,7 +66,7 @@ impl Digest {
 mod tests {
     use super::*;
 
-    // Computed by another program.
+    // Computed by an independent program.
     const FNV_EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
     const WEB: u64 = 0x826a_0965_8255_2cd7;
     const DB: u64 = 0x2af9_b3f5_0ff2_9e35;

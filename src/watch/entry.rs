@@ -1,4 +1,4 @@
-//! The newest state of an application, shared by everyone who reads it.
+//! The newest state of an application, shared by all readers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,23 +15,23 @@ use crate::store::{Bucket, Change, Position};
 /// The newest state of an application, or its tombstone (`head.deleted`).
 #[derive(Debug)]
 pub struct Entry {
-    /// Which application.
+    /// The application.
     pub app: AppName,
-    /// In which of the store's orders its changes stand.
+    /// The bucket of the store that orders its changes.
     pub bucket: Bucket,
-    /// Where its last change stands in that order.
+    /// The position of its last change in the bucket.
     pub position: Position,
-    /// What is known of it.
+    /// The state.
     pub head: Arc<Head>,
-    /// What it adds to a digest: computed once, for all groups.
+    /// Its share in digests, computed once for all groups.
     pub(super) mark: u64,
-    /// From when its level is counted, by the clock of this process.
+    /// The start of its level, by the clock of this process.
     pub(super) level_from: Instant,
     encoded: OnceLock<Bytes>,
 }
 
 impl Entry {
-    /// What follows `before` by a change that arrives now.
+    /// Returns the entry that a change makes of `before`.
     pub(super) fn after(
         before: Option<&Entry>,
         change: &Change,
@@ -55,25 +55,27 @@ impl Entry {
         }
     }
 
-    /// What whoever serves it makes of it: made at the first call, for all who are told of it.
+    /// Returns the encoded form. `encode` runs at the first call only: all watchers share the
+    /// result.
     pub fn encoded(&self, encode: impl FnOnce() -> Bytes) -> Bytes {
         self.encoded.get_or_init(encode).clone()
     }
 
-    /// The level of the application.
+    /// Returns the level of the application.
     pub fn level(&self) -> Level {
         self.head.summary.level
     }
 
-    /// A level that went and came back between two looks has another `since`.
+    /// Returns whether the level is unchanged. A level that changed and returned has another
+    /// `since`.
     fn has_level_of(&self, head: &Head) -> bool {
         let (ours, theirs) = (&self.head.summary, &head.summary);
         !self.head.deleted && (ours.level, ours.since) == (theirs.level, theirs.since)
     }
 }
 
-/// Says how old a level is that was there before this process: the time by the store's clock at one
-/// instant of ours.
+/// A reading of the store's clock at one instant of this process: gives the age of levels that are
+/// older than the process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct StoreClock(Option<(Timestamp, Instant)>);
 
@@ -82,7 +84,7 @@ impl StoreClock {
         StoreClock(Some((time, now)))
     }
 
-    /// Not known: as if it began now.
+    /// Returns the instant of a store time; `now` if the store's clock is not known.
     fn instant_of(self, since: Timestamp, now: Instant) -> Instant {
         let began = self.0.and_then(|(time, read)| {
             let age = time.after(now.saturating_duration_since(read)).since(since);

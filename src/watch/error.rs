@@ -1,19 +1,22 @@
-//! How a watch can be refused, or end.
+//! The errors that refuse or end a watch.
 
-/// The reader was away, or slow, for so long that deletions it was not told of are forgotten.
+/// The watch cannot continue from the position of its reader. Either tombstones after that position
+/// were pruned, so deletions would be missing; or the reader comes from another replica and this
+/// one has not received the same changes within
+/// [`Limits::catch_up_max`](super::Limits::catch_up_max).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "too far behind: deletions since then are forgotten; \
-     watch again without a resume token for a fresh snapshot"
+    "cannot resume from here: deletions since then were pruned, or this replica is behind the \
+     reader; watch again without a resume token for a fresh snapshot"
 )]
 pub struct Expired;
 
-/// Why a watch cannot begin.
+/// The reason why a watch is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
-    /// The resume token is not one of ours.
+    /// The resume token has an invalid format or check sum.
     #[error(
-        "resume_token cannot be read; give back exactly what the server sent, \
+        "resume_token cannot be read; send exactly the text that the server sent, \
          or watch again without a resume token for a fresh snapshot"
     )]
     Malformed,
@@ -23,22 +26,22 @@ pub enum WatchError {
          watch again without a resume token for a fresh snapshot"
     )]
     OtherStore,
-    /// The store may have lost what the resume token stands on.
+    /// The resume token is from before a possible data loss of the store.
     #[error(
-        "resume_token is from before the store may have lost writes; \
+        "resume_token is older than a possible data loss of the store; \
          watch again without a resume token for a fresh snapshot"
     )]
     OtherEpoch,
-    /// The resume token is from a watch of something else.
+    /// The resume token is from a watch with another filter.
     #[error(
         "resume_token is from a watch with other filters; \
          use the same filters, or watch again without a resume token for a fresh snapshot"
     )]
     OtherFilters,
-    /// The resume token stands where deletions are forgotten, or after everything known here.
+    /// Tombstones after the resume token were pruned, or it is ahead of the only server.
     #[error(transparent)]
     Expired(#[from] Expired),
-    /// No more watchers are served here.
+    /// The limit of watchers is reached.
     #[error(
         "{max} watches are open, which is the most served here; close one, or wait and try again"
     )]
@@ -46,7 +49,8 @@ pub enum WatchError {
         /// [`Limits::watchers_max`](super::Limits::watchers_max).
         max: usize,
     },
-    /// Each different filter over the same applications is work within each of their commits.
+    /// The limit of different filters over the same applications is reached. Each of them adds work
+    /// to the commits of these applications.
     #[error(
         "{max} different filters over the same applications are being watched, which is the most \
          served here; watch with a filter that others use"
@@ -55,7 +59,7 @@ pub enum WatchError {
         /// [`Limits::filters_per_scope_max`](super::Limits::filters_per_scope_max).
         max: usize,
     },
-    /// One peer may not take all of them.
+    /// The share of one address in that limit is reached.
     #[error(
         "your address watches the same applications with {max} different filters, which is the \
          most that one address may; watch with a filter that you use already, or with fewer levels"
@@ -64,7 +68,7 @@ pub enum WatchError {
         /// [`Limits::filters_per_peer_max`](super::Limits::filters_per_peer_max).
         max: usize,
     },
-    /// Filters that differ each cost an index; there is no room for another.
+    /// The limit of indexed applications is reached. Each different filter has its own index.
     #[error(
         "the filters being watched index {max} applications, which is the most kept here; \
          watch with a filter that others use, or with a narrower one"

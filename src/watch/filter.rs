@@ -1,4 +1,4 @@
-//! What a watcher wants to be told of.
+//! The filter of a watcher: the applications and levels that it receives.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::status::Level;
 
-/// Where to look.
+/// The applications that a filter covers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Every application.
     All,
-    /// Those of one namespace.
+    /// The applications of one namespace.
     Namespace(Arc<str>),
-    /// These, whether they exist yet or not.
+    /// The named applications, whether they exist yet or not.
     Applications(BTreeSet<AppName>),
 }
 
 impl Scope {
-    /// Whether an application is looked at.
+    /// Returns whether an application is in scope.
     pub(super) fn has(&self, app: &AppName) -> bool {
         match self {
             Scope::All => true,
@@ -31,31 +31,31 @@ impl Scope {
     }
 }
 
-/// Seconds that a `stable_for` is rounded up to: the values that people give, and few enough that
-/// watchers who differ in nothing else share few groups. The wire has none beyond the last.
+/// The seconds to which a `stable_for` is rounded up: common values, and few, so that watchers with
+/// otherwise equal filters share groups. The wire allows nothing above the last.
 const STABLE_FOR_STEPS: [u64; 19] =
     [1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 120, 180, 300, 600, 900, 1200, 1800, 2700, 3600];
 
-/// What a watcher wants to be told of. Watchers with equal filters share one group.
+/// The filter of a watcher. Watchers with equal filters share one group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Filter {
-    /// Where to look.
+    /// The applications to watch.
     pub scope: Scope,
-    /// Only while the level is at least this severe by the application's own policy.
+    /// Shows an application only while its level is at least this severe by its own policy.
     pub min_level: Option<Level>,
-    /// Only while the level is one of these; empty: all.
+    /// Shows an application only while its level is one of these; empty: all levels.
     pub levels: BTreeSet<Level>,
-    /// A change of level is told only after it has held this long.
+    /// A change of level is sent only after the level has held this long.
     pub stable_for: Option<Duration>,
 }
 
 impl Filter {
-    /// All that happens in a scope.
+    /// Returns the filter that shows everything in a scope.
     pub fn of(scope: Scope) -> Filter {
         Filter { scope, min_level: None, levels: BTreeSet::new(), stable_for: None }
     }
 
-    /// Whether an application that is in scope is to be shown as it is now.
+    /// Returns whether an application that is in scope is shown in its present state.
     pub fn shows(&self, head: &Head) -> bool {
         let level = head.summary.level;
         let severity = |level| head.config.policy.severity(level);
@@ -64,7 +64,7 @@ impl Filter {
             && self.min_level.is_none_or(|min| severity(level) <= severity(min))
     }
 
-    /// The filter of the group that a watcher joins: with `stable_for` rounded up to a step.
+    /// Returns the filter of the group that a watcher joins: `stable_for` is rounded up to a step.
     #[must_use]
     pub(super) fn of_group(self) -> Filter {
         let step = |wanted: Duration| {
@@ -74,11 +74,11 @@ impl Filter {
         Filter { stable_for: self.stable_for.map(step), ..self }
     }
 
-    /// Tells filters apart in resume tokens. These outlive the process, so the bytes hashed here
-    /// must stay as they are.
+    /// Returns a hash that distinguishes filters in resume tokens. Tokens outlive the process, so
+    /// the hashed bytes must not change.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Fnv::new();
-        // No name has a zero byte: it keeps neighbours apart.
+        // No name contains a zero byte, so it separates the parts.
         let mut part = |tag: u8, text: &[u8]| {
             hash.bytes(&[0, tag]);
             hash.bytes(text);

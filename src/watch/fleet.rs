@@ -1,9 +1,9 @@
-//! Counts over everything there is, for metrics: kept up with each change, never counted anew.
+//! Totals over all applications, for metrics: updated with each change, never recounted.
 
 use crate::domain::app::Head;
 use crate::domain::status::LEVELS;
 
-/// Counts over all applications. By level: in the order of the wire, as [`Level::ALL`].
+/// Totals over all applications. By level: in the order of the wire, as [`Level::ALL`].
 ///
 /// [`Level::ALL`]: crate::domain::status::Level::ALL
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,13 +14,13 @@ pub struct Fleet {
     pub units: [u64; LEVELS],
     /// Contributions by level.
     pub contributions: [u64; LEVELS],
-    /// Units with a status past its ttl.
+    /// Units with a status past its TTL.
     pub stale_units: u64,
-    /// Units lost.
+    /// Lost units.
     pub lost_units: u64,
-    /// Units uncertain.
+    /// Uncertain units.
     pub uncertain_units: u64,
-    /// Errors that are open.
+    /// Open errors.
     pub faults: u64,
 }
 
@@ -33,7 +33,7 @@ impl Fleet {
         self.change(head, u64::wrapping_sub);
     }
 
-    /// Wrapping, so that a sum that comes out right never panics on the way.
+    /// Wrapping, so that only the final sum matters.
     fn change(&mut self, head: &Head, by: fn(u64, u64) -> u64) {
         if head.deleted {
             return;

@@ -1,4 +1,4 @@
-//! All watchers with one filter: they share an index, its digest, and what wakes them.
+//! The group of all watchers with one filter: they share an index, its digest, and a notifier.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -15,17 +15,17 @@ use super::index::{Index, Place, Told};
 use super::settle::{Held, Settling};
 use crate::domain::name::AppName;
 
-/// What is shared by all watchers with one filter.
+/// The shared part of all watchers with one filter.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) filter: Filter,
-    /// The peer whose watch was the first.
+    /// The address of the first watcher.
     pub(super) founder: Option<IpAddr>,
-    /// Applications in scope when it was made, and at least those that the filter names: what is
-    /// not there may come.
+    /// Number of applications in scope at the start, at least the number that the filter names:
+    /// these may appear later.
     pub(super) indexed: usize,
     state: Mutex<State>,
-    /// Rung when there may be something to look at.
+    /// Notified when there may be something to read.
     pub(super) bell: Bell,
 }
 
@@ -35,28 +35,28 @@ struct State {
     settling: Option<Settling>,
 }
 
-/// What a reader finds after its place.
+/// The result of a read after an offset.
 pub(super) enum Found {
-    /// This, in order; perhaps more after it.
+    /// Updates in order; there may be more.
     Told(VecDeque<(Place, Told)>),
-    /// Nothing: it has been told everything.
+    /// Nothing: the reader is current.
     Current(Current),
 }
 
-/// What a reader who has been told everything knows.
+/// The state of a current reader.
 pub(super) struct Current {
     /// Digest over the members.
     pub(super) digest: u64,
-    /// How many members there are.
+    /// Number of members.
     pub(super) member_count: usize,
-    /// Where to go on from.
+    /// The cursors from which the reader can resume.
     pub(super) resume_at: Arc<Cursors>,
-    /// When there may be more without a change.
+    /// The time of the next update that needs no change.
     pub(super) due: Option<Instant>,
 }
 
 impl Group {
-    /// Of what is in scope, tombstones too, in order of names.
+    /// Creates a group from the entries and tombstones in scope, sorted by name.
     pub(super) fn new<'a>(
         filter: Filter,
         founder: Option<IpAddr>,
@@ -86,27 +86,27 @@ impl Group {
         }
     }
 
-    /// Takes in a change that is in scope.
+    /// Adds a change that is in scope.
     pub(super) fn changed(&self, entry: &Arc<Entry>, now: Instant) {
         if self.locked().changed(&self.filter, entry, now) {
             self.bell.ring();
         }
     }
 
-    /// The tombstone of an application in scope is forgotten.
+    /// Prunes the tombstone of an application in scope.
     pub(super) fn forget(&self, app: &AppName) {
         self.locked().index.forget(app);
     }
 
-    /// The place after everything, and where to go on from for who has been told all before it.
+    /// Returns the offset after all updates, and the cursors from which a reader can resume there.
     /// `cursors` are some up to which every change has reached the groups.
     pub(super) fn begin(&self, cursors: Arc<Cursors>) -> (Place, Arc<Cursors>) {
         let state = self.locked();
         (state.index.end(), state.resume_at(cursors))
     }
 
-    /// The place of a reader who goes on from these cursors, and is told by
-    /// [`missed`](Group::missed) what changed since.
+    /// Returns the offset of a reader that resumes from these cursors and receives the changes
+    /// since then by [`missed`](Group::missed).
     pub(super) fn resume(&self, cursors: &Cursors, now: Instant) -> Place {
         let mut state = self.locked();
         let settled = state.settle(&self.filter, now);
@@ -114,12 +114,14 @@ impl Group {
         if state.tell_held(&self.filter, held.unwrap_or_default()) || settled {
             self.bell.ring();
         }
-        // What was let go changed after the cursors, or is what the reader knows.
+        // The released changes follow the cursors, so `missed` sends them, or the reader knows
+        // them.
         state.index.end()
     }
 
-    /// What to tell a reader who was told everything up to `cursors` and is at `place`, of entries
-    /// in scope that changed since: that it is as this filter shows it, or that it is not there.
+    /// Returns the updates for a reader that has received everything up to `cursors` and is at
+    /// `place`, of entries in scope that changed since: the state that the filter shows, or a
+    /// removal.
     pub(super) fn missed(
         &self,
         place: Place,
@@ -128,7 +130,7 @@ impl Group {
     ) -> VecDeque<(Place, Told)> {
         let state = self.locked();
         let told = entries.iter().filter_map(|entry| match state.index.get(&entry.app) {
-            // Its change is held back, and the reader knows what was shown before.
+            // The newer change is debounced, and the reader knows the state that is shown.
             Some(shown) if cursors.cover(shown) => None,
             Some(shown) => Some(Told::Upserted(shown.clone())),
             None => Some(Told::Removed(entry.app.clone())),
@@ -136,7 +138,8 @@ impl Group {
         told.map(|told| (place, told)).collect()
     }
 
-    /// The next members by name, for a snapshot that began at `begin`. None: that was all.
+    /// Returns the next members by name, for a snapshot that began at `begin`. Empty: the snapshot
+    /// is complete.
     pub(super) fn members_after(
         &self,
         begin: Place,
@@ -148,8 +151,8 @@ impl Group {
         Ok(members.map(|e| (begin, Told::Upserted(e))).collect())
     }
 
-    /// What is told after a place. `cursors` are some up to which every change has reached the
-    /// groups.
+    /// Reads the updates after an offset. `cursors` are some up to which every change has reached
+    /// the groups.
     pub(super) fn read(
         &self,
         after: Place,
@@ -179,7 +182,7 @@ impl Group {
 }
 
 impl State {
-    /// Takes in a change. Whether the watchers have something to look at.
+    /// Adds a change. Returns whether the watchers have something to read.
     fn changed(&mut self, filter: &Filter, entry: &Arc<Entry>, now: Instant) -> bool {
         let settled = self.settle(filter, now);
         let due = self.next_due();
@@ -190,11 +193,11 @@ impl State {
         if admitted {
             return self.tell(filter, entry) || settled;
         }
-        // Their timers must be set anew if this is due before all the rest.
+        // The alarms must be set again if this change is due before all others.
         settled || self.next_due() < due || due.is_none()
     }
 
-    /// Tells what has held long enough by now.
+    /// Adds the debounced changes whose level has held long enough.
     fn settle(&mut self, filter: &Filter, now: Instant) -> bool {
         let held = self.settling.as_mut().map(|s| s.take_due(now));
         self.tell_held(filter, held.unwrap_or_default())
@@ -205,7 +208,7 @@ impl State {
         held.into_iter().fold(false, tell)
     }
 
-    /// Nothing is told of what was not shown and still is not.
+    /// Adds a state or removal. An application that was not shown and is not shown is skipped.
     fn tell(&mut self, filter: &Filter, entry: &Arc<Entry>) -> bool {
         let shown = filter.shows(&entry.head);
         let concerns = shown || self.index.get(&entry.app).is_some();
@@ -228,7 +231,8 @@ impl State {
         self.settling.as_ref().and_then(Settling::next_due)
     }
 
-    /// Before what is held back, so that it is told to whoever goes on from there.
+    /// Returns cursors before all debounced changes, so that a reader that resumes there receives
+    /// them.
     fn resume_at(&self, cursors: Arc<Cursors>) -> Arc<Cursors> {
         match &self.settling {
             Some(settling) if settling.holds() => Arc::new(settling.before_held(&cursors)),

@@ -1,4 +1,4 @@
-//! Which groups there are, and which of them a change concerns.
+//! All groups, and the lookup of those that a change concerns.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,8 +10,7 @@ use super::filter::{Filter, Scope};
 use super::group::Group;
 use crate::domain::name::AppName;
 
-/// Groups by filter, and by scope so that a change finds those it concerns without asking the
-/// others.
+/// Groups by filter, and by scope, so that a change finds the groups that it concerns directly.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     by_filter: HashMap<Filter, (Arc<Group>, usize)>,
@@ -23,17 +22,17 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// The group of a filter, if somebody watches with it.
+    /// Returns the group of a filter, if it has a watcher.
     pub(super) fn find(&self, filter: &Filter) -> Option<Arc<Group>> {
         self.by_filter.get(filter).map(|(group, _)| group.clone())
     }
 
-    /// All groups.
+    /// Returns all groups.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Group>> {
         self.by_filter.values().map(|(group, _)| group)
     }
 
-    /// The groups whose scope an application is in.
+    /// Returns the groups whose scope contains an application.
     pub(super) fn concerned(&self, app: &AppName) -> impl Iterator<Item = &Arc<Group>> {
         let of_namespace = self.by_namespace.get(app.namespace());
         let of_application = self.by_application.get(app);
@@ -41,8 +40,8 @@ impl Groups {
         self.all.iter().chain(named)
     }
 
-    /// Whether there may be one more group of this scope, founded by this peer. A change is held
-    /// against every group of its scopes, within the commit.
+    /// Checks the limits for one more group of this scope, created by this peer. Every change is
+    /// compared with all groups of its scopes within the commit.
     pub(super) fn check_room(
         &self,
         scope: &Scope,
@@ -71,7 +70,7 @@ impl Groups {
         }
     }
 
-    /// One more watcher, perhaps the first of its group.
+    /// Adds a watcher, and its group if it is the first.
     pub(super) fn join(&mut self, group: &Arc<Group>) {
         self.watchers += 1;
         if let Some((_, watchers)) = self.by_filter.get_mut(&group.filter) {
@@ -96,7 +95,7 @@ impl Groups {
         self.by_filter.insert(filter, (group.clone(), 1));
     }
 
-    /// One watcher less. With the last one the group goes.
+    /// Removes a watcher, and its group if it was the last.
     pub(super) fn leave(&mut self, group: &Arc<Group>) {
         let Some((_, watchers)) = self.by_filter.get_mut(&group.filter) else {
             return;
@@ -121,17 +120,17 @@ impl Groups {
         }
     }
 
-    /// Watchers there are.
+    /// Returns the number of watchers.
     pub(super) fn watcher_count(&self) -> usize {
         self.watchers
     }
 
-    /// Groups there are.
+    /// Returns the number of groups.
     pub(super) fn len(&self) -> usize {
         self.by_filter.len()
     }
 
-    /// Applications that stood in the indexes of the groups when these were made.
+    /// Returns the number of applications in the indexes of all groups at their creation.
     pub(super) fn indexed(&self) -> usize {
         self.indexed
     }

@@ -1,8 +1,9 @@
-//! What the readers of one filter are told: each application once, at the place of its last change.
+//! The index of one filter: its members, and a log that holds each application once, at the offset
+//! of its last change.
 //!
-//! Reading on from a place gives the newest state of whatever changed since. A newer change takes
-//! its application away from the older place, so the index is bounded by applications, never by
-//! changes.
+//! A read from an offset returns the newest state of every application that changed since. A newer
+//! change removes the older entry of its application from the log, so the number of applications
+//! bounds the log, not the number of changes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -13,45 +14,45 @@ use super::entry::Entry;
 use super::error::Expired;
 use crate::domain::name::AppName;
 
-/// A place in the order in which the readers of one filter are told: how many changes had been told
-/// by then. This order is the index's own, whatever orders the store has. Gaps are changes that
-/// newer ones replaced.
+/// An offset in the log of one filter: the number of changes that had entered the log by then. The
+/// log has its own order, independent of the orders of the store. Gaps are changes that newer ones
+/// replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Place(pub(super) u64);
 
-/// What is told of one application.
+/// An update of one application.
 #[derive(Debug, Clone)]
 pub(super) enum Told {
     /// Its newest state.
     Upserted(Arc<Entry>),
-    /// It is gone, or has left the filter.
+    /// The application was deleted or left the filter.
     Removed(AppName),
 }
 
-/// The members of a filter, and what was told of it since somebody watches.
+/// The members of a filter, and the log since its first watcher.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     members: BTreeMap<AppName, Arc<Entry>>,
     log: BTreeMap<Place, Told>,
-    /// Where in the log each application stands.
+    /// The offset of each application in the log.
     places: BTreeMap<AppName, Place>,
     digest: Digest,
     end: Place,
-    /// The last place at which a removal stood that is no longer told.
+    /// The greatest offset of a removal that was pruned from the log.
     forgotten: Place,
 }
 
 impl Index {
-    /// With these members, in order of names. Nothing was told yet.
+    /// Creates an index with these members, sorted by name, and an empty log.
     pub(super) fn new(members: Vec<Arc<Entry>>) -> Index {
         let mut digest = Digest::default();
         members.iter().for_each(|entry| digest.add(entry.mark));
-        // Collecting builds the tree at once: several times quicker than inserting.
+        // Collecting builds the tree in one step: several times faster than single inserts.
         let members = members.into_iter().map(|e| (e.app.clone(), e)).collect();
         Index { members, digest, ..Index::default() }
     }
 
-    /// Tells the newest state of an application, or that it is not there.
+    /// Appends the newest state of an application, or its removal.
     pub(super) fn tell(&mut self, entry: &Arc<Entry>, shown: bool) {
         let before = match shown {
             true => self.members.insert(entry.app.clone(), entry.clone()),
@@ -73,12 +74,12 @@ impl Index {
         self.log.insert(self.end, told);
     }
 
-    /// The application as it is shown, if it is.
+    /// Returns the application as shown, if it is a member.
     pub(super) fn get(&self, app: &AppName) -> Option<&Arc<Entry>> {
         self.members.get(app)
     }
 
-    /// The tombstone of an application is forgotten: its removal is told no longer.
+    /// Prunes the removal of an application whose tombstone was pruned.
     pub(super) fn forget(&mut self, app: &AppName) {
         if let Some(place) = self.places.remove(app) {
             self.log.remove(&place);
@@ -86,7 +87,7 @@ impl Index {
         }
     }
 
-    /// Up to `count` things told after a place, in order.
+    /// Returns up to `count` updates after an offset, in order.
     pub(super) fn after(
         &self,
         place: Place,
@@ -97,7 +98,7 @@ impl Index {
         Ok(later.map(|(place, told)| (*place, told.clone())))
     }
 
-    /// Up to `count` members by name, for a reader whose snapshot began at `begin`.
+    /// Returns up to `count` members by name, for a snapshot that began at offset `begin`.
     pub(super) fn members_after(
         &self,
         begin: Place,
@@ -110,7 +111,7 @@ impl Index {
         Ok(members.take(count).map(|(_, entry)| entry.clone()))
     }
 
-    /// Who has taken nothing after `place` must have missed no removal.
+    /// Checks that no removal after this offset was pruned.
     fn check(&self, place: Place) -> Result<(), Expired> {
         match place < self.forgotten {
             true => Err(Expired),
@@ -118,22 +119,22 @@ impl Index {
         }
     }
 
-    /// The place after everything.
+    /// Returns the offset after all updates.
     pub(super) fn end(&self) -> Place {
         self.end
     }
 
-    /// Digest over the members.
+    /// Returns the digest over the members.
     pub(super) fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub(super) fn member_count(&self) -> usize {
         self.members.len()
     }
 
-    /// How many applications it was told of, those removed too.
+    /// Returns the number of applications in the log, removals included.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.log.len()

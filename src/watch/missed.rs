@@ -1,4 +1,4 @@
-//! What a reader missed while it was away: whatever stands after its cursor in each bucket.
+//! The backlog of a reader: the changes after its cursor in each bucket.
 
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use super::filter::Scope;
 use super::{Hub, LIST_BATCH, State};
 use crate::store::{Bucket, Position};
 
-/// How far a reader has read what it missed: bucket by bucket, so that nothing is kept for it but
-/// this.
+/// The progress through a backlog, bucket by bucket: nothing else is stored for the reader.
 #[derive(Debug)]
 pub(super) struct Missed {
     read: Cursors,
@@ -25,8 +24,8 @@ impl Missed {
 }
 
 impl Hub {
-    /// The next of what a reader missed, `count` at most, perhaps none of this page. `None`: that
-    /// was all.
+    /// Returns the next page of a backlog with at most `count` entries, perhaps none. `None`: the
+    /// backlog is read completely.
     pub(super) fn missed(
         &self,
         scope: &Scope,
@@ -35,7 +34,7 @@ impl Hub {
     ) -> Result<Option<Vec<Arc<Entry>>>, Expired> {
         let state = self.locked();
         while let Some(bucket) = missed.bucket.filter(|b| b.0 < missed.read.buckets()) {
-            // What is forgotten in buckets that were read is the business of who follows.
+            // Tombstones pruned in buckets that are read already concern the index of the group.
             if !missed.read.reach(&state.forgotten, bucket) {
                 return Err(Expired);
             }
@@ -52,7 +51,8 @@ impl Hub {
 }
 
 impl State {
-    /// Adds what is in scope of the next changes of a bucket; the last position looked at.
+    /// Adds the next changes of a bucket that are in scope. Returns the last position that was
+    /// read.
     fn read(
         &self,
         scope: &Scope,

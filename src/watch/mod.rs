@@ -1,26 +1,42 @@
-//! Following: the newest state of every application, for lists, counts and watchers.
+//! Watching: the newest state of every application, for lists, counts and watchers.
 //!
 //! ```text
-//!  Store --Change--> Hub --if in scope--> Group --read on--> Watcher
-//!                    by name              one a filter       a cursor
+//!  Store --Change--> Hub --if in scope--> Group --reads from--> Watcher
+//!                    by name              one per filter,       an offset
 //!                                         with its index
 //! ```
 //!
-//! The hub is fed by the store alone, so another replica's commit comes by the same path as ours.
-//! In the index of a group each application stands once, at the place of its last change. Snapshot,
-//! changes, conflation and slow readers are one mechanism: reading on from a place.
+//! Only the store feeds the hub, so commits of other replicas take the same path as local ones.
+//! The index of a group holds each application once, at the offset of its last change. Snapshots,
+//! changes, conflation and slow watchers use one mechanism: a watcher reads on from its offset.
 //!
 //! A store orders its changes by bucket, and replicas see the buckets interleaved differently. So
-//! a place is good in one group only, and a resume token has a cursor for each bucket: on any
-//! replica its reader is told what stands after them, then follows.
+//! an offset is valid in one group only; a resume token has a cursor for each bucket instead.
 //!
-//! When the store may have lost writes, the differences come as changes like any other, at
-//! positions above those known; only tokens from before are refused, whose reader may know what is
-//! gone.
+//! # After a disconnect
 //!
-//! Locks: the hub's, then a group's or the cursors'; held for one change, one batch or one page,
-//! never while waiting. The first watcher of a filter holds the hub's for as long as it takes to
-//! index what is in scope.
+//! A reader that resumes with its last token, on any replica of the store, receives:
+//!
+//! 1. One item for each application in scope that changed after the token: `Upserted` with the
+//!    newest state if the filter shows it, otherwise `Removed`, even if the reader never knew it.
+//!    States in between are neither sent nor counted in `coalesced`. A state may come twice: the
+//!    reader compares revisions. A level that `stable_for` still delays comes when it has held, or
+//!    immediately if the filter is new on this replica.
+//! 2. A bookmark as soon as no change is left: the reader checks its copy by count and digest.
+//! 3. Every later change.
+//!
+//! A replica that is behind the token first waits, for at most [`Limits::catch_up_max`]. A token of
+//! another store or filter, from before a data loss or from before pruned tombstones is refused, or
+//! the watch ends with [`Expired`]. The reader then watches without a token: it receives every
+//! member by name, then `SnapshotComplete`, and drops whatever the snapshot does not contain.
+//!
+//! A data loss of the store ends only a watch that still waits for its token. Others receive the
+//! differences as ordinary changes at greater positions. Older tokens are refused because their
+//! reader may know states that are gone.
+//!
+//! Locks: first the hub's, then a group's or the cursors'. Each is held for one change, one batch
+//! or one page, never while waiting. The first watcher of a filter holds the hub's while it indexes
+//! the scope.
 
 mod bell;
 mod cursors;
@@ -72,32 +88,32 @@ use groups::Groups;
 use wait::{Wait, Waits};
 use watcher::Seat;
 
-/// Entries that a list looks at before it lets others have the hub.
+/// Entries that a list reads before it releases the hub's lock for a moment.
 const LIST_BATCH: usize = 1024;
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// With everything that is there.
+    /// With a snapshot of all members.
     Snapshot,
-    /// After what was told before.
+    /// With the changes after a resume token.
     Resume(Token),
 }
 
-/// The newest state of every application, and who wants to be told of it.
+/// The newest state of every application, and the groups of watchers.
 #[derive(Debug)]
 pub struct Hub {
     limits: Limits,
     clock: StoreClock,
-    /// What has reached the groups. Read by each watcher that is woken, so not behind the lock
-    /// that lists hold.
+    /// The changes that have reached the groups. Each woken watcher reads it, so it is not behind
+    /// the lock that lists hold.
     reached: RwLock<Reached>,
-    /// Heard by readers who wait until what they know is known here.
+    /// Notified by each change, for watchers that wait until this replica reaches their token.
     arrived: Arc<Listeners>,
     state: Mutex<State>,
 }
 
-/// Up to where all changes have reached the groups.
+/// The position up to which all changes have reached the groups.
 #[derive(Debug)]
 struct Reached {
     epoch: Epoch,
@@ -106,23 +122,23 @@ struct Reached {
 
 #[derive(Debug)]
 struct State {
-    /// Tombstones too.
+    /// Applications and tombstones by name.
     entries: BTreeMap<AppName, Arc<Entry>>,
-    /// The same in the orders of the store.
+    /// The same in the order of the store.
     order: BTreeMap<(Bucket, Position), AppName>,
     tombstones: BTreeMap<(Bucket, Position), AppName>,
-    /// The last change told in each bucket.
+    /// The last change received in each bucket.
     last: Cursors,
     forgotten: Cursors,
     fleet: Fleet,
     groups: Groups,
-    /// See [`Hub::groups_visited`].
+    /// The value of [`Hub::groups_visited`].
     groups_visited: u64,
     waits: Waits,
 }
 
 impl Hub {
-    /// Knows nothing yet of a store with so many buckets: to be given to
+    /// Creates an empty hub for a store with this number of buckets, to be passed to
     /// [`Store::follow`](crate::store::Store::follow).
     pub fn new(epoch: Epoch, buckets: u16, limits: Limits) -> Hub {
         let cursors = Arc::new(Cursors::new(buckets));
@@ -135,28 +151,28 @@ impl Hub {
         }
     }
 
-    /// Told the time by the store's clock, so that `stable_for` knows how old a level is that was
-    /// there before this process. Without it, such a level is as old as the hub's knowledge of it.
+    /// Sets the store's time, so that `stable_for` knows the age of levels from before this
+    /// process. Without it such a level is as old as the hub's knowledge of it.
     #[must_use]
     pub fn with_time(mut self, now: Timestamp) -> Hub {
         self.clock = StoreClock::reads(now, Instant::now());
         self
     }
 
-    /// The newest state of an application.
+    /// Returns the newest state of an application.
     pub fn get(&self, app: &AppName) -> Option<Arc<Entry>> {
         let state = self.locked();
         let entry = state.entries.get(app).filter(|e| !e.head.deleted);
         entry.cloned()
     }
 
-    /// What is left of an application that was deleted not long ago.
+    /// Returns the tombstone of an application whose deletion is not pruned yet.
     pub fn tombstone(&self, app: &AppName) -> Option<Arc<Entry>> {
         self.locked().entries.get(app).filter(|e| e.head.deleted).cloned()
     }
 
-    /// Up to `count_max` applications after `after`, by namespace and name; of one namespace only,
-    /// and at one of these levels only unless there are none.
+    /// Returns up to `count_max` applications after `after`, by namespace and name: of one
+    /// namespace if given, and at one of these levels if there are any.
     pub fn list(
         &self,
         namespace: Option<&str>,
@@ -187,8 +203,8 @@ impl Hub {
         }
     }
 
-    /// Waits until an application is known at this revision or a later one, also as deleted. For as
-    /// long as it takes: the caller has a deadline.
+    /// Waits until the hub has an application, or its tombstone, at this revision or a later one.
+    /// There is no time limit: the caller has a deadline.
     pub async fn wait_for(&self, app: &AppName, revision: Revision) -> Result<(), WaitError> {
         match Wait::new(&self.state, app, revision, self.limits.waits_max)? {
             Some(mut wait) => wait.reached().await,
@@ -196,53 +212,54 @@ impl Hub {
         }
     }
 
-    /// Ends all waits for revisions, also those to come: the server stops.
+    /// Ends all present and future waits for revisions, because the server stops.
     pub fn end_waits(&self) {
         self.locked().waits.end();
     }
 
-    /// Counts over all applications.
+    /// Returns the totals over all applications.
     pub fn fleet(&self) -> Fleet {
         self.locked().fleet
     }
 
-    /// How many applications there are.
+    /// Returns the number of applications.
     pub fn application_count(&self) -> usize {
         let state = self.locked();
         state.entries.len() - state.tombstones.len()
     }
 
-    /// How many watchers there are.
+    /// Returns the number of watchers.
     pub fn watcher_count(&self) -> usize {
         self.locked().groups.watcher_count()
     }
 
-    /// How many different filters they watch with.
+    /// Returns the number of different filters of the watchers.
     pub fn group_count(&self) -> usize {
         self.locked().groups.len()
     }
 
-    /// How many filters changes were held against since the start: what watching adds to commits.
+    /// Returns the number of filters that changes were compared with since the start: the cost that
+    /// watchers add to commits.
     pub fn groups_visited(&self) -> u64 {
         self.locked().groups_visited
     }
 
-    /// All changes up to here are known.
+    /// Returns the position up to which the hub has all changes.
     pub fn cursors(&self) -> Arc<Cursors> {
         self.reached().cursors.clone()
     }
 
-    /// The history that positions belong to. Moves when the store may have lost writes.
+    /// Returns the epoch of the positions. It changes when the store may have lost writes.
     pub fn epoch(&self) -> Epoch {
         self.reached().epoch
     }
 
-    /// Follows what a filter shows. Within a runtime.
+    /// Watches with a filter. Must be called within a runtime.
     pub fn watch(self: &Arc<Self>, filter: Filter, start: Start) -> Result<Watcher, WatchError> {
         self.watch_from(None, filter, start)
     }
 
-    /// The same for a reader at this address.
+    /// Watches for a reader at this address.
     pub fn watch_from(
         self: &Arc<Self>,
         peer: Option<IpAddr>,
@@ -250,7 +267,7 @@ impl Hub {
         start: Start,
     ) -> Result<Watcher, WatchError> {
         let now = Instant::now();
-        // Tokens of earlier versions name the filter as it was asked for.
+        // Tokens of earlier versions have the fingerprint of the filter before rounding.
         let asked = filter.fingerprint();
         let filter = filter.of_group();
         let fingerprint = filter.fingerprint();
@@ -274,8 +291,8 @@ impl Hub {
         Ok(Watcher::new(Seat { hub, group, fingerprint }, start, known, now))
     }
 
-    /// Whether a reader can go on here. One that knows more than we do comes from another replica,
-    /// if there can be one, and may wait for what it knows.
+    /// Checks whether a reader can resume here. A token ahead of this replica comes from another
+    /// replica, if the store can have several: then the watcher may wait.
     fn admit(&self, state: &State, token: &Token, fingerprint: u64) -> Result<(), WatchError> {
         let Reached { epoch, cursors } = &*self.reached();
         let has_replicas = 1 < cursors.buckets();
@@ -295,29 +312,29 @@ impl Hub {
         }
     }
 
-    /// Whether all changes up to these cursors are known here, in the history they belong to.
+    /// Returns whether the hub has all changes up to these cursors, in their epoch.
     fn knows(&self, epoch: Epoch, cursors: &Cursors) -> Result<bool, Expired> {
         let here = self.reached();
         match here.epoch.losses <= epoch.losses {
             true => Ok(here.epoch == epoch && here.cursors.reach(cursors, Bucket::default())),
-            // There was a loss while it waited.
+            // A data loss happened during the wait.
             false => Err(Expired),
         }
     }
 
-    /// Hears of each change from now on.
+    /// Returns a listener for each change from now on.
     fn listen(&self) -> Listener {
         Listener::new(&self.arrived)
     }
 
-    /// Wakes every watcher, for a reason that is none of the hub's.
+    /// Wakes every watcher, for a reason outside of the hub.
     pub fn wake(&self) {
         self.locked().groups.iter().for_each(|group| group.bell.ring());
         self.arrived.wake();
     }
 
-    /// Holds the hub for as long as it takes to index what is in scope: milliseconds for a fleet of
-    /// 10,000.
+    /// Creates a group. The caller holds the hub's lock while the scope is indexed: milliseconds
+    /// for 10,000 applications.
     fn new_group(
         &self,
         state: &State,
@@ -363,10 +380,10 @@ impl Hub {
         self.reached.write().expect("nothing panics while it is held")
     }
 
-    /// Up to here all changes of a bucket have reached the groups.
+    /// Records that all changes of a bucket up to this position have reached the groups.
     fn arrive(&self, bucket: Bucket, position: Position) {
         let mut reached = self.reached_mut();
-        // Cut loose only if a watcher holds on to them: eight bytes a bucket.
+        // Copied only if a watcher holds the present ones: eight bytes for each bucket.
         Arc::make_mut(&mut reached.cursors).advance(bucket, position);
         drop(reached);
         self.arrived.wake();
@@ -378,7 +395,7 @@ impl Follower for Hub {
         let now = Instant::now();
         let mut state = self.locked();
         if change.position <= state.last.of(change.bucket) {
-            return; // known: a store may tell twice after it was cut off
+            return; // known: a store may repeat changes after an interruption
         }
         state.last.set(change.bucket, change.position);
         let before = state.entries.get(&change.app).map(Arc::as_ref);
@@ -405,12 +422,13 @@ impl Follower for Hub {
             let concerned = state.groups.concerned(&app);
             concerned.for_each(|group| group.forget(&app));
         }
-        // Nothing before is left to be told, also if the last of it never was.
+        // No change up to here is outstanding, even if this hub never received the last of them.
         self.arrive(bucket, up_to);
     }
 
     fn doubted(&self, _: Bucket, epoch: Epoch) {
-        // In the order of changes: what the loss changed has been told before.
+        // Under the lock, to keep the order: the changes that the loss caused were passed on
+        // before.
         let _state = self.locked();
         let mut reached = self.reached_mut();
         reached.epoch = reached.epoch.max(epoch);
@@ -449,14 +467,14 @@ impl State {
         }
     }
 
-    /// What is known, of one namespace or of all, by name after `after`. Tombstones too.
+    /// Returns entries and tombstones of one namespace or of all, by name after `after`.
     fn range<'a>(
         &'a self,
         namespace: Option<&'a str>,
         after: Option<&AppName>,
     ) -> impl Iterator<Item = &'a Arc<Entry>> {
-        // The least name there is: names begin with a letter or a digit. A namespace that is no
-        // name has no applications.
+        // The least possible name: names begin with a letter or a digit. An invalid namespace has
+        // no applications.
         let first = namespace.map(|n| AppName::new(n, "0"));
         let none = matches!(first, Some(Err(_)));
         let first = first.and_then(Result::ok);

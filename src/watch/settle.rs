@@ -1,10 +1,10 @@
-//! `stable_for`: a level is told only after it has held.
+//! `stable_for` debounces levels: a new level is sent only after it has held for this long.
 //!
-//! The rule: an application is *settled* at the level last told of it. A change that keeps this
-//! level passes at once. One that moves it is held back until its level is old enough, and while
-//! something is held back a newer change takes its place and waits for its own level to hold, also
-//! if that is the settled one again: of a level that came and went nothing is told, and the newest
-//! state comes once the application is quiet. A deletion is no level and is told at once.
+//! An application is *settled* at the level last sent for it. A change that keeps this level passes
+//! immediately. A change to another level is pending until the level is old enough. A newer change
+//! replaces a pending one and waits until its own level has held, even if that is the settled level
+//! again. So a level that came and went is not sent, and the newest state is sent once the level is
+//! stable. A deletion has no level and passes immediately.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::domain::name::AppName;
 use crate::domain::status::Level;
 use crate::store::{Bucket, Position};
 
-/// A longer `stable_for` is this: an instant must be able to hold the sum.
+/// Upper limit of `stable_for`: an instant must be able to hold the sum.
 const STABLE_FOR_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What is held back, and until when. Of applications in scope, shown or not.
+/// The pending changes and their times, of applications in scope, shown or not.
 #[derive(Debug)]
 pub(super) struct Settling {
     stable_for: Duration,
     settled: BTreeMap<AppName, Level>,
     held: BTreeMap<AppName, Held>,
-    /// By when it is told.
+    /// Pending changes by due time.
     due: BTreeSet<(Instant, AppName)>,
-    /// By the first change held back.
+    /// Pending changes by the first change that made the application pending.
     firsts: BTreeMap<(Bucket, Position), AppName>,
 }
 
@@ -52,8 +52,8 @@ impl Settling {
         }
     }
 
-    /// Whether an application that was there before this group can be told as it is. If not, it is
-    /// held back.
+    /// Returns whether an application that existed before this group can be sent in its present
+    /// state. If not, it is pending.
     pub(super) fn admit_first(&mut self, entry: &Arc<Entry>, now: Instant) -> bool {
         if entry.head.deleted || self.due_of(entry) <= now {
             self.settle(entry);
@@ -63,7 +63,7 @@ impl Settling {
         false
     }
 
-    /// Whether a change can be told at once. If not, it is held back.
+    /// Returns whether a change can be sent immediately. If not, it is pending.
     pub(super) fn admit(&mut self, entry: &Arc<Entry>, now: Instant) -> bool {
         let held = self.release(&entry.app);
         let kept = held.is_none() && self.settled.get(&entry.app) == Some(&entry.level());
@@ -76,15 +76,16 @@ impl Settling {
         false
     }
 
-    /// Lets go of what has held by now, the earliest first.
+    /// Releases the changes whose level has held by now, the earliest first.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Held> {
         let due = self.due.iter().take_while(|(at, _)| *at <= now);
         let apps = due.map(|(_, app)| app.clone()).collect();
         self.take(apps)
     }
 
-    /// Lets go of what a reader who goes on from `cursors` may have been told before: what this
-    /// group has never told, and what began before that.
+    /// Releases the changes that a reader that resumes from `cursors` may have received before:
+    /// those of applications that this group never sent, and those that became pending up to the
+    /// cursors.
     pub(super) fn take_for(&mut self, cursors: &Cursors) -> Vec<Held> {
         let told = |app| self.settled.contains_key(app);
         let held = self.firsts.iter();
@@ -100,17 +101,17 @@ impl Settling {
         held
     }
 
-    /// When something is told without a change.
+    /// Returns the time of the next release.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Whether anything is held back.
+    /// Returns whether any change is pending.
     pub(super) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// These cursors, but before what is held back.
+    /// Returns these cursors, moved before the first pending change of each bucket.
     pub(super) fn before_held(&self, cursors: &Cursors) -> Cursors {
         let mut before = cursors.clone();
         let mut from = Some(Bucket(0));

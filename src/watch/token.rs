@@ -1,9 +1,9 @@
-//! Resume tokens: where a reader stands, in a text that is opaque to it.
+//! Resume tokens: the position of a reader, as a text that is opaque to it.
 //!
 //! Base64url without padding of: format (1 byte: 2), store id (8), losses (4), fingerprint of the
 //! filter (8), number of buckets (2), the position in each (8), check (4: the low half of FNV-1a of
-//! the bytes before it). Big-endian. Format 1 had no number, and its one position before the
-//! fingerprint; it is still read.
+//! the bytes before it). Big-endian. Format 1 has no number of buckets, and its only position
+//! precedes the fingerprint. It is still read.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use super::error::WatchError;
 use crate::store::{Epoch, Position};
 
 const FORMAT: u8 = 2;
-/// Of stores that order everything by one writer.
+/// The format of earlier versions, for stores with a single bucket.
 const FORMAT_OF_ONE: u8 = 1;
-/// Bytes beside the positions.
+/// Bytes besides the positions.
 const BYTES: usize = 27;
 
-/// Where a reader stands.
+/// The position of a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    /// The history that the positions belong to.
+    /// The epoch of the positions.
     pub epoch: Epoch,
-    /// All changes up to here have been told.
+    /// All changes up to here were sent.
     pub cursors: Arc<Cursors>,
     /// [`Filter::fingerprint`](super::Filter::fingerprint) of the watch.
     pub filter: u64,
 }
 
 impl Token {
-    /// As a text for the reader.
+    /// Returns the text for the reader.
     pub fn encode(&self) -> String {
         let mut bytes = Vec::with_capacity(BYTES + 8 * usize::from(self.cursors.buckets()));
         bytes.push(FORMAT);
@@ -47,7 +47,7 @@ impl Token {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// From a text that a reader gives back. [`WatchError::Malformed`] if it is not one of ours.
+    /// Parses a text from a reader. Returns [`WatchError::Malformed`] if it is not a valid token.
     pub fn decode(text: &str) -> Result<Token, WatchError> {
         Token::read(text).ok_or(WatchError::Malformed)
     }
@@ -77,12 +77,12 @@ impl Token {
         rest.0.is_empty().then(|| Token { epoch, cursors: Arc::new(cursors), filter })
     }
 
-    /// Whether it was given out after a loss that is not known at `here` yet.
+    /// Returns whether the token was issued after a data loss that is not known at `here` yet.
     pub(super) fn is_after(&self, here: Epoch) -> bool {
         self.epoch.store_id == here.store_id && here.losses < self.epoch.losses
     }
 
-    /// Whether it belongs to this history and this filter.
+    /// Checks that the token belongs to this epoch and this filter.
     pub fn verify(&self, epoch: Epoch, filter: u64) -> Result<(), WatchError> {
         if self.epoch.store_id != epoch.store_id {
             return Err(WatchError::OtherStore);
@@ -97,7 +97,7 @@ impl Token {
     }
 }
 
-/// What is left to be read.
+/// The bytes that are not parsed yet.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -124,7 +124,7 @@ impl Rest<'_> {
     }
 }
 
-/// Against a text cut or mistyped, not against forgery: a position is no secret and gives no right.
+/// Detects truncated or mistyped texts, not forgery: a position is not secret and grants nothing.
 fn check(body: &[u8]) -> [u8; 4] {
     let mut hash = Fnv::new();
     hash.bytes(body);

@@ -1,7 +1,7 @@
-//! Waiting for a revision: reads your own writes on any replica.
+//! Waits for a revision: a client reads its own writes on any replica.
 //!
-//! Who waits is kept by revision, so that a change wakes those whose revision has come and nobody
-//! else, however many wait for one that never comes.
+//! Waits are sorted by revision, so a change wakes only those whose revision has arrived, no matter
+//! how many wait for one that never comes.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,13 +12,13 @@ use super::State;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
-/// Why a wait is over without its revision.
+/// The reason why a wait ended before its revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WaitError {
-    /// As many wait for this application as may.
+    /// The limit of waits for this application is reached.
     #[error("{max} reads wait for a revision of this application already; try again later")]
     TooMany {
-        /// How many may.
+        /// The limit.
         max: usize,
     },
     /// The server is stopping.
@@ -26,10 +26,10 @@ pub enum WaitError {
     Ended,
 }
 
-/// Those who wait for one application, by revision, then in the order in which they came.
+/// Waits for one application, by revision, then by age.
 type Waiting = BTreeMap<(Revision, u64), oneshot::Sender<()>>;
 
-/// Who waits for which application.
+/// All waits by application.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     by_app: BTreeMap<AppName, Waiting>,
@@ -38,12 +38,12 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// An application is known at this revision.
+    /// Wakes the waits for revisions of an application up to this one.
     pub(super) fn tell(&mut self, app: &AppName, revision: Revision) {
         let Some(waiting) = self.by_app.get_mut(app) else { return };
         let later = waiting.split_off(&(Revision(revision.0.saturating_add(1)), 0));
         for reader in std::mem::replace(waiting, later).into_values() {
-            // It may have left meanwhile.
+            // The reader may have left meanwhile.
             let _ = reader.send(());
         }
         if waiting.is_empty() {
@@ -51,7 +51,7 @@ impl Waits {
         }
     }
 
-    /// Nobody waits any more, nor will.
+    /// Ends all waits and refuses new ones.
     pub(super) fn end(&mut self) {
         self.has_ended = true;
         self.by_app.clear();
@@ -63,7 +63,7 @@ impl Waits {
     }
 }
 
-/// One who waits. Leaves nothing behind when dropped.
+/// One wait, removed when dropped.
 pub(super) struct Wait<'a> {
     state: &'a Mutex<State>,
     app: AppName,
@@ -72,7 +72,7 @@ pub(super) struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    /// Nothing if there is nothing to wait for.
+    /// Registers a wait. Returns `None` if the revision has arrived already.
     pub(super) fn new(
         state: &'a Mutex<State>,
         app: &AppName,
@@ -99,7 +99,7 @@ impl<'a> Wait<'a> {
     }
 
     pub(super) async fn reached(&mut self) -> Result<(), WaitError> {
-        // The sender is dropped only by `end`.
+        // Only `end` drops the sender.
         (&mut self.reached).await.map_err(|_| WaitError::Ended)
     }
 }

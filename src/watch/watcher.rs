@@ -1,8 +1,8 @@
-//! One reader: a cursor over the index that it shares with all readers of its filter.
+//! One watcher: an offset in the index that it shares with all watchers of its filter.
 //!
-//! Nothing is queued for a reader. It takes what stands after its place when it comes, at most
-//! [`Limits::batch_max`](super::Limits::batch_max) things at a time, so one that comes late finds
-//! the newest state of each application and costs nothing meanwhile.
+//! Nothing is queued for a watcher. When it is polled it reads what follows its offset, at most
+//! [`Limits::batch_max`](super::Limits::batch_max) updates at a time. So a slow watcher finds the
+//! newest state of each application and costs nothing meanwhile.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -25,74 +25,75 @@ use super::{Hub, Start};
 use crate::domain::name::AppName;
 use crate::store::Epoch;
 
-/// What a watcher is told next.
+/// One message to a reader.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// Changes that a newer state replaced before this reader took them, since the last item.
+    /// Number of changes since the last item that a newer state replaced before this reader read
+    /// them.
     pub coalesced: u64,
 }
 
-/// What happened.
+/// The kind of a message.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// The newest state of an application. May come twice after a snapshot or a resume: its
-    /// revision says so.
+    /// The newest state of an application. The same revision may come twice after a snapshot or a
+    /// resume.
     Upserted(Arc<Entry>),
-    /// An application is gone, or has left the filter. The reader may not have known it.
+    /// An application was deleted or left the filter. The reader may not have known it.
     Removed(AppName),
-    /// Everything that was there has been told.
+    /// Every member was sent.
     SnapshotComplete {
-        /// How many applications that were.
+        /// Number of members that were sent.
         application_count: usize,
-        /// Where to go on.
+        /// Token from which the reader can resume.
         token: String,
     },
     /// The reader is current as of now.
     Bookmark {
-        /// [`Digest`](super::Digest) of what it has been told.
+        /// [`Digest`](super::Digest) of all members.
         digest: u64,
-        /// How many applications that are.
+        /// Number of members.
         application_count: usize,
-        /// Where to go on.
+        /// Token from which the reader can resume.
         token: String,
     },
 }
 
-/// Follows what a filter shows. Dropping it is all it takes to end it.
+/// A watch with one filter. Ends when dropped.
 #[derive(Debug)]
 pub struct Watcher {
     seat: Seat,
     listener: Listener,
     stage: Stage,
-    /// The place of what was last handed out.
+    /// Offset of the last item that was returned.
     place: Place,
-    /// What was read after it and is not handed out yet.
+    /// Updates that were read after it and not returned yet.
     ahead: VecDeque<(Place, Told)>,
-    /// All changes up to here have been handed out: where the reader was last current.
+    /// All changes up to here were returned: the point at which the reader was last current.
     resume_at: Arc<Cursors>,
     bookmark_due: Instant,
-    /// When to look again without being woken.
+    /// The time of the next read without a notification.
     look_at: Instant,
-    /// Wakes at that time. Kept, because it seldom moves and to set one up costs more than a look.
+    /// Wakes at that time. Kept, because it seldom changes and its setup costs more than a read.
     alarm: Option<Pin<Box<Sleep>>>,
-    /// Nothing was found at the last look, and both the bell and the alarm will wake it.
+    /// The last read found nothing, and both the notifier and the alarm will wake the task.
     is_idle: bool,
 }
 
-/// What a reader who is current stands at: two with the same standing will be told the same.
+/// The offset of a current reader: readers with equal offsets receive the same items from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Which group, while there is a watcher in it.
+    /// Address of the group, unique while the group has a watcher.
     group: usize,
-    /// Which filter, of those whose watchers share the group.
+    /// Fingerprint of the group's filter.
     fingerprint: u64,
     place: Place,
 }
 
 impl Standing {
-    /// Tells apart what is followed.
+    /// Returns a key of the filter that the reader watches with.
     pub fn group(self) -> (usize, u64) {
         (self.group, self.fingerprint)
     }
@@ -100,18 +101,18 @@ impl Standing {
 
 #[derive(Debug)]
 enum Stage {
-    /// Waits until what the reader knows from another replica is known here.
+    /// Waits until this replica has all changes up to a token of another replica.
     Arriving { epoch: Epoch, until: Instant },
     /// Reads the members by name.
     Snapshot { last: Option<AppName>, sent: usize },
-    /// Reads what changed while it was away.
+    /// Reads the changes during the disconnect.
     Resuming(Missed),
-    /// Reads changes.
+    /// Reads new changes.
     Following,
 }
 
 impl Watcher {
-    /// `known` are cursors up to which every change has reached the groups.
+    /// Creates a watcher. `known` are cursors up to which every change has reached the groups.
     pub(super) fn new(seat: Seat, start: Start, known: Arc<Cursors>, now: Instant) -> Watcher {
         let group = &seat.group;
         let mut listener = group.bell.listen();
@@ -134,7 +135,7 @@ impl Watcher {
             place,
             ahead: VecDeque::new(),
             resume_at,
-            // Who goes on where it was learns at once that it is current.
+            // The first bookmark follows as soon as the reader is current.
             bookmark_due: now,
             look_at: now,
             alarm: None,
@@ -143,29 +144,29 @@ impl Watcher {
         }
     }
 
-    /// The next item, when there is one. Nothing is lost if this is dropped while it waits.
+    /// Waits for the next item. Nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Result<Item, Expired> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The next item, or the task is woken when there may be one.
+    /// Returns the next item, or registers the task to be woken when there may be one.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Item, Expired>> {
-        // Asked again without having been woken: there is nothing new.
+        // Polled again without a notification: there is nothing new.
         if self.is_idle && self.listener.is_waiting(context) && Instant::now() < self.look_at {
             return Poll::Pending;
         }
-        // A long snapshot must not keep the thread from everybody else.
+        // A long snapshot must not block the thread for other tasks.
         ready!(coop::poll_proceed(context)).made_progress();
         self.is_idle = false;
         loop {
-            // Before looking, so that what comes after the look is not missed.
+            // Before the read, so that a change after the read wakes the task.
             self.listener.wait(context);
             let was_arriving = self.is_arriving();
             if let Some(item) = self.try_next()? {
                 return Poll::Ready(Ok(item));
             }
             if was_arriving == self.is_arriving() {
-                // Woken or not, the next look decides.
+                // A pending alarm ends the poll; an expired one causes another read.
                 self.is_idle = self.poll_alarm(context).is_pending();
                 if self.is_idle {
                     return Poll::Pending;
@@ -187,7 +188,7 @@ impl Watcher {
         matches!(self.stage, Stage::Arriving { .. })
     }
 
-    /// Where it stands if it was current at its last look.
+    /// Returns the offset if the reader was current at its last read.
     pub fn standing(&self) -> Option<Standing> {
         let is_current = matches!(self.stage, Stage::Following) && self.ahead.is_empty();
         let group = Arc::as_ptr(&self.seat.group).addr();
@@ -195,26 +196,26 @@ impl Watcher {
         is_current.then_some(Standing { group, fingerprint, place: self.place })
     }
 
-    /// The next item if there is one now: fills a message without waiting.
+    /// Returns the next item if there is one now: fills a message without waiting.
     pub fn try_next(&mut self) -> Result<Option<Item>, Expired> {
         if self.ahead.is_empty()
             && let Some(event) = self.look()?
         {
-            let coalesced = 0; // what was replaced is counted at what replaced it
+            let coalesced = 0; // replaced changes are counted at the one that replaced them
             return Ok(Some(Item { event, coalesced }));
         }
         let next = self.ahead.pop_front();
         Ok(next.map(|(place, told)| self.hand_out(place, told)))
     }
 
-    /// Where to go on with what has been handed out so far: perhaps some of it comes again. Nothing
-    /// before the snapshot is complete.
+    /// Returns the token for all items that were returned. A resume from it may repeat some of
+    /// them. `None` before the snapshot is complete.
     pub fn token(&self) -> Option<String> {
         let complete = !matches!(self.stage, Stage::Snapshot { .. });
         complete.then(|| self.token_at(&self.resume_at))
     }
 
-    /// Reads ahead. An event if there is nothing to read and that is worth telling.
+    /// Reads ahead. Returns an event if there is nothing to read and an event is due.
     fn look(&mut self) -> Result<Option<Event>, Expired> {
         let count = self.seat.hub.limits.batch_max;
         loop {
@@ -252,7 +253,7 @@ impl Watcher {
         }
     }
 
-    /// Begins to read what was missed if all that the reader knows is known here; whether it is.
+    /// Starts to read the backlog if this replica has reached the token. Returns whether it has.
     fn arrive(&mut self, epoch: Epoch, until: Instant) -> Result<bool, Expired> {
         let Seat { hub, group, .. } = &self.seat;
         let now = Instant::now();
@@ -274,7 +275,7 @@ impl Watcher {
     fn follow(&mut self, count: usize) -> Result<Option<Event>, Expired> {
         let now = Instant::now();
         let Seat { hub, group, .. } = &self.seat;
-        // Before the group is locked: all changes up to here have reached it by then.
+        // Before the group is locked: all changes up to these cursors have reached it by then.
         let cursors = hub.cursors();
         match group.read(self.place, cursors, count, now)? {
             Found::Told(told) => {
@@ -291,7 +292,7 @@ impl Watcher {
         Event::SnapshotComplete { application_count, token: self.token_at(&self.resume_at) }
     }
 
-    /// A bookmark if it is time for one.
+    /// Returns a bookmark if one is due.
     fn current(&mut self, current: Current, now: Instant) -> Option<Event> {
         self.resume_at = current.resume_at;
         let due = self.bookmark_due <= now;
@@ -319,7 +320,7 @@ impl Watcher {
         }
     }
 
-    /// In the history as of now: what a loss changed comes after these cursors like any change.
+    /// Uses the present epoch: changes caused by a data loss follow these cursors like any other.
     fn token_at(&self, cursors: &Arc<Cursors>) -> String {
         let Seat { hub, fingerprint, .. } = &self.seat;
         let token = Token { epoch: hub.epoch(), cursors: cursors.clone(), filter: *fingerprint };
@@ -327,12 +328,12 @@ impl Watcher {
     }
 }
 
-/// A watcher's place in its group, given up by dropping.
+/// The membership of a watcher in its group, ended when dropped.
 #[derive(Debug)]
 pub(super) struct Seat {
     pub(super) hub: Arc<Hub>,
     pub(super) group: Arc<Group>,
-    /// Of the filter as it was asked for: it stands in tokens.
+    /// Fingerprint of the group's filter, for tokens.
     pub(super) fingerprint: u64,
 }
 

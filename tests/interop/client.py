@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A client in another language that knows nothing but the address: all messages come from server reflection.
+"""A client in another language. It has only the address: all message types come from server reflection.
 
 usage: client.py HOST:PORT
 
-Reports, gets, explains, watches, proves the bookmark's digest from its own copy, and reads an error.
-Prints one JSON object a step. Exits 1 with a sentence if an answer is not as the contract says.
+Reports, gets, explains, watches, compares the bookmark's digest with its own copy, and reads an error.
+Prints one JSON object for each step. Exits with 1 and a message if an answer violates the contract.
 """
 
 import json
@@ -22,7 +22,7 @@ try:
 except ImportError:
     python = Path(__file__).resolve().parents[2] / ".tools" / "venv" / "bin" / "python"
     if python.exists() and "BELLWETHER_VENV" not in os.environ:
-        # By its full path: Python finds its packages by the name it is called with.
+        # The full path, because Python finds its packages by the path of its executable.
         os.environ["BELLWETHER_VENV"] = str(python.parent.parent)
         os.execv(python, [str(python), *sys.argv])
     print("!!! SKIPPED: Python's grpcio is missing; run tools/install", file=sys.stderr)
@@ -35,7 +35,7 @@ WHOLE_SECONDS = 60
 
 
 class Mismatch(Exception):
-    """An answer that is not as the contract says."""
+    """An answer that violates the contract."""
 
 
 def check(holds, sentence):
@@ -87,7 +87,7 @@ class Server:
         return json_format.MessageToDict(message, descriptor_pool=self.pool)
 
     def details(self, error):
-        """The typed details of an error, by message name."""
+        """Returns the typed details of an error, by message name."""
         packed = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
         check(packed is not None, f"{error.code().name} came without details")
         found = {}
@@ -98,7 +98,7 @@ class Server:
 
 
 def digest(copy):
-    """As the comment at `Bookmark.digest` says."""
+    """Returns the digest of a copy, as `Bookmark.digest` defines it."""
     total = 0
     for (namespace, name), (revision, level) in copy.items():
         value = 0xCBF29CE484222325
@@ -161,13 +161,13 @@ def report_and_read(server):
     winner = why["winner"]["ref"]
     beaten = [one["ref"]["unit"] for one in why.get("beaten", [])]
     check(winner["unit"] == "web/0" and winner["component"] == "database", f"wrong winner: {winner}")
-    check(why["rule"], "the rule is not told")
+    check(why["rule"], "the rule is missing")
     check(beaten == ["web/1"], f"beaten are {beaten}, not web/1")
     say("explain", winner=winner["unit"], rule=why["rule"], beaten=beaten)
 
 
 def watch(server):
-    """Keeps a copy, changes something once the snapshot is complete, and waits for a bookmark after that change."""
+    """Keeps a copy, makes a change after the snapshot, and waits for a bookmark after that change."""
     copy = {}
     waited_for = None
     request = {"namespace": NAMESPACE}
@@ -209,7 +209,7 @@ def bad_request(server):
 
 
 def large_error(server):
-    """A set with 25 mistakes, from a library on gRPC's C core, which drops some errors above 8 KiB and all above 16."""
+    """Sends a set with 25 mistakes through gRPC's C core, which drops some errors above 8 KiB and all above 16 KiB."""
     mistake = {"level": "LEVEL_ACTIVE", "component": "c" * 100}
     request = {"namespace": NAMESPACE, "application": "web", "unit": "web/0", "statuses": [mistake] * 25}
     for _ in range(20):
@@ -230,7 +230,7 @@ def large_error(server):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    signal.alarm(WHOLE_SECONDS)  # whatever the server does, this program ends
+    signal.alarm(WHOLE_SECONDS)  # ends this program even if the server hangs
     try:
         server = Server(sys.argv[1])
         for step in (list_services, report_and_read, watch, bad_request, large_error):
@@ -238,7 +238,7 @@ def main():
     except Mismatch as mismatch:
         sys.exit(str(mismatch))
     except grpc.FutureTimeoutError:
-        sys.exit(f"nobody answers at {sys.argv[1]}")
+        sys.exit(f"no server answers at {sys.argv[1]}")
     except grpc.RpcError as error:
         sys.exit(f"{error.code().name}: {error.details()}")
     except KeyError as missing:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Uses a running server as a person with grpcurl does: lists, describes, calls every method, and reads an error.
-# Fails if reflection lists a method of ours that was not called.
+# Uses a running server like a person with grpcurl: lists, describes, calls every method, and reads an error.
+# Fails if reflection lists a Bellwether method that was not called.
 #
 # usage: grpcurl.sh HOST:PORT
 set -euo pipefail
@@ -15,7 +15,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 grpc() { grpcurl -plaintext "$@"; }
 
-# Calls METHOD with JSON; its answer must hold every further argument.
+# Calls METHOD with JSON. The answer must contain every further argument.
 call() {
   local method=$1 json=$2 text
   shift 2
@@ -28,13 +28,13 @@ call() {
   echo "called $method"
 }
 
-# Calls a METHOD that never ends by itself, for 3 s.
+# Calls a METHOD with an endless stream, for 3 s.
 follow() {
   local method=$1 json=$2 text status=0
   shift 2
   echo "$method" >>"$scratch/called"
   grpc -max-time 3 -d "$json" "$address" "$method" >"$scratch/answer" 2>&1 || status=$?
-  # 64 + DEADLINE_EXCEEDED is our own doing.
+  # 64 + DEADLINE_EXCEEDED: the result of -max-time.
   [ "$status" = 68 ] || fail "$method: ended with $status: $(cat "$scratch/answer")"
   for text in "$@"; do
     grep -qF -- "$text" "$scratch/answer" || fail "$method: no $text in: $(cat "$scratch/answer")"
@@ -42,7 +42,7 @@ follow() {
   echo "followed $method"
 }
 
-# Calls METHOD with JSON that is wrong: the code and the decoded reason must be printed.
+# Calls METHOD with invalid JSON content: grpcurl must print the code and the decoded reason.
 refuse() {
   local method=$1 json=$2 code=$3 reason=$4
   if grpc -max-time 10 -d "$json" "$address" "bellwether.v1.$method" >"$scratch/answer" 2>&1; then
@@ -52,11 +52,11 @@ refuse() {
   grep -qE "\"reason\": *\"$reason\"" "$scratch/answer" ||
     fail "$method: no decoded $reason: $(cat "$scratch/answer")"
   grep -qE '"domain": *"bellwether"' "$scratch/answer" ||
-    fail "$method: not of our domain: $(cat "$scratch/answer")"
+    fail "$method: the domain is not bellwether: $(cat "$scratch/answer")"
   echo "refused $method with $reason"
 }
 
-# 1. List and describe. A method without a comment says nothing to whoever looks at it in a terminal.
+# 1. List and describe. Every method needs a comment, because a terminal shows nothing else about it.
 grpc "$address" list >"$scratch/services"
 for service in grpc.health.v1.Health grpc.reflection.v1.ServerReflection \
   grpc.reflection.v1alpha.ServerReflection bellwether.v1.ReportService bellwether.v1.ApplicationService \
@@ -75,7 +75,7 @@ grep -q '// .*person' "$scratch/described" ||
   fail "bellwether.v1.StatusReport: described without the comments of its fields"
 echo "listed and described $(wc -l <"$scratch/methods") methods"
 
-# 2. Say something.
+# 2. Report statuses.
 app="\"namespace\": \"$namespace\", \"application\": \"web\""
 call ReportService/ReportStatus "{$app, \"unit\": \"web/0\", \"request_id\": \"once\", \"status\": {
   \"component\": \"database\", \"level\": \"LEVEL_BLOCKED\", \"message\": \"add a database relation\",
@@ -87,7 +87,7 @@ call ReportService/ReplaceStatuses "{$app, \"unit\": \"web/1\", \"statuses\": [
 call ReportService/ReplaceStatuses "{$app, \"unit\": \"web/1\", \"component\": \"cache\", \"statuses\": []}" \
   '"removedCount": 1'
 
-# 3. Read it.
+# 3. Read them.
 call ApplicationService/GetApplication "{$app}" LEVEL_BLOCKED 'add a database relation' '"unit": "web/0"'
 call ApplicationService/ListApplications "{\"namespace\": \"-\", \"levels\": [\"LEVEL_BLOCKED\"]}" '"name": "web"'
 call ApplicationService/ExplainApplication "{$app}" '"winner"' '"rule"' '"beaten"' 'juju integrate web postgresql'
@@ -99,7 +99,7 @@ create="{\"create\": {\"watch_id\": 7, \"watch\": {\"namespace\": \"$namespace\"
 follow bellwether.v1.ApplicationService/MultiplexWatches "$create" '"watchIds"' '"upserted"' '"snapshotComplete"'
 call ApplicationService/MultiplexWatches "$create {\"cancel\": {\"watch_id\": 7}}" '"ended"' 'cancelled as asked'
 
-# 4. Configure, and speak for the whole application.
+# 4. Configure, and set the status of the whole application.
 call ApplicationService/ConfigureApplication "{$app, \"config\": {
   \"policy\": {\"name\": \"openstack\"}, \"external_leader\": {\"unit\": \"web/0\"}}}" openstack
 call ApplicationService/SetApplicationStatus "{$app, \"unit\": \"web/0\", \"level\": \"LEVEL_MAINTENANCE\",
@@ -109,7 +109,7 @@ call ApplicationService/ClearApplicationStatus "{$app, \"unit\": \"web/0\"}" '"c
 call ReportService/ClearStatus "{$app, \"unit\": \"web/0\", \"component\": \"database\"}" '"clearedCount": 1'
 call ApplicationService/ListStatusEvents "{$app}" '"events"' LEVEL_BLOCKED Reported Cleared
 
-# Elect a leader here, who keeps data for all.
+# Elect a leader on the server. It writes the shared data.
 call ApplicationService/ConfigureApplication "{$app, \"update_mask\": {\"paths\": [\"external_leader\", \"lease_duration\"]},
   \"config\": {\"lease_duration\": \"60s\"}}" '"leaseDuration": "60s"'
 call LeaderService/ClaimLeadership "{$app, \"unit\": \"web/0\"}" '"leaseEpoch": "1"' '"expireTime"'
@@ -125,7 +125,7 @@ call LeaderService/TransferLeadership "{$app, \"to_unit\": \"web/0\"}" '"leaseEp
 refuse AppDataService/UpdateAppData "{$app, \"unit\": \"web/0\", \"lease_epoch\": \"1\",
   \"set\": {\"database\": \"\"}}" FailedPrecondition NOT_LEADER
 
-# 5. What is wrong is refused with a reason that is printed in words.
+# 5. Invalid requests are refused with a reason in words.
 refuse ApplicationService/GetApplication "{\"application\": \"nowhere\"}" NotFound APPLICATION_NOT_FOUND
 refuse ApplicationService/GetApplication "{}" InvalidArgument MISSING_FIELD
 refuse ReportService/ReportStatus "{$app, \"unit\": \"not a name\", \"status\": {\"level\": \"LEVEL_ACTIVE\"}}" \
@@ -134,7 +134,7 @@ refuse ReportService/ReportStatus "{$app, \"unit\": \"web/0\", \"status\": {\"le
   InvalidArgument UNKNOWN_LEVEL
 refuse ApplicationService/ListApplications "{\"page_token\": \"from elsewhere\"}" InvalidArgument INVALID_PAGE_TOKEN
 
-# 6. Health, by the protocol everybody knows.
+# 6. Health, by the standard protocol.
 grpc -d "{\"service\": \"$namespace/web\"}" "$address" grpc.health.v1.Health/Check >"$scratch/answer"
 grep -q '"SERVING"' "$scratch/answer" || fail "$namespace/web does not serve: $(cat "$scratch/answer")"
 grpc "$address" grpc.health.v1.Health/List >"$scratch/answer"
@@ -142,14 +142,14 @@ grep -qF "\"$namespace/web\"" "$scratch/answer" ||
   fail "grpc.health.v1.Health/List lacks $namespace/web"
 follow grpc.health.v1.Health/Watch '{"service": "grpcurl/nowhere"}' SERVICE_UNKNOWN
 
-# 7. A worker: one with a promise, one with a session that it ends; then all are asked.
+# 7. Workers: one with a TTL, one with a session that it closes; then a question to all.
 call WorkerService/RegisterUnit "{$app, \"unit\": \"web/2\", \"ttl\": \"30s\"}" '"incarnation": "1"' '"10s"'
 call WorkerService/Connect "{\"hello\": {$app, \"unit\": \"web/3\"}}
   {\"report\": {\"seq\": 1, \"statuses\": [{\"level\": \"LEVEL_ACTIVE\"}]}}
   {\"goodbye\": {\"removed\": true}}" '"welcome"' '"ack"' '"unacknowledgedMax"'
 call ApplicationService/CollectApplication "{$app, \"deadline\": \"1s\"}" '"answers"' '"name": "web/2"'
 
-# 8. Work in flight: begun, interrupted, taken up, failed, retried, done; one that is given up.
+# 8. Operations: begun, interrupted, acquired, failed, retried, completed; one that is cancelled.
 op="$app, \"unit\": \"web/2\", \"operation_id\": \"up-v2\""
 next="$app, \"operation_id\": \"up-v3\", \"target_version\": \"v3\""
 payload=$(printf 'bundle of v2' | base64)
@@ -179,7 +179,7 @@ call OperationService/GetOperation "{$app, \"operation_id\": \"up-v2\"}" '"histo
 call OperationService/ListOperations "{$app}" '"up-v3"' '"up-v2"'
 refuse OperationService/GetOperation "{$app, \"operation_id\": \"nowhere\"}" NotFound OPERATION_NOT_FOUND
 
-# 9. An error, and what stands still.
+# 9. Errors, and the component that a fault holds.
 error="\"component\": \"db\", \"target\": \"pg\", \"system\": \"grpc\", \"origin\": \"ERROR_ORIGIN_PEER\""
 call ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"code\": \"UNAVAILABLE\"}}" \
   ERROR_CLASS_TRANSIENT VERDICT_ACTION_RETRY '"rule": "grpc.unavailable"' '"attemptsLeft": 9'
@@ -192,12 +192,12 @@ call ApplicationService/ResolveHold "{$app, \"unit\": \"web/0\", \"component\": 
 refuse ReportService/ReportError "{$app, \"unit\": \"web/0\", \"error\": {$error, \"reason\": \"NotSo\"}}" \
   InvalidArgument INVALID_VALUE
 
-# 10. Take it away, and look back.
+# 10. Remove the unit and the application.
 call ApplicationService/RemoveUnit "{$app, \"unit\": \"web/1\"}" '"removedCount": 1'
 call ApplicationService/DeleteApplication "{$app}" '"revision"'
 refuse ApplicationService/GetApplication "{$app}" NotFound APPLICATION_NOT_FOUND
 
-# 11. Which server answers.
+# 11. Information about the server.
 call ServerService/GetServerInfo "{}" '"version"' STORE_KIND_ '"units_max"' '"storeEpoch"' multiplex_watches
 
 uncalled=$(grep -vxF -f <(tr / . <"$scratch/called") "$scratch/methods" || true)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Follows the level of an application with the probe that Kubernetes users put beside their containers.
+# Checks the level of an application with the probe that Kubernetes users run in their containers.
 #
 # usage: health_probe.sh HOST:PORT
 set -euo pipefail
@@ -11,7 +11,7 @@ address=${1:?usage: health_probe.sh HOST:PORT}
 
 report() { # level
   grpcurl -plaintext -max-time 10 -d "{\"application\": \"web\", \"unit\": \"web/0\", \"status\": {
-    \"level\": \"$1\", \"message\": \"said by health_probe.sh\", \"action\": \"none\"}}" \
+    \"level\": \"$1\", \"message\": \"sent by health_probe.sh\", \"action\": \"none\"}}" \
     "$address" bellwether.v1.ReportService/ReportStatus >/dev/null
 }
 
@@ -24,7 +24,7 @@ expect() { # exit code, service, what it means
 }
 
 expect 0 "" "the server itself serves"
-expect 3 default/nowhere "an application nobody has reported is not known"
+expect 3 default/nowhere "an application without reports is not known"
 report LEVEL_BLOCKED
 expect 4 default/web "blocked is not serving"
 report LEVEL_ACTIVE

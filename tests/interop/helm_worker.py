@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A worker that upgrades with Helm, one release after the other, and can be killed at any moment.
+"""A worker that upgrades with Helm, one release after the other, and may be killed at any moment.
 
 usage: helm_worker.py HOST:PORT UNIT TARGET CHART WORLD LEASE [STOP_BEFORE]
 
-Takes up what is open, or begins an upgrade to TARGET. The payload lists the releases; after each one a heartbeat
-keeps how far it came. What it did to the world is a line in WORLD. Before step STOP_BEFORE it waits for a signal.
-SIGTERM releases the operation. Prints one JSON object a step.
+Continues an open operation, or begins an upgrade to TARGET. The payload lists the releases; a heartbeat after each one
+stores the progress. Each upgrade adds a line to WORLD. Before step STOP_BEFORE the worker waits for a signal. SIGTERM
+releases the operation. Prints one JSON object for each step.
 """
 
 import base64
@@ -17,7 +17,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # of `client`
-# First: where grpc is missing, this finds it or says so.
+# Imported first: it finds grpc, or reports that grpc is missing.
 from client import WHOLE_SECONDS, Server, say
 
 import grpc  # isort: skip
@@ -46,12 +46,12 @@ class Worker:
         return self.server.call(OPERATIONS, method, named)["operation"]
 
     def write(self, method, **fields):
-        """A write of the holder."""
+        """Makes a call with the fence of the holder."""
         fence = self.operation["fence"]
         return self.call(method, operation_id=self.operation["operationId"], fence=fence, **fields)
 
     def take_up(self, operation_id):
-        """Waits while somebody else holds it."""
+        """Acquires an operation. Waits while another worker holds it."""
         deadline = time.monotonic() + WHOLE_SECONDS
         while True:
             try:
@@ -92,7 +92,7 @@ class Worker:
 
 
 def upgrade(chart, release, version):
-    """There is no cluster here, so Helm renders what it would apply."""
+    """Renders the release with Helm. There is no cluster, so nothing is applied."""
     empty = f"{chart}/releases.yaml"
     with open(empty, "w", encoding="utf-8") as releases:
         releases.write("[]\n")

@@ -1,9 +1,9 @@
-# For the scripts beside this file: finds the tools of `tools/install`, and says so when one is missing.
+# Included by the scripts in this directory: finds the tools of `tools/install`, and reports a missing one.
 # shellcheck shell=bash
 
 PATH=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/.tools/bin:$PATH
 
-# A missing tool skips the test with exit code 77; with CI set it fails it.
+# A missing tool skips the test with exit code 77, or fails it if CI is set.
 need() {
   command -v "$1" >/dev/null && return
   echo "!!! SKIPPED: $1 is missing; run tools/install" >&2

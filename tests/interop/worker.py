@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A worker in another language that knows nothing but the address: all messages come from server reflection.
+"""A worker in another language. It has only the address: all message types come from server reflection.
 
 usage: worker.py HOST:PORT
 
-Connects, is welcomed, is asked and answers, reports, has a message refused, says goodbye.
-Prints one JSON object a step. Exits 1 with a sentence if an answer is not as the contract says.
+Connects, receives the welcome, answers questions, reports, checks a refusal, and sends a goodbye.
+Prints one JSON object for each step. Exits with 1 and a message if an answer violates the contract.
 """
 
 import queue
@@ -13,7 +13,7 @@ import sys
 import threading
 
 sys.dont_write_bytecode = True  # of `client`
-# First: where grpc is missing, this finds it or says so.
+# Imported first: it finds grpc, or reports that grpc is missing.
 from client import APPLICATIONS, CALL_SECONDS, NAMESPACE, WHOLE_SECONDS, Mismatch, Server, check, say
 
 import grpc  # isort: skip
@@ -25,7 +25,7 @@ UNIT = "worker/0"
 
 
 class Session:
-    """A stream to the server. What is said goes through a queue, as grpc's Python takes an iterator."""
+    """A stream to the server. Messages pass through a queue, because grpc for Python takes an iterator."""
 
     def __init__(self, server):
         method = server.pool.FindServiceByName(WORKERS).FindMethodByName("Connect")
@@ -44,21 +44,21 @@ class Session:
         self.said.put(json_format.ParseDict(message, self.question(), descriptor_pool=self.pool))
 
     def next(self, wanted):
-        """The next message of this kind. Questions come at any time."""
+        """Returns the next message of this kind. Skips questions, which arrive at any time."""
         for told in self.told:
             (kind, value), = json_format.MessageToDict(told, descriptor_pool=self.pool).items()
             if kind == wanted:
                 return value
-            check(kind == "collect", f"told {kind} instead of {wanted}: {value}")
+            check(kind == "collect", f"received {kind} instead of {wanted}: {value}")
         raise Mismatch(f"the stream ended before {wanted}")
 
 
 def connect(server):
     session = Session(server)
-    # Many clients wait for the head of the answer before they say anything.
+    # Many clients wait for the response headers before they send a message.
     head = threading.Event()
     threading.Thread(target=lambda: (session.told.initial_metadata(), head.set()), daemon=True).start()
-    check(head.wait(CALL_SECONDS), "the head of the answer does not come before hello")
+    check(head.wait(CALL_SECONDS), "the response headers do not arrive before hello")
     session.say(hello={"namespace": NAMESPACE, "application": APPLICATION, "unit": UNIT})
     welcome = session.next("welcome")
     check(int(welcome["incarnation"]) >= 1, f"no incarnation: {welcome}")
@@ -84,7 +84,7 @@ def collect(server, session):
     call.start()
     answer(session, 2, "LEVEL_WAITING", "for postgresql")
     collected = result.get(timeout=CALL_SECONDS)
-    check(collected["answeredCount"] == 1, f"nobody answered: {collected}")
+    check(collected["answeredCount"] == 1, f"no unit answered: {collected}")
     unit = collected["answers"][0]
     report = unit["statuses"][0]["report"]
     check(unit["answered"] and report["message"] == "for postgresql", f"another answer: {unit}")
@@ -106,7 +106,7 @@ def report_and_be_refused(session):
 def leave(server, session):
     session.say(goodbye={"removed": True})
     left = [message for message in session.told if message.WhichOneof("message") != "collect"]
-    check(not left, f"told after the goodbye: {left}")
+    check(not left, f"received after the goodbye: {left}")
     check(session.told.code() == grpc.StatusCode.OK, f"the stream ends with {session.told.code()}")
     which = {"namespace": NAMESPACE, "application": APPLICATION}
     units = server.call(APPLICATIONS, "ListUnits", which).get("units", [])
@@ -117,7 +117,7 @@ def leave(server, session):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    signal.alarm(WHOLE_SECONDS)  # whatever the server does, this program ends
+    signal.alarm(WHOLE_SECONDS)  # ends this program even if the server hangs
     try:
         server = Server(sys.argv[1])
         session = connect(server)
@@ -127,7 +127,7 @@ def main():
     except Mismatch as mismatch:
         sys.exit(str(mismatch))
     except grpc.FutureTimeoutError:
-        sys.exit(f"nobody answers at {sys.argv[1]}")
+        sys.exit(f"no server answers at {sys.argv[1]}")
     except grpc.RpcError as error:
         sys.exit(f"{error.code().name}: {error.details()}")
     except KeyError as missing:

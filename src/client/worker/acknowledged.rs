@@ -1,4 +1,4 @@
-//! The wait for the server's word that something is committed.
+//! The wait for the server's acknowledgement of a commit.
 
 use std::future::Future;
 use std::future::IntoFuture;
@@ -8,10 +8,11 @@ use tokio::sync::watch;
 
 use crate::client::worker::error::Error;
 
-/// What became of an entry of the outbox: the revision at which it is in force, or why it is not.
+/// The result of an entry of the outbox: the revision at which it is in force, or an error.
 pub(super) type Outcome = Option<Result<u64, Error>>;
 
-/// Something that was reported. Await it to know that it is committed; drop it not to.
+/// The pending acknowledgement of a report. Await it to know that the report is committed, or drop
+/// it.
 ///
 /// ```no_run
 /// # async fn example(worker: bellwether::client::Worker) {
@@ -61,7 +62,8 @@ impl Acknowledged {
 }
 
 impl IntoFuture for Acknowledged {
-    /// The revision of the application at which it, or what replaced it, is in force.
+    /// The revision of the application at which the report, or the one that replaced it, is in
+    /// force.
     type Output = Result<u64, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
 

@@ -1,4 +1,4 @@
-//! Answers the server's questions, each in a task of its own, so that a slow one holds up nothing.
+//! Answers the server's questions, each in its own task, so that a slow one delays nothing.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -14,22 +14,22 @@ use tokio::task::JoinSet;
 
 use crate::proto::v1::StatusReport;
 
-/// Questions about one component that one look answers together; a server merges them itself.
+/// Questions about one component that one run answers together; a server merges them as well.
 const TOGETHER_MAX: usize = 16;
 
-/// The server wants to know the pull set.
+/// A question of the server for the pull set.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CollectRequest {
-    /// Given: only this component's set is asked for. Else the set of the whole unit.
+    /// The component whose set is requested; `None`: the set of the whole unit.
     pub component: Option<String>,
-    /// Look anew instead of answering from what was remembered.
+    /// Whether to compute the statuses again instead of answering from a cache.
     pub recompute: bool,
-    /// An answer after this is late: it still replaces the set, but whoever asked has gone.
+    /// A later answer still replaces the set, but no call waits for it.
     pub deadline: Option<Instant>,
 }
 
-/// What the user of the library gave to answer with.
+/// The closure of the library's user.
 pub(super) type Answer = Arc<
     dyn Fn(CollectRequest) -> Pin<Box<dyn Future<Output = Vec<StatusReport>> + Send>> + Send + Sync,
 >;
@@ -40,22 +40,23 @@ struct Question {
     ids: Vec<String>,
 }
 
-/// An answer.
+/// The answer to one or several questions.
 pub(super) struct Answered {
     pub(super) component: Option<String>,
     /// The questions of this session that it answers.
     pub(super) ids: Vec<String>,
-    /// The set, or what the closure panicked with.
+    /// The set, or the message of the closure's panic.
     pub(super) statuses: Result<Vec<StatusReport>, String>,
     session: u64,
 }
 
-/// Runs one look a component at a time: what is asked meanwhile is answered by the next one.
+/// Runs one call of the closure for each component at a time. Questions that arrive meanwhile share
+/// the next call.
 pub(super) struct Collector {
     answer: Answer,
     session: u64,
     looks: JoinSet<Answered>,
-    /// By component: what waits for the look that is under way.
+    /// By component: the question that waits for the running call.
     busy: BTreeMap<Option<String>, Option<Question>>,
 }
 
@@ -64,7 +65,7 @@ impl Collector {
         Collector { answer, session: 0, looks: JoinSet::new(), busy: BTreeMap::new() }
     }
 
-    /// Starts to answer.
+    /// Answers a question now, or after the running call.
     pub(super) fn ask(&mut self, id: String, request: CollectRequest) {
         let question = Question { request, ids: vec![id] };
         match self.busy.get_mut(&question.request.component) {
@@ -74,10 +75,10 @@ impl Collector {
         }
     }
 
-    /// The next answer; waits for ever while there is nothing to answer. Cancel safe.
+    /// Returns the next answer; waits forever while there is no question. Cancel safe.
     pub(super) async fn answered(&mut self) -> Answered {
         while let Some(joined) = self.looks.join_next().await {
-            // A look catches its own panics.
+            // A call catches its own panics.
             let Ok(mut answered) = joined else { continue };
             if let Some(Some(waiting)) = self.busy.remove(&answered.component) {
                 self.look(waiting);
@@ -90,7 +91,8 @@ impl Collector {
         pending().await
     }
 
-    /// Nobody waits for the answers any more. What is under way goes on: it is still news.
+    /// Ends a session: no question waits any more. Running calls continue, because their sets are
+    /// still new.
     pub(super) fn end_session(&mut self) {
         self.session += 1;
         for waiting in self.busy.values_mut() {
@@ -104,7 +106,7 @@ impl Collector {
         self.busy.insert(component.clone(), None);
         let (answer, session) = (self.answer.clone(), self.session);
         self.looks.spawn(async move {
-            // The closure itself may panic as well as what it returns.
+            // Both the closure and the future that it returns may panic.
             let look = AssertUnwindSafe(async move { answer(request).await }).catch_unwind();
             let statuses = look.await.map_err(|panic| words(panic.as_ref()));
             Answered { component, ids, statuses, session }
@@ -126,5 +128,5 @@ impl Question {
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without words".to_string())
+        .unwrap_or_else(|| "a panic without a message".to_string())
 }

@@ -1,4 +1,4 @@
-//! The task behind a worker: one session after the other, until it is told to stop.
+//! The task of a worker: runs one session after the other until the worker stops.
 
 use std::sync::Arc;
 
@@ -17,33 +17,33 @@ use crate::client::worker::session::Session;
 use crate::client::worker::shared::Phase;
 use crate::client::worker::shared::Shared;
 
-/// The reason by which a server ends an incarnation, or a session.
+/// The reason with which a server ends an incarnation or a session.
 pub(super) const STALE: &str = "STALE_INCARNATION";
 
-/// The wish to end.
+/// A request to stop the worker.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stop {
-    /// No later than this.
+    /// The deadline.
     pub(super) until: Instant,
-    /// The unit will not come back.
+    /// Whether the unit is removed for good.
     pub(super) removed: bool,
 }
 
-/// Why a session ended, or did not begin.
+/// The reason for the end of a session, or of an attempt to open one.
 #[derive(Debug)]
 pub(super) enum Cut {
-    /// Goodbye was said.
+    /// The goodbye was sent.
     Stopped,
-    /// Trying again cannot help.
+    /// A retry cannot help.
     Final(Error),
-    /// Trying again can.
+    /// A retry may help.
     Lost(error::Error),
-    /// The server stops; nothing before this moment.
+    /// The server stops. The next attempt comes after this instant.
     Drained(Instant),
 }
 
 impl Cut {
-    /// Of an attempt: the server refuses `hello`, or was not reached.
+    /// Classifies the error of an attempt: the server refuses `hello`, or was not reached.
     pub(super) fn before_welcome(error: error::Error) -> Cut {
         match error {
             error::Error::Refused(refusal) if refusal.reason == STALE => superseded(&refusal),
@@ -52,8 +52,9 @@ impl Cut {
         }
     }
 
-    /// Of a session. One that is over for the server may say STALE_INCARNATION, too, without a
-    /// rival to name: then the next `hello` will tell, which is refused if there is one.
+    /// Classifies the error of a session. A server may answer STALE_INCARNATION for a session that
+    /// is over without naming a rival: then the next `hello` decides, which is refused if there is
+    /// one.
     pub(super) fn after_welcome(error: error::Error) -> Cut {
         let names_rival = |refusal: &Refusal| {
             let facts = ["given", "current"];
@@ -68,20 +69,20 @@ impl Cut {
     }
 }
 
-/// Names the newer incarnation, if the server does.
+/// Returns the final error, with the newer incarnation if the server sent it.
 fn superseded(refusal: &Refusal) -> Cut {
     let incarnation = refusal.metadata.get("current").and_then(|number| number.parse().ok());
     Cut::Final(Error::Superseded { incarnation, detail: refusal.message.clone() })
 }
 
-/// See the head of this file.
+/// The state of the task.
 pub(super) struct Driver {
     pub(super) options: Options,
     pub(super) shared: Arc<Shared>,
     pub(super) collector: Collector,
     pub(super) stop: watch::Receiver<Option<Stop>>,
     pub(super) backoff: Backoff,
-    /// Attempts so far; each goes to the next server.
+    /// Number of attempts so far; each uses the next server.
     attempt: usize,
 }
 
@@ -95,7 +96,7 @@ impl Driver {
         Driver { options, shared, collector, stop, backoff: Backoff::wide(), attempt: 0 }
     }
 
-    /// Runs to the end of the worker: `Ok` if it was a clean one.
+    /// Runs until the worker ends. Returns `Ok` after a clean end.
     pub(super) async fn run(mut self) -> Result<(), Error> {
         let end = loop {
             let mut stop = self.stop.clone();
@@ -115,7 +116,7 @@ impl Driver {
         self.end(end)
     }
 
-    /// One attempt, from the connection to its end.
+    /// Makes one attempt, from the connection to its end.
     async fn session(&mut self) -> Cut {
         let server = self.options.servers[self.attempt % self.options.servers.len()].clone();
         self.shared.tell(Event::Connecting { server: server.clone() });
@@ -126,12 +127,12 @@ impl Driver {
         }
     }
 
-    /// Until when to wait, told to whoever listens; or why the worker is over.
+    /// Returns the end of the pause, and reports the event; or returns why the worker ends.
     fn pause_after(&mut self, cut: Cut) -> Result<Instant, Error> {
         match cut {
             Cut::Stopped => Err(Error::Ended),
             Cut::Final(error) => Err(error),
-            // Already told.
+            // The event was sent by the session.
             Cut::Drained(until) => Ok(until),
             Cut::Lost(error) => {
                 let pause = self.backoff.pause(error.retry_after());
@@ -141,21 +142,21 @@ impl Driver {
         }
     }
 
-    /// Ended before anything was said: there is nobody to say goodbye to.
+    /// Returns whether the worker stops before it has reported anything: then no goodbye is needed.
     fn is_done(&self) -> bool {
         let asked = *self.stop.borrow();
         let is_new = matches!(*self.shared.phase.borrow(), Phase::New);
         asked.is_some_and(|stop| !stop.removed) && is_new && self.shared.outbox().len() == 0
     }
 
-    /// Waits. The wish to end cuts it short once, to be told to a server soon. False if there is
-    /// nothing left to do.
+    /// Waits. A request to stop ends the wait once, so that a server receives it soon. Returns
+    /// false if nothing is left to do.
     async fn wait(&mut self, until: Instant) -> bool {
         let known = self.stop.borrow().is_some();
         let mut stop = self.stop.clone();
         let cut_short = async {
             match known {
-                // The next attempt will find that it is too late.
+                // The next attempt detects the deadline.
                 true => patience(&mut stop).await,
                 false => drop(stopped(&mut stop).await),
             }
@@ -187,16 +188,16 @@ impl Driver {
     }
 }
 
-/// Waits for the wish to end.
+/// Waits for a request to stop.
 pub(super) async fn stopped(stop: &mut watch::Receiver<Option<Stop>>) -> Stop {
     match stop.wait_for(Option::is_some).await.map(|stop| *stop) {
         Ok(Some(stop)) => stop,
-        // The handle is gone without a word, which its drop does not do.
+        // The handle is gone without a request, which its drop does not do.
         Ok(None) | Err(_) => Stop { until: Instant::now(), removed: false },
     }
 }
 
-/// Waits until ending has taken too long.
+/// Waits until the deadline of the stop.
 async fn patience(stop: &mut watch::Receiver<Option<Stop>>) {
     let stop = stopped(stop).await;
     sleep_until(stop.until).await;

@@ -1,41 +1,41 @@
-//! What can go wrong with a worker and with what it says.
+//! The errors of a worker and of its reports.
 
 use crate::client::error;
 use crate::client::error::Refusal;
 
-/// Why something was not acknowledged, or why the worker is over.
+/// The reason why a report was not acknowledged, or why the worker ended.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The server refuses the worker, or the address is none: trying again cannot help.
+    /// The server refuses the worker, or an address is not valid: a retry cannot help.
     #[error(transparent)]
     Client(#[from] error::Error),
-    /// The server refuses this one thing; the worker goes on.
+    /// The server refuses this report; the worker continues.
     #[error("{0}")]
     Rejected(Box<Refusal>),
-    /// A newer incarnation of the unit lives, or the unit was removed: this one must be silent.
-    #[error("{detail}; end this process, a new one begins anew")]
+    /// A newer incarnation of the unit exists, or the unit was removed: this one must not report.
+    #[error("{detail}; end this process: a new one gets a new incarnation")]
     Superseded {
         /// The newer incarnation, if there is one and the server named it.
         incarnation: Option<u64>,
-        /// What the server said.
+        /// The message of the server.
         detail: String,
     },
-    /// Too many different things are waiting to be acknowledged.
+    /// The limit of unacknowledged reports is reached.
     #[error("{max} statuses wait for the server already; report fewer keys")]
     OutboxFull {
-        /// How many may wait.
+        /// The limit.
         max: usize,
     },
-    /// The worker ended before the server acknowledged this much.
-    #[error("the worker ended with {count} things not acknowledged")]
+    /// The worker ended before the server acknowledged all reports.
+    #[error("the worker ended with {count} reports not acknowledged")]
     Unacknowledged {
-        /// How many.
+        /// Number of reports without an acknowledgement.
         count: usize,
     },
-    /// The worker ended before a server could be told.
-    #[error("no server could be told goodbye in time; it will find the worker silent")]
+    /// The worker ended before a server received the goodbye.
+    #[error("no server received the goodbye in time; the unit will become stale")]
     NoGoodbye,
-    /// The worker ended on purpose.
+    /// The worker was stopped.
     #[error("the worker has ended")]
     Ended,
 }

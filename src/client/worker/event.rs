@@ -1,4 +1,4 @@
-//! What a worker is told besides questions.
+//! The events of a worker, apart from questions.
 
 use std::time::Duration;
 
@@ -16,90 +16,90 @@ use crate::proto::v1::RetryDue;
 use crate::proto::v1::StatusReport;
 use crate::proto::v1::Verdict;
 
-/// Events kept for a reader that is busy; a worker has a few in a minute.
+/// Events kept for a busy reader; a worker has a few in a minute.
 pub(super) const KEPT_MAX: usize = 256;
 
-/// What happened to a worker.
+/// An event of a worker.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
-    /// Tries to reach a server.
+    /// The worker tries to reach a server.
     Connecting {
         /// Its address, as given.
         server: String,
     },
-    /// A session began.
+    /// A session was opened.
     Connected {
-        /// Names the session, for logs.
+        /// Identity of the session, for logs.
         session_id: String,
-        /// Which life of the unit this is. The same after a reconnect.
+        /// The incarnation of the unit. The same after a reconnect.
         incarnation: u64,
-        /// Push statuses of the unit that the server has.
+        /// Push statuses of the unit that the server stores.
         retained: Vec<StatusReport>,
-        /// Work that was begun and not finished.
+        /// Operations that are started and not finished.
         operations: Vec<Operation>,
     },
-    /// The session is lost, or there was none to be had.
+    /// The session is lost, or none could be opened.
     Disconnected {
-        /// Why.
+        /// The reason.
         error: error::Error,
-        /// How long until the next attempt.
+        /// The time until the next attempt.
         pause: Duration,
     },
-    /// The server stops. The worker connects again by itself.
+    /// The server stops. The worker reconnects automatically.
     Drained {
-        /// How long until then.
+        /// The time until then.
         pause: Duration,
     },
-    /// The server refuses something that was reported, and reporting it again cannot help.
+    /// The server refuses a report, and a retry cannot help.
     Rejected {
         /// The component; empty for the unit as a whole.
         component: String,
         /// The key of the status; empty for one without, and for a whole set.
         key: String,
-        /// Why.
+        /// The reason.
         refusal: Box<Refusal>,
     },
     /// The closure that answers collects panicked: this question has no answer.
     CollectFailed {
-        /// What it said.
+        /// The message of the panic.
         panic: String,
     },
-    /// Final: a newer incarnation of the unit lives, or the unit was removed.
+    /// Final: a newer incarnation of the unit exists, or the unit was removed.
     Superseded {
         /// The newer incarnation, if there is one and the server named it.
         incarnation: Option<u64>,
     },
     /// Final: the server refuses the worker for good.
     Ended {
-        /// Why.
+        /// The reason.
         error: Error,
     },
-    /// Who leads the application.
+    /// The leader of the application.
     Leadership(Leadership),
-    /// The time to try again has come.
+    /// The time of a retry has come.
     RetryDue(RetryDue),
-    /// A component stands still from now on.
+    /// A fault holds a component from now on.
     Hold(Hold),
-    /// A component may go on.
+    /// A component may continue.
     HoldReleased(HoldReleased),
-    /// What to do about an error that was reported.
+    /// The server's verdict on a reported error.
     Verdict {
-        /// The component that met it.
+        /// The component that reported it.
         component: String,
-        /// What was asked or acted on.
+        /// The target that failed.
         target: String,
-        /// What it means, and when to try again.
+        /// The verdict, with the time of a retry.
         verdict: Verdict,
     },
     /// The data of the application changed.
     AppDataChanged {
-        /// Of the data as it is now.
+        /// Etag of the new data.
         etag: String,
     },
-    /// The reader was too slow: the oldest events are gone.
+    /// The reader was too slow: the oldest events are lost.
     Missed {
-        /// How many.
+        /// Number of lost events.
         count: u64,
     },
 }
@@ -109,7 +109,7 @@ pub enum Event {
 pub struct Events(pub(super) broadcast::Receiver<Event>);
 
 impl Events {
-    /// The next event; `None` once the worker is over. Cancel safe.
+    /// Returns the next event; `None` after the end of the worker. Cancel safe.
     pub async fn next(&mut self) -> Option<Event> {
         match self.0.recv().await {
             Ok(event) => Some(event),

@@ -1,4 +1,4 @@
-//! A worker that stays: reports statuses, and can be asked for them, across restarts of the server.
+//! A worker: reports statuses and answers questions, across restarts of the server.
 //!
 //! ```text
 //!  Worker --put--> outbox <--next-- session --report, replace, clear--> server
@@ -48,15 +48,15 @@ pub use event::Event;
 pub use event::Events;
 pub use options::Options;
 
-/// A unit that speaks to the server for as long as it lives.
+/// A unit with a permanent session.
 ///
-/// It connects by itself, and again when the connection is lost: after 100 ms at first and 30 s at
-/// most, somewhere within that time, so that the workers of a restarted server do not come all at
-/// once. What is reported meanwhile waits, the newest for each component, key and kind; what was
-/// sent and not acknowledged is sent again.
+/// It connects automatically, and again after a lost connection: with a random pause of at most
+/// 100 ms at first and 30 s later, so that the workers of a restarted server do not reconnect
+/// together. Reports wait meanwhile, the newest for each component, key and kind. Reports that
+/// were sent and not acknowledged are sent again.
 ///
-/// Dropped, it says goodbye in the background if the runtime lives on; better call
-/// [`shutdown`](Worker::shutdown).
+/// If it is dropped, it sends a goodbye in the background while the runtime lives;
+/// [`shutdown`](Worker::shutdown) is better.
 ///
 /// ```no_run
 /// use bellwether::client::Worker;
@@ -87,22 +87,22 @@ pub use options::Options;
 pub struct Worker {
     shared: Arc<Shared>,
     stop: watch::Sender<Option<Stop>>,
-    /// Gone once it was waited for.
+    /// `None` once its end was awaited.
     driver: Option<JoinHandle<Result<(), Error>>>,
     shutdown_timeout: Duration,
 }
 
 impl Worker {
-    /// Starts a worker, and returns at once: [`connected`](Worker::connected) waits for the first
-    /// session.
+    /// Starts a worker and returns immediately: [`connected`](Worker::connected) waits for the
+    /// first session.
     ///
-    /// `collect` is called whenever the server asks for the pull set: the one of a component if the
-    /// [request](CollectRequest) names one, else the one of the unit. It may take its time, in a
-    /// task of its own; there is one call for each component at a time. If it panics, the question
-    /// stays without an answer. When the worker ends, what is under way is dropped.
+    /// `collect` is called whenever the server asks for the pull set: for that of a component if
+    /// the [request](CollectRequest) names one, otherwise for that of the unit. It runs in a
+    /// separate task and may take its time; there is one call for each component at a time. If it
+    /// panics, the question gets no answer. When the worker ends, running calls are dropped.
     ///
     /// # Errors
-    /// [`InvalidServer`](crate::client::Error::InvalidServer) if an address is none.
+    /// [`InvalidServer`](crate::client::Error::InvalidServer) if an address is not valid.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -123,10 +123,10 @@ impl Worker {
         Ok(Worker { shared, stop, driver, shutdown_timeout })
     }
 
-    /// Waits for the first session, for as long as it takes. Returns the incarnation of the unit.
+    /// Waits for the first session without a time limit. Returns the incarnation of the unit.
     ///
     /// # Errors
-    /// What trying again cannot heal: the server refuses the worker for good.
+    /// Errors that a retry cannot heal: the server refuses the worker for good.
     pub async fn connected(&self) -> Result<u64, Error> {
         let mut phase = self.shared.phase.subscribe();
         let known = phase.wait_for(|phase| !matches!(phase, Phase::New)).await;
@@ -137,7 +137,7 @@ impl Worker {
         }
     }
 
-    /// Waits until the worker is over. Returns why.
+    /// Waits for the end of the worker. Returns the reason.
     pub async fn over(&self) -> Error {
         let mut phase = self.shared.phase.subscribe();
         let known = phase.wait_for(|phase| matches!(phase, Phase::Over(_))).await;
@@ -147,15 +147,16 @@ impl Worker {
         }
     }
 
-    /// Reports a status, in place of the one of the same component, key and kind. Returns at once.
+    /// Reports a status. It replaces the one of the same component, key and kind. Returns
+    /// immediately.
     ///
-    /// It counts as begun when the server hears of it; give `observe_time` if it may have to wait.
+    /// The status starts when the server receives it; set `observe_time` if it may have to wait.
     pub fn set_status(&self, status: StatusReport) -> Acknowledged {
         self.set_statuses(vec![status])
     }
 
-    /// Reports several statuses, each as if alone. The answer is that of all of them: the first
-    /// error, if there is one.
+    /// Reports several statuses, each like a single one. The result is the first error, if there is
+    /// one.
     pub fn set_statuses(&self, statuses: Vec<StatusReport>) -> Acknowledged {
         let items = statuses.into_iter().map(|status| {
             let key = key_of(&status);
@@ -164,7 +165,7 @@ impl Worker {
         self.shared.put(items.collect())
     }
 
-    /// Removes a status; without a kind, that of both.
+    /// Removes a status; without a kind, both the push and the pull status.
     pub fn clear_status(
         &self,
         component: &str,
@@ -182,7 +183,8 @@ impl Worker {
         self.shared.put(items.collect())
     }
 
-    /// Replaces the whole pull set of a component, or without one that of the unit, unasked.
+    /// Replaces the whole pull set of a component, or without one that of the unit, without a
+    /// question.
     pub fn replace_statuses(
         &self,
         component: Option<&str>,
@@ -192,68 +194,69 @@ impl Worker {
         self.shared.put(vec![(key, Content::Set(statuses))])
     }
 
-    /// Tells of an error that was met. Returns at once; what to do about it comes as
-    /// [`Event::Verdict`]. Of errors of one target that wait to be sent only the last counts; one
-    /// that was sent when a session ended may count twice.
+    /// Reports an error and returns immediately; the answer comes as [`Event::Verdict`]. Of several
+    /// errors of one target that wait to be sent only the last counts. An error that was sent when
+    /// a session ended may count twice.
     pub fn report_error(&self, error: ErrorReport) -> Acknowledged {
         let (component, target) = (error.component.clone(), error.target.clone());
         let content = Content::Error(Box::new(error));
         self.shared.put(vec![(Key::Target { component, target }, content)])
     }
 
-    /// Tells that what failed works, or with an empty `target` that everything does that the
-    /// component asks or acts on. `generation` as in the error; may be empty.
+    /// Reports that a target works again; with an empty `target`, that all targets of the component
+    /// work. `generation` as in the error; may be empty.
     pub fn resolve_error(&self, component: &str, target: &str, generation: &str) -> Acknowledged {
         let (component, target) = (component.to_string(), target.to_string());
         let content = Content::Works(generation.to_string());
         self.shared.put(vec![(Key::Target { component, target }, content)])
     }
 
-    /// Waits until the server has acknowledged all that was reported up to now.
+    /// Waits until the server has acknowledged all reports up to now.
     ///
     /// # Errors
-    /// If anything of it is rejected, or the worker is over.
+    /// If one of them is rejected, or the worker has ended.
     pub async fn flush(&self) -> Result<(), Error> {
         let outcomes = self.shared.outbox().outcomes();
         Acknowledged::waiting(outcomes).await.map(drop)
     }
 
-    /// Asks to lead the application, in this session and those after it, and again when it was
-    /// deposed, until [`release_leadership`](Worker::release_leadership). Returns at once:
-    /// [`Event::Leadership`] says who leads, at once and at each change. Where another unit leads,
-    /// this one waits in line. While it leads it is heard often enough to go on.
+    /// Claims leadership of the application, in this session and in later ones, and again after it
+    /// was deposed, until [`release_leadership`](Worker::release_leadership). Returns immediately:
+    /// [`Event::Leadership`] names the leader, first in answer to the claim and then at each
+    /// change. While another unit leads, this one waits in line. While it leads, it sends
+    /// heartbeats often enough to keep its lease.
     pub fn claim_leadership(&self) {
         self.shared.want_to_lead(true);
     }
 
-    /// Steps back, or waits no longer.
+    /// Steps back from leadership, or leaves the line.
     pub fn release_leadership(&self) {
         self.shared.want_to_lead(false);
     }
 
-    /// Epoch of the lease that the unit has, by what it was told last: for the writes of a leader,
-    /// which are refused if it is not so any more. 0 where leadership is decided outside.
+    /// Returns the epoch of the unit's lease, from the last leadership message: for the writes of a
+    /// leader, which are refused once the lease is lost. 0 if leadership is decided outside.
     pub fn lease_epoch(&self) -> Option<u64> {
         self.shared.lease_epoch()
     }
 
-    /// What happens to the worker: the first to ask hears it from the start, others from now on.
+    /// Returns the events of the worker: the first caller receives them from the start, others from
+    /// now on.
     pub fn events(&self) -> Events {
         self.shared.events()
     }
 
-    /// The push statuses that the server had of this unit when the session began: what earlier
-    /// incarnations left behind, too.
+    /// Returns the push statuses that the server had of this unit when the session opened,
+    /// including those of earlier incarnations.
     pub fn retained(&self) -> Vec<StatusReport> {
         self.shared.retained()
     }
 
-    /// Ends the worker: waits until all is acknowledged, then says goodbye. With `removed` the unit
-    /// will not come back, and is removed with its statuses.
+    /// Ends the worker: waits until everything is acknowledged, then sends a goodbye. With
+    /// `removed` the unit is removed for good, with its statuses.
     ///
     /// # Errors
-    /// If that was not possible within the time that [`Options::shutdown_timeout`] gives, or the
-    /// worker was over before.
+    /// If that was not possible within [`Options::shutdown_timeout`], or the worker ended before.
     pub async fn shutdown(mut self, removed: bool) -> Result<(), Error> {
         self.ask_to_stop(removed);
         match self.driver.take() {

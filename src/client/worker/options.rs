@@ -1,4 +1,4 @@
-//! Who a worker is, and where its servers are.
+//! The identity of a worker, and the addresses of its servers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Well below the 30 s that Kubernetes gives a container to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Who a worker is, and where its servers are.
+/// The identity of a worker, the addresses of its servers, and its time limits.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(super) servers: Vec<String>,
@@ -25,8 +25,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The unit `unit` of `application` (as `web/0` of `web`), with a server at `server`
-    /// (`http://HOST:PORT`; the scheme may be left out).
+    /// Creates the options of the unit `unit` of `application` (as `web/0` of `web`), with a server
+    /// at `server` (`http://HOST:PORT`; the scheme may be left out).
     pub fn new(server: &str, application: &str, unit: &str) -> Options {
         Options {
             servers: vec![server.to_string()],
@@ -40,42 +40,43 @@ impl Options {
         }
     }
 
-    /// One more replica: where one cannot be reached, the next is tried.
+    /// Adds a replica: if one cannot be reached, the next is tried.
     #[must_use]
     pub fn server(mut self, server: &str) -> Options {
         self.servers.push(server.to_string());
         self
     }
 
-    /// The namespace of the application, if not `default`.
+    /// Sets the namespace of the application. The default is `default`.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Options {
         self.namespace = namespace.to_string();
         self
     }
 
-    /// The unit has a new name each time it is replaced, like the pod of a deployment.
+    /// Sets whether the unit has a new name each time it is replaced, like the pod of a deployment.
     #[must_use]
     pub fn stateless(mut self, stateless: bool) -> Options {
         self.stateless = stateless;
         self
     }
 
-    /// A label of the unit: at most 64, keys and values at most 63 bytes each.
+    /// Adds a label of the unit: at most 64, keys and values at most 63 bytes each.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Options {
         self.labels.insert(key.to_string(), value.to_string());
         self
     }
 
-    /// How long a server may take to accept a connection. Default 3 s.
+    /// Sets how long a server may take to accept a connection. Default 3 s.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Options {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long [`Worker::shutdown`](super::Worker::shutdown) and a drop may take. Default 5 s.
+    /// Sets how long [`Worker::shutdown`](super::Worker::shutdown) and a drop may take.
+    /// Default 5 s.
     #[must_use]
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Options {
         self.shutdown_timeout = timeout;

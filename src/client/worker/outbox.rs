@@ -1,13 +1,13 @@
-//! What a worker has said and the server has not acknowledged.
+//! The reports of a worker that the server has not acknowledged.
 //!
 //! ```text
-//!  put --> pending: one entry a key --next--> sent, by seq --acknowledge--> kept (push statuses)
+//!  put --> pending: one entry per key -next-> sent, by seq --acknowledge--> kept (push statuses)
 //!              ^                                |                             |
 //!              '----------- take_back ----------'<---- heal: the server lost it
 //! ```
 //!
-//! An entry overwrites the statuses it names, so of two for the same key only the later counts, and
-//! all can be sent again as long as their order holds.
+//! An entry overwrites the statuses that it names. So of two entries for the same key only the
+//! later counts, and all can be sent again as long as their order is kept.
 
 use std::collections::BTreeMap;
 
@@ -26,30 +26,30 @@ use crate::proto::v1::StatusKind;
 use crate::proto::v1::StatusReport;
 use crate::proto::v1::connect_request::Message;
 
-/// A unit may have 4,096 statuses; as many again may be on their way out.
+/// A unit may have 4,096 statuses; the same number may be on their way out.
 pub(super) const KEYS_MAX: usize = 8_192;
 
-/// What an entry overwrites.
+/// The part of the state that an entry overwrites.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// One status.
     Status { component: String, key: String, kind: i32 },
     /// The pull set of a component, or of the whole unit.
     Set(Option<String>),
-    /// The same, in answer to a question.
+    /// The same, as the answer to a question.
     Answer(String, Option<String>),
-    /// Whether something that a component asks or acts on works.
+    /// The health of a target that a component uses.
     Target { component: String, target: String },
 }
 
-/// What it puts there.
+/// The content of an entry.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     Status(Box<StatusReport>),
     Nothing,
     Set(Vec<StatusReport>),
     Error(Box<ErrorReport>),
-    /// Of which generation of the worker's configuration.
+    /// The target works; the generation of the worker's configuration.
     Works(String),
 }
 
@@ -57,27 +57,27 @@ pub(super) enum Content {
 struct Entry {
     key: Key,
     content: Content,
-    /// Who waits for it, and for what it replaced.
+    /// Waits for this entry, and for those that it replaced.
     told: Vec<watch::Sender<Outcome>>,
 }
 
-/// See the head of this file.
+/// The entries by state, and the sequence counters.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// By the order in which they were put.
+    /// Entries to send, in the order of their reports.
     pending: BTreeMap<u64, Entry>,
     places: BTreeMap<Key, u64>,
-    /// By `seq`, with their place in that order.
+    /// Sent entries by `seq`, each with its place in that order.
     sent: BTreeMap<u64, (u64, Entry)>,
-    /// Push statuses that the server acknowledged, by component and key. Not those with a ttl:
-    /// they are repeated anyway, and a repeat of ours would say that they still hold.
+    /// Push statuses that the server acknowledged, by component and key. Those with a TTL are left
+    /// out: the worker repeats them anyway, and a repeat from here would extend them wrongly.
     kept: BTreeMap<(String, String), StatusReport>,
     place: u64,
     seq: u64,
 }
 
 impl Outbox {
-    /// Takes what is to be said, in place of what was to be said of the same key.
+    /// Adds an entry. It replaces a pending one of the same key.
     pub(super) fn put(
         &mut self,
         key: Key,
@@ -119,7 +119,7 @@ impl Outbox {
         self.pending.insert(place, entry);
     }
 
-    /// The next message, which is then under way.
+    /// Returns the next message and marks its entry as sent.
     pub(super) fn next(&mut self) -> Option<Message> {
         let (place, entry) = self.pending.pop_first()?;
         self.places.remove(&entry.key);
@@ -129,7 +129,7 @@ impl Outbox {
         Some(message)
     }
 
-    /// Everything up to `seq` is committed.
+    /// Records that everything up to `seq` is committed.
     pub(super) fn acknowledge(&mut self, seq: u64, revision: u64) {
         let later = self.sent.split_off(&seq.saturating_add(1));
         for (_, entry) in std::mem::replace(&mut self.sent, later).into_values() {
@@ -153,7 +153,7 @@ impl Outbox {
         };
     }
 
-    /// `seq` is refused for good. Returns its component and key.
+    /// Removes an entry that is refused for good. Returns its component and key.
     pub(super) fn reject(&mut self, seq: u64, refusal: &Refusal) -> Option<(String, String)> {
         let (_, entry) = self.sent.remove(&seq)?;
         entry.tell(&Err(Error::Rejected(Box::new(refusal.clone()))));
@@ -166,7 +166,7 @@ impl Outbox {
         })
     }
 
-    /// What component asked or acted on that was told of as `seq`.
+    /// Returns the component and target of the error report or resolution that was sent as `seq`.
     pub(super) fn target_of(&self, seq: u64) -> Option<(String, String)> {
         let (_, entry) = self.sent.get(&seq)?;
         match &entry.key {
@@ -175,15 +175,16 @@ impl Outbox {
         }
     }
 
-    /// What was sent as `seq` or later may not be committed: it is to be sent again, in its order.
+    /// Takes back entries that were sent as `seq` or later and may not be committed: they are sent
+    /// again in order.
     pub(super) fn take_back(&mut self, seq: u64) {
         for (place, entry) in self.sent.split_off(&seq).into_values() {
             self.merge(place, entry);
         }
     }
 
-    /// The session is over: takes back what was under way. Its questions are nobody's any more, but
-    /// their answers are still the newest sets.
+    /// Ends a session: takes back the sent entries. No call waits for the answers to its questions,
+    /// but they are still the newest sets.
     pub(super) fn end_session(&mut self) {
         self.take_back(0);
         let is_answer = |entry: &Entry| matches!(entry.key, Key::Answer(..));
@@ -199,7 +200,7 @@ impl Outbox {
         }
     }
 
-    /// Puts again what the server acknowledged and does not have (any more). Returns how many.
+    /// Adds entries for acknowledged statuses that the server does not have. Returns their number.
     pub(super) fn heal(&mut self, retained: &[StatusReport]) -> usize {
         let lost: Vec<StatusReport> = self
             .kept
@@ -210,13 +211,13 @@ impl Outbox {
             .collect();
         let count = lost.len();
         for status in lost {
-            // Without room it has to wait for the next session.
+            // If the outbox is full, the status has to wait for the next session.
             let _ = self.put(key_of(&status), Content::Status(Box::new(status)));
         }
         count
     }
 
-    /// Whoever waits is told that it is in vain.
+    /// Fails all waits.
     pub(super) fn fail(&mut self, error: &Error) {
         self.take_back(0);
         self.places.clear();
@@ -225,7 +226,7 @@ impl Outbox {
         }
     }
 
-    /// What is to be waited for until all of today is settled.
+    /// Returns the outcomes of all entries, for a caller that waits for them.
     pub(super) fn outcomes(&self) -> Vec<watch::Receiver<Outcome>> {
         let sent = self.sent.values().map(|(_, entry)| entry);
         let all = sent.chain(self.pending.values());
@@ -252,7 +253,7 @@ impl Entry {
         }
     }
 
-    /// Who waited for what this replaces waits for this.
+    /// Takes over the waits of an entry that this one replaces.
     fn take_waiting(&mut self, older: Entry) {
         self.told.extend(older.told.into_iter().filter(|one| !one.is_closed()));
     }
@@ -300,7 +301,7 @@ impl Content {
     }
 }
 
-/// What a status is kept under: push if not said otherwise.
+/// Returns the key of a status. The default kind is push.
 pub(super) fn key_of(status: &StatusReport) -> Key {
     let kind = match status.kind() {
         StatusKind::Pull => StatusKind::Pull,
@@ -309,7 +310,7 @@ pub(super) fn key_of(status: &StatusReport) -> Key {
     Key::Status { component: status.component.clone(), key: status.key.clone(), kind: kind.into() }
 }
 
-/// Whether the server has what we said; it may have cut or completed the rest.
+/// Returns whether the server has this status; it may have truncated or completed the other fields.
 fn is_same(one: &StatusReport, other: &StatusReport) -> bool {
     let facts = |status: &StatusReport| {
         let StatusReport { component, key, level, message, reason, .. } = status.clone();

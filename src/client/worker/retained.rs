@@ -1,4 +1,4 @@
-//! Push statuses of the unit that a welcome had no room for.
+//! Push statuses of the unit that did not fit into the welcome.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use super::driver::Driver;
 use crate::client::connection::Client;
 use crate::proto::v1::{StatusKind, Welcome};
 
-/// The server waits for the first heartbeat meanwhile.
+/// Time limit: the server waits for the first heartbeat meanwhile.
 const LIST_MAX: Duration = Duration::from_secs(5);
 
-/// A welcome with all that the unit has pushed: what was left out is listed. If that fails, the
-/// welcome is as it came, and statuses that are not in it are sent again, which does no harm.
+/// Returns the welcome with all push statuses of the unit: the missing ones are listed. If that
+/// fails, the welcome is returned as it is, and statuses that are not in it are sent again, which
+/// does no harm.
 pub(super) async fn whole(client: &Client, driver: &Driver, welcome: Welcome) -> Welcome {
     if welcome.retained_rest_count == 0 {
         return welcome;
@@ -22,11 +23,11 @@ pub(super) async fn whole(client: &Client, driver: &Driver, welcome: Welcome) ->
     let statuses = match timeout(LIST_MAX, list).await {
         Ok(Ok(statuses)) => statuses,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "list the statuses that the welcome had no room for");
+            tracing::warn!(%error, "listing the statuses that did not fit into the welcome failed");
             return welcome;
         }
         Err(_elapsed) => {
-            tracing::warn!("the statuses that the welcome had no room for are not listed in time");
+            tracing::warn!("listing the statuses that did not fit into the welcome timed out");
             return welcome;
         }
     };

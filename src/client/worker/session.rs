@@ -1,4 +1,4 @@
-//! One session with one server: speaks, listens, and keeps the server from thinking us gone.
+//! One session with one server: sends reports and heartbeats, and handles the server's messages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,28 +45,28 @@ use crate::proto::v1::Welcome;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
 
-/// A welcome is one commit; a store that is slower than this is away.
+/// A welcome needs one commit; a slower store is unavailable.
 const WELCOME_MAX: Duration = Duration::from_secs(10);
 
-/// A commit takes milliseconds: who acknowledges nothing for so long is not there any more.
+/// A commit takes milliseconds: a server that acknowledges nothing for this long is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// A session that lasted this long proved the server good.
+/// A session of this length proves that the server is good.
 const STEADY: Duration = Duration::from_secs(5);
 
-/// If the server names none.
+/// Used if the server sets none.
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// More seldom saves nothing.
+/// A longer interval saves nothing.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(3600);
 
-/// If the server names none.
+/// Used if the server sets none.
 const UNACKNOWLEDGED_DEFAULT: usize = 64;
 
-/// Messages between us and the connection; what waits longer waits where it can be replaced.
+/// Messages queued for the connection. The rest waits in the outbox, where it can be replaced.
 const QUEUE: usize = 4;
 
-/// See the head of this file.
+/// An open session.
 pub(super) struct Session<'a> {
     url: String,
     shared: Arc<Shared>,
@@ -77,34 +77,34 @@ pub(super) struct Session<'a> {
     heard: Streaming<ConnectResponse>,
     incarnation: u64,
     heartbeat: Duration,
-    /// While it leads: heartbeats are no further apart.
+    /// Set while the unit leads: the longest interval between heartbeats.
     leads: Option<Duration>,
-    /// What was said in this session of whether the unit wants to lead.
+    /// The last leadership message of this session, if any.
     asked_to_lead: Option<bool>,
     unacknowledged_max: usize,
-    /// The server's clock, and when it was read.
+    /// The server's clock, and the instant at which it was read.
     clock: (SystemTime, Instant),
     said_at: Instant,
     heard_at: Instant,
-    /// Since when an answer is owed, if one is.
+    /// Since when the server owes an answer, if it does.
     owed_at: Instant,
-    /// Nothing is sent before this: the server had no room.
+    /// Nothing is sent before this instant: the server refused temporarily.
     resting: Option<Instant>,
     rests: Backoff,
     pauses: &'a mut Backoff,
-    /// The server stops: when to connect again.
+    /// The server stops; the instant of the next connection.
     drained: Option<Instant>,
 }
 
-/// What can happen in a session.
+/// A thing that can happen in a session.
 enum Next {
     Heard(Result<Option<ConnectResponse>, tonic::Status>),
-    /// There is something to say, and room for it.
+    /// There is something to send, and the queue accepts it.
     Room,
     Answered(Answered),
-    /// It is time to be heard.
+    /// A heartbeat is due.
     Quiet,
-    /// There may be something to say.
+    /// There may be something to send.
     Changed,
     Rested,
     /// The server owes an answer for too long.
@@ -114,7 +114,7 @@ enum Next {
 }
 
 impl<'a> Session<'a> {
-    /// Connects, and is welcomed.
+    /// Connects and waits for the welcome.
     pub(super) async fn open(driver: &'a mut Driver, url: &str) -> Result<Session<'a>, Cut> {
         let client = Client::connect_within(url, driver.options.connect_timeout)
             .await
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
             Some(Heard::Drain(drain)) => {
                 return Err(Cut::Drained(drained(&driver.shared, &mut driver.backoff, &drain)));
             }
-            Some(_) => return Err(Cut::Lost(unreachable(url, "the server does not welcome"))),
+            Some(_) => return Err(Cut::Lost(unreachable(url, "the server did not send a welcome"))),
             None => return Err(Cut::Lost(ended())),
         };
         Ok(Session::begin(driver, url, welcome, said, heard))
@@ -200,7 +200,7 @@ impl<'a> Session<'a> {
         session
     }
 
-    /// To the end of the session.
+    /// Runs until the end of the session.
     pub(super) async fn run(mut self) -> Cut {
         loop {
             if let Some(cut) = self.step().await {
@@ -215,7 +215,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The next thing that happens, whatever it is.
+    /// Handles the next thing that happens.
     async fn step(&mut self) -> Option<Cut> {
         match self.next().await {
             Next::Heard(Ok(Some(message))) => return self.hear(message.message?),
@@ -238,7 +238,7 @@ impl<'a> Session<'a> {
         None
     }
 
-    /// Waits for it. Cancel safe.
+    /// Waits for the next thing that happens. Cancel safe.
     async fn next(&mut self) -> Next {
         let may_send = self.may_send() || self.must_ask();
         let silent_at = self.silent_at();
@@ -257,12 +257,12 @@ impl<'a> Session<'a> {
 
     fn say(&mut self, message: Said) {
         self.said_at = Instant::now();
-        // A queue that is full lacks no heartbeat. A stream that is over is noticed as such, and
-        // what it did not take is sent again in the next one.
+        // A full queue needs no heartbeat. The end of a stream is detected by the receiver, and
+        // what it did not take is sent again in the next session.
         let _ = self.said.try_send(ConnectRequest { message: Some(message) });
     }
 
-    /// Sends what waits longest; there is room for it.
+    /// Sends the oldest pending entry; the queue accepts it.
     fn say_next(&mut self) {
         let message = self.shared.outbox().next();
         let Some(message) = message else { return };
@@ -280,10 +280,10 @@ impl<'a> Session<'a> {
             && outbox.sent_count() < self.unacknowledged_max
     }
 
-    /// Whether the server does not know that the unit wants to lead, or does not want to any more.
+    /// Returns whether the server does not know the unit's present wish to lead or not to lead.
     fn must_ask(&self) -> bool {
         let wants = self.shared.wants_to_lead.load(Ordering::Relaxed);
-        // A claim outlives the session it was made in, and so must taking it back.
+        // A claim outlives its session, so its withdrawal must too.
         let is_known = match self.asked_to_lead {
             Some(asked) => asked == wants,
             None => !wants && !self.shared.has_claimed.load(Ordering::Relaxed),
@@ -303,7 +303,7 @@ impl<'a> Session<'a> {
 
     fn led(&mut self, leadership: Leadership) {
         if !leadership.is_self && self.shared.lease_epoch().is_some() {
-            // Deposed, and in no line: if it still wants to lead it has to say so.
+            // Deposed, and not in line: a unit that still wants to lead must claim again.
             self.ask_again();
         }
         let interval = leadership.heartbeat_interval.and_then(|d| Duration::try_from(d).ok());
@@ -313,20 +313,20 @@ impl<'a> Session<'a> {
         self.shared.tell(Event::Leadership(leadership));
     }
 
-    /// What was said last of wanting to lead counts no more.
+    /// Invalidates the last leadership message of this session.
     fn ask_again(&mut self) {
         if self.asked_to_lead.take().is_some() {
             self.shared.has_claimed.store(true, Ordering::Relaxed);
         }
     }
 
-    /// When to give the server up, if it owes an answer.
+    /// Returns when to give up the server, if it owes an answer.
     fn silent_at(&self) -> Option<Instant> {
         let owes = 0 < self.shared.outbox().sent_count();
         owes.then(|| self.heard_at.max(self.owed_at) + SILENCE_MAX)
     }
 
-    /// The stream ended, which after a drain was to be expected.
+    /// Handles the end of the stream, which is expected after a drain.
     fn over(&self, error: Error) -> Cut {
         match self.drained {
             Some(until) => Cut::Drained(until),
@@ -363,7 +363,7 @@ impl<'a> Session<'a> {
             Heard::AppDataChanged(data) => {
                 self.shared.tell(Event::AppDataChanged { etag: data.etag });
             }
-            // Only the first one counts.
+            // Only the first welcome counts.
             Heard::Welcome(_) => (),
         }
         None
@@ -375,14 +375,14 @@ impl<'a> Session<'a> {
             return Some(Cut::after_welcome(Error::Refused(Box::new(refusal))));
         }
         if reject.seq == 0 && is_passing(&refusal) {
-            // Only what is said of wanting to lead is refused without a number.
+            // Only leadership messages are refused without a number.
             self.ask_again();
             self.resting = Some(Instant::now() + self.rests.pause(refusal.retry_after));
             return None;
         }
         let mut outbox = self.shared.outbox();
         if is_passing(&refusal) {
-            // What came after it comes after it again: their order is what makes them true.
+            // The entries after it are sent again after it: their order must be kept.
             outbox.take_back(reject.seq);
             self.resting = Some(Instant::now() + self.rests.pause(refusal.retry_after));
         } else if let Some((component, key)) = outbox.reject(reject.seq, &refusal) {
@@ -417,13 +417,13 @@ impl<'a> Session<'a> {
             true => vec![Key::Set(component)],
             false => ids.into_iter().map(|id| Key::Answer(id, component.clone())).collect(),
         };
-        // Nobody waits for it: what becomes of it is told as an event.
+        // No caller waits: a failure is reported as an event.
         let _ = self
             .shared
             .put(keys.into_iter().map(|key| (key, Content::Set(statuses.clone()))).collect());
     }
 
-    /// A session that lasted proves the server good; a mere welcome does not.
+    /// A session that lasted proves that the server is good; a mere welcome does not.
     fn prove(&mut self) {
         if STEADY <= self.clock.1.elapsed() {
             self.pauses.reset();
@@ -439,7 +439,7 @@ impl<'a> Session<'a> {
             match heard.message().await {
                 Ok(Some(_)) => (),
                 Ok(None) => return Cut::Stopped,
-                // Only the removal must have been understood.
+                // Only a removal must have arrived.
                 Err(_) if !removed => return Cut::Stopped,
                 Err(status) => return Cut::after_welcome(Error::from_status(&url, status)),
             }
@@ -447,14 +447,14 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether the same message can be taken later; a limit that is reached stays reached.
+/// Returns whether the same message may be accepted later; a limit that is reached stays reached.
 fn is_passing(refusal: &Refusal) -> bool {
     use tonic::Code::*;
     refusal.reason == "RATE_LIMITED"
         || matches!(refusal.code, Unavailable | Aborted | DeadlineExceeded | Cancelled)
 }
 
-/// A moment that may never come.
+/// Waits until an instant that may never come.
 async fn due(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
@@ -462,7 +462,7 @@ async fn due(at: Option<Instant>) {
     }
 }
 
-/// The server stops: when to connect again.
+/// Handles a drain: returns the instant of the next connection.
 fn drained(shared: &Shared, pauses: &mut Backoff, drain: &ConnectDrain) -> Instant {
     let asked = drain.reconnect_after.and_then(|after| Duration::try_from(after).ok());
     let pause = pauses.pause(asked);
@@ -470,8 +470,8 @@ fn drained(shared: &Shared, pauses: &mut Backoff, drain: &ConnectDrain) -> Insta
     Instant::now() + pause
 }
 
-/// Our own session before this one may still be seen as a rival by a server that does not know that
-/// it is over; a rival has a newer incarnation.
+/// A server that does not know the end of this worker's previous session reports it as a rival. A
+/// real rival has a newer incarnation.
 fn superseded(by: u64, own: Option<u64>) -> Cut {
     match own == Some(by) {
         true => Cut::Lost(refused("another session of this incarnation took over")),

@@ -1,4 +1,4 @@
-//! What the handle of a worker and its task have in common.
+//! The state that the handle of a worker and its task share.
 
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -20,34 +20,34 @@ use crate::client::worker::outbox::Key;
 use crate::client::worker::outbox::Outbox;
 use crate::proto::v1::StatusReport;
 
-/// How far the worker is.
+/// The phase of a worker.
 #[derive(Debug, Clone)]
 pub(super) enum Phase {
-    /// Never had a session.
+    /// No session yet.
     New,
-    /// Has or had one, as this incarnation.
+    /// At least one session, with this incarnation.
     Begun(u64),
-    /// Will not have one any more.
+    /// No further session.
     Over(Error),
 }
 
-/// See the head of this file.
+/// The shared state.
 #[derive(Debug)]
 pub(super) struct Shared {
     outbox: Mutex<Outbox>,
-    /// There may be something to send.
+    /// Notified when there may be something to send.
     pub(super) changed: Notify,
     /// Whether the unit wants to lead.
     pub(super) wants_to_lead: AtomicBool,
-    /// Whether the last that was said of it was that it does.
+    /// Whether the last leadership message to a server was a claim.
     pub(super) has_claimed: AtomicBool,
-    /// Epoch of the lease that it has, by what it was told last.
+    /// Epoch of the unit's lease, from the last leadership message.
     lease_epoch: Mutex<Option<u64>>,
     pub(super) phase: watch::Sender<Phase>,
     retained: Mutex<Vec<StatusReport>>,
-    /// Gone once the worker is over, so that readers see the end.
+    /// `None` once the worker has ended, so that readers see the end.
     events: Mutex<Option<broadcast::Sender<Event>>>,
-    /// Holds what happens before the first reader comes.
+    /// Keeps the events before the first reader.
     first_events: Mutex<Option<broadcast::Receiver<Event>>>,
 }
 
@@ -67,11 +67,11 @@ impl Shared {
         }
     }
 
-    /// Queues what is to be said.
+    /// Queues reports.
     pub(super) fn put(&self, items: Vec<(Key, Content)>) -> Acknowledged {
         let mut outcomes = Vec::with_capacity(items.len());
         let mut outbox = self.outbox();
-        // Looked at under the lock, so that nothing is queued after the end.
+        // Checked under the lock, so that nothing is queued after the end.
         if let Phase::Over(error) = &*self.phase.borrow() {
             return Acknowledged::failed(error.clone());
         }
@@ -86,14 +86,14 @@ impl Shared {
         Acknowledged::waiting(outcomes)
     }
 
-    /// What waits to be acknowledged.
+    /// Returns the outbox.
     pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
         lock(&self.outbox)
     }
 
     pub(super) fn tell(&self, event: Event) {
         if let Some(events) = &*lock(&self.events) {
-            // Nobody need listen.
+            // There may be no reader.
             let _ = events.send(event);
         }
     }
@@ -113,7 +113,7 @@ impl Shared {
         lock(&self.retained).clone()
     }
 
-    /// The unit wants to lead from now on, or not any more.
+    /// Sets whether the unit wants to lead.
     pub(super) fn want_to_lead(&self, wants: bool) {
         self.wants_to_lead.store(wants, Ordering::Relaxed);
         self.changed.notify_one();
@@ -127,7 +127,7 @@ impl Shared {
         *lock(&self.lease_epoch) = epoch;
     }
 
-    /// A session begins with what the server has. Returns how much it has lost.
+    /// Records a new session and the statuses that the server has. Returns the number of lost ones.
     pub(super) fn begin(&self, incarnation: u64, retained: Vec<StatusReport>) -> usize {
         let healed = self.outbox().heal(&retained);
         *lock(&self.retained) = retained;
@@ -135,7 +135,7 @@ impl Shared {
         healed
     }
 
-    /// The worker is over. Returns how much was not acknowledged.
+    /// Ends the worker. Returns the number of unacknowledged reports.
     pub(super) fn end(&self, error: &Error) -> usize {
         let mut outbox = self.outbox();
         let count = outbox.len();
@@ -147,6 +147,6 @@ impl Shared {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind it is whole at any point where a panic can happen.
+    // The content is consistent at any point where a panic can happen.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -74,7 +74,7 @@ async fn sends_again_what_was_not_acknowledged_and_nothing_else() {
     call.ack(last - 2, 1).await;
     let [a, b, c] = waits;
     soon(a.into_future()).await.expect("committed");
-    // Newer than the one under way, which is then not worth sending again.
+    // Newer than the sent one, which is then not sent again.
     let newer = worker.set_status(mk_status("b", "2"));
     assert_eq!(call.report().await.1, "b=2");
     call.end(Status::unavailable("cut")).await;
@@ -166,7 +166,7 @@ async fn a_session_that_is_over_is_no_rival() {
     call.end(Status::with_error_details(Code::Aborted, "9 lives", details)).await;
     let over = soon(worker.over()).await;
     assert!(matches!(over, Error::Superseded { incarnation: Some(9), .. }), "{over:?}");
-    assert_eq!(over.to_string(), "9 lives; end this process, a new one begins anew");
+    assert_eq!(over.to_string(), "9 lives; end this process: a new one gets a new incarnation");
 }
 
 #[tokio::test]
@@ -222,13 +222,13 @@ async fn a_drain_says_when_to_come_back_and_the_next_server_is_tried() {
     let (seq, _) = call.report().await;
     let reconnect_after = Some(prost_types::Duration { seconds: 100, nanos: 0 });
     call.say(Heard::Drain(ConnectDrain { reconnect_after })).await;
-    // What was under way is still acknowledged.
+    // The sent report is still acknowledged.
     call.ack(seq, 3).await;
     soon(wait.into_future()).await.expect("committed");
     assert!(matches!(told(&mut events).await, Event::Connected { .. }));
     assert!(matches!(told(&mut events).await, Event::Drained { .. }));
     call.end(Status::unavailable("over")).await;
-    // From here on nothing but the clock moves.
+    // From here on only the clock advances.
     tokio::time::pause();
     let since = tokio::time::Instant::now();
     let Some(Event::Connecting { server }) = events.next().await else { panic!("no attempt") };

@@ -1,4 +1,4 @@
-//! What a worker was promised to be told.
+//! Callbacks that a worker was promised.
 
 use super::*;
 use crate::domain::callback::Topic;
@@ -41,7 +41,7 @@ async fn a_worker_is_told_when_the_time_comes_once_a_session() {
     tokio::time::sleep(secs(2)).await;
     assert!(is_told(&mut worker).await);
     assert!(!is_told(&mut worker).await, "once");
-    // A new session is told again, until it is called off.
+    // A new session receives it again, until it is cancelled.
     let mut next = replica.worker("web/0").await;
     assert!(is_told(&mut next).await);
     let (unit, topic) = (UnitName::new("web/0").unwrap(), mk_topic());

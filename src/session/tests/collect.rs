@@ -103,7 +103,7 @@ async fn everybody_is_asked_now_and_then_and_not_all_at_once() {
     assert!(1 < firsts.len(), "not all at the same moment");
 }
 
-/// When a worker is asked, for so long. It answers.
+/// Answers questions for this time, and returns when they arrived.
 async fn times(mut worker: Worker, during: Duration) -> Vec<Duration> {
     let start = Instant::now();
     let mut times = Vec::new();
@@ -142,7 +142,7 @@ async fn a_collect_reaches_workers_of_another_replica() {
     let collected = call.await.unwrap();
     let answered: Vec<_> = collected.answered.keys().map(UnitName::as_str).collect();
     assert_eq!((collected.asked, answered), (3, vec!["web/0", "web/1"]));
-    // Nobody answers, and nobody waits for longer than it was told to.
+    // No replica answers, and the call ends at its deadline.
     one.store.set_away(true);
     let collected = collect(&one, None, secs(2)).await;
     assert_eq!((collected.asked, collected.answered.len()), (1, 0));

@@ -6,7 +6,7 @@ fn two() -> [Replica; 2] {
     TestStore::two().map(|store| Replica::with(store, Options::default()))
 }
 
-/// Ends all that a replica does, as `kill -9` would: nothing is said any more.
+/// Stops everything that a replica does without a message, like `kill -9`.
 async fn kill(replica: &Replica) {
     let inner = &replica.sessions.inner;
     inner.stopped.cancel();
@@ -26,7 +26,8 @@ async fn the_units_of_a_dead_replica_are_without_a_session_then_stale() {
     assert!(secs(8) <= took && took <= secs(13), "{took:?}");
     assert_eq!(other.freshness("web/0").await, Freshness::Fresh, "it may connect elsewhere");
     let took = after(async || other.freshness("web/0").await == Freshness::Stale).await;
-    // Other replicas may have heard it since, and write that only after a third of its time.
+    // Another replica may have received calls of the unit since. It writes their time only after a
+    // third of the TTL.
     assert!(secs(28) <= took && took <= secs(43), "{took:?}");
 }
 
@@ -55,7 +56,7 @@ async fn a_store_that_forgot_who_lives_makes_nobody_dead() {
         lock(&one.store.beats).clear();
     }
     assert_eq!((one.store.count(), other.store.count()), (1, commits));
-    // Nor one that was away for an hour, for both.
+    // The same after an hour without the store, for both.
     [&one, &other].iter().for_each(|replica| replica.store.set_away(true));
     tokio::time::sleep(secs(3600)).await;
     other.store.set_away(false);

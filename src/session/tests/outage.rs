@@ -1,4 +1,4 @@
-//! Our outage is nobody's failure.
+//! An outage of the server or its store does not count as silence of workers or peers.
 
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ async fn while_this_process_stands_still_nobody_falls_silent() {
     let replica = Replica::new();
     let _others = replica.workers("web", 3).await;
     let silent = replica.worker("web/9").await;
-    // Everybody oversleeps, as when the process is stopped.
+    // All tasks sleep too long, as when the process is stopped.
     for _ in 0..5 {
         tokio::time::advance(secs(3600)).await;
         tokio::task::yield_now().await;
@@ -48,7 +48,7 @@ async fn a_slow_commit_holds_the_sender_back_and_is_no_silence() {
         worker.report(Level::Active, &format!("{n}")).await;
     }
     tokio::time::sleep(secs(600)).await;
-    // The first one is being committed; none of the others was taken.
+    // The first one is being committed; none of the others was read.
     assert_eq!(worker.say.capacity(), worker.say.max_capacity() - 500);
     replica.store.hangs.send_replace(false);
     worker.acknowledged(first).await;
@@ -87,13 +87,13 @@ async fn a_session_whose_begin_was_committed_unknown_to_us_ends() {
         let read = |state: &AppState| state.unit(&mk_unit("web/9")).cloned();
         replica.read("web", read).await
     };
-    // Whoever reads from the store sees a session that nobody holds, but not for long.
+    // A reader of the store sees a session that no replica holds, but not for long.
     let records = replica.store.load(&mk_app("web")).await.unwrap();
     let stored = records.units.iter().find(|(name, _)| *name == mk_unit("web/9"));
     assert!(stored.unwrap().1.session().is_some());
     let ended = async || unit().await.is_some_and(|unit| unit.session().is_none());
     assert!(after(ended).await < secs(10));
-    // One that came back meanwhile stays.
+    // The session of a unit that reconnected meanwhile stays.
     replica.store.ambiguous.store(true, Ordering::SeqCst);
     assert!(replica.open("web/8", None).await.is_err());
     replica.store.ambiguous.store(false, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Who is not heard is not there; being heard costs nothing.
+//! A silent worker is disconnected; heartbeats cost no commit.
 
 use super::*;
 
@@ -53,7 +53,7 @@ async fn with_more_sessions_each_is_heard_less_often_and_what_was_told_holds() {
         worker.say(Heard::Goodbye { removed: true }).await;
         worker.session.await.unwrap();
     }
-    // The load is gone. Who was told to be heard seldom is not expected more often.
+    // The load is gone, but a session keeps the longer interval of its welcome.
     tokio::time::sleep(many * 2).await;
     assert!(early.session.is_finished() && !late.session.is_finished());
     tokio::time::sleep(many + secs(1)).await;
@@ -75,7 +75,7 @@ async fn who_does_not_read_is_not_there() {
         kind: Some(Kind::Push),
     };
     loop {
-        // Once it is not read any more its connection holds it back.
+        // Once the session stops reading, the connection's flow control stops the sender.
         let said = Heard::Said { seq: sent + 1, command: command.clone(), answers: None };
         match tokio::time::timeout(secs(1), deaf.say.send(said)).await {
             Ok(Ok(())) => sent += 1,

@@ -1,4 +1,4 @@
-//! The memory store, with the faults that sessions must get over. Several stand for replicas.
+//! The memory store with the faults that sessions must survive. Several instances act as replicas.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,28 +18,28 @@ use crate::store::{
     Version,
 };
 
-/// See the module.
+/// A memory store with faults.
 pub(super) struct TestStore {
     inner: Arc<MemoryStore>,
     replica: ReplicaId,
-    /// When each replica was last heard, for all that share the store.
+    /// The last beat of each replica, for all that share the store.
     pub(super) beats: Arc<Mutex<BTreeMap<ReplicaId, Timestamp>>>,
-    /// Nothing is answered.
+    /// No call is answered.
     pub(super) away: AtomicBool,
     /// Commits are made, and answered as if they were not.
     pub(super) ambiguous: AtomicBool,
-    /// Commits wait until they do not.
+    /// Commits wait while this is set.
     pub(super) hangs: watch::Sender<bool>,
     pub(super) commits: AtomicUsize,
 }
 
 impl TestStore {
-    /// Ours alone.
+    /// Returns a store that is not shared.
     pub(super) fn new() -> Arc<TestStore> {
         TestStore::over(Arc::new(MemoryStore::new(Retention::default())), 1, Arc::default())
     }
 
-    /// As seen by two replicas.
+    /// Returns one store, as seen by two replicas.
     pub(super) fn two() -> [Arc<TestStore>; 2] {
         let inner = Arc::new(MemoryStore::new(Retention::default()).shared());
         let beats = Arc::default();

@@ -1,4 +1,4 @@
-//! One unit, one session: the newest.
+//! One unit has one session: the newest.
 
 use super::*;
 use crate::domain::command::Rejected;
@@ -37,12 +37,12 @@ async fn who_is_believed_gone_by_mistake_says_that_it_is_here() {
     worker.keep_alive();
     let orphan = Command::Orphan { replica: one.store.replica(), ttl: secs(30) };
     other.apply("web", orphan.clone()).await;
-    // What it says before that is heard counts.
+    // A report before the assertion is accepted.
     let seq = worker.report(Level::Blocked, "no volume").await;
     worker.acknowledged(seq).await;
     assert!(after(async || other.is_connected("web/0").await).await < secs(1));
     assert_eq!(other.unit("web/0").await.session(), Some(worker.welcome.session));
-    // Also if the store is away in that moment.
+    // The same if the store is unavailable at that moment.
     let commits = one.store.count();
     one.store.set_away(true);
     other.apply("web", orphan).await;
@@ -59,7 +59,7 @@ async fn who_was_replaced_does_not_take_the_unit_back() {
     let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
     let stays = one.worker("web/0").await;
     let entry = one.sessions.inner.table.get(&mk_app("web"), &mk_unit("web/0")).unwrap();
-    // It is slow to hear of it.
+    // The notification is late.
     let new = other.open("web/0", Some(1)).await.unwrap();
     assert!(!one.sessions.inner.assert_session(&entry, false).await);
     let who = entry.who.clone();

@@ -1,4 +1,5 @@
-//! Ends without a word: who is judged, when, and when it may be us.
+//! Ends without a goodbye: which sessions are disconnected, when, and when self-preservation
+//! starts.
 
 use super::*;
 
@@ -35,7 +36,7 @@ async fn five_of_ten_are_judged_six_are_held_until_their_time_is_up() {
     let released = after(async || !replica.is_suspect("web")).await;
     assert!(secs(26) < released && released < secs(31), "{released:?}");
     assert!(replica.gone("web/0").await < secs(1));
-    // They had their time.
+    // Their TTL has passed.
     assert_eq!(replica.freshness("web/0").await, Freshness::Stale);
     assert!(replica.is_connected("web/9").await);
 }

@@ -1,4 +1,4 @@
-//! Filters do not slow commits: what a change is held against is bounded, whoever watches.
+//! Filters do not slow commits: the number of filters that a change is compared with is limited.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ fn peer(last: u8) -> Option<IpAddr> {
     Some(IpAddr::from([192, 0, 2, last]))
 }
 
-/// A filter of its own for each number up to 900, over this scope.
+/// Returns a different filter for each number up to 900, over this scope.
 fn differing(scope: &Scope, n: usize) -> Filter {
     let levels = Level::ALL.into_iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1);
     let min_level = Level::ALL.get(n >> 7).copied();
@@ -17,7 +17,7 @@ fn differing(scope: &Scope, n: usize) -> Filter {
     Filter { min_level, levels, ..Filter::of(scope.clone()) }
 }
 
-/// How many filters one change of `web` is held against.
+/// Returns the number of filters that one change of `web` is compared with.
 fn visited(feed: &mut Feed) -> u64 {
     let before = feed.hub.groups_visited();
     feed.set("web", Level::Active);
@@ -58,7 +58,7 @@ async fn one_address_founds_a_share_of_the_groups_of_a_scope() {
         }
         assert_eq!(refused[0], WatchError::TooManyFiltersOfPeer { max: 64 });
         assert_eq!(*refused.last().unwrap(), WatchError::TooManyFiltersOfScope { max: 256 });
-        // Who watches as others do is served.
+        // A watcher with an existing filter is accepted.
         watchers.push(feed.hub.watch_from(peer(9), differing(scope, 0), Start::Snapshot).unwrap());
     }
     assert_eq!(feed.hub.group_count(), 3 * 256);
@@ -94,11 +94,11 @@ async fn a_token_is_of_the_filter_of_its_group() {
     assert_eq!(feed.resume(&stable(11), &token).unwrap_err(), WatchError::OtherFilters);
     feed.resume(&stable(7), &token).unwrap();
     feed.resume(&stable(8), &token).unwrap();
-    // A version before named the filter as it was asked for.
+    // Earlier versions stored the fingerprint of the filter before rounding.
     let former = Token { filter: stable(7).fingerprint(), ..Token::decode(&token).unwrap() };
     feed.resume(&stable(7), &former.encode()).unwrap();
     assert_eq!(feed.resume(&stable(8), &former.encode()).unwrap_err(), WatchError::OtherFilters);
-    // Streams of many watches share the messages of both where they stand at one place.
+    // Multiplexed streams share the messages of both where their offsets are equal.
     let standings = watchers.each_ref().map(|watcher| watcher.standing().unwrap());
     assert_eq!(standings[0].group(), standings[1].group());
 }

@@ -99,7 +99,7 @@ async fn a_revision_is_waited_for() {
     feed.set("web", Level::Active);
     feed.delete("web");
     assert_eq!(done().await, [true, true, true, false]);
-    // Who gives up leaves nothing behind.
+    // An abandoned wait leaves no entry.
     assert!(!feed.hub.locked().waits.is_empty());
     waits[3].abort();
     done().await;

@@ -1,4 +1,4 @@
-//! The hub is fed with changes directly; items are compared as text, one line each.
+//! Tests of the hub. Changes are fed directly; items are compared as text.
 
 mod filters;
 mod hub;
@@ -35,11 +35,11 @@ struct Feed {
     positions: Cursors,
     forgotten: Cursors,
     started: Instant,
-    /// Another replica that follows the same store.
+    /// Another replica of the same store.
     twin: Twin,
 }
 
-/// A replica to which each bucket comes when it comes.
+/// A replica that receives each bucket only when the test delivers it.
 struct Twin {
     hub: Arc<Hub>,
     last: BTreeMap<AppName, Change>,
@@ -58,7 +58,7 @@ impl Twin {
         Twin { hub, last: BTreeMap::new(), pending: BTreeMap::new() }
     }
 
-    /// Up to `count` messages of a bucket arrive.
+    /// Delivers up to `count` messages of a bucket.
     fn deliver(&mut self, bucket: Bucket, count: usize) {
         let pending = self.pending.entry(bucket).or_default();
         for message in pending.drain(..count.min(pending.len())) {
@@ -111,7 +111,7 @@ impl Feed {
         Bucket(sum % self.positions.buckets())
     }
 
-    /// What the other replica will hear, in its own time.
+    /// Queues a message for the other replica.
     fn send(&mut self, bucket: Bucket, message: Message) {
         self.twin.pending.entry(bucket).or_default().push_back(message);
     }
@@ -120,7 +120,7 @@ impl Feed {
         Timestamp(1_000_000).after(self.started.elapsed())
     }
 
-    /// Another process follows the same store.
+    /// Replaces the hub by a new process on the same store.
     fn restart(&mut self) {
         let buckets = self.positions.buckets();
         let hub = Hub::new(self.epoch, buckets, self.limits.clone()).with_time(self.now());
@@ -164,7 +164,7 @@ impl Feed {
         self.send(bucket, Message::Changed(change));
     }
 
-    /// Forgets the tombstones there are.
+    /// Prunes all tombstones.
     fn forget(&mut self) {
         for bucket in (0..self.positions.buckets()).map(Bucket) {
             let tombstones = self.last.values().filter(|c| c.head.deleted && c.bucket == bucket);
@@ -177,7 +177,7 @@ impl Feed {
         self.last.retain(|_, change| !change.head.deleted);
     }
 
-    /// The store may have lost writes of a bucket.
+    /// Reports a possible data loss of a bucket.
     fn lose(&mut self, bucket: Bucket) {
         self.epoch.losses += 1;
         self.hub.doubted(bucket, self.epoch);
@@ -198,7 +198,7 @@ fn resume(hub: &Arc<Hub>, filter: &Filter, token: &str) -> Result<Watcher, Watch
     hub.watch(filter.clone(), Start::Resume(token))
 }
 
-/// `web` or `prod/web`.
+/// Parses `web` or `prod/web`.
 fn mk_app(name: &str) -> AppName {
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
     AppName::new(namespace, name).unwrap()
@@ -212,13 +212,13 @@ fn at_levels(levels: &[Level]) -> Filter {
     Filter { levels: levels.iter().copied().collect(), ..all() }
 }
 
-/// What the watcher has now, without waiting.
+/// Returns the items that the watcher has now, without waiting.
 fn taken(watcher: &mut Watcher) -> Vec<Item> {
     std::iter::from_fn(|| watcher.try_next().unwrap()).collect()
 }
 
-/// The same as words: `+web@3=active`, `-web`, `complete 2`, `bookmark 2`, with ` ~n` if n changes
-/// were coalesced.
+/// Returns the same items as text: `+web@3=active`, `-web`, `complete:2`, `bookmark:2`, each with
+/// `~n` if n changes were coalesced.
 fn told(watcher: &mut Watcher) -> String {
     let lines: Vec<String> = taken(watcher).iter().map(words).collect();
     lines.join(" ")
@@ -242,7 +242,7 @@ fn words(item: &Item) -> String {
     }
 }
 
-/// The token of the last item that has one.
+/// Returns the token of the last item that has one.
 fn last_token(items: &[Item]) -> Option<String> {
     let token = |item: &Item| match &item.event {
         Event::SnapshotComplete { token, .. } | Event::Bookmark { token, .. } => {

@@ -1,4 +1,4 @@
-//! Random histories: whoever applies what it is told has, at each bookmark, exactly what the filter
+//! Random histories: a client that applies all items has, at each bookmark, exactly what the filter
 //! shows.
 
 use proptest::prelude::*;
@@ -13,13 +13,13 @@ const CLIENTS: usize = 3;
 enum Step {
     Set(usize, usize),
     Delete(usize),
-    /// This client takes so many items.
+    /// This client reads this number of items.
     Read(usize, usize),
-    /// This client comes back with the last token it was sent, or where it stands.
+    /// This client resumes with the last token that it was sent (true) or with its watcher's token.
     Resume(usize, bool),
-    /// This client goes to the other replica with the last token it was sent.
+    /// This client moves to the other replica with the last token that it was sent.
     Move(usize),
-    /// So many changes of this bucket come to the other replica.
+    /// The other replica receives this number of changes of this bucket.
     Deliver(u16, usize),
     /// The store may have lost writes of this bucket.
     Lose(u16),
@@ -63,18 +63,18 @@ fn filter() -> impl Strategy<Value = Filter> {
 
 type Copy = BTreeMap<AppName, (u64, Level)>;
 
-/// Applies what it is told, as a program at the other end would.
+/// A client that applies its items, as a program at the other end would.
 struct Client {
     watcher: Watcher,
     copy: Copy,
     token: Option<String>,
     bookmarks: usize,
-    /// It reads from the other replica.
+    /// Whether it reads from the other replica.
     away: bool,
-    /// It was told something after its token.
+    /// Whether it has applied an item after its token.
     ahead: bool,
-    /// It came from another replica knowing more than its token says, so that the digest there may
-    /// differ: then it starts over.
+    /// Whether it came from the other replica with more changes than its token covers. Then the
+    /// digest may differ, and it starts over.
     distrusts: bool,
 }
 
@@ -95,7 +95,7 @@ impl Client {
         }
     }
 
-    /// Takes up to `count` items.
+    /// Reads up to `count` items.
     fn read(&mut self, feed: &Feed, filter: &Filter, count: usize) {
         for _ in 0..count {
             match self.watcher.try_next() {
@@ -122,7 +122,7 @@ impl Client {
             Event::SnapshotComplete { application_count, token } => {
                 assert_eq!(application_count, self.copy.len());
                 self.token = Some(token);
-                // The token stands where the snapshot began; what was deleted since was not told.
+                // The token is that of the snapshot's start; deletions since then were not sent.
                 self.ahead = true;
             }
             Event::Bookmark { digest, token, .. }
@@ -149,12 +149,12 @@ impl Client {
         let token = here.or_else(|| self.token.clone());
         match token.map(|token| resume(hub_of(feed, self.away), filter, &token)) {
             Some(Ok(watcher)) => self.watcher = watcher,
-            // Expired, or it never had a token.
+            // The token is expired or missing.
             _ => *self = Client::at(feed, filter, self.away),
         }
     }
 
-    /// Goes to the other replica. What is held back differs there.
+    /// Moves to the other replica. The debounced changes differ there.
     fn go(&mut self, feed: &Feed, filter: &Filter) {
         self.away = !self.away;
         self.distrusts |= self.ahead || filter.stable_for.is_some();
@@ -169,7 +169,7 @@ fn hub_of(feed: &Feed, away: bool) -> &Arc<Hub> {
     }
 }
 
-/// What the filter shows, computed from scratch.
+/// Returns what the filter shows, computed from scratch.
 fn shown(feed: &Feed, filter: &Filter, away: bool) -> Copy {
     let in_scope = |app: &AppName| match &filter.scope {
         Scope::All => true,
@@ -223,11 +223,11 @@ async fn run(filter: &Filter, buckets: u16, batch_max: usize, steps: &[Step]) {
         }
     }
     feed.twin.deliver_all();
-    // All that was held back comes, and then a bookmark says that this is all.
+    // All debounced changes arrive, then a bookmark.
     seconds(10).await;
     for client in &mut clients {
         client.bookmarks = 0;
-        // Perhaps that it is too far behind, then a snapshot, then a bookmark.
+        // At most an expiry, a snapshot, and a bookmark.
         for _ in 0..4 {
             client.read(&feed, filter, usize::MAX);
             seconds(4).await;
@@ -261,7 +261,7 @@ proptest! {
     }
 }
 
-/// The same with threads: a store that goes on while readers come, read, and come back.
+/// The same with threads: a store that commits while readers start, read and resume.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_is_right_while_the_store_goes_on() {
     let mut feed =

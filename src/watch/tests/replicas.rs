@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Four buckets; the twin knows nothing yet.
+/// Returns a store with four buckets, whose twin has received nothing.
 fn mk_feed() -> Feed {
     let mut feed = Feed::of(4, Limits::default());
     for app in ["a", "b", "c", "d", "e"] {
@@ -11,7 +11,7 @@ fn mk_feed() -> Feed {
     feed
 }
 
-/// A token of a reader that knows everything.
+/// Returns the token of a reader that has received everything.
 fn mk_token(feed: &Feed) -> String {
     last_token(&taken(&mut feed.watch(&all()))).unwrap()
 }
@@ -23,7 +23,7 @@ async fn a_resume_elsewhere_tells_what_stands_after_each_cursor() {
     feed.set("e", Level::Blocked);
     feed.set("b", Level::Blocked);
     feed.delete("c");
-    // In another order than here.
+    // In another order than on the first replica.
     for bucket in [3, 1, 0, 2] {
         feed.twin.deliver(Bucket(bucket), usize::MAX);
     }
@@ -69,7 +69,7 @@ async fn a_forgotten_deletion_of_any_bucket_expires() {
     feed.delete("c");
     let bucket = feed.bucket(&mk_app("c"));
     feed.twin.deliver_all();
-    // While it reads what it missed, and before.
+    // The pruning happens while the backlog is read, then before the resume.
     let mut reading = resume(&feed.twin.hub, &all(), &token).unwrap();
     feed.forget();
     feed.twin.deliver(bucket, usize::MAX);
@@ -93,12 +93,12 @@ async fn watchers_go_on_through_a_loss_and_old_tokens_do_not() {
     assert_eq!(Token::decode(&after).unwrap().epoch.losses, 1);
     assert_eq!(feed.resume(&all(), &before).unwrap_err(), WatchError::OtherEpoch);
     assert_eq!(told(&mut feed.resume(&all(), &after).unwrap()), "bookmark:5");
-    // The other replica has not heard of the loss yet.
+    // The other replica does not know of the data loss yet.
     let mut early = resume(&feed.twin.hub, &all(), &after).unwrap();
     assert_eq!(told(&mut early), "");
     feed.twin.deliver_all();
     assert_eq!(told(&mut early), "bookmark:5");
-    // Told again, by a store that was cut off, it is no other loss.
+    // The same loss, reported again by a store after an interruption, is not another loss.
     feed.hub.doubted(Bucket(3), feed.epoch);
     feed.hub.doubted(Bucket(3), EPOCH);
     assert_eq!(feed.hub.epoch(), feed.epoch);

@@ -1,4 +1,4 @@
-//! Going on where a reader was, on the same hub and on one that was started anew.
+//! Resumes on the same hub and after a restart.
 
 use super::*;
 
@@ -56,7 +56,7 @@ async fn who_left_the_filter_meanwhile_is_removed() {
     feed.set("a", Level::Active);
     feed.delete("b");
     feed.set("never", Level::Waiting);
-    // The group is made anew: it cannot know that `never` was never shown.
+    // The group is new: it cannot know that `never` was never shown.
     let mut watcher = feed.resume(&blocked, &token).unwrap();
     assert_eq!(told(&mut watcher), "-a -b -never bookmark:1");
 }

@@ -1,4 +1,4 @@
-//! `stable_for`: a level is told only after it has held.
+//! `stable_for`: a level is sent only after it has held.
 
 use super::*;
 
@@ -6,14 +6,14 @@ fn stable() -> Filter {
     Filter { stable_for: Some(Duration::from_secs(30)), ..all() }
 }
 
-/// Without bookmarks, which come in between.
+/// Returns the items without bookmarks.
 fn changes(watcher: &mut Watcher) -> String {
     let items = taken(watcher).into_iter();
     let changes = items.filter(|item| !matches!(item.event, Event::Bookmark { .. }));
     changes.map(|item| words(&item)).collect::<Vec<_>>().join(" ")
 }
 
-/// A watcher that knows `web` as active.
+/// Returns a watcher that has received `web` as active.
 async fn settled(feed: &mut Feed) -> Watcher {
     feed.set("web", Level::Active);
     seconds(30).await;
@@ -72,7 +72,7 @@ async fn of_a_level_that_came_and_went_nothing_is_told() {
         seconds(10).await;
         assert_eq!(changes(&mut watcher), "");
     }
-    // Quiet again: its newest state, of the level that is known.
+    // Stable again: its newest state, with the level that the reader has.
     seconds(20).await;
     assert_eq!(changes(&mut watcher), "+web@41=active");
 }
@@ -148,7 +148,8 @@ async fn what_was_held_back_is_told_after_a_resume() {
             feed.restart();
         }
         let mut resumed = feed.resume(&stable(), &token).unwrap();
-        // Started anew, the hub cannot know what was told: it holds nothing back at first.
+        // After a restart the hub cannot know what was sent: it sends the pending change
+        // immediately.
         let first = match restart {
             true => "+web@2=blocked +db@1=active",
             false => "+db@1=active",

@@ -56,7 +56,7 @@ async fn a_slow_reader_gets_the_newest_state_and_how_much_it_missed() {
     }
     feed.set("db", Level::Active);
     feed.set("web", Level::Error);
-    // Three states of web were replaced, all of them before what comes first now.
+    // Three states of web were replaced, all of them before the first item.
     assert_eq!(told(&mut watcher), "+db@1=active~3 +web@4=error");
     feed.set("db", Level::Waiting);
     feed.delete("db");
@@ -110,7 +110,7 @@ async fn a_change_of_policy_alone_can_move_it_over_the_minimum() {
     assert_eq!(told(&mut watcher), "-web");
 }
 
-/// Remembers that it was woken.
+/// Records that it was woken.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -120,7 +120,7 @@ impl Wake for Woken {
     }
 }
 
-/// Gives the bells time to be heard.
+/// Gives the notifiers time to run.
 async fn rung() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -241,7 +241,7 @@ async fn who_sleeps_over_a_forgotten_deletion_is_told_to_start_again() {
     assert_eq!(told(&mut awake), "+db@1=active");
     assert_eq!(sleeper.try_next().unwrap_err(), Expired);
     assert_eq!(sleeper.next().await.unwrap_err(), Expired);
-    // Nothing it could have known was forgotten.
+    // No tombstone in its scope was pruned.
     assert_eq!(told(&mut elsewhere), "");
 }
 

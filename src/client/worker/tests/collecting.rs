@@ -1,4 +1,4 @@
-//! Questions of the server, and the heartbeat meanwhile.
+//! Questions of the server, and heartbeats during the answers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -20,7 +20,7 @@ use crate::proto::v1::Welcome;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
 
-/// A worker whose looks wait for a permit each, and are numbered.
+/// Returns a worker whose calls of the closure are numbered and wait for one permit each.
 fn mk_slow_worker(url: &str) -> (Worker, Arc<Semaphore>) {
     let permits = Arc::new(Semaphore::new(0));
     let looks = Arc::new(AtomicUsize::new(0));
@@ -71,7 +71,7 @@ async fn questions_that_come_during_a_look_are_answered_by_the_next() {
     for id in ["q1", "q2", "q3"] {
         call.ask(id, None).await;
     }
-    // Another component is another matter.
+    // A question about another component gets its own call.
     call.ask("q4", Some("db")).await;
     permits.add_permits(3);
     let mut answers = Vec::new();

@@ -1,4 +1,4 @@
-//! A server whose part the test itself plays, word by word, over a real socket.
+//! A server whose part the test plays, message by message, over a real socket.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -33,17 +33,17 @@ use crate::proto::v1::connect_response::Message as Heard;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
 
-/// Long enough for a loaded machine; nothing waits for it to pass.
+/// Long enough for a loaded machine; no test waits for its end.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What must happen soon.
+/// Waits for something that must happen soon.
 pub(super) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, what).await.expect("happens")
 }
 
 struct Scripted(mpsc::Sender<Call>);
 
-/// One session as the server sees it.
+/// One session, as the server sees it.
 pub(super) struct Call {
     heard: Streaming<ConnectRequest>,
     say: mpsc::Sender<Result<ConnectResponse, Status>>,
@@ -91,7 +91,7 @@ impl Stage {
         Stage { url, calls }
     }
 
-    /// The next session, up to its `hello`.
+    /// Returns the next session, up to its `hello`.
     pub(super) async fn call(&mut self) -> (Call, Hello) {
         let mut call = soon(self.calls.recv()).await.expect("the server lives");
         match call.next().await {
@@ -100,7 +100,7 @@ impl Stage {
         }
     }
 
-    /// The next session, welcomed as incarnation 7.
+    /// Returns the next session, welcomed as incarnation 7.
     pub(super) async fn welcomed(&mut self) -> Call {
         let (call, _) = self.call().await;
         call.say(Heard::Welcome(mk_welcome())).await;
@@ -126,17 +126,17 @@ impl Call {
 
     /// Ends the session.
     pub(super) async fn end(self, status: Status) {
-        // The worker may be gone before it hears this.
+        // The worker may be gone before it receives this.
         let _ = self.say.send(Err(status)).await;
     }
 
-    /// The next message; `None` at the end of what the worker has to say.
+    /// Returns the next message; `None` at the end of the worker's messages.
     pub(super) async fn next(&mut self) -> Option<Said> {
         let message = soon(self.heard.message()).await;
         message.ok().flatten().map(|message| message.message.expect("a known message"))
     }
 
-    /// The next status: its `seq`, and component and message.
+    /// Returns the next status: its `seq`, and component and message.
     pub(super) async fn report(&mut self) -> (u64, String) {
         match self.next().await {
             Some(Said::Report(report)) => {
@@ -147,7 +147,7 @@ impl Call {
         }
     }
 
-    /// The next pull set: its `seq`, the question it answers, and its messages.
+    /// Returns the next pull set: its `seq`, the question it answers, and its messages.
     pub(super) async fn replace(&mut self) -> (u64, String, String) {
         loop {
             match self.next().await {
@@ -184,13 +184,13 @@ pub(super) fn mk_options(url: &str) -> Options {
     Options::new(url, "web", "web/0")
 }
 
-/// A worker that answers each question with an empty set.
+/// Returns a worker that answers each question with an empty set.
 pub(super) fn mk_worker(url: &str) -> Worker {
     let nothing = |_: CollectRequest| async { Vec::new() };
     Worker::connect(mk_options(url), nothing).expect("an address")
 }
 
-/// The next event that is not an attempt.
+/// Returns the next event that is not a connection attempt.
 pub(super) async fn told(events: &mut Events) -> Event {
     loop {
         match soon(events.next()).await.expect("not over") {
@@ -200,7 +200,7 @@ pub(super) async fn told(events: &mut Events) -> Event {
     }
 }
 
-/// A refusal as the server makes it.
+/// Returns a refusal in the server's format.
 pub(super) fn mk_refusal(code: tonic::Code, reason: &str) -> Status {
     use tonic_types::ErrorDetails;
     use tonic_types::StatusExt;
