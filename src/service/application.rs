@@ -25,10 +25,11 @@ use crate::session::Sessions;
 use crate::store::Store;
 use crate::watch::Hub;
 
-/// Metadata of an answer that was read while the store is away: since when, as RFC 3339.
+/// Metadata of a read that is answered from memory because the store is unreachable: the start of
+/// that time, as RFC 3339.
 const AS_OF: &str = "bellwether-as-of";
 
-/// Serves applications.
+/// Handler of `ApplicationService`.
 pub struct Applications {
     aggregator: Aggregator,
     hub: Arc<Hub>,
@@ -38,7 +39,7 @@ pub struct Applications {
 }
 
 impl Applications {
-    /// Serves what the aggregator decides and the hub follows.
+    /// Creates the handler.
     pub fn new(
         aggregator: Aggregator,
         hub: Arc<Hub>,
@@ -49,7 +50,8 @@ impl Applications {
         Applications { aggregator, hub, reads, sessions, store }
     }
 
-    /// An answer to a read. While the store is away it says as of when it is, in the metadata.
+    /// Wraps the answer to a read. While the store is unreachable, the metadata has the time since
+    /// when.
     fn as_of<T>(&self, message: T) -> Response<T> {
         let mut response = Response::new(message);
         if let Some(since) = self.aggregator.away_since() {
@@ -74,7 +76,7 @@ impl Applications {
 
 #[tonic::async_trait]
 impl ApplicationService for Applications {
-    // `watch::Route` answers these two before they come here.
+    // `watch::Route` handles these two calls, so they do not reach this handler.
     type WatchApplicationsStream = Empty<Result<v1::WatchApplicationsResponse, Status>>;
     type MultiplexWatchesStream = Empty<Result<v1::MultiplexWatchesResponse, Status>>;
 
@@ -239,7 +241,8 @@ impl ApplicationService for Applications {
         let token = PageToken::of("ListStatusEvents", &[&app.to_string(), unit.as_str()]);
         let mut before: Option<u64> = token.read(&wire.page_token)?;
         let (mut events, mut bytes) = (Vec::new(), 0);
-        // A unit's events lie among those of the others, so more than a page may have to be read.
+        // The events of one unit lie between those of other units, so one page may need several
+        // reads.
         loop {
             let read = self.store.events(&app, before, page.0).await.map_err(Problem::from)?;
             let is_last = read.len() < page.0;
@@ -266,7 +269,7 @@ impl ApplicationService for Applications {
                 break;
             }
         }
-        // Kept for a while after a deletion, but nothing at all means that there never was one.
+        // Events outlive a deletion, so an empty history means that the application never existed.
         if events.is_empty() && wire.page_token.is_empty() && self.hub.get(&app).is_none() {
             return Err(Problem::application_not_found(&app).into());
         }
@@ -392,8 +395,8 @@ fn explain(state: &AppState, beaten_max: usize) -> v1::ExplainApplicationRespons
     }
 }
 
-/// A page of statuses of one unit, or with `""` of all and of the application itself, and where the
-/// next one starts.
+/// Returns a page of statuses of one unit, or with `""` of all units and of the application itself,
+/// and the start of the next page.
 fn statuses(
     state: &AppState,
     unit: &UnitName,

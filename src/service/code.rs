@@ -1,4 +1,4 @@
-//! THE table: from every way to fail to what goes over the wire.
+//! The error table: maps every failure to its gRPC code, reason, message and details.
 
 use std::time::Duration;
 
@@ -22,93 +22,93 @@ pub use bound::{
 /// Domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "bellwether";
 
-/// Bytes of a fact that was given by the caller: enough to find it again, and no way to make an
-/// error larger than clients take.
+/// Maximum bytes of a fact that the caller gave: enough to recognize it, and too few to make an
+/// error larger than clients accept.
 const FACT_BYTES_MAX: usize = 64;
 
-/// How long a client that met a drain or lost a race waits before it tries again.
+/// How long a client waits before a retry after a drain or a lost race.
 const RETRY_SOON: Duration = Duration::from_millis(200);
 
-/// How long a client waits for others to close their streams.
+/// How long a client waits for other clients to close their streams.
 pub(super) const RETRY_LATER: Duration = Duration::from_secs(5);
 
-/// Every reason that goes over the wire.
+/// Every reason on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A name that is none.
+    /// A name that is invalid.
     InvalidName,
-    /// A required field is not there.
+    /// A required field is missing.
     MissingField,
-    /// A level that is none of the enum.
+    /// A level that is not in the enum.
     UnknownLevel,
-    /// A value out of its range.
+    /// A value outside its range.
     InvalidValue,
-    /// A page token from elsewhere.
+    /// A page token of another list.
     InvalidPageToken,
-    /// The id of another request.
+    /// A request id that another request has used.
     RequestIdReused,
-    /// A text over its limit.
+    /// A text above its limit.
     MessageTooLong,
-    /// Bytes over their limit.
+    /// Bytes above their limit.
     ValueTooLarge,
-    /// No such application.
+    /// The application does not exist.
     ApplicationNotFound,
-    /// No such unit.
+    /// The unit does not exist.
     UnitNotFound,
-    /// A bound would be passed.
+    /// The request would exceed a limit.
     LimitExceeded,
-    /// Too much at once.
+    /// Too many requests at the same time.
     RateLimited,
     /// Too many streams are open.
     TooManyStreams,
-    /// The speaker does not lead.
+    /// The calling unit does not lead.
     NotLeader,
-    /// No such operation.
+    /// The operation does not exist.
     OperationNotFound,
-    /// Somebody else has taken the operation up.
+    /// Another unit has acquired the operation.
     StaleFence,
-    /// Somebody works on an operation.
+    /// A unit holds an operation.
     OperationHeld,
-    /// Another operation comes first.
+    /// Another operation must be finished first.
     ResumeFirst,
-    /// The operation cannot be asked that where it stands.
+    /// The state of the operation does not allow the call.
     OperationState,
-    /// A newer incarnation has spoken.
+    /// A newer incarnation of the unit has reported.
     StaleIncarnation,
     /// The token is too old, or of another store.
     ResumeTokenExpired,
-    /// The store is away.
+    /// The store is unreachable.
     StoreUnavailable,
     /// The server is stopping.
     Draining,
-    /// Others were faster each time.
+    /// Concurrent commits won every attempt.
     Contention,
     /// A record cannot be read.
     RecordCorrupt,
-    /// Somebody else leads.
+    /// Another unit leads.
     LeaseHeld,
-    /// The data have changed since they were read.
+    /// The data have changed since the caller read them.
     EtagMismatch,
     /// A worker was silent for too long.
     HeartbeatMissed,
-    /// A request is no message of its method.
+    /// A request is not a message of its method.
     MalformedRequest,
-    /// A request is over its limit.
+    /// A request exceeds its size limit.
     RequestTooLarge,
-    /// A request is compressed in a way that is not supported.
+    /// A request has a compression that is not supported.
     UnsupportedEncoding,
     /// The server has no such method.
     UnknownMethod,
     /// The rest of a request did not arrive in time.
     RequestIncomplete,
-    /// A revision was not reached in time.
+    /// An application did not reach a revision in time.
     RevisionNotReached,
-    /// No service of that name has a health.
+    /// The health service does not know a name.
     ServiceNotFound,
 }
 
 impl Reason {
-    /// Code and name of each.
+    /// Returns the code and the name of the reason.
     pub fn wire(self) -> (Code, &'static str) {
         use Code::{
             Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, InvalidArgument, NotFound,
@@ -159,9 +159,9 @@ impl Reason {
 pub struct Violation {
     /// Path of the field: `statuses[3].component`.
     pub field: String,
-    /// What kind of wrong.
+    /// Reason of the violation.
     pub reason: Reason,
-    /// The rest of a sentence that begins with the field.
+    /// Rest of a sentence that begins with the field.
     pub description: String,
     /// Facts of the sentence, for programs: `value`, `max`.
     pub facts: Vec<(&'static str, String)>,
@@ -180,26 +180,27 @@ impl Violation {
         self
     }
 
-    /// The same in place.
+    /// Adds a fact in place.
     pub fn add(&mut self, key: &'static str, value: &str) {
         self.facts.push((key, value[..value.floor_char_boundary(FACT_BYTES_MAX)].to_string()));
     }
 }
 
-/// A failure on its way out: the text alone says what to do, the details say it to programs.
+/// A failure on its way to the client. The text alone is enough to act on; the details have the
+/// same facts for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     reason: Reason,
     message: String,
     metadata: Vec<(&'static str, String)>,
     violations: Vec<Violation>,
-    /// Violations that are counted, not listed.
+    /// Violations that are counted, but not listed.
     left_out: usize,
     retry_after: Option<Duration>,
 }
 
 impl Problem {
-    /// A failure with nothing but its reason and a text.
+    /// Returns a failure that has only a reason and a text.
     pub fn new(reason: Reason, message: impl Into<String>) -> Problem {
         Problem {
             reason,
@@ -218,14 +219,15 @@ impl Problem {
         self
     }
 
-    /// Says when to try again.
+    /// Sets the time to wait before a retry.
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Problem {
         self.retry_after = Some(after);
         self
     }
 
-    /// A request of which these fields are wrong. The first one names the reason and the facts.
+    /// Returns the failure of a request with wrong fields. The first violation determines the
+    /// reason and the facts.
     pub fn of_fields(violations: Vec<Violation>) -> Problem {
         let reason = violations.first().map_or(Reason::InvalidValue, |v| v.reason);
         let mut problem = Problem::new(reason, String::new());
@@ -236,14 +238,14 @@ impl Problem {
         Problem { violations, ..problem }
     }
 
-    /// Counts violations that are not listed.
+    /// Adds a number of violations that are counted, but not listed.
     #[must_use]
     pub fn and_more(mut self, count: usize) -> Problem {
         self.left_out = count;
         self
     }
 
-    /// A failure of the aggregator about this application.
+    /// Converts a failure of the aggregator for this application.
     pub fn of(app: &AppName, error: aggregator::Error) -> Problem {
         use aggregator::Error;
         let text = error.to_string();
@@ -281,7 +283,7 @@ impl Problem {
             Rejected::ApplicationNotFound => Problem::application_not_found(app),
             Rejected::UnitNotFound { unit } => Problem::new(
                 Reason::UnitNotFound,
-                format!("{app} has no unit {unit}; ListUnits says which it has"),
+                format!("{app} has no unit {unit}; ListUnits lists its units"),
             )
             .about(app)
             .with("unit", unit),
@@ -330,20 +332,20 @@ impl Problem {
         }
     }
 
-    /// There is no such application.
+    /// Returns the failure for an application that does not exist.
     pub fn application_not_found(app: &AppName) -> Problem {
         let text =
-            format!("nothing has been reported about {app}; ListApplications says what there is");
+            format!("{app} has no reports; ListApplications lists the applications that exist");
         Problem::new(Reason::ApplicationNotFound, text).about(app)
     }
 
-    /// The server is stopping.
+    /// Returns the failure of a server that is shutting down.
     pub fn draining() -> Problem {
         Problem::new(Reason::Draining, aggregator::Error::Draining.to_string())
             .retry_after(RETRY_SOON)
     }
 
-    /// What a session ended with, or why none was opened.
+    /// Converts the reason why a session was not opened.
     pub fn of_open(app: &AppName, error: session::OpenError) -> Problem {
         let text = error.to_string();
         match error {
@@ -355,17 +357,17 @@ impl Problem {
         }
     }
 
-    /// A worker was not heard for this long.
+    /// Returns the failure of a worker that was silent for `ttl`.
     pub fn silent(ttl: Duration) -> Problem {
         let text = format!(
-            "nothing was heard for {} s, or what was said was not read; connect again, and send \
-             a heartbeat at every heartbeat_interval of welcome",
+            "the server received nothing for {} s, or its messages were not read; connect again, \
+             and send a heartbeat at every heartbeat_interval of welcome",
             ttl.as_secs()
         );
         Problem::new(Reason::HeartbeatMissed, text).with("silent_seconds", ttl.as_secs())
     }
 
-    /// A page token that this call did not give.
+    /// Returns the failure for a page token that this call did not issue.
     pub fn page_token(given: &str) -> Problem {
         let text = "is not from an answer to this request; start again without it";
         let violation = Violation::new("page_token", Reason::InvalidPageToken, text);

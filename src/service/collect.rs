@@ -1,4 +1,4 @@
-//! `CollectApplication`: every connected unit is asked how it is.
+//! `CollectApplication`: asks every connected unit for its pull set.
 
 use std::time::Duration;
 
@@ -16,29 +16,28 @@ use crate::service::convert::{self, Fields};
 use crate::service::observe::Deadline;
 use crate::session::{Collected, Sessions};
 
-/// How long to wait for answers if nobody says.
+/// How long to wait for answers if the request does not say.
 const WAIT_DEFAULT: Duration = Duration::from_secs(5);
 /// The shortest wait: a round trip within a building.
 const WAIT_MIN: Duration = Duration::from_millis(10);
-/// The longest wait: as long as workers are left alone otherwise.
+/// The longest wait: equal to the default interval between collections.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// Time to answer with what there is, before the caller gives up: this much, and for each unit a
-/// little more, because a thousand answers take their time on the wire. Never more than a tenth of
-/// the wait.
+/// Time that is reserved to send the answer before the caller's deadline: this much, and a little
+/// more for each unit, because a large answer takes time on the wire. At most a tenth of the wait.
 const ANSWER_TIME: Duration = Duration::from_millis(5);
-/// See [`ANSWER_TIME`].
+/// The part of [`ANSWER_TIME`] for each unit.
 const ANSWER_TIME_OF_UNIT: Duration = Duration::from_micros(15);
-/// How long an answer that was given elsewhere may take to be known here.
+/// How long this replica waits for commits of answers that other replicas received.
 const CATCH_UP_MAX: Duration = Duration::from_millis(20);
-/// Units in an answer.
+/// Maximum units in an answer.
 const UNITS_MAX: usize = 10_000;
-/// Bytes of all statuses in an answer, and of all units beside them: together they fit into what
-/// clients take by default.
+/// Maximum bytes of all statuses in an answer, and of all units besides them: together they fit
+/// into the message size that clients accept by default.
 const BYTES_MAX: usize = 3 << 19;
-/// Statuses in an answer: more do not fit into a message of the usual size.
+/// Maximum statuses in an answer: more do not fit into a message of the default size.
 const STATUSES_MAX: usize = 10_000;
 
-/// Asks the units of an application.
+/// Collects the pull sets of an application's units.
 pub(super) async fn collect(
     sessions: &Sessions,
     aggregator: &Aggregator,
@@ -64,7 +63,7 @@ pub(super) async fn collect(
     let newest = collected.answered.values().max().copied().unwrap_or_default();
     let now = sessions.now();
     let read = |state: &AppState| answer(state, &collected, now);
-    // Answers given elsewhere are there soon, but the caller does not wait for ever.
+    // Commits of other replicas arrive soon, but the caller does not wait for them without a limit.
     let seen = aggregator.read(&app, newest, read);
     let seen = match tokio::time::timeout(CATCH_UP_MAX, seen).await {
         Ok(seen) => seen,
@@ -85,7 +84,7 @@ fn answer(
         let answered = collected.answered.contains_key(name);
         let pulled = pulled(state, name);
         let bytes: usize = pulled.iter().map(convert::framed).sum();
-        // The statuses of a unit are one set: all of them or none.
+        // The statuses of a unit are one set, so the answer has all of them or none.
         let statuses = match with_statuses && bytes <= room {
             true => pulled,
             false => Vec::new(),
@@ -112,7 +111,8 @@ fn answer(
 
 fn age(unit: &Unit, answered: bool, now: Timestamp) -> Option<prost_types::Duration> {
     match answered {
-        // What another replica heard unchanged is not known here otherwise.
+        // Another replica may have received an unchanged answer, which this replica does not see as
+        // a commit.
         true => Some(convert::duration(Duration::ZERO)),
         false if unit.last_answer == Timestamp::default() => None,
         false => Some(convert::duration(now.since(unit.last_answer))),

@@ -1,9 +1,10 @@
-//! Holds back what a connection sends until whoever is ready has said its part, and then sends all
-//! of it at once.
+//! Collects the writes of a connection until all tasks that are ready have written, and then sends
+//! them in one system call.
 //!
-//! When ten thousand streams are told of one change, the task of their connection is woken by each.
-//! It would send what the first one said before the second one has spoken: a call into the kernel
-//! for every message, which is a third of all the work. So flushing first lets the others run.
+//! If one change goes to ten thousand streams, each stream wakes the task of their connection.
+//! Without this module the task would send the first message before the second stream has written:
+//! one system call for every message, a third of all work. So the first flush yields to the other
+//! tasks.
 
 use std::io;
 use std::pin::Pin;
@@ -11,31 +12,31 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// So much is worth sending without waiting for more.
+/// Bytes that are sent without waiting for more.
 const ENOUGH: usize = 16 << 10;
-/// No more than this is held.
+/// Maximum bytes that are held.
 const HELD_MAX: usize = 64 << 10;
 
-/// What is written is held until it is flushed, or enough.
+/// Holds written bytes until a flush, or until there are enough of them.
 #[derive(Debug)]
 pub struct Cork<S> {
     stream: S,
-    /// Has no memory while it is empty: connections are many, and mostly silent.
+    /// Without memory while it is empty, because most connections are silent.
     held: Vec<u8>,
     sent: usize,
-    /// The others had their turn.
+    /// Whether the other tasks have had their turn.
     has_waited: bool,
 }
 
 impl<S> Cork<S> {
-    /// Around `stream`.
+    /// Wraps `stream`.
     pub fn new(stream: S) -> Cork<S> {
         Cork { stream, held: Vec::new(), sent: 0, has_waited: false }
     }
 }
 
 impl<S: AsyncWrite + Unpin> Cork<S> {
-    /// Sends all that is held.
+    /// Sends all held bytes.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.held.len() {
             let rest = &self.held[self.sent..];
@@ -63,7 +64,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Cork<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
-    // Not vectored: HTTP/2 would write each message of 256 bytes and more by itself.
+    // Not vectored: HTTP/2 would write each message of 256 bytes or more separately.
 
     fn poll_write(
         mut self: Pin<&mut Self>,
@@ -81,7 +82,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Cork<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let is_little = (1..ENOUGH).contains(&self.held.len());
         if is_little && !std::mem::replace(&mut self.has_waited, true) {
-            // Behind all who are ready now.
+            // The task runs again after all tasks that are ready now.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -134,7 +135,7 @@ mod tests {
         let mut read = [0; 100];
         let count = far.read(&mut read).await.unwrap();
         assert_eq!(&read[..count], b"one two");
-        // The next one waits again, and what is enough does not.
+        // The next flush waits again; a flush of enough bytes does not.
         cork.write_all(b"three").await.unwrap();
         assert!(Pin::new(&mut cork).poll_flush(&mut context).is_pending());
         cork.write_all(&[0; ENOUGH]).await.unwrap();

@@ -1,5 +1,5 @@
-//! `AppDataService`: what the leader keeps for all units. Values pass through here and are named in
-//! no log, metric or error.
+//! `AppDataService`: the data that the leader stores for all units. No log, metric or error
+//! contains a value.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -24,10 +24,10 @@ use crate::service::reads::Reads;
 use crate::service::watch::{Place, RECONNECT_AFTER, Watches};
 use crate::watch::{Event, Filter, Hub, Scope, Start, WatchError, Watcher};
 
-/// What a watch of the data answers.
+/// Response stream of a watch of the data.
 type DataStream = Pin<Box<dyn Stream<Item = Result<v1::WatchAppDataResponse, Status>> + Send>>;
 
-/// Serves the data of applications.
+/// Handler of `AppDataService`.
 pub struct AppDatas {
     aggregator: Aggregator,
     hub: Arc<Hub>,
@@ -36,7 +36,7 @@ pub struct AppDatas {
 }
 
 impl AppDatas {
-    /// Serves what the aggregator decides and the hub follows.
+    /// Creates the handler.
     pub fn new(aggregator: Aggregator, hub: Arc<Hub>, watches: Watches) -> AppDatas {
         let reads = Reads::new(aggregator.clone(), hub.clone());
         AppDatas { aggregator, hub, reads, watches }
@@ -113,7 +113,7 @@ impl AppDataService for AppDatas {
     }
 }
 
-/// One reader, and what it was told last.
+/// One reader, and the etag that it received last.
 struct Reader {
     app: AppName,
     watcher: Watcher,
@@ -164,7 +164,8 @@ impl Reader {
         Some(Err(status))
     }
 
-    /// The next data that differ from those told last; the first at once.
+    /// Returns the next data with another etag than the reader has; the first call returns
+    /// immediately.
     async fn changed(&mut self) -> Result<v1::AppData, Problem> {
         loop {
             let item = self.watcher.next().await;
@@ -193,7 +194,8 @@ impl Reader {
         }
     }
 
-    /// The data at a revision or later; `None` if the application was deleted meanwhile.
+    /// Reads the data at a revision or later; `None` if the application was deleted in the
+    /// meantime.
     async fn read(&self, revision: Revision) -> Result<Option<v1::AppData>, Problem> {
         match self.aggregator.read(&self.app, revision, convert::app_data).await {
             Ok(app_data) => Ok(Some(app_data)),

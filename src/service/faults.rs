@@ -1,4 +1,4 @@
-//! Open errors as readers see them.
+//! Lists of open errors and held components for readers.
 
 use crate::domain::app::AppState;
 use crate::domain::fault::FaultKey;
@@ -6,10 +6,10 @@ use crate::domain::name::UnitName;
 use crate::proto::v1;
 use crate::service::convert;
 
-/// Bytes of the holds in an explanation, beside its other lists.
+/// Maximum bytes of the holds in an explanation, besides its other lists.
 const HOLDS_BYTES_MAX: usize = 256 << 10;
 
-/// A page of faults of one unit, or with `""` of all, and where the next one starts.
+/// Returns a page of faults of one unit, or with `""` of all units, and the start of the next page.
 pub(super) fn page(
     state: &AppState,
     unit: &UnitName,
@@ -27,12 +27,12 @@ pub(super) fn page(
     (page, last.map(|key| (**key).clone()))
 }
 
-/// The first faults of an application, for everybody.
+/// Returns the first faults of an application, without internal details.
 pub(super) fn first(state: &AppState, count_max: usize) -> Vec<v1::Fault> {
     page(state, &UnitName::application(), None, count_max, false).0
 }
 
-/// The first components that stand still, by unit, and how many there are beside them.
+/// Returns the first held components, by unit, and the number of the others.
 pub(super) fn holds(state: &AppState, count_max: usize) -> (Vec<v1::Hold>, i32) {
     let mut holds = Vec::new();
     let mut last: Option<&UnitName> = None;

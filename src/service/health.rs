@@ -1,5 +1,5 @@
-//! `grpc.health.v1`, to the letter: the server as `""` and under the names of its services, every
-//! application as `namespace/application`.
+//! `grpc.health.v1` by its specification: the server under `""` and under the names of its
+//! services, every application under `namespace/application`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
@@ -25,10 +25,10 @@ use crate::service::edge::Caller;
 use crate::service::watch::{Place, Watches};
 use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
 
-/// Applications that `List` answers at most; its specification allows to refuse more.
+/// Maximum applications in an answer of `List`. The specification allows a server to refuse more.
 const LIST_MAX: usize = 10_000;
 
-/// Services whose health is that of the server: clients with health checks of their own ask by the
+/// Services whose health is that of the server: clients with built-in health checks ask for the
 /// name of the service that they call.
 const SERVICES: [&str; 7] = [
     report_service_server::SERVICE_NAME,
@@ -40,14 +40,14 @@ const SERVICES: [&str; 7] = [
     server_service_server::SERVICE_NAME,
 ];
 
-/// Bytes that `List` answers at most: clients take 4 MiB.
+/// Maximum bytes of an answer of `List`: clients accept 4 MiB.
 const LIST_BYTES_MAX: usize = 3 << 20;
-/// Bytes of an entry beside its name.
+/// Bytes of an entry besides its name.
 const ENTRY_BYTES: usize = 16;
 
 type StatusStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-/// Serves health.
+/// Handler of `grpc.health.v1`.
 pub struct Healths {
     hub: Arc<Hub>,
     watches: Watches,
@@ -55,7 +55,8 @@ pub struct Healths {
 }
 
 impl Healths {
-    /// Serves the health of what the hub follows; of the server, until it drains.
+    /// Creates the handler. Applications have the health of their level in the hub; the server is
+    /// healthy until it drains.
     pub fn new(hub: Arc<Hub>, watches: Watches, draining: CancellationToken) -> Healths {
         Healths { hub, watches, draining }
     }
@@ -68,7 +69,7 @@ impl Healths {
     }
 }
 
-/// SERVING while the level is one that its configuration says so of.
+/// Returns SERVING if the level is one of the application's serving levels.
 fn serving(head: &Head) -> ServingStatus {
     match head.config.serving_levels.contains(&head.summary.level) {
         true => ServingStatus::Serving,
@@ -80,7 +81,7 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status as i32 }
 }
 
-/// Whether a service name means the server as a whole.
+/// Returns whether a service name means the server as a whole.
 fn is_server(service: &str) -> bool {
     service.is_empty() || SERVICES.contains(&service)
 }
@@ -94,7 +95,7 @@ fn not_found(service: &str) -> Problem {
     Problem::new(Reason::ServiceNotFound, text)
 }
 
-/// The application that a service name means, if it can mean one.
+/// Returns the application that a service name means, if it has that form.
 fn app_of(service: &str) -> Option<AppName> {
     let (namespace, application) = service.split_once('/')?;
     AppName::new(namespace, application).ok()
@@ -172,7 +173,7 @@ impl Health for Healths {
     }
 }
 
-/// What a health watch follows.
+/// The subject of a health watch.
 enum Follow {
     Server,
     Application(Box<Watcher>),
@@ -180,7 +181,7 @@ enum Follow {
     Nothing,
 }
 
-/// One watcher, and what it was told last.
+/// One reader, and the status that it received last.
 struct Reader {
     follow: Follow,
     told: Option<ServingStatus>,
@@ -190,8 +191,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// The next status that differs from the last one told; the first at once. Who watches the
-    /// server is told that it is not serving before a drain ends the stream.
+    /// Returns the next status that differs from the last one; the first call returns immediately.
+    /// A watch of the server receives NOT_SERVING before a drain ends the stream.
     async fn next(&mut self) -> Option<Result<HealthCheckResponse, Status>> {
         let draining = self.draining.clone();
         while !self.ended {

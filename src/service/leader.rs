@@ -1,4 +1,4 @@
-//! `LeaderService`: for units that want to lead, and for operators.
+//! `LeaderService`: leadership, for units and for operators.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::service::reads::Reads;
 use crate::store::Store;
 use crate::watch::Hub;
 
-/// Serves leadership.
+/// Handler of `LeaderService`.
 pub struct Leaders {
     aggregator: Aggregator,
     reads: Reads,
@@ -26,7 +26,7 @@ pub struct Leaders {
 }
 
 impl Leaders {
-    /// Serves what the aggregator decides, by the clock of the store.
+    /// Creates the handler. The store's clock determines which leases have expired.
     pub fn new(aggregator: Aggregator, hub: Arc<Hub>, store: Arc<dyn Store>) -> Leaders {
         let reads = Reads::new(aggregator.clone(), hub);
         Leaders { aggregator, reads, store }
@@ -42,7 +42,8 @@ impl Leaders {
         self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
     }
 
-    /// The lease that a unit was given; of one that is over by now, what is known for certain.
+    /// Returns the lease that a unit was granted. If it has expired by now, only unit and epoch are
+    /// set.
     async fn lease(
         &self,
         app: &AppName,

@@ -1,4 +1,4 @@
-//! Addresses to listen on.
+//! Binds listening sockets.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! Speaks: wire in, wire out. `convert` is the only translation, `code` the only table from
-//! failures to gRPC codes, `observe` the only one that measures and logs.
+//! gRPC handlers. `convert` translates between wire and domain, `code` maps failures to gRPC codes,
+//! and `observe` measures and logs every call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,53 +57,54 @@ pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
 pub use rules::ErrorRules;
 pub use server::About;
 
-/// What the services speak for.
+/// The parts of the server that the handlers use.
 pub struct Parts {
-    /// Decides.
+    /// Applies commands.
     pub aggregator: Aggregator,
-    /// Follows.
+    /// Serves watches and lists.
     pub hub: Arc<Hub>,
-    /// Meets the workers.
+    /// Holds the sessions of workers.
     pub sessions: Sessions,
-    /// Remembers.
+    /// Stores the state.
     pub store: Arc<dyn Store>,
-    /// Counts.
+    /// Counts calls and streams.
     pub metrics: Metrics,
-    /// Say what errors mean.
+    /// Classify errors.
     pub error_rules: ErrorRules,
     /// Describes the server.
     pub about: About,
-    /// Cancelled when the server begins to stop.
+    /// Cancelled when the server starts to shut down.
     pub draining: CancellationToken,
 }
 
-/// How often a silent connection is asked whether it is alive, and how long it may take to answer:
-/// a peer that is gone without a word is noticed within 40 s.
+/// Interval of pings on a silent connection, and time to answer a ping: the server notices a peer
+/// that is gone within 40 s.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
 
-/// A client that cancels this many calls before we took them is misbehaving. The default of 20 hits
-/// clients under load whose deadlines pass.
+/// Calls that a client may cancel before the server accepts them; more is misbehaviour. The default
+/// of 20 affects clients under load whose deadlines pass.
 const PENDING_RESETS_MAX: usize = 1000;
 
-/// Bytes that one call may send ahead of us: a worker that is faster than the store is held back by
-/// this. A building away it is still hundreds of megabytes a second.
+/// Bytes that one call may send before the server reads them: this slows down a worker that is
+/// faster than the store. Within a building it still allows hundreds of megabytes a second.
 const STREAM_WINDOW: u32 = 64 << 10;
-/// Bytes that all calls of one connection may. HTTP/2 ends a connection on which too many small
-/// frames stand unread: each counts what it lacks to 256 bytes, and half of this is too many. With
-/// less, a worker that sends thousands of short messages while a commit is slow would lose its
-/// connection, and all that share it. This is enough for a dozen that do, each with its window full
-/// of the shortest reports, and for a hundred that heed `unacknowledged_max`.
+/// Bytes that all calls of one connection may send before the server reads them. HTTP/2 ends a
+/// connection with too many small unread frames: each frame counts its difference to 256 bytes, and
+/// half of this window is too many. With a smaller window, a worker that sends thousands of short
+/// messages during a slow commit would lose its connection, together with all other calls on it.
+/// This window is enough for a dozen such workers, each with its stream window full of the shortest
+/// reports, and for a hundred workers that respect `unacknowledged_max`.
 const CONNECTION_WINDOW: u32 = 32 << 20;
 
-/// Watches on one stream of many: the contract says this number.
+/// Maximum watches on one multiplexed stream; the proto documents this number.
 const WATCHES_PER_STREAM_MAX: usize = 10_000;
-/// Watches on all such streams: 300 bytes each, where they follow what others do.
+/// Maximum watches on all multiplexed streams: 300 bytes each if they share a filter with others.
 const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
 
-/// Every gRPC service behind its layers.
+/// Every gRPC service with its layers.
 pub type Calls = observe::Observe<intake::Intake<Routes>>;
 
-/// What [`edge::serve`] needs: every service, and the settings of connections.
+/// Returns the input of [`edge::serve`]: every service, and the settings of connections.
 pub fn server(parts: Parts, options: &Options, gate: edge::Gate) -> edge::Server<Calls> {
     let mut http2 = http2::Builder::new(TokioExecutor::new());
     http2
@@ -170,7 +171,7 @@ fn routes(parts: Parts, options: &Options) -> Routes {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(proto::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-            // Each knows itself only; listed are both.
+            // Each version of the reflection service describes only itself, so both are registered.
             .register_encoded_file_descriptor_set(pb::v1::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(pb::v1alpha::FILE_DESCRIPTOR_SET)
     };

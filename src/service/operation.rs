@@ -1,4 +1,4 @@
-//! `OperationService`: work in flight, on record.
+//! `OperationService`: durable records of work in flight.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::service::reads::Reads;
 use crate::service::rules::ErrorRules;
 use crate::watch::Hub;
 
-/// Serves operations.
+/// Handler of `OperationService`.
 pub struct Operations {
     aggregator: Aggregator,
     reads: Reads,
     rules: ErrorRules,
 }
 
-/// What an order was answered: the operation after it, and the revision.
+/// Result of a command: the operation after it, and the revision.
 struct Done {
     outcome: Outcome,
     operation: v1::Operation,
@@ -34,13 +34,14 @@ struct Done {
 }
 
 impl Operations {
-    /// Serves what the aggregator decides.
+    /// Creates the handler.
     pub fn new(aggregator: Aggregator, hub: Arc<Hub>, rules: ErrorRules) -> Operations {
         let reads = Reads::new(aggregator.clone(), hub);
         Operations { aggregator, reads, rules }
     }
 
-    /// Asks something of an operation. With its payload, if that is wanted.
+    /// Applies a command to an operation, and reads the operation afterwards; with its payload if
+    /// `with_payload`.
     async fn ask(
         &self,
         app: &AppName,
@@ -64,8 +65,8 @@ fn refused_by(app: &AppName, refused: Refused) -> Problem {
     Problem::of(app, crate::aggregator::Error::Rejected(rejected))
 }
 
-/// The operation as it is after an order. Whoever would hold it by this answer is told only while
-/// that is still so.
+/// Returns the operation after a command. A caller that would become the holder by this answer gets
+/// an error if another unit has acquired the operation in the meantime.
 fn done(
     state: &AppState,
     id: &OperationId,
@@ -95,7 +96,7 @@ fn done(
     })
 }
 
-/// The calls that differ in what they ask, and in nothing else.
+/// Handles the calls that differ only in their command.
 macro_rules! ask {
     ($self:ident, $request:ident, $read:path, $with_payload:expr) => {{
         let wire = $request.into_inner();

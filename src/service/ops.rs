@@ -1,4 +1,4 @@
-//! The ops port: for those who run the server, not for those who use it.
+//! The ops port: probes and metrics for operators.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use axum::routing::get;
 
 use crate::telemetry::{self, Prometheus};
 
-/// What the ops port shows.
+/// State of the ops port.
 #[derive(Clone)]
 pub struct Ops {
-    /// Where the metrics come from.
+    /// Source of the metrics.
     pub prometheus: Prometheus,
-    /// Looks whether the server can serve; called for each request, so it must not wait.
+    /// Checks whether the server can serve. Called for each request, so it must not block.
     pub ready: Arc<dyn Fn() -> Readiness + Send + Sync>,
 }
 
@@ -28,26 +28,26 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Adds a part, with a sentence on what is wrong with it if something is.
+    /// Adds a part; an error is a sentence about the problem.
     #[must_use]
     pub fn with(mut self, part: &'static str, result: Result<(), String>) -> Self {
         self.checks.push((part, result.map(|()| None)));
         self
     }
 
-    /// Adds a part that is always well, with a sentence on how it is.
+    /// Adds a part that is always ready, with a sentence about its state.
     #[must_use]
     pub fn with_note(mut self, part: &'static str, note: String) -> Self {
         self.checks.push((part, Ok(Some(note))));
         self
     }
 
-    /// Whether nothing is wrong.
+    /// Returns whether every part is ready.
     pub fn is_ready(&self) -> bool {
         self.checks.iter().all(|(_, result)| result.is_ok())
     }
 
-    /// A line for each part, like the probes of Kubernetes write them.
+    /// Returns a line for each part, in the format of the Kubernetes probes.
     fn text(&self) -> String {
         let mut text = String::new();
         for (part, result) in &self.checks {
@@ -63,7 +63,8 @@ impl Readiness {
 }
 
 impl Ops {
-    /// `/metrics`, `/livez`, `/readyz` (`?verbose` tells the parts also when all is well).
+    /// Serves `/metrics`, `/livez` and `/readyz` (`?verbose` lists the parts even if all are
+    /// ready).
     pub fn router(self) -> Router {
         Router::new()
             .route("/metrics", get(metrics))
@@ -95,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// Status, media type and body of `GET path`.
+    /// Returns status, media type and body of `GET path`.
     async fn get_path(readiness: Readiness, path: &str) -> (u16, String, String) {
         let ready = Arc::new(move || readiness.clone());
         let router = Ops { prometheus: Prometheus::default(), ready }.router();

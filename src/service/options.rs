@@ -1,63 +1,64 @@
-//! Bounds of the gRPC server.
+//! Limits of the gRPC server.
 
 use std::time::Duration;
 
 use super::{edge, intake};
 
-/// Bounds of the gRPC server.
+/// Limits of the gRPC server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Connections at once.
+    /// Connections at the same time.
     pub connections_max: usize,
-    /// Connections at once of one peer: an IPv4 address or an IPv6 network of 64 bits.
+    /// Connections of one peer at the same time: an IPv4 address or an IPv6 network of 64 bits.
     pub connections_per_peer_max: usize,
-    /// Connections at once that have not yet said that they speak HTTP/2.
+    /// Connections at the same time that have not completed the HTTP/2 handshake.
     pub unfinished_connections_max: usize,
-    /// How long a new connection may take to say so.
+    /// How long the HTTP/2 handshake of a new connection may take.
     pub handshake_max: Duration,
-    /// Age after which a connection takes no more calls; none is never.
+    /// Age after which a connection accepts no more calls; `None`: no limit.
     pub connection_age_max: Option<Duration>,
-    /// Calls at once on one connection.
+    /// Calls at the same time on one connection.
     pub calls_per_connection_max: u32,
-    /// Watches at once, over all connections.
+    /// Watch streams at the same time, over all connections.
     pub watch_streams_max: usize,
-    /// Watches at once of one peer.
+    /// Watch streams of one peer at the same time.
     pub watch_streams_per_peer_max: usize,
-    /// Health watches at once, apart from other watches.
+    /// Health watches at the same time, apart from other watches.
     pub health_watch_streams_max: usize,
-    /// Sessions at once of one peer.
+    /// Sessions of one peer at the same time.
     pub sessions_per_peer_max: usize,
-    /// Bytes of one request that may be large: sets, payloads, lists of names.
+    /// Bytes of one request of a method that allows large ones: sets, payloads, lists of names.
     pub request_bytes_max: usize,
     /// Bytes of any other request.
     pub small_request_bytes_max: usize,
-    /// How long a request that has begun may take to be complete.
+    /// How long a request may take from its start until it is complete.
     pub request_patience: Duration,
-    /// Bytes of requests that are not complete, on one connection.
+    /// Bytes of incomplete requests on one connection.
     pub incomplete_bytes_per_connection_max: usize,
-    /// The same of one peer.
+    /// Bytes of incomplete requests of one peer.
     pub incomplete_bytes_per_peer_max: usize,
-    /// The same of all.
+    /// Bytes of incomplete requests in total.
     pub incomplete_bytes_max: usize,
-    /// Reads that wait for a revision of one application.
+    /// Reads that wait for a revision of one application, at the same time.
     pub waiting_reads_max: usize,
-    /// Whether clients may ask what there is.
+    /// Whether the server serves gRPC reflection.
     pub reflection: bool,
 }
 
-/// One peer may have this part of the connections: eight of them are needed to take all.
+/// One peer may have this part of the connections: only eight peers together can use all.
 pub const CONNECTION_SHARE: usize = 8;
-/// One peer may have this part of the watches and of the sessions: they come over proxies, which
-/// are few.
+/// One peer may have this part of the watches and of the sessions: these often come through few
+/// proxies.
 pub const STREAM_SHARE: usize = 4;
 
 impl Default for Options {
-    /// A large request holds the fullest pull set that is allowed a unit at a few hundred bytes
-    /// each, a small one every text of a status at its limit. Ten thousand watches cost about as
-    /// many megabytes as a browser tab. A handshake is one packet, so 1,024 that are not finished
-    /// are an attack. 5 s and 10 s are longer than any network takes that works. Connections have
-    /// no greatest age: a stream outlives the end of its connection's age, so that its client would
-    /// hold two; silent peers are found by keep-alive, and idle ones make room.
+    /// Returns the defaults. A large request fits the fullest pull set that a unit may have, at a
+    /// few hundred bytes for each status; a small one fits a status with every text at its limit.
+    /// Ten thousand watches cost about as many megabytes as a browser tab. A handshake is one
+    /// packet, so 1,024 unfinished ones are an attack. 5 s and 10 s are longer than any working
+    /// network needs. Connections have no maximum age: a stream outlives the maximum age of its
+    /// connection, so its client would hold two connections. Keep-alive detects silent peers, and
+    /// idle connections end for new ones.
     fn default() -> Options {
         let (connections_max, watch_streams_max) = (10_000, 20_000);
         Options {
@@ -84,7 +85,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Bounds of connections.
+    /// Returns the limits of connections.
     pub fn connections(&self) -> edge::Limits {
         edge::Limits {
             connections_max: self.connections_max,
@@ -98,12 +99,12 @@ impl Options {
         }
     }
 
-    /// Times of connections.
+    /// Returns the times of connections.
     pub fn times(&self) -> edge::Times {
         edge::Times { handshake: self.handshake_max, age_max: self.connection_age_max }
     }
 
-    /// Bounds of requests.
+    /// Returns the limits of requests.
     pub(super) fn requests(&self) -> intake::Limits {
         intake::Limits {
             large_bytes_max: self.request_bytes_max,

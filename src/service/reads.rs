@@ -1,4 +1,4 @@
-//! Reads of one application, by whichever service.
+//! Reads of one application, shared by the services.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::domain::revision::Revision;
 use crate::service::code::{Problem, RETRY_LATER, Reason};
 use crate::watch::{Entry, Hub, WaitError};
 
-/// How long a read waits for a revision: a replica that follows has it within milliseconds, and
-/// within seconds while its store fails over.
+/// How long a read waits for a revision. A replica receives a commit within milliseconds, and
+/// within seconds during a failover of its store.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Reads applications that there are. Cheap to clone.
+/// Reads existing applications. Cheap to clone.
 #[derive(Clone)]
 pub struct Reads {
     aggregator: Aggregator,
@@ -25,12 +25,13 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// Reads what the aggregator has, once the hub knows that it is there.
+    /// Creates a reader. It reads the aggregator's state after the hub has confirmed that the
+    /// application exists.
     pub fn new(aggregator: Aggregator, hub: Arc<Hub>) -> Reads {
         Reads { aggregator, hub }
     }
 
-    /// Reads an application at `min_revision` or later; 0 is as it is.
+    /// Reads an application at `min_revision` or later; 0 reads the current state.
     pub async fn read<T>(
         &self,
         app: &AppName,
@@ -48,7 +49,8 @@ impl Reads {
         self.in_time(app, min_revision, read).await
     }
 
-    /// The newest that is known of an application, at `min_revision` or later; 0 is as it is.
+    /// Returns the newest known entry of an application, at `min_revision` or later; 0 does not
+    /// wait.
     pub async fn entry(&self, app: &AppName, min_revision: u64) -> Result<Arc<Entry>, Problem> {
         if 0 < min_revision {
             self.in_time(app, min_revision, self.wait_for(app, min_revision)).await?;
@@ -67,8 +69,8 @@ impl Reads {
         })
     }
 
-    /// A read that waits for a revision ends, also without a deadline of its caller: the revision
-    /// may be one that there never was.
+    /// Limits a read that waits for a revision, even if the caller has no deadline: the revision
+    /// may never exist.
     async fn in_time<T>(
         &self,
         app: &AppName,
@@ -88,7 +90,7 @@ impl Reads {
         let revision = self.hub.get(app).map_or(0, |entry| entry.head.revision.0);
         let text = format!(
             "{app} did not reach revision {min_revision} within {} s, it is at {revision}; read it \
-             without min_revision, or ask where that revision comes from",
+             without min_revision, or check the source of that revision",
             WAIT_MAX.as_secs()
         );
         Problem::new(Reason::RevisionNotReached, text)
@@ -98,7 +100,8 @@ impl Reads {
             .with("min_revision", min_revision)
     }
 
-    /// The same, also of an application that is not there: read as it is before its first report.
+    /// Like [`Reads::read`], but an application that does not exist is read as it is before its
+    /// first report.
     pub async fn read_or_empty<T>(
         &self,
         app: &AppName,
@@ -111,7 +114,7 @@ impl Reads {
             }
             if self.must_exist(app).is_ok() {
                 match self.aggregator.read(app, Revision(min_revision), &read).await {
-                    // It was deleted meanwhile.
+                    // The application was deleted in the meantime.
                     Err(aggregator::Error::Rejected(Rejected::ApplicationNotFound)) => {}
                     result => return result.map_err(|e| Problem::of(app, e)),
                 }
@@ -123,7 +126,7 @@ impl Reads {
         self.in_time(app, min_revision, waiting).await
     }
 
-    /// Refuses what nothing has been reported about: no task is started for what is not there.
+    /// Refuses an application without reports, so that no task is started for it.
     fn must_exist(&self, app: &AppName) -> Result<(), Problem> {
         match self.hub.get(app) {
             Some(_) => Ok(()),

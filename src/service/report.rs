@@ -1,4 +1,4 @@
-//! `ReportService`: for workers, agents and anyone with one thing to say.
+//! `ReportService`: reports of workers, agents and scripts.
 
 use tonic::{Request, Response, Status};
 
@@ -17,14 +17,14 @@ use crate::service::code::Problem;
 use crate::service::convert::{self, Fields};
 use crate::service::rules::ErrorRules;
 
-/// Serves reports.
+/// Handler of `ReportService`.
 pub struct Reports {
     aggregator: Aggregator,
     rules: ErrorRules,
 }
 
 impl Reports {
-    /// Serves reports into this aggregator.
+    /// Creates the handler.
     pub fn new(aggregator: Aggregator, rules: ErrorRules) -> Reports {
         Reports { aggregator, rules }
     }
@@ -104,7 +104,7 @@ impl ReportService for Reports {
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
         let id = convert::request_id(&mut fields, &wire);
-        // Last, so that what is refused is not counted as classified.
+        // Classified last, so that a refused request is not counted as classified.
         let command = convert::report_error(&mut fields, &wire, &self.rules);
         let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
         let met = met(&command);
@@ -114,7 +114,7 @@ impl ReportService for Reports {
                 let verdict =
                     |state: &AppState| state.faults().get(&key).map(|f| convert::verdict(f));
                 let read = self.aggregator.read(&app, outcome.revision, verdict).await;
-                // What it means is known, also if it is over already.
+                // The finding is known even if the fault has ended in the meantime.
                 read.ok().flatten().or_else(|| Some(convert::finding_verdict(&finding)))
             }
             None => None,
@@ -135,7 +135,7 @@ impl ReportService for Reports {
         let held = held(&command);
         let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
         let held = match self.aggregator.read(&app, outcome.revision, held).await {
-            // Nothing has been reported yet.
+            // Nothing was reported for this application.
             Err(Error::Rejected(Rejected::ApplicationNotFound)) => Ok(0),
             held => held,
         };
@@ -147,7 +147,7 @@ impl ReportService for Reports {
     }
 }
 
-/// Which fault an error belongs to, and what it means.
+/// Returns the key of the fault that an error belongs to, and the finding.
 fn met(command: &Command) -> Option<(FaultKey, Finding)> {
     let Command::ReportError { speaker, component, target, error } = command else {
         return None;
@@ -157,7 +157,7 @@ fn met(command: &Command) -> Option<(FaultKey, Finding)> {
     Some((key, error.finding.clone()))
 }
 
-/// How many faults that a success was about stay all the same.
+/// Returns a function that counts the faults that stay open after a success.
 fn held(command: &Command) -> impl FnOnce(&AppState) -> i32 + use<> {
     let about = match command {
         Command::ResolveError { speaker, component, target, .. } => {
@@ -175,7 +175,7 @@ fn held(command: &Command) -> impl FnOnce(&AppState) -> i32 + use<> {
     }
 }
 
-/// Each thing to say better once, however many statuses of a set it is about.
+/// Returns each advice once, even if it applies to several statuses of a set.
 fn advice_of(command: &Command) -> Vec<String> {
     let reports: Vec<_> = match command {
         Command::Report(_, _, new) => vec![&new.report],

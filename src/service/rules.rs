@@ -1,11 +1,12 @@
-//! The error rules in force: of one's own and the tables, replaced as a whole while serving.
+//! The error rules in force: custom rules and the built-in tables, replaceable as a whole at run
+//! time.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::domain::classify::{Evidence, Finding, Rules, classify};
 use crate::telemetry::Metrics;
 
-/// The rules in force. Cheap to clone; all clones have the same.
+/// The rules in force. Cheap to clone; all clones share the same rules.
 #[derive(Clone)]
 pub struct ErrorRules {
     rules: Arc<RwLock<Arc<Rules>>>,
@@ -13,17 +14,17 @@ pub struct ErrorRules {
 }
 
 impl ErrorRules {
-    /// Starts with these.
+    /// Creates the rules in force.
     pub fn new(rules: Rules, metrics: Metrics) -> ErrorRules {
         ErrorRules { rules: Arc::new(RwLock::new(Arc::new(rules))), metrics }
     }
 
-    /// Puts others in force. What was classified before stays as it was.
+    /// Replaces the rules. Errors that are already classified keep their class.
     pub fn replace(&self, rules: Rules) {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    /// Says what an error means, and counts it.
+    /// Classifies an error, and counts it.
     pub(super) fn classify(&self, evidence: &Evidence) -> Finding {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner).clone();
         let finding = classify(&rules, evidence);

@@ -1,4 +1,5 @@
-//! `ServerService`: what the server is, for version commands, doctors and client libraries.
+//! `ServerService`: the description of the server, for version commands, doctors and client
+//! libraries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::store::Store;
 /// Commit of the source, from `build.rs`; empty if the build did not know it.
 const COMMIT: &str = env!("BELLWETHER_COMMIT");
 
-/// What the server is, as its configuration says.
+/// The part of the description that comes from the configuration.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Kind of the store.
@@ -22,7 +23,7 @@ pub struct About {
     pub limits: BTreeMap<&'static str, u64>,
 }
 
-/// Serves the description of the server.
+/// Handler of `ServerService`.
 pub struct Servers {
     about: About,
     has_reflection: bool,
@@ -30,12 +31,12 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Describes a server over this store.
+    /// Creates the handler of a server with this store.
     pub fn new(about: About, has_reflection: bool, store: Arc<dyn Store>) -> Servers {
         Servers { about, has_reflection, store }
     }
 
-    /// In alphabetical order. A new name needs a line in the proto.
+    /// Returns the features in alphabetical order. A new name needs a line in the proto.
     fn features(&self) -> Vec<String> {
         let features = [
             ("bounded_answers", true),

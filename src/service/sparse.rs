@@ -1,5 +1,5 @@
-//! Events that a peer can cause as often as it likes: counted, and logged once in a while with
-//! their count. A line for each could fill a disk.
+//! Logs frequent events at a limited rate. A peer can cause such an event at any rate, and a line
+//! for each could fill a disk; so the events are counted, and a line has their count.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 pub struct Sparse {
     period: Duration,
     start: Instant,
-    /// Not logged yet.
+    /// Events that are not logged yet.
     count: AtomicU64,
-    /// When the next line may come, in milliseconds from the start.
+    /// Earliest time of the next line, in milliseconds from the start.
     next: AtomicU64,
 }
 
 impl Sparse {
-    /// At most one line in each `period`.
+    /// Creates a counter with at most one line in each `period`.
     pub fn new(period: Duration) -> Sparse {
         let (count, next) = (AtomicU64::new(0), AtomicU64::new(0));
         Sparse { period, start: Instant::now(), count, next }
     }
 
-    /// One more event. If a line is due: how many events it is about.
+    /// Counts one event. If a line is due, returns the number of events since the last line.
     pub fn note(&self) -> Option<u64> {
         self.note_at(self.start.elapsed())
     }

@@ -1,13 +1,13 @@
-//! `WatchApplications` and `MultiplexWatches`: the hub's items on the wire, until the reader
-//! leaves, its deadline passes, or we drain.
+//! `WatchApplications` and `MultiplexWatches`: the hub's events on the wire, until the reader
+//! disconnects, its deadline passes, or the server drains.
 //!
 //! ```text
-//!  Route --> Watches --> Single    --> Track --> watch::Watcher   one reader: a cursor, and words
-//!                   '--> Multiplex --> Cohorts --> Track, ...     many, told together where they
-//!                                          '--> Ready             can be; which to look at
+//!  Route --> Watches --> Single    --> Track --> watch::Watcher   one reader, its own messages
+//!                   '--> Multiplex --> Cohorts --> Track, ...     many, with shared messages where
+//!                                          '--> Ready             possible; which to poll next
 //! ```
 //!
-//! What is told of a change is encoded once, for all who are told of it: see [`parts`].
+//! A message about a change is encoded once for all its readers: see [`parts`].
 
 mod cohorts;
 mod multiplex;
@@ -42,33 +42,32 @@ use multiplex::Multiplex;
 use single::Single;
 use track::Track;
 
-/// How long a drained reader waits before it connects again: the time a replica needs to be
-/// replaced in a rollout is the balancer's business, so only long enough not to come back to this
-/// one.
+/// How long a drained reader waits before it connects again. The load balancer decides when a
+/// replica is replaced, so this only prevents a reconnect to the same replica.
 pub(super) const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 
-/// Bounds of watching.
+/// Limits of watches.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Streams at once, each with one watch or with many.
+    /// Streams at the same time, each with one watch or with many.
     pub streams_max: usize,
     /// Watches on one stream.
     pub per_stream_max: usize,
-    /// Streams at once of one peer.
+    /// Streams of one peer at the same time.
     pub streams_per_peer_max: usize,
-    /// Watches on streams of many, over all of them.
+    /// Watches on all multiplexed streams together.
     pub multiplexed_max: usize,
-    /// The same of one peer.
+    /// Watches on the multiplexed streams of one peer.
     pub multiplexed_per_peer_max: usize,
-    /// Health watches at once, and those of one peer.
+    /// Health watches at the same time: in total, and of one peer.
     pub health_max: (usize, usize),
 }
 
-/// Opens watches, within their number.
+/// Opens watches within the limits. Cheap to clone.
 #[derive(Clone)]
 pub struct Watches(Arc<Inner>);
 
-/// What all streams share.
+/// State that all streams share.
 struct Inner {
     hub: Arc<Hub>,
     aggregator: Aggregator,
@@ -77,15 +76,16 @@ struct Inner {
     health: Arc<Semaphore>,
     multiplexed: Semaphore,
     draining: CancellationToken,
-    /// The same for those who ask at each event.
+    /// The same as `draining`, for a cheap check at each event.
     is_draining: AtomicBool,
     metrics: Metrics,
-    /// The name of the history, encoded: in every message, and nearly always the same.
+    /// The store epoch, encoded: every message contains it, and it rarely changes.
     epoch: Mutex<Option<(Epoch, Bytes)>>,
 }
 
 impl Watches {
-    /// All watches end when `draining` is cancelled. Within a runtime.
+    /// Creates the state. All watches end when `draining` is cancelled. Must be called within a
+    /// runtime.
     pub fn new(
         hub: Arc<Hub>,
         aggregator: Aggregator,
@@ -106,7 +106,7 @@ impl Watches {
             is_draining: AtomicBool::new(false),
             epoch: Mutex::new(None),
         }));
-        // One task waits for this, instead of every reader.
+        // One task waits for the cancellation, instead of every reader.
         let woken = Arc::downgrade(&watches.0);
         tokio::spawn(async move {
             until.cancelled().await;
@@ -118,7 +118,7 @@ impl Watches {
         watches
     }
 
-    /// A place among the open streams; given back when it is dropped.
+    /// Reserves a place among the open streams; dropping it frees the place.
     pub fn place(&self, caller: Option<&Caller>) -> Result<Place, Problem> {
         self.must_not_drain()?;
         let Limits { streams_max, streams_per_peer_max, .. } = self.0.limits;
@@ -137,7 +137,8 @@ impl Watches {
         })
     }
 
-    /// A place among the health watches, which probes need also where watches have all others.
+    /// Reserves a place among the health watches. They have their own limit, so that probes work
+    /// even when other watches are at their limit.
     pub fn health_place(&self, caller: Option<&Caller>) -> Result<Place, Problem> {
         self.must_not_drain()?;
         let (max, per_peer_max) = self.0.limits.health_max;
@@ -154,7 +155,7 @@ impl Watches {
         Some(Place { _permit: permit, _share: share, _counted: self.0.metrics.watch_stream() })
     }
 
-    /// One more of what a peer may not have all of. The error is the peer.
+    /// Reserves one more share of a peer. The error is the peer that is at its limit.
     fn share(
         &self,
         caller: Option<&Caller>,
@@ -175,12 +176,12 @@ impl Watches {
         }
     }
 
-    /// Resolves when watches begin to end, because the server stops.
+    /// Resolves when watches start to end because the server shuts down.
     pub async fn draining(&self) {
         self.0.draining.cancelled().await;
     }
 
-    /// Starts a watch with a stream of its own.
+    /// Starts a watch on its own stream.
     fn single(
         &self,
         wire: &v1::WatchApplicationsRequest,
@@ -192,7 +193,7 @@ impl Watches {
         Ok(Single::new(self.clone(), self.track(wire, peer)?, deadline, place))
     }
 
-    /// Starts a stream of many watches.
+    /// Starts a multiplexed stream.
     fn multiplex(
         &self,
         requests: Streaming<v1::MultiplexWatchesRequest>,
@@ -221,12 +222,12 @@ impl Watches {
         Ok(Track::new(self.clone(), watcher, wire.include_units))
     }
 
-    /// Readers are woken once it is.
+    /// Returns whether the server drains. Readers are woken when this changes.
     fn is_draining(&self) -> bool {
         self.0.is_draining.load(Ordering::Acquire)
     }
 
-    /// The epoch as it stands in a message.
+    /// Returns the epoch, encoded as part of a message.
     fn epoch(&self, epoch: Epoch) -> Bytes {
         let mut known = self.0.epoch.lock().expect("nothing panics while it is held");
         match &*known {

@@ -25,15 +25,15 @@ use crate::service::edge::{self, Caller, Share};
 use crate::service::rules::ErrorRules;
 use crate::session::{End, Session, Sessions, Told, Welcome};
 
-/// What a session answers.
+/// Response stream of a session.
 type ConnectStream = Pin<Box<dyn Stream<Item = Result<v1::ConnectResponse, Status>> + Send>>;
 
-/// Messages on their way to one worker, beyond what its connection holds.
+/// Maximum queued messages to one worker, besides the buffers of its connection.
 const TOLD_MAX: usize = 16;
-/// How long a new stream may take to say who it is.
+/// How long a new stream may take to send `hello`.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Serves workers.
+/// Handler of `WorkerService`.
 pub struct Workers {
     sessions: Sessions,
     aggregator: Aggregator,
@@ -42,7 +42,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Serves workers with these sessions, of which one peer may have so many.
+    /// Creates the handler; one peer may have at most `sessions_per_peer_max` sessions.
     pub fn new(
         sessions: Sessions,
         aggregator: Aggregator,
@@ -52,8 +52,8 @@ impl Workers {
         Workers { sessions, aggregator, rules, sessions_per_peer_max }
     }
 
-    /// One more session of a peer. Counted from the first byte of its stream: one without a word
-    /// needs a task too.
+    /// Reserves one more session of a peer. Counted from the first byte of the stream, because a
+    /// stream without a message needs a task too.
     fn share(&self, caller: Option<&Caller>) -> Result<Option<Share>, Problem> {
         let Some(mut share) = caller.map(|caller| caller.share(edge::Kind::Session)) else {
             return Ok(None);
@@ -86,11 +86,11 @@ impl WorkerService for Workers {
         let (answers, answered) = mpsc::channel(TOLD_MAX);
         let (ended, end) = oneshot::channel();
         let (sessions, rules) = (self.sessions.clone(), self.rules.clone());
-        // A task of its own, so that what was begun is finished when the worker goes.
+        // A separate task, so that work in progress is finished when the worker disconnects.
         let served = async move {
             let _share = share;
             let status = serve(&sessions, &rules, incoming, &answers).await.err();
-            // Nobody is left to hear it if the stream is gone.
+            // Fails if the stream is gone and no worker receives the status.
             let _ = ended.send(status);
         };
         tokio::spawn(served.in_current_span());
@@ -133,7 +133,7 @@ impl WorkerService for Workers {
     }
 }
 
-/// Serves one stream to its end. `Ok` if the worker said goodbye, or is not there to be told more.
+/// Serves one stream to its end. Returns `Ok` if the worker said goodbye or disconnected.
 async fn serve(
     sessions: &Sessions,
     rules: &ErrorRules,
@@ -152,7 +152,7 @@ async fn serve(
     let app = hello.app.clone();
     let opened = sessions.open(hello).await.map_err(|error| Problem::of_open(&app, error))?;
     let speaker = opened.0.speaker();
-    // What cannot be read any more has ended; why is for a worker who still hears it.
+    // A stream that cannot be read has ended; the error is for a worker that still reads.
     let unread = OnceLock::new();
     let heard = incoming
         .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()))
@@ -168,9 +168,9 @@ async fn run(
     answers: &mpsc::Sender<v1::ConnectResponse>,
 ) -> Result<(), Problem> {
     let (tell, mut told) = mpsc::channel(TOLD_MAX);
-    // There is room for the first.
+    // The channel is empty, so the first message fits.
     let _ = tell.try_send(Told::Welcome(Box::new(welcome)));
-    // Ends when the worker is gone: what it is told has nowhere to go then.
+    // Ends when the worker has disconnected, because its messages have no receiver then.
     let translate = async move {
         while let Some(word) = told.recv().await {
             if answers.send(convert::told(word, app)).await.is_err() {

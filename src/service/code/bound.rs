@@ -1,5 +1,5 @@
-//! The size of an error. It travels in trailers. Clients on gRPC's C core refuse trailers above
-//! 8 KiB at random and show another error in their place, so an error ends long before that.
+//! The size limit of an error. Its details travel in trailers. Clients on gRPC's C core refuse
+//! trailers above 8 KiB at random and show another error instead, so the limit is well below that.
 
 use std::borrow::Cow;
 
@@ -9,23 +9,22 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{DOMAIN, Problem, Reason, Violation};
 
-/// Bytes of a whole error: all of its trailers, as HPACK counts them.
+/// Maximum bytes of a whole error: all of its trailers, as HPACK counts them.
 pub const ERROR_BYTES_MAX: usize = 4 << 10;
-/// Bytes of its message.
+/// Maximum bytes of its message.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 10;
-/// Bytes of a text of the request that an error repeats.
+/// Maximum bytes of a text of the request that an error quotes.
 pub const QUOTED_BYTES_MAX: usize = 64;
-/// Bytes of one description: enough for every sentence of ours with two names in it.
+/// Maximum bytes of one description: enough for every sentence of the server with two names in it.
 const DESCRIPTION_BYTES_MAX: usize = 640;
-/// Bytes of one fact: a name is never cut.
+/// Maximum bytes of one fact: a name is never cut.
 const FACT_BYTES_MAX: usize = 256;
-/// Bytes that are kept for what goes with the trailers of an error: status, type of the content and
-/// date of the answer.
+/// Bytes that are reserved for the other trailers of an error: status, content type and date.
 const OTHER_BYTES: usize = 256;
-/// Bytes that HTTP/2 counts for each header beside its name and value.
+/// Bytes that HTTP/2 counts for each header besides its name and value.
 const HEADER_OVERHEAD: usize = 32;
 
-/// A text of at most `bytes_max` bytes: the rest, from a character on, becomes `…`.
+/// Cuts a text to at most `bytes_max` bytes, at a character; `…` replaces the rest.
 pub fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max {
         return Cow::Borrowed(text);
@@ -35,12 +34,12 @@ pub fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// A text of the request as an error repeats it: in quotes, cut at [`QUOTED_BYTES_MAX`].
+/// Quotes a text of the request, cut to [`QUOTED_BYTES_MAX`].
 pub fn quoted(text: &str) -> String {
     format!("{:?}", cut(text, QUOTED_BYTES_MAX))
 }
 
-/// The bytes of an error's trailers, as a client counts them.
+/// Returns the bytes of an error's trailers, as a client counts them.
 pub fn wire_bytes(status: &tonic::Status) -> usize {
     let mut headers = HeaderMap::new();
     match status.add_header(&mut headers) {
@@ -60,7 +59,7 @@ fn header_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(one).sum()
 }
 
-/// A problem as it goes over the wire, with as much of it as fits.
+/// Converts a problem to a status, with as many of its violations as fit.
 pub(super) fn status(problem: &Problem) -> tonic::Status {
     let mut shown = problem.violations.len();
     let mut text_max = MESSAGE_BYTES_MAX;
@@ -72,7 +71,7 @@ pub(super) fn status(problem: &Problem) -> tonic::Status {
         }
         match shown {
             0 | 1 => text_max /= 2,
-            // A few at a time: each try costs microseconds.
+            // Several at a time: each attempt costs microseconds.
             _ => shown -= shown.div_ceil(4).min(shown - 1),
         }
     }
@@ -105,7 +104,7 @@ fn build(problem: &Problem, shown: usize, text_max: usize) -> tonic::Status {
 
 type Facts = std::collections::HashMap<String, String>;
 
-/// What must hold, or which limit was met, for programs that look for it there.
+/// Adds the violated precondition or the limit, for programs that read it there.
 fn add_subject(problem: &Problem, reason: &str, message: &str, details: &mut ErrorDetails) {
     match problem.reason {
         Reason::LimitExceeded | Reason::RateLimited | Reason::TooManyStreams => {
@@ -127,13 +126,13 @@ fn describe(violation: &Violation) -> Cow<'_, str> {
     cut(&violation.description, DESCRIPTION_BYTES_MAX)
 }
 
-/// The message for up to `shown` violations, and how many of them it names.
+/// Returns the number of violations that the message names, at most `shown`, and the message.
 fn tell(problem: &Problem, shown: usize, text_max: usize) -> (usize, String) {
     let mut message = String::new();
     let mut told = 0;
     for violation in problem.violations.iter().take(shown) {
         let sentence = format!("{} {}", cut(&violation.field, FACT_BYTES_MAX), describe(violation));
-        // Room for the count of the rest.
+        // Reserves bytes for the count of the others.
         let room = text_max.saturating_sub(message.len() + "; and 1234567 more".len());
         match told {
             0 => message.push_str(&cut(&sentence, room)),
@@ -152,7 +151,7 @@ fn tell(problem: &Problem, shown: usize, text_max: usize) -> (usize, String) {
     (told, message)
 }
 
-/// An error that is not from [`Problem`], cut and with a reason.
+/// Returns an error that is not from [`Problem`], cut and with a reason.
 pub fn foreign(code: Code, reason: &str, message: &str) -> tonic::Status {
     let mut text_max = MESSAGE_BYTES_MAX;
     loop {

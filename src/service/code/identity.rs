@@ -1,9 +1,9 @@
-//! Refusals of who speaks: incarnations, sessions and request ids.
+//! Errors about the identity of the caller: incarnations, sessions and request ids.
 
 use super::{Problem, Reason};
 use crate::domain::command::Rejected;
 
-/// A refusal on its way out, but for the application it is about.
+/// Converts a rejection; the caller adds the application.
 pub(super) fn problem(rejected: &Rejected) -> Problem {
     let new = |reason| Problem::new(reason, rejected.to_string());
     match rejected {

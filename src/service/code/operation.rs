@@ -1,10 +1,10 @@
-//! The rows of the table that are about operations.
+//! The rows of the error table for operations.
 
 use super::{Problem, Reason, Violation};
 use crate::domain::operation::refused::Refused;
 use crate::domain::time::Timestamp;
 
-/// What goes over the wire where an operation refuses.
+/// Converts a refusal of an operation.
 pub(super) fn problem(refused: &Refused) -> Problem {
     let text = refused.to_string();
     match refused {
@@ -48,7 +48,7 @@ pub(super) fn problem(refused: &Refused) -> Problem {
     }
 }
 
-/// As google.protobuf.Timestamp reads in JSON.
+/// Formats a time as google.protobuf.Timestamp in JSON.
 fn moment(time: Timestamp) -> String {
     let seconds = i64::try_from(time.0 / 1000).unwrap_or(i64::MAX);
     let nanos = (time.0 % 1000) as i32 * 1_000_000;

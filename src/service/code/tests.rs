@@ -9,7 +9,8 @@ use crate::domain::operation::{Reason as OperationReason, State};
 use crate::domain::time::Timestamp;
 use crate::watch::Expired;
 
-/// Each once. A new reason is added here and to `sample`, where the compiler asks for it.
+/// Every reason, each once. A new reason is added here and to `sample`, where the compiler requires
+/// it.
 const ALL: [Reason; 28] = [
     Reason::InvalidName,
     Reason::MissingField,
@@ -50,7 +51,8 @@ fn refused(refused: Refused) -> Problem {
     rejected(Rejected::Operation(refused))
 }
 
-/// A failure with this reason, as the service makes it, and a fact that it must name.
+/// Returns a failure with this reason, as the service makes it, and a fact that its metadata must
+/// contain.
 fn sample(reason: Reason) -> (Problem, &'static str) {
     let app = AppName::new("prod", "web").unwrap();
     let unit = UnitName::new("web/0").unwrap();
@@ -117,7 +119,7 @@ fn sample(reason: Reason) -> (Problem, &'static str) {
     }
 }
 
-/// The same of an operation.
+/// Returns the sample of a reason of operations.
 fn sample_of_operation(reason: Reason) -> (Problem, &'static str) {
     let (unit, id) = (UnitName::new("web/0").unwrap(), OperationId::new("up-v2").unwrap());
     let (target, state, now) = ("v2".into(), State::Failed, Timestamp(1));

@@ -1,4 +1,4 @@
-//! From the wire: a change of configuration.
+//! Conversion of a configuration change from the wire.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::domain::status::{LEVELS, Level};
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
-/// The fields of a configuration that can be named in a mask.
+/// Fields of a configuration that a mask can name.
 const CONFIG_FIELDS: [&str; 11] = [
     "policy",
     "lost_units",
@@ -27,7 +27,7 @@ const CONFIG_FIELDS: [&str; 11] = [
     "drop_leader_status",
 ];
 
-/// `ConfigureApplication`: a field that is named and absent goes back to its default.
+/// Reads a `ConfigureApplication`: a field that is named and absent returns to its default.
 pub fn config_patch(
     fields: &mut Fields,
     config: &v1::ApplicationConfig,
@@ -87,7 +87,7 @@ fn config_fields(
         Ok(v1::LostUnits::Blocked) => Some(LostUnits::Blocked),
         Err(_) => {
             fields
-                .note("lost_units", Reason::InvalidValue, "is none of the enum LostUnits")
+                .note("lost_units", Reason::InvalidValue, "is not in the enum LostUnits")
                 .with("value", config.lost_units);
             None
         }

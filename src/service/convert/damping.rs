@@ -1,4 +1,5 @@
-//! Latches and damping on the wire, both ways: as configured, and as they hold a status back.
+//! Conversion of latches and damping, in both directions: their configuration, and their effect on
+//! a status.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::domain::status::{Status, StatusKey};
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
-/// Stands for all components.
+/// The name that means all components.
 const ALL: &str = "*";
 
 fn scope(fields: &mut Fields, field: &str, component: &str) -> Option<Scope> {
@@ -31,12 +32,12 @@ fn scope_name(scope: &Scope) -> String {
 /// Notes a component that is named twice.
 fn once<'a>(fields: &mut Fields, field: &str, seen: &mut BTreeSet<&'a str>, component: &'a str) {
     if !seen.insert(component) {
-        let text = format!("is {} once more; name each component once", quoted(component));
+        let text = format!("is {} again; name each component once", quoted(component));
         fields.note(field, Reason::InvalidValue, text).with("value", component);
     }
 }
 
-/// Which components are latched.
+/// Reads the latches.
 pub(super) fn latches(fields: &mut Fields, given: &[v1::Latch]) -> Option<Vec<Latch>> {
     let mut seen = BTreeSet::new();
     let mut read = Vec::with_capacity(given.len());
@@ -58,7 +59,7 @@ pub(super) fn latches(fields: &mut Fields, given: &[v1::Latch]) -> Option<Vec<La
     read.into_iter().collect()
 }
 
-/// Which components are damped, and when.
+/// Reads the damping.
 pub(super) fn damping(fields: &mut Fields, given: Option<&v1::Damping>) -> Option<Damping> {
     let default = Damping::default();
     let Some(given) = given else {
@@ -101,7 +102,7 @@ fn percent(fields: &mut Fields, field: &str, given: i32, default: u32, max: u32)
     }
 }
 
-/// Latches as they are configured.
+/// Returns the configured latches.
 pub(super) fn from_latches(config: &Config) -> Vec<v1::Latch> {
     let latches = config.latches.iter().map(|latch| v1::Latch {
         component: scope_name(&latch.scope),
@@ -110,7 +111,7 @@ pub(super) fn from_latches(config: &Config) -> Vec<v1::Latch> {
     latches.collect()
 }
 
-/// Damping as it is configured, defaults filled in.
+/// Returns the configured damping, defaults filled in.
 pub(super) fn from_damping(config: &Config) -> v1::Damping {
     let damping = &config.damping;
     v1::Damping {
@@ -121,7 +122,7 @@ pub(super) fn from_damping(config: &Config) -> v1::Damping {
     }
 }
 
-/// What stands behind a status that is held back.
+/// Returns the state behind a latched or damped status.
 pub(super) fn held(config: &Config, key: &StatusKey, status: &Status) -> Option<v1::HeldStatus> {
     let held = status.held.as_ref()?;
     let latest = status.latest();

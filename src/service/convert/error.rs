@@ -1,4 +1,4 @@
-//! Both ways: errors that were met, what they mean, and what is open.
+//! Conversion of errors, verdicts and faults, in both directions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 use crate::service::rules::ErrorRules;
 
-/// `ReportError`.
+/// Reads a `ReportError`.
 pub fn report_error(
     fields: &mut Fields,
     request: &v1::ReportErrorRequest,
@@ -31,7 +31,7 @@ pub fn report_error(
     command.map(|command| command(speaker))
 }
 
-/// An error that was met, as a command of whoever says it.
+/// Reads a reported error; returns a function that makes the command of a speaker.
 pub(super) fn met(
     fields: &mut Fields,
     given: Option<&v1::ErrorReport>,
@@ -55,7 +55,7 @@ pub(super) fn met(
     Some(move |speaker| Command::ReportError { speaker, component, target, error })
 }
 
-/// Names a thing that was asked or acted on.
+/// Reads the object of a failed call.
 fn target(fields: &mut Fields, text: &str) -> Option<Arc<str>> {
     if text.chars().any(char::is_control) {
         let text = "has control characters; give a host, an object or a URL";
@@ -165,7 +165,7 @@ fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
     }
 }
 
-/// `ResolveError`.
+/// Reads a `ResolveError`.
 pub fn resolve_error(fields: &mut Fields, request: &v1::ResolveErrorRequest) -> Option<Command> {
     let speaker = speaker(fields, &request.unit, request.incarnation);
     let over = over(
@@ -178,7 +178,8 @@ pub fn resolve_error(fields: &mut Fields, request: &v1::ResolveErrorRequest) -> 
     over.map(|over| over(speaker))
 }
 
-/// What works again, as a command of whoever says it. Without a target: all of the component.
+/// Reads a success; returns a function that makes the command of a speaker. Without a target it is
+/// about all targets of the component.
 pub(super) fn over(
     fields: &mut Fields,
     component: &str,
@@ -192,7 +193,7 @@ pub(super) fn over(
     Some(move |speaker| Command::ResolveError { speaker, component, target, generation })
 }
 
-/// `ResolveHold`.
+/// Reads a `ResolveHold`.
 pub fn resolve_hold(fields: &mut Fields, request: &v1::ResolveHoldRequest) -> Option<Command> {
     let unit = fields.unit("unit", &request.unit);
     let component = fields.part("component", &request.component);
@@ -241,7 +242,7 @@ fn action(action: Action) -> v1::VerdictAction {
     }
 }
 
-/// What an error means, whatever became of its fault since.
+/// Returns the verdict of a finding alone, without the state of its fault.
 pub fn finding_verdict(finding: &Finding) -> v1::Verdict {
     v1::Verdict {
         class: class(finding.class) as i32,
@@ -253,7 +254,7 @@ pub fn finding_verdict(finding: &Finding) -> v1::Verdict {
     }
 }
 
-/// What is said of an error that is open.
+/// Returns the verdict on an open error.
 pub fn verdict(fault: &Fault) -> v1::Verdict {
     v1::Verdict {
         retry_after: fault.retry_after().map(duration),
@@ -265,7 +266,7 @@ pub fn verdict(fault: &Fault) -> v1::Verdict {
     }
 }
 
-/// An error that is open; with what is for operators only where that is asked for.
+/// Returns an open error; with its internal detail only if `with_internal_detail`.
 pub fn fault(key: &FaultKey, fault: &Fault, with_internal_detail: bool) -> v1::Fault {
     let shown = fault.level();
     v1::Fault {
@@ -327,7 +328,7 @@ fn error_report(key: &FaultKey, error: &NewError, with_internal_detail: bool) ->
     }
 }
 
-/// A component that stands still.
+/// Returns the hold of a component.
 pub fn hold(key: &FaultKey, fault: &Fault) -> v1::Hold {
     v1::Hold {
         component: key.component.as_str().to_string(),

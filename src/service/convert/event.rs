@@ -1,4 +1,4 @@
-//! History to the wire: what happened, what moved, and who caused it.
+//! Conversion of the history to the wire: the event, the changed values, and the actor.
 
 use super::output::{freshness, kind, level, timestamp};
 use crate::domain::name::PartName;
@@ -6,7 +6,7 @@ use crate::domain::status::Level;
 use crate::domain::transition::{Cause, Change, StatusEvent, Subject};
 use crate::proto::v1;
 
-/// A line of history.
+/// Converts an event of the history.
 pub fn event(event: &StatusEvent) -> v1::StatusEvent {
     let word = |l: Option<Level>| l.map_or(v1::Level::Unspecified, level) as i32;
     v1::StatusEvent {
@@ -59,7 +59,7 @@ fn kind_of(event: &StatusEvent) -> v1::EventKind {
         }
         Cause::Configured if subject.is_none() => v1::EventKind::Configuration,
         _ if subject.is_none() => v1::EventKind::Application,
-        // What an error showed goes with its unit.
+        // The level of a fault that ends together with its unit is a status event.
         _ if is_status || subject.is_some_and(|s| s.component != PartName::default()) => {
             v1::EventKind::Status
         }

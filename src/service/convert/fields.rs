@@ -1,4 +1,4 @@
-//! From the wire: every field is checked, and what violates the contract is told at once.
+//! Checks the fields of a request, and collects every violation of the contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use crate::domain::time::Timestamp;
 use crate::proto::v1;
 use crate::service::code::{Problem, Reason, Violation, quoted};
 
-/// Violations that are kept of one request; the rest is counted. An error shows as many of them as
-/// fit.
+/// Violations of one request that are kept; the others are counted. An error shows as many of them
+/// as fit.
 const VIOLATIONS_MAX: usize = 20;
 
-/// Checks the fields of one request. What cannot be read is noted, and `None` goes on in its place.
+/// Checks the fields of one request. An invalid field is noted, and read as `None`.
 #[derive(Default)]
 pub struct Fields {
     violations: Vec<Violation>,
-    /// Violations beyond those that are kept.
+    /// Number of violations beyond those that are kept.
     left_out: usize,
-    /// Where the fields are that are being checked.
+    /// The message of the fields that are being checked.
     pub(super) within: Within,
 }
 
-/// The message in which a field stands. In words only if something is wrong with it.
+/// The message that contains a field. Converted to text only for a violation.
 #[derive(Clone, Copy, Default)]
 pub(super) enum Within {
     /// The request itself.
     #[default]
     Request,
-    /// A message of the request.
+    /// A field of the request that is a message.
     Message(&'static str),
-    /// One of several.
+    /// An element of a repeated field.
     Nth(&'static str, usize),
 }
 
-/// A violation that was noted, unless there were too many before it.
+/// A noted violation; `None` if it is only counted.
 pub(super) struct Noted<'a>(Option<&'a mut Violation>);
 
 impl Noted<'_> {
-    /// Adds a fact for programs: the `value` that was given, the `max` it is over.
+    /// Adds a fact for programs: the `value` that was given, the `max` that it exceeds.
     pub(super) fn with(mut self, key: &'static str, value: impl ToString) -> Self {
         if let Some(violation) = &mut self.0 {
             violation.add(key, &value.to_string());
@@ -54,7 +54,7 @@ impl Noted<'_> {
 }
 
 impl Within {
-    /// The path to the message, as a prefix.
+    /// Returns the path to the message, as a prefix.
     fn prefix(self) -> String {
         match self {
             Within::Request => String::new(),
@@ -65,7 +65,7 @@ impl Within {
 }
 
 impl Fields {
-    /// Ends the check: what was read, or everything that is wrong.
+    /// Ends the check: returns the value that was read, or a failure with all violations.
     pub fn finish<T>(self, read: Option<T>) -> Result<T, Problem> {
         match read {
             Some(read) if self.violations.is_empty() => Ok(read),
@@ -73,12 +73,12 @@ impl Fields {
         }
     }
 
-    /// Whether anything is wrong so far.
+    /// Returns whether there is a violation so far.
     pub(super) fn is_wrong(&self) -> bool {
         !self.violations.is_empty()
     }
 
-    /// Notes what is wrong with a field. Facts of the description are added to what is returned.
+    /// Notes a violation of a field. The caller adds facts of the description to the result.
     pub(super) fn note(
         &mut self,
         field: &str,
@@ -110,7 +110,7 @@ impl Fields {
         }
     }
 
-    /// The application a request is about.
+    /// Reads the name of an application.
     pub fn app(&mut self, namespace: &str, application: &str) -> Option<AppName> {
         match AppName::new(namespace, application) {
             Ok(name) => Some(name),
@@ -121,7 +121,7 @@ impl Fields {
         }
     }
 
-    /// A namespace, or with `-` all of them.
+    /// Reads a namespace; `-` means all and gives `None`.
     #[allow(clippy::option_option)]
     pub fn namespace(&mut self, text: &str) -> Option<Option<Arc<str>>> {
         match text {
@@ -130,12 +130,12 @@ impl Fields {
         }
     }
 
-    /// A required unit.
+    /// Reads a required unit.
     pub fn unit(&mut self, field: &str, text: &str) -> Option<UnitName> {
         self.name(field, text, UnitName::new(text))
     }
 
-    /// A unit that may be left out.
+    /// Reads an optional unit; empty means the application itself.
     pub fn unit_or_application(&mut self, field: &str, text: &str) -> Option<UnitName> {
         match text {
             "" => Some(UnitName::application()),
@@ -143,12 +143,12 @@ impl Fields {
         }
     }
 
-    /// A required operation.
+    /// Reads a required operation id.
     pub fn operation_id(&mut self, text: &str) -> Option<OperationId> {
         self.name("operation_id", text, OperationId::new(text))
     }
 
-    /// Bytes of a worker's own.
+    /// Reads opaque bytes of a worker.
     pub(super) fn bytes(&mut self, field: &str, bytes: &bytes::Bytes, max: usize) -> Option<Bytes> {
         if max < bytes.len() {
             let text = format!("has {} bytes; at most {max}", bytes.len());
@@ -160,12 +160,12 @@ impl Fields {
         Some(Bytes::from(bytes.clone()))
     }
 
-    /// A component or a key.
+    /// Reads a component or a key.
     pub fn part(&mut self, field: &str, text: &str) -> Option<PartName> {
         self.name(field, text, PartName::new(text))
     }
 
-    /// The id under which the answer is remembered. Ids with control characters are our own.
+    /// Reads the id of the request. Control characters are reserved for the server's own ids.
     pub fn request_id(&mut self, id: &str) -> Option<Option<Arc<str>>> {
         if REQUEST_ID_BYTES_MAX < id.len() {
             let text = format!("is {} bytes long; at most {REQUEST_ID_BYTES_MAX}", id.len());
@@ -182,7 +182,7 @@ impl Fields {
         Some((!id.is_empty()).then(|| Arc::from(id)))
     }
 
-    /// A required level.
+    /// Reads a required level.
     pub fn level(&mut self, field: &str, level: i32) -> Option<Level> {
         match v1::Level::try_from(level) {
             Ok(v1::Level::Unspecified) => {
@@ -193,7 +193,7 @@ impl Fields {
             }
             Ok(level) => Some(from_level(level)),
             Err(_) => {
-                let text = format!("is {level}, which is no level; the enum Level has them");
+                let text = format!("is {level}, which is not in the enum Level");
                 self.note(field, Reason::UnknownLevel, text).with("value", level);
                 None
             }
@@ -217,7 +217,7 @@ impl Fields {
         self.owned_text(field, text.to_string(), bytes_max)
     }
 
-    /// The same of a text that nobody else needs, without a copy.
+    /// Like `text`, without a copy of the text.
     pub(super) fn owned_text(
         &mut self,
         field: &str,
@@ -245,7 +245,7 @@ impl Fields {
         None
     }
 
-    /// A duration within bounds, if there is one.
+    /// Reads an optional duration within bounds.
     pub fn duration(
         &mut self,
         field: &str,
@@ -270,7 +270,7 @@ impl Fields {
         }
     }
 
-    /// A moment, if there is one.
+    /// Reads an optional timestamp.
     pub fn moment(
         &mut self,
         field: &str,
@@ -281,7 +281,7 @@ impl Fields {
         };
         let seconds = u64::try_from(given.seconds).ok();
         let nanos = u64::try_from(given.nanos).ok().filter(|n| *n < 1_000_000_000);
-        // The year 9999, as google.protobuf.Timestamp says.
+        // The end of the year 9999, the maximum of google.protobuf.Timestamp.
         match seconds.filter(|s| *s < 253_402_300_800).zip(nanos) {
             Some((seconds, nanos)) => Some(Some(Timestamp(seconds * 1000 + nanos / 1_000_000))),
             None => {
@@ -332,7 +332,7 @@ fn from_level(level: v1::Level) -> Level {
     }
 }
 
-/// Levels of a filter.
+/// Reads the levels of a filter.
 pub fn levels(fields: &mut Fields, levels: &[i32]) -> Option<BTreeSet<Level>> {
     let read: Vec<Option<Level>> =
         levels.iter().map(|level| fields.level("levels", *level)).collect();

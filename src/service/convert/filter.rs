@@ -1,4 +1,4 @@
-//! From the wire: what a watch is to follow.
+//! Conversion of the filter of a watch from the wire.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::proto::v1;
 use crate::service::code::Reason;
 use crate::watch;
 
-/// How many applications a watch may name.
+/// Maximum applications that a watch may name.
 const WATCHED_NAMES_MAX: usize = 1000;
 
 /// Longest `stable_for`.
 const STABLE_FOR_MAX: Duration = Duration::from_secs(3600);
 
-/// `WatchApplications`.
+/// Reads the filter of a `WatchApplications`.
 pub fn filter(
     fields: &mut Fields,
     request: &v1::WatchApplicationsRequest,

@@ -1,5 +1,4 @@
-//! From the wire: which request this is, so that a repeat is known, and another request with the
-//! same id too.
+//! Identity of a request, which detects a repeat, and another request with the same id.
 
 use aws_lc_rs::digest;
 use prost::Message;
@@ -13,7 +12,7 @@ pub trait Repeatable: Message {
     /// Name of its method.
     const METHOD: &'static str;
 
-    /// The id that it was given; empty for none.
+    /// Returns the given id; empty: none.
     fn request_id(&self) -> &str;
 }
 
@@ -57,17 +56,18 @@ repeatable! {
     "RetryOperation" RetryOperationRequest
 }
 
-/// The id of a request with what it asks, if it has an id. Comes before anything is taken out of
-/// the request.
+/// Returns the id of a request with its fingerprint, if it has an id. Must be called before any
+/// field is taken out of the request.
 #[allow(clippy::option_option)]
 pub fn request_id<R: Repeatable>(fields: &mut Fields, request: &R) -> Option<Option<RequestId>> {
     let id = fields.request_id(request.request_id())?;
     Some(id.map(|id| RequestId { id, fingerprint: Some(fingerprint(request)) }))
 }
 
-/// Of what was decoded and encoded again: fields in the order of their numbers, maps in the order
-/// of their keys, so that every replica finds the same. A field that is left out adds nothing, so
-/// the request of an older client keeps its fingerprint when messages grow.
+/// Returns the fingerprint of the request as decoded and encoded again: fields in the order of
+/// their numbers, maps in the order of their keys, so that every replica computes the same value.
+/// An absent field adds nothing, so requests of older clients keep their fingerprint when messages
+/// get new fields.
 fn fingerprint<R: Repeatable>(request: &R) -> Fingerprint {
     let sum = digest::digest(&digest::SHA256, &request.encode_to_vec());
     let (halves, _) = sum.as_ref().as_chunks::<8>();
@@ -79,7 +79,7 @@ fn fingerprint<R: Repeatable>(request: &R) -> Fingerprint {
 mod tests {
     use super::*;
 
-    /// Records keep fingerprints: those of one request stay as they are.
+    /// Records contain fingerprints, so the fingerprint of a request must not change.
     #[test]
     fn a_fingerprint_is_the_same_in_every_version() {
         let labels = |keys: &[&str]| keys.iter().map(|k| (k.to_string(), k.to_string())).collect();

@@ -1,4 +1,4 @@
-//! Both ways: who leads, and what the leader keeps.
+//! Conversion of leadership and application data, in both directions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::domain::time::Timestamp;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
-/// A unit that speaks for itself, outside of any session.
+/// Reads a unit that calls outside of a session.
 pub fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Speaker> {
     Some(Speaker::new(fields.unit("unit", unit)?, incarnation))
 }
 
-/// `UpdateAppData`, but for who asks.
+/// Reads the change of an `UpdateAppData`, without its caller.
 pub fn data_patch(
     fields: &mut Fields,
     request: &mut v1::UpdateAppDataRequest,
@@ -41,7 +41,8 @@ pub fn data_patch(
     Some(DataPatch { set, delete, etag })
 }
 
-/// The lease as of now: one that is over is nobody's, though that is not written yet.
+/// Returns the lease as of `now`. An expired lease gives `None`, even if its end is not committed
+/// yet.
 pub fn lease(state: &AppState, now: Timestamp) -> Option<v1::Lease> {
     let head = state.head();
     if head.config.external_leader.is_some() {
@@ -62,7 +63,7 @@ pub fn lease(state: &AppState, now: Timestamp) -> Option<v1::Lease> {
     })
 }
 
-/// Who waits to lead, in order: the first of them, and how many there are.
+/// Returns the first candidates in the order of their claims, and the number of all.
 pub fn candidates(state: &AppState, count_max: usize) -> (Vec<String>, i32) {
     let waiting = state.units_after(None);
     let mut waiting: Vec<(u64, &UnitName)> =
@@ -72,7 +73,7 @@ pub fn candidates(state: &AppState, count_max: usize) -> (Vec<String>, i32) {
     (waiting.into_iter().take(count_max).map(|(_, name)| name.to_string()).collect(), count)
 }
 
-/// The data as they are.
+/// Returns the current data.
 pub fn app_data(state: &AppState) -> v1::AppData {
     let data = state.data().iter();
     v1::AppData {

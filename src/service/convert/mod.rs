@@ -1,5 +1,5 @@
-//! The only translation between the wire and the domain: checked on the way in, total on the way
-//! out.
+//! The only conversion between wire and domain. Requests are checked; every domain value has a form
+//! on the wire.
 
 mod configure;
 mod damping;

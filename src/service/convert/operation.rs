@@ -1,4 +1,4 @@
-//! Both ways: operations.
+//! Conversion of operations, in both directions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const DIGEST: &str = "sha256:";
 
 // === from the wire ===
 
-/// `BeginOperation`.
+/// Reads a `BeginOperation`.
 pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Order> {
     let by = fields.unit_or_application("unit", &wire.unit);
     let id = fields.operation_id(&wire.operation_id);
@@ -70,7 +70,7 @@ pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Or
     Some(Order { id: id?, by: by?, what: What::Begin(Box::new(new)) })
 }
 
-/// The payload with its digest, and its bytes if they are to be kept here.
+/// Reads the payload's digest, and its bytes if the server stores them.
 fn payload(
     fields: &mut Fields,
     wire: &v1::BeginOperationRequest,
@@ -92,7 +92,7 @@ fn payload(
             return None;
         }
         if given.is_empty() {
-            let text = "is required with payload_uri: whoever resumes must be able to check it";
+            let text = "is required with payload_uri, to check the payload at a resume";
             fields.note("payload_digest", Reason::MissingField, text);
             return None;
         }
@@ -121,7 +121,7 @@ fn digest_of(bytes: &[u8]) -> String {
     })
 }
 
-/// `AcquireOperation`.
+/// Reads an `AcquireOperation`.
 pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Option<Order> {
     let by = fields.unit("unit", &wire.unit);
     let id = fields.operation_id(&wire.operation_id);
@@ -131,7 +131,7 @@ pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Optio
         Ok(v1::PayloadState::Missing) => PayloadState::Missing,
         Ok(v1::PayloadState::Undecodable) => PayloadState::Undecodable,
         Err(_) => {
-            let text = format!("is {}, which the enum PayloadState has not", wire.payload_state);
+            let text = format!("is {}, which is not in the enum PayloadState", wire.payload_state);
             fields
                 .note("payload_state", Reason::InvalidValue, text)
                 .with("value", wire.payload_state);
@@ -141,7 +141,7 @@ pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Optio
     Some(Order { id: id?, by: by?, what: What::Acquire { verify: wire.verify, payload } })
 }
 
-/// `HeartbeatOperation`.
+/// Reads a `HeartbeatOperation`.
 pub fn heartbeat(fields: &mut Fields, wire: &v1::HeartbeatOperationRequest) -> Option<Order> {
     let checkpoint = match &wire.checkpoint {
         Some(bytes) => fields.bytes("checkpoint", bytes, CHECKPOINT_BYTES_MAX).map(Some),
@@ -158,19 +158,19 @@ pub fn heartbeat(fields: &mut Fields, wire: &v1::HeartbeatOperationRequest) -> O
     order(fields, &wire.unit, &wire.operation_id, what)
 }
 
-/// `ReleaseOperation`.
+/// Reads a `ReleaseOperation`.
 pub fn release(fields: &mut Fields, wire: &v1::ReleaseOperationRequest) -> Option<Order> {
     let what = fence(fields, wire.fence).map(|fence| What::Release { fence });
     order(fields, &wire.unit, &wire.operation_id, what)
 }
 
-/// `CompleteOperation`.
+/// Reads a `CompleteOperation`.
 pub fn complete(fields: &mut Fields, wire: &v1::CompleteOperationRequest) -> Option<Order> {
     let what = fence(fields, wire.fence).map(|fence| What::Complete { fence });
     order(fields, &wire.unit, &wire.operation_id, what)
 }
 
-/// `FailOperation`.
+/// Reads a `FailOperation`.
 pub fn fail(
     fields: &mut Fields,
     wire: &v1::FailOperationRequest,
@@ -217,7 +217,8 @@ fn failure(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) ->
     })
 }
 
-/// What an error means: by the rules if it says what was met, else as its reporter says.
+/// Returns the class of an error: by the rules if the report has a system, else as the reporter
+/// assigned it.
 fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Option<Class> {
     if !report.system.is_empty() {
         return Some(rules.classify(&evidence(fields, report)?).class);
@@ -233,14 +234,14 @@ fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -
         Ok(v1::ErrorClass::Gone) => Class::Gone,
         Ok(v1::ErrorClass::Fatal) => Class::Fatal,
         Err(_) => {
-            let text = format!("is {}, which the enum Class has not", report.class);
+            let text = format!("is {}, which is not in the enum ErrorClass", report.class);
             fields.note("class", Reason::InvalidValue, text).with("value", report.class);
             return None;
         }
     })
 }
 
-/// `VerifyOperation`.
+/// Reads a `VerifyOperation`.
 pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<Order> {
     let fence = fence(fields, wire.fence);
     let observed = match v1::Observed::try_from(wire.observed) {
@@ -257,12 +258,12 @@ pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<
     order(fields, &wire.unit, &wire.operation_id, what)
 }
 
-/// `CancelOperation`.
+/// Reads a `CancelOperation`.
 pub fn cancel(fields: &mut Fields, wire: &v1::CancelOperationRequest) -> Option<Order> {
     order(fields, &wire.unit, &wire.operation_id, Some(What::Cancel))
 }
 
-/// `RetryOperation`.
+/// Reads a `RetryOperation`.
 pub fn retry(fields: &mut Fields, wire: &v1::RetryOperationRequest) -> Option<Order> {
     order(fields, &wire.unit, &wire.operation_id, Some(What::Retry))
 }
@@ -302,19 +303,19 @@ fn kind(fields: &mut Fields, kind: i32) -> Option<Kind> {
         Ok(v1::OperationKind::Configure) => Kind::Configure,
         Ok(v1::OperationKind::Other) => Kind::Other,
         Err(_) => {
-            let text = format!("is {kind}, which the enum OperationKind has not");
+            let text = format!("is {kind}, which is not in the enum OperationKind");
             fields.note("kind", Reason::InvalidValue, text).with("value", kind);
             return None;
         }
     })
 }
 
-/// States of a filter.
+/// Reads the states of a filter.
 pub fn states(fields: &mut Fields, states: &[i32]) -> Option<BTreeSet<State>> {
     let read = states.iter().map(|given| {
         let read = State::ALL.into_iter().find(|known| state(*known) as i32 == *given);
         if read.is_none() {
-            let text = format!("has {given}, which the enum OperationState has not");
+            let text = format!("has {given}, which is not in the enum OperationState");
             fields.note("states", Reason::InvalidValue, text).with("value", given);
         }
         read
@@ -350,7 +351,7 @@ fn from_kind(kind: Kind) -> v1::OperationKind {
     }
 }
 
-/// An operation, with its payload if that is given.
+/// Returns an operation, with its payload if given.
 pub fn operation(
     app: &AppName,
     id: &OperationId,
@@ -364,12 +365,12 @@ pub fn operation(
     }
 }
 
-/// An operation as a worker of its application is told of it.
+/// Returns an operation for a worker of its application.
 pub fn pending(app: &AppName, pending: &Pending) -> v1::Operation {
     operation(app, &pending.id, &pending.operation, pending.payload.as_ref())
 }
 
-/// An operation without its payload and its checkpoint.
+/// Returns an operation without its payload and its checkpoint.
 pub fn operation_line(app: &AppName, id: &OperationId, operation: &Operation) -> v1::Operation {
     let (next_step, next_time) = operation.next_step();
     v1::Operation {

@@ -1,4 +1,4 @@
-//! To the wire: total, every value has a form.
+//! Conversion to the wire. It cannot fail: every value has a form.
 
 use super::page::first_of;
 use super::{damping, error};
@@ -11,11 +11,11 @@ use crate::domain::status::{Freshness, Kind, Level, Status, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
 
-/// Bytes of the holds that are shown with a unit: a thousand units fit into a page even if each has
-/// some.
+/// Maximum bytes of the holds that are shown with a unit: a thousand units fit into a page even if
+/// each has holds.
 const UNIT_HOLDS_BYTES_MAX: usize = 16 << 10;
 
-/// A level.
+/// Converts a level.
 pub fn level(level: Level) -> v1::Level {
     match level {
         Level::Unknown => v1::Level::Unknown,
@@ -42,7 +42,7 @@ fn origin_kind(origin: Origin) -> v1::StatusKind {
     }
 }
 
-/// How much can still be believed.
+/// Converts a freshness.
 pub fn freshness(freshness: Freshness) -> v1::Freshness {
     match freshness {
         Freshness::Fresh => v1::Freshness::Fresh,
@@ -52,7 +52,7 @@ pub fn freshness(freshness: Freshness) -> v1::Freshness {
     }
 }
 
-/// A moment.
+/// Converts a timestamp.
 pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp {
         seconds: i64::try_from(time.0 / 1000).unwrap_or(i64::MAX),
@@ -75,7 +75,7 @@ pub(super) fn count(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// An application as readers and watchers see it.
+/// Converts an application.
 pub fn application(app: &AppName, head: &Head) -> v1::Application {
     let totals = &head.summary.totals;
     let levels = head.config.policy.order().into_iter();
@@ -103,7 +103,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
     let totals = &summary.totals;
     let winner = summary.winner.as_ref();
     let overridden = derive::override_status(head).is_some();
-    // The winner is one of the contributions, unless it overrides them.
+    // The winner is one of the contributions, except for an override.
     let winner_counts = u32::from(winner.is_some() && !overridden && summary.level.is_unwell());
     v1::AggregatedStatus {
         level: level(summary.level) as i32,
@@ -132,12 +132,12 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
     }
 }
 
-/// The rule that decided, in words.
+/// Returns the rule that chose the winner, in words.
 pub fn rule(summary: &Summary, config: &Config) -> String {
     summary.rule.words(&config.policy)
 }
 
-/// A configuration, defaults filled in.
+/// Converts a configuration, defaults filled in.
 pub fn config(config: &Config) -> v1::ApplicationConfig {
     let lost_units = match config.lost_units {
         LostUnits::Ignore => v1::LostUnits::Ignore,
@@ -168,7 +168,7 @@ pub fn config(config: &Config) -> v1::ApplicationConfig {
     }
 }
 
-/// The status of the application itself, as its leader set it. Its key sorts before all others.
+/// Returns the application status that the leader set. Its key sorts before all others.
 pub fn leader_record(state: &AppState) -> Option<(StatusKey, v1::StatusRecord)> {
     let status = state.head().application_status.as_ref()?;
     let key = StatusKey {
@@ -196,7 +196,7 @@ pub fn leader_record(state: &AppState) -> Option<(StatusKey, v1::StatusRecord)> 
     Some((key, record))
 }
 
-/// A status as it is kept.
+/// Converts a stored status.
 pub fn record(state: &AppState, key: &StatusKey, status: &Status) -> v1::StatusRecord {
     let unit = state.unit(&key.unit);
     let believed = unit.is_none_or(Unit::is_believed);
@@ -243,7 +243,7 @@ pub fn status_report(key: &StatusKey, status: &Status) -> v1::StatusReport {
     }
 }
 
-/// A unit as readers see it.
+/// Converts a unit.
 pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
     let strongest = derive::strongest_of(state, name);
     let holds = state.holds_of(name).into_values().map(|(k, f)| error::hold(k, f));
@@ -269,7 +269,7 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
     }
 }
 
-/// A contribution and how it fared.
+/// Converts a contribution and its result.
 pub fn contribution(given: &Contribution) -> v1::Contribution {
     let rank = &given.rank;
     v1::Contribution {
@@ -296,7 +296,7 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
     }
 }
 
-/// What the leader says, where it wins outright: no contribution, but shown like one.
+/// Returns the leader's override of all contributions, in the form of a contribution.
 pub fn override_contribution(head: &Head) -> Option<v1::Contribution> {
     let status = derive::override_status(head)?;
     Some(v1::Contribution {

@@ -1,4 +1,4 @@
-//! Pages: how many, and where to go on.
+//! Pages of lists: their size, and the token of the next page.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use crate::domain::limits::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use crate::service::code::{Problem, Reason, Violation};
 
-/// Entries to return: more than the limit is the limit, nothing is the default, less than nothing
-/// is refused.
+/// Entries of a page. Larger values mean the maximum, 0 means the default, and negative values are
+/// refused.
 pub struct Page(pub usize);
 
 impl Page {
@@ -29,13 +29,13 @@ impl Page {
     }
 }
 
-/// Bytes after which a page ends, and a list within a message: a quarter of what clients take by
+/// Bytes after which a page, or a list within a message, ends: a quarter of what clients accept by
 /// default, so that an answer with several lists fits too. The first entry always fits: the largest
 /// is an operation, with about 700 KiB.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// A page of entries: as many as `count_max` and [`PAGE_BYTES_MAX`] allow, at least one. With the
-/// place of the last one if there are more.
+/// Fills a page: as many entries as `count_max` and [`PAGE_BYTES_MAX`] allow, at least one. Also
+/// returns the key of the last entry if there are more.
 pub fn fill<K, T: Message>(
     entries: impl Iterator<Item = (K, T)>,
     count_max: usize,
@@ -53,7 +53,7 @@ pub fn fill<K, T: Message>(
     (page, None)
 }
 
-/// The first entries, as many as fit into so many bytes, and how many were left out.
+/// Returns the first entries that fit into `bytes_max`, and the number of the others.
 pub fn first_of<T: Message>(entries: impl Iterator<Item = T>, bytes_max: usize) -> (Vec<T>, usize) {
     let (mut first, mut bytes, mut rest) = (Vec::new(), 0, 0);
     for entry in entries {
@@ -66,24 +66,25 @@ pub fn first_of<T: Message>(entries: impl Iterator<Item = T>, bytes_max: usize) 
     (first, rest)
 }
 
-/// Bytes of an entry within a list: with its tag and its length.
+/// Returns the bytes of an entry within a list, with its tag and its length.
 pub fn framed(entry: &impl Message) -> usize {
     const TAG_AND_LENGTH: usize = 6;
     entry.encoded_len() + TAG_AND_LENGTH
 }
 
-/// Where a list goes on. Carries what was asked, so that a token from elsewhere is noticed.
+/// The token of the next page. It contains a checksum of the request, so that a token of another
+/// list is refused.
 pub struct PageToken {
     asked: String,
 }
 
 impl PageToken {
-    /// For the call and the fields of the request that decide what the list is.
+    /// Creates the token of a call and of the request fields that determine the list.
     pub fn of(call: &str, fields: &[&str]) -> PageToken {
         PageToken { asked: format!("{call}\0{}", fields.join("\0")) }
     }
 
-    /// The place that a token names; `None` at the start.
+    /// Reads the position of a token; `None` at the start.
     pub fn read<T: DeserializeOwned>(&self, token: &str) -> Result<Option<T>, Problem> {
         if token.is_empty() {
             return Ok(None);
@@ -97,7 +98,7 @@ impl PageToken {
         }
     }
 
-    /// The token for a place; empty at the end.
+    /// Returns the token of a position; empty at the end.
     pub fn write<T: Serialize>(&self, place: Option<&T>) -> String {
         let Some(place) = place else {
             return String::new();

@@ -1,4 +1,4 @@
-//! From the wire: what is reported.
+//! Conversion of reports from the wire.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::domain::status::{Kind, Report};
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
-/// One status, with its kind if it has one.
+/// Reads one status, and its kind if given.
 fn new_status(
     fields: &mut Fields,
     within: Within,
@@ -75,7 +75,7 @@ pub(super) fn speaker(
     Some(Speaker::new(unit, incarnation))
 }
 
-/// `ReportStatus`.
+/// Reads a `ReportStatus`.
 pub fn report(fields: &mut Fields, request: &mut v1::ReportStatusRequest) -> Option<Command> {
     let speaker = speaker(fields, &request.unit, request.incarnation);
     let Some(status) = request.status.take() else {
@@ -86,7 +86,7 @@ pub fn report(fields: &mut Fields, request: &mut v1::ReportStatusRequest) -> Opt
     Some(Command::Report(speaker?, kind.unwrap_or(Kind::Push), status))
 }
 
-/// `ReplaceStatuses`.
+/// Reads a `ReplaceStatuses`.
 pub fn replace(fields: &mut Fields, request: &mut v1::ReplaceStatusesRequest) -> Option<Command> {
     let speaker = speaker(fields, &request.unit, request.incarnation);
     let statuses = std::mem::take(&mut request.statuses);
@@ -95,7 +95,7 @@ pub fn replace(fields: &mut Fields, request: &mut v1::ReplaceStatusesRequest) ->
     Some(Command::Replace(speaker?, component, set))
 }
 
-/// Several statuses in one message, push if they do not say.
+/// Reads several statuses of one message; the default kind is push.
 pub(super) fn statuses(
     fields: &mut Fields,
     given: Vec<v1::StatusReport>,
@@ -104,11 +104,11 @@ pub(super) fn statuses(
         let (kind, status) = new_status(fields, Within::Nth("statuses", n), status)?;
         Some((kind.unwrap_or(Kind::Push), status))
     });
-    // Each is read, so that everything that is wrong is told.
+    // Reads all of them, so that the error has every violation.
     read.collect::<Vec<_>>().into_iter().collect()
 }
 
-/// A pull set, of a component or of all.
+/// Reads a pull set, of one component or of all.
 pub(super) fn pull_set(
     fields: &mut Fields,
     component: Option<&str>,
@@ -126,7 +126,7 @@ pub(super) fn pull_set(
             continue;
         };
         if kind == Some(Kind::Push) {
-            let text = "is push; a pull set holds pull statuses, report this one by itself";
+            let text = "is push; a pull set holds pull statuses, report this one separately";
             fields.note(&format!("statuses[{n}].kind"), Reason::InvalidValue, text);
         }
         if let Some(Some(component)) = &component {
@@ -158,7 +158,7 @@ pub(super) fn pull_set(
     Some((component?, set))
 }
 
-/// `ClearStatus`.
+/// Reads a `ClearStatus`.
 pub fn clear(fields: &mut Fields, request: &v1::ClearStatusRequest) -> Option<Command> {
     let speaker = speaker(fields, &request.unit, request.incarnation);
     let mut part = |field: &str, text: &Option<String>| match text {
@@ -171,13 +171,13 @@ pub fn clear(fields: &mut Fields, request: &v1::ClearStatusRequest) -> Option<Co
     Some(Command::Clear { speaker: speaker?, component: component?, key: key?, kind: kind? })
 }
 
-/// Who says to lead.
+/// Reads the unit and the epoch of a leader.
 pub fn claim(fields: &mut Fields, unit: &str, lease_epoch: u64) -> Option<Claim> {
     let unit = fields.unit_or_application("unit", unit)?;
     Some(Claim { unit, lease_epoch })
 }
 
-/// `SetApplicationStatus`.
+/// Reads a `SetApplicationStatus`.
 pub fn application_status(
     fields: &mut Fields,
     request: v1::SetApplicationStatusRequest,

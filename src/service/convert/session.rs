@@ -1,4 +1,4 @@
-//! Both ways: what is said in a worker's session.
+//! Conversion of the messages of a worker's session, in both directions.
 
 use prost::Message;
 
@@ -17,10 +17,10 @@ use crate::service::code::{Problem, Reason};
 use crate::service::rules::ErrorRules;
 use crate::session::{Heard, Hello, Told, Welcome};
 
-/// Statuses of one message: as many as one unit may have in one component.
+/// Maximum statuses in one message: equal to the limit of one unit in one component.
 const STATUSES_MAX: usize = 1024;
 
-/// The first message.
+/// Reads the first message.
 pub fn hello(message: Option<Said>) -> Result<Hello, Problem> {
     let mut fields = Fields::default();
     let Some(Said::Hello(hello)) = message else {
@@ -40,7 +40,7 @@ pub fn hello(message: Option<Said>) -> Result<Hello, Problem> {
     fields.finish(app.zip(who).map(|(app, who)| Hello { app, who }))
 }
 
-/// `RegisterUnit`.
+/// Reads a `RegisterUnit`.
 pub fn newcomer(
     fields: &mut Fields,
     request: &v1::RegisterUnitRequest,
@@ -53,7 +53,7 @@ pub fn newcomer(
     Some((app?, who))
 }
 
-/// Every later message.
+/// Reads every later message.
 pub fn heard(speaker: &Speaker, rules: &ErrorRules, message: Option<Said>) -> Heard<Problem> {
     let speaker = || speaker.clone();
     match message {
@@ -71,7 +71,7 @@ pub fn heard(speaker: &Speaker, rules: &ErrorRules, message: Option<Said>) -> He
             said(0, None, Ok(Command::ClaimLeadership(speaker(), None)))
         }
         Some(Said::ReleaseLeadership(_)) => said(0, None, Ok(Command::StepBack(speaker()))),
-        Some(Said::Hello(_)) => broken("hello", "was said already; a session has one"),
+        Some(Said::Hello(_)) => broken("hello", "was sent already; a session has one"),
         None => broken("message", "is empty, or of a newer version of the contract"),
     }
 }
@@ -166,7 +166,7 @@ fn is_bounded(fields: &mut Fields, count: usize) -> bool {
     count <= STATUSES_MAX
 }
 
-/// What the worker is told.
+/// Returns the message to the worker.
 pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
     let message = match told {
         Told::Welcome(welcome) => Answer::Welcome(welcome_of(*welcome, app)),
@@ -213,7 +213,7 @@ pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
 
 fn reject(seq: u64, problem: Problem) -> Answer {
     let status = tonic::Status::from(problem);
-    // What goes into the trailers of a call is the very message.
+    // The status details in the trailers of a call are exactly this message.
     let status = tonic_types::pb::Status::decode(status.details()).ok();
     Answer::Reject(v1::Reject { seq, status })
 }
@@ -240,5 +240,6 @@ fn welcome_of(welcome: Welcome, app: &AppName) -> v1::Welcome {
     }
 }
 
-/// Messages that a worker may have under way: two chunks, so that one gathers while one commits.
+/// Maximum messages of a worker without an acknowledgement: two chunks, so that one can fill while
+/// the other commits.
 const UNACKNOWLEDGED_MAX: i32 = 512;

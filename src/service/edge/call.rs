@@ -1,4 +1,4 @@
-//! The calls of one connection, each counted as open until the last byte of its answer.
+//! The calls of one connection. Each counts as open until the last byte of its response.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -47,7 +47,7 @@ where
     }
 }
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) struct CallBody<B> {
     inner: B,
     _open: OpenCall,

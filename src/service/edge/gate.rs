@@ -1,13 +1,13 @@
-//! Which connections are let in, and which have to go for them.
+//! Admits connections, and ends others to free a place.
 //!
 //! ```text
 //!  accept --> unfinished --preface, SETTINGS--> open: idle or with calls
-//!                 |  oldest goes first            |  then the one that is idle for longest
+//!                 |  the oldest ends first        |  then the longest idle one ends
 //! ```
 //!
-//! A place is taken at accept. Nobody holds one for nothing: whoever has not said that it speaks
-//! HTTP/2 makes room for a newcomer, and so does whoever has been without a call for longest. A
-//! connection with an open call is never ended for another one.
+//! A connection takes a place at accept. No connection keeps a place without using it: connections
+//! that have not completed the HTTP/2 handshake end for a new one, and so do those without a call
+//! for the longest time. A connection with an open call never ends for another one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -21,29 +21,30 @@ use crate::service::intake::budget::Budget;
 use crate::service::sparse::Sparse;
 use crate::telemetry::{ConnectionEnd, Metrics};
 
-/// Bounds of connections and of what arrives on them.
+/// Limits of connections and of the messages on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once.
+    /// Connections at the same time.
     pub connections_max: usize,
-    /// Connections of one peer at once.
+    /// Connections of one peer at the same time.
     pub per_peer_max: usize,
-    /// Connections at once that have not yet said that they speak HTTP/2.
+    /// Connections at the same time that have not completed the HTTP/2 handshake.
     pub unfinished_max: usize,
-    /// Bytes of messages under way: on one connection, of one peer, of all.
+    /// Bytes of incomplete messages: on one connection, of one peer, in total.
     pub bytes_max: (usize, usize, usize),
 }
 
-/// Places that only peers on this machine can have: whoever runs the server can always look.
+/// Places that are reserved for peers on this machine, so that an operator can always connect.
 const LOCAL_PLACES_MAX: usize = 16;
 
-/// One in so many places is cleared at a time, so that not every newcomer has to look through all.
+/// When idle connections are ended, one of this many places is freed at once, so that not every new
+/// connection has to scan all of them.
 const CLEARED_SHARE: usize = 512;
 
-/// Least time between two lines of the log about connections that were turned away.
+/// Shortest time between two log lines about refused connections.
 const LOG_PERIOD: Duration = Duration::from_secs(60);
 
-/// Lets connections in. Cheap to clone.
+/// Admits connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Gate(Arc<Inner>);
 
@@ -51,7 +52,7 @@ struct Inner {
     limits: Limits,
     metrics: Metrics,
     start: Instant,
-    /// Bytes of all messages under way.
+    /// Bytes of all incomplete messages.
     bytes: Arc<Budget>,
     state: Mutex<State>,
     turned_away: Sparse,
@@ -62,24 +63,24 @@ struct Inner {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// By age. With those that are unfinished.
+    /// All connections by age, including the unfinished ones.
     open: BTreeMap<u64, Arc<Link>>,
-    /// By age.
+    /// Unfinished connections by age.
     unfinished: BTreeMap<u64, Arc<Link>>,
     peers: HashMap<Peer, Arc<Tally>>,
 }
 
-/// Why a connection is not let in.
+/// Why a connection is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Every place has an open call.
+    /// Every place has a connection with an open call.
     Full,
-    /// The peer has its share, each with an open call.
+    /// The peer's share is used up by connections with open calls.
     Share,
 }
 
 impl Gate {
-    /// Lets in what fits within the limits.
+    /// Creates a gate with these limits.
     pub fn new(limits: Limits, metrics: Metrics) -> Gate {
         Gate(Arc::new(Inner {
             bytes: Budget::new("incomplete_bytes_max", limits.bytes_max.2),
@@ -93,12 +94,13 @@ impl Gate {
         }))
     }
 
-    /// The budget of bytes for calls without a connection of the gate.
+    /// Returns the total byte budget, for calls without a connection of the gate.
     pub fn bytes(&self) -> Arc<Budget> {
         self.0.bytes.clone()
     }
 
-    /// A place for a connection from this address, if need be that of another one.
+    /// Reserves a place for a connection from this address. If there is none, ends another
+    /// connection.
     pub fn admit(&self, address: IpAddr) -> Result<Seat, Refused> {
         let peer = Peer::of(address);
         let admitted = self.0.locked().admit(&self.0, peer);
@@ -119,7 +121,7 @@ impl Gate {
         }
     }
 
-    /// A sentence on how full it is, for people.
+    /// Returns a sentence about the places in use, for people.
     pub fn text(&self) -> String {
         let state = self.0.locked();
         let (open, unfinished) = (state.open.len(), state.unfinished.len());
@@ -136,7 +138,7 @@ impl Gate {
 
 impl Inner {
     fn locked(&self) -> MutexGuard<'_, State> {
-        // Each change of the maps is a single step.
+        // Each change of the maps is a single step, so a poisoned lock is safe to use.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,7 +151,7 @@ impl Inner {
         tracing::warn!(%peer, limit, count, "connections were refused: all places have open calls");
     }
 
-    /// Places that a peer can have one of.
+    /// Returns the number of places that are available to a peer.
     fn places(&self, peer: Peer) -> usize {
         let max = self.limits.connections_max;
         match peer.is_local() {
@@ -185,7 +187,7 @@ impl State {
         Ok(link)
     }
 
-    /// What a peer has in use, also by calls that outlive their connection.
+    /// Returns the usage of a peer, including calls that outlive their connection.
     fn tally(&mut self, inner: &Inner, peer: Peer) -> Arc<Tally> {
         if 64 + 2 * self.open.len() < self.peers.len() {
             self.peers.retain(|_, tally| 1 < Arc::strong_count(tally));
@@ -195,19 +197,19 @@ impl State {
         self.peers.entry(peer).or_insert_with(new).clone()
     }
 
-    /// Ends those that need their place least among those that may have to go. False if all of them
-    /// have open calls.
+    /// Ends connections to free a place: first an unfinished one, else idle ones. Returns false if
+    /// all candidates have open calls.
     fn make_room(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
         self.clear_unfinished(inner, &may_go) || self.clear_idle(inner, &may_go)
     }
 
-    /// Ends the oldest that has not said that it speaks HTTP/2: whoever means to has done so.
+    /// Ends the oldest unfinished connection: a real client has completed the handshake by then.
     fn clear_unfinished(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
         let oldest = self.unfinished.values().find(|link| may_go(link)).cloned();
         oldest.is_some_and(|link| self.clear(inner, &link, ConnectionEnd::Unfinished))
     }
 
-    /// Ends those that have had no call for longest.
+    /// Ends the connections without a call for the longest time.
     fn clear_idle(&mut self, inner: &Inner, may_go: impl Fn(&Link) -> bool) -> bool {
         let idle = self.open.values().filter(|link| may_go(link));
         let idle = idle.filter_map(|link| Some((link.idle_since()?, link.id)));
@@ -233,7 +235,7 @@ impl State {
         true
     }
 
-    /// Gives the place back, once.
+    /// Frees the place, once.
     fn leave(&mut self, inner: &Inner, link: &Link) {
         self.unfinished.remove(&link.id);
         if self.open.remove(&link.id).is_some() {
@@ -243,24 +245,25 @@ impl State {
     }
 }
 
-/// A connection that counts as open until it is dropped.
+/// The place of a connection, which counts as open until this value is dropped.
 pub struct Seat {
     gate: Gate,
     link: Arc<Link>,
 }
 
 impl Seat {
-    /// The connection speaks HTTP/2. False if it had to go meanwhile.
+    /// Marks the HTTP/2 handshake as complete. Returns false if the connection was ended in the
+    /// meantime.
     pub fn finished(&self) -> bool {
         self.gate.0.locked().unfinished.remove(&self.link.id).is_some()
     }
 
-    /// It did not say that it speaks HTTP/2, or too late.
+    /// Counts a connection that did not complete the HTTP/2 handshake in time.
     pub fn never_finished(&self) {
         self.gate.0.metrics.connection_ended(ConnectionEnd::Unfinished);
     }
 
-    /// Who makes its calls.
+    /// Returns the caller of its calls.
     pub fn caller(&self) -> Caller {
         Caller(self.link.clone())
     }

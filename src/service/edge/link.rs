@@ -1,4 +1,4 @@
-//! One connection: its open calls, since when it has none, and what its peer has in use.
+//! State of one connection: its open calls, the start of its idle time, and the usage of its peer.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use tokio::sync::Notify;
 use super::peer::{Kind, Share, Tally};
 use crate::service::intake::budget::Budgets;
 
-/// What the gate and the task of a connection share. Touched at each call, by its own connection
-/// alone.
+/// State that the gate and the task of a connection share. Only its own connection changes it, at
+/// each call.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Rises with each connection.
+    /// Grows with each connection.
     pub(super) id: u64,
     pub(super) tally: Arc<Tally>,
     budgets: Budgets,
     calls: AtomicUsize,
-    /// Milliseconds from `start` to when the last call ended, or to its own begin.
+    /// Milliseconds from `start` to the end of the last call, or to the start of the connection.
     idle_since: AtomicU64,
     start: Instant,
     emptied: Notify,
@@ -27,7 +27,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Times are counted from `start`, which is the same for all.
+    /// Creates the state. Times are relative to `start`, which is the same for all connections.
     pub(super) fn new(id: u64, tally: Arc<Tally>, budgets: Budgets, start: Instant) -> Link {
         let link = Link {
             id,
@@ -48,7 +48,7 @@ impl Link {
         self.idle_since.store(millis, Ordering::Relaxed);
     }
 
-    /// Since when no call is open; none while one is.
+    /// Returns the start of the idle time; `None` while a call is open.
     pub(super) fn idle_since(&self) -> Option<u64> {
         let is_idle = self.calls.load(Ordering::Relaxed) == 0;
         is_idle.then(|| self.idle_since.load(Ordering::Relaxed))
@@ -59,12 +59,12 @@ impl Link {
         self.out.notify_one();
     }
 
-    /// Resolves when the connection is to end.
+    /// Resolves when the connection must end.
     pub(super) async fn is_put_out(&self) {
         self.out.notified().await;
     }
 
-    /// Resolves once no call has been open for about `grace`.
+    /// Resolves when no call has been open for about `grace`.
     pub(super) async fn idle_for(&self, grace: Duration) {
         loop {
             let emptied = self.emptied.notified();
@@ -81,22 +81,22 @@ impl Link {
     }
 }
 
-/// Who makes a call: an extension of every request.
+/// The caller of a call: an extension of every request.
 #[derive(Debug, Clone)]
 pub struct Caller(pub(super) Arc<Link>);
 
 impl Caller {
-    /// The budgets that a request draws on.
+    /// Returns the budgets of the caller's requests.
     pub fn budgets(&self) -> &Budgets {
         &self.0.budgets
     }
 
-    /// The address of the peer; of an IPv6 network the first one.
+    /// Returns the address of the peer; for an IPv6 network its first address.
     pub fn address(&self) -> IpAddr {
         self.0.tally.peer.address()
     }
 
-    /// What the call has of a kind that its peer may not have all of: nothing yet.
+    /// Returns an empty share of a kind that is limited for each peer.
     pub fn share(&self, kind: Kind) -> Share {
         self.0.tally.share(kind)
     }
@@ -114,7 +114,7 @@ pub(super) struct OpenCall(Arc<Link>);
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        // Before the count, so that a connection without calls never shows an old time.
+        // Before the count, so that a connection without calls never has an old time.
         self.0.stamp();
         if self.0.calls.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.emptied.notify_one();

@@ -1,13 +1,13 @@
-//! The edge of the server: connections as they come, before there is any call.
+//! The edge of the server: connections, before their calls.
 //!
 //! ```text
 //!  accept --> Gate: a place? --> preface --> HTTP/2 --> Calls --> observe --> intake --> ...
 //!             per peer, for all   5 s        age         Caller in each request
 //! ```
 //!
-//! One peer cannot take what all need: places, streams, bytes of messages that are not complete. A
-//! task serves each connection. The task ends the connection when it is old, when its place is
-//! needed, and at a drain.
+//! Limits for each peer prevent one peer from using all places, streams, or bytes of incomplete
+//! messages. A task serves each connection. The task ends the connection when it reaches its
+//! maximum age, when its place is needed, and at a drain.
 
 mod call;
 mod gate;

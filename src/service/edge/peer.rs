@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, and what it has in use over all of its connections.
+//! The client address of a connection, and its usage over all of its connections.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::service::intake::budget::Budget;
 
-/// An address, as shares are counted: IPv6 by its first 64 bits, which is what one machine has.
+/// An address, as used for shares: IPv6 by its first 64 bits, which is the network of one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Peer(IpAddr);
 
 impl Peer {
-    /// The peer that an address belongs to.
+    /// Returns the peer of an address.
     pub fn of(address: IpAddr) -> Peer {
         match address.to_canonical() {
             IpAddr::V6(v6) if !v6.is_loopback() => {
@@ -22,12 +22,12 @@ impl Peer {
         }
     }
 
-    /// Its address; of a network the first one.
+    /// Returns the address; for a network its first address.
     pub fn address(self) -> IpAddr {
         self.0
     }
 
-    /// Whether it is on this machine.
+    /// Returns whether the peer is on this machine.
     pub fn is_local(self) -> bool {
         self.0.is_loopback()
     }
@@ -42,12 +42,12 @@ impl std::fmt::Display for Peer {
     }
 }
 
-/// What a peer can have many of.
+/// Kinds of streams that are limited for each peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Watch streams.
     Watch,
-    /// Watches on streams of many.
+    /// Watches on multiplexed streams.
     MultiplexedWatch,
     /// Health watches.
     HealthWatch,
@@ -57,10 +57,10 @@ pub enum Kind {
 
 const KINDS: usize = 4;
 
-/// What one peer has in use.
+/// Usage of one peer.
 #[derive(Debug)]
 pub struct Tally {
-    /// Whose it is.
+    /// The peer.
     pub peer: Peer,
     /// Connections, changed under the lock of the gate.
     pub(super) connections: AtomicUsize,
@@ -75,18 +75,18 @@ impl Tally {
         Tally { peer, connections: AtomicUsize::new(0), bytes, held }
     }
 
-    /// Nothing of a kind yet.
+    /// Returns an empty share of a kind.
     pub fn share(self: &Arc<Tally>, kind: Kind) -> Share {
         Share { tally: self.clone(), kind, count: 0 }
     }
 
-    /// How many of a kind the peer has.
+    /// Returns how many of a kind the peer has.
     pub fn held(&self, kind: Kind) -> usize {
         self.held[kind as usize].load(Ordering::Relaxed)
     }
 }
 
-/// What counts for a peer until it is dropped.
+/// A number of streams that counts for a peer until it is dropped.
 #[derive(Debug)]
 pub struct Share {
     tally: Arc<Tally>,
@@ -95,7 +95,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// One more, if the peer has fewer than `max`.
+    /// Adds one if the peer has fewer than `max`; returns whether it did.
     pub fn grow(&mut self, max: usize) -> bool {
         let held = &self.tally.held[self.kind as usize];
         let is_free = held.fetch_add(1, Ordering::Relaxed) < max;
@@ -106,14 +106,14 @@ impl Share {
         is_free
     }
 
-    /// Gives back what is above `count`.
+    /// Returns the part above `count`.
     pub fn shrink_to(&mut self, count: usize) {
         let less = self.count.saturating_sub(count);
         self.count -= less;
         self.tally.held[self.kind as usize].fetch_sub(less, Ordering::Relaxed);
     }
 
-    /// Whose it is.
+    /// Returns the peer of the share.
     pub fn peer(&self) -> Peer {
         self.tally.peer
     }

@@ -1,18 +1,18 @@
-//! The first bytes of a connection: the preface of HTTP/2 and the SETTINGS of the client (RFC 9113,
-//! section 3.4). Read before anything is set up for the connection.
+//! Reads the first bytes of a connection: the preface of HTTP/2 and the SETTINGS of the client (RFC
+//! 9113, section 3.4). Nothing is set up for the connection before.
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes before each frame of HTTP/2: length, type, flags, stream.
+/// Bytes of a frame header of HTTP/2: length, type, flags, stream.
 const HEADER_BYTES: usize = 9;
 const SETTINGS: u8 = 4;
-/// Bytes of a frame without a word from us, as the standard has it.
+/// Maximum bytes of a frame before the server sends its SETTINGS, by the standard.
 const FRAME_BYTES_MAX: usize = 16 << 10;
 
-/// What the client said first, to be read again by whoever serves it; none if that is not HTTP/2 or
-/// the client left.
+/// Returns the first bytes, for the HTTP/2 connection to read again; `None` if they are not HTTP/2,
+/// or the client has disconnected.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Bytes> {
     let mut first = BytesMut::with_capacity(128);
     fill(stream, &mut first, PREFACE.len() + HEADER_BYTES).await?;
@@ -26,7 +26,8 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Bytes>
     Some(first.freeze())
 }
 
-/// Reads up to `end` bytes and no further. None as soon as they cannot be the preface.
+/// Reads up to `end` bytes in total and no further. Returns `None` as soon as they cannot be the
+/// preface.
 async fn fill(
     stream: &mut (impl AsyncRead + Unpin),
     bytes: &mut BytesMut,
@@ -75,7 +76,7 @@ mod tests {
         let mut huge = frame(0, SETTINGS);
         huge[PREFACE.len()] = 1;
         let ping = frame(0, 6);
-        // The other end stays open: nobody waits for more.
+        // The other end stays open, so a read must not wait for more.
         for sent in [&b"GET / HTTP/1.1"[..], b"PRI * HTTP/1", &ping, &huge] {
             let (mut near, mut far) = duplex(64);
             far.write_all(sent).await.unwrap();

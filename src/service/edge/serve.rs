@@ -1,4 +1,4 @@
-//! Accepts connections and serves each in a task of its own.
+//! Accepts connections and serves each in its own task.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -23,15 +23,15 @@ use super::preface;
 use super::stream::Replayed;
 use crate::service::sparse::Sparse;
 
-/// Rest after the process ran out of files: without it, accepting takes a whole core until one is
-/// closed.
+/// Pause after the process ran out of files: without it, accepting would use a whole core until a
+/// file is closed.
 const PAUSE_WITHOUT_FILES: Duration = Duration::from_millis(50);
 
-/// How long a connection without calls may take to answer that it has heard of its end. A call that
-/// the client sent before it heard is served within this time.
+/// How long a connection without calls may take to confirm its end. A call that the client sent
+/// before the GOAWAY is served within this time.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// The same where the place is needed.
+/// The same time if the place is needed.
 const SHORT_GOODBYE: Duration = Duration::from_millis(100);
 
 /// Times of connections.
@@ -39,8 +39,8 @@ const SHORT_GOODBYE: Duration = Duration::from_millis(100);
 pub struct Times {
     /// How long the preface of HTTP/2 and the SETTINGS of the client may take.
     pub handshake: Duration,
-    /// After this time, give or take a tenth, a connection takes no more calls, so that its client
-    /// connects anew. Its open calls go on. None is never.
+    /// Maximum age of a connection, with a jitter of a tenth. An older connection accepts no more
+    /// calls, so that its client opens a new one. Its open calls continue. `None`: no limit.
     pub age_max: Option<Duration>,
 }
 
@@ -69,7 +69,7 @@ where
             connections.spawn(connection(stream, seat, server.clone(), draining.clone()));
         }
     }
-    // A client that comes now is to find another server, not a queue.
+    // A new client must reach another server instead of a queue.
     drop(listener);
     while let Some(ended) = connections.join_next().await {
         log_panic(ended);
@@ -82,12 +82,12 @@ fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-/// What connections are served with.
+/// The parts that serve connections.
 #[derive(Clone)]
 pub struct Server<S> {
     /// Answers the calls.
     pub service: S,
-    /// Lets connections in.
+    /// Admits connections.
     pub gate: Gate,
     /// The settings of HTTP/2.
     pub http2: http2::Builder<TokioExecutor>,
@@ -101,7 +101,8 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // The client left before we took it, or we are out of files: the next may fare better.
+            // The client disconnected before the accept, or there are no more files: the next
+            // attempt may succeed.
             Err(error) => {
                 if let Some(count) = FAILED.note().filter(|_| is_exhausted(&error)) {
                     tracing::warn!(%error, count, "accept a connection");
@@ -112,7 +113,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-/// Whether the process or the system has no more files.
+/// Returns whether the process or the system has no more files.
 fn is_exhausted(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let files = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
@@ -140,7 +141,7 @@ async fn connection<S, B>(
     if !seat.finished() {
         return;
     }
-    // Answers are small and awaited: waiting to fill a packet would only delay them.
+    // Responses are small and awaited: waiting to fill a packet would only delay them.
     stream.set_nodelay(true).ok();
     let calls = Calls::new(server.service.clone(), seat.caller());
     let io = TokioIo::new(Replayed::new(first, stream));
@@ -154,7 +155,7 @@ async fn connection<S, B>(
     serving.as_mut().graceful_shutdown();
     tokio::select! {
         ended = &mut serving => log_end(ended),
-        // Whoever does not answer has nothing to lose.
+        // A client that does not confirm has no open calls to lose.
         () = seat.link().idle_for(goodbye) => {}
     }
 }
@@ -165,12 +166,12 @@ fn log_end(ended: hyper::Result<()>) {
     }
 }
 
-/// Resolves when a connection is old enough; each at a time of its own, so that not all clients
-/// come back at once.
+/// Resolves when a connection reaches its maximum age. The jitter prevents all clients from
+/// reconnecting at the same time.
 async fn aged(age_max: Option<Duration>) {
     let Some(age) = age_max else { return std::future::pending().await };
     let mut byte = [0];
-    // Without randomness all are as old as each other.
+    // Without randomness all connections have the same maximum age.
     let part = getrandom::fill(&mut byte).map_or(128, |()| u32::from(byte[0]));
     tokio::time::sleep(age * (90 * 255 + 20 * part) / (100 * 255)).await;
 }

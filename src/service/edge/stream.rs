@@ -1,4 +1,4 @@
-//! A connection whose first bytes were read before.
+//! A connection whose first bytes were already read.
 
 use std::io;
 use std::pin::Pin;
@@ -41,7 +41,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Replayed<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Replayed<S> {
-    // Not vectored, as the cork says.
+    // Not vectored, for the same reason as `Cork`.
 
     fn poll_write(
         mut self: Pin<&mut Self>,

@@ -1,9 +1,9 @@
-//! The body of a request, handed on in whole messages.
+//! A request body that passes only whole messages on.
 //!
-//! tonic reserves the length that the prefix of a message promises, before any of the message is
-//! there: 4 GB for a thousand streams that each send five bytes. This body keeps what has arrived
-//! of a message until the message is complete. So a promise takes no memory, and what is kept
-//! counts against the budgets. A message that arrives in one piece passes as it is.
+//! tonic reserves the length in a message prefix before the message arrives: 4 GB for a thousand
+//! streams that each send five bytes. This body keeps the received part of a message until the
+//! message is complete. So a prefix alone takes no memory, and the bytes that are kept count
+//! against the budgets. A message that arrives in one piece passes unchanged.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,14 +20,14 @@ use super::budget::{Budgets, Share};
 use super::frame::{PREFIX_BYTES, Prefix};
 use super::refusal;
 
-/// What a method takes.
+/// The requests that a method accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Takes {
-    /// Whether a call has one message only.
+    /// Whether a call has exactly one message.
     pub(super) one_message: bool,
-    /// Bytes of one message.
+    /// Maximum bytes of one message.
     pub(super) message_bytes_max: usize,
-    /// How long the only message of a call, or one that has begun, may take to be complete.
+    /// How long the only message of a call, or a message that has started, may take to be complete.
     pub(super) patience: Duration,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Takes {
 pub(super) struct WholeBody {
     inner: Body,
     takes: Takes,
-    /// What has arrived of the next message. Empty without memory between messages.
+    /// The received part of the next message. Empty and without memory between messages.
     held: BytesMut,
     share: Share,
-    /// What arrived behind the message that was handed on last.
+    /// Bytes after the message that was passed on last.
     rest: Bytes,
-    /// Whether the message of a call with one message is there.
+    /// Whether a message has arrived.
     has_message: bool,
     timer: Option<Pin<Box<Sleep>>>,
     is_ended: bool,
@@ -60,8 +60,8 @@ impl WholeBody {
         }
     }
 
-    /// The messages that are complete with these bytes, without a copy where they arrived whole.
-    /// What is left stays in `rest` or is held.
+    /// Returns the messages that are complete with these bytes, without a copy if they arrived
+    /// whole. The other bytes stay in `rest` or in `held`.
     fn take(&mut self, mut data: Bytes) -> Result<Option<Bytes>, Status> {
         if !self.held.is_empty() {
             let Some(message) = self.complete(&mut data)? else { return Ok(None) };
@@ -84,7 +84,7 @@ impl WholeBody {
         Ok((!data.is_empty()).then_some(data))
     }
 
-    /// Adds to the message that is held; the whole of it, once it is there.
+    /// Adds to the held message; returns the message when it is complete.
     fn complete(&mut self, data: &mut Bytes) -> Result<Option<Bytes>, Status> {
         if self.held.len() < PREFIX_BYTES {
             let lacking = PREFIX_BYTES - self.held.len();
@@ -121,7 +121,7 @@ impl WholeBody {
         }
     }
 
-    /// One more message is complete.
+    /// Counts a complete message.
     fn count(&mut self) -> Result<(), Status> {
         let has_one = std::mem::replace(&mut self.has_message, true);
         match has_one && self.takes.one_message {
@@ -130,7 +130,7 @@ impl WholeBody {
         }
     }
 
-    /// The body has ended: with whole messages, or not.
+    /// Checks the end of the body: no incomplete message, and no missing one.
     fn end(&self) -> Result<(), Status> {
         if !self.held.is_empty() {
             return Err(refusal::malformed("the request ends within a message"));
@@ -141,7 +141,7 @@ impl WholeBody {
         }
     }
 
-    /// Whether the client has to go on, and took too long to.
+    /// Returns whether the client must send more, and has taken too long.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         if !self.takes.one_message && self.held.is_empty() {
             return false;
@@ -198,7 +198,7 @@ impl http_body::Body for WholeBody {
         let polled = self.poll_next(context).map(Result::transpose);
         if let Poll::Ready(None | Some(Err(_))) = &polled {
             self.is_ended = true;
-            // What will not be read is not kept until the call ends.
+            // Bytes that will not be read are not kept until the call ends.
             self.held = BytesMut::new();
             self.share.release();
             self.timer = None;
@@ -206,7 +206,8 @@ impl http_body::Body for WholeBody {
         polled
     }
 
-    /// Not before it was looked at: tonic does not read a body that is known to be empty.
+    /// Returns false until the end was checked: tonic does not read a body that is known to be
+    /// empty.
     fn is_end_stream(&self) -> bool {
         self.is_ended
     }

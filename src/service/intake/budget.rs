@@ -1,26 +1,26 @@
-//! Bytes of messages that have begun to arrive and are not complete: within a bound for each
-//! connection, for each peer and for all. A message that arrives in one piece costs nothing here.
+//! Byte budgets of incomplete messages: for each connection, for each peer and in total. A message
+//! that arrives in one piece does not count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A bound, and how much of it is in use. Cheap to share.
+/// A limit, and the bytes in use. Cheap to share.
 #[derive(Debug)]
 pub struct Budget {
-    /// The setting that has the bound.
+    /// The configuration key of the limit.
     pub limit: &'static str,
-    /// The bound, in bytes.
+    /// The limit, in bytes.
     pub max: usize,
     used: AtomicUsize,
 }
 
 impl Budget {
-    /// Of `max` bytes, set by the configuration key `limit`.
+    /// Creates a budget of `max` bytes, set by the configuration key `limit`.
     pub fn new(limit: &'static str, max: usize) -> Arc<Budget> {
         Arc::new(Budget { limit, max, used: AtomicUsize::new(0) })
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
@@ -39,10 +39,10 @@ impl Budget {
     }
 }
 
-/// The budgets that one connection draws on: its own, that of its peer, that of the server.
+/// The budgets of one connection: its own, that of its peer, that of the server.
 pub type Budgets = Arc<[Arc<Budget>]>;
 
-/// Bytes of one message, given back when it is dropped.
+/// Bytes of one message; they are returned when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     budgets: Budgets,
@@ -50,12 +50,12 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Nothing yet.
+    /// Creates an empty share.
     pub(super) fn new(budgets: Budgets) -> Share {
         Share { budgets, bytes: 0 }
     }
 
-    /// So many bytes more. The error is the budget that has no room for them.
+    /// Adds bytes. The error is the budget that they would exceed.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Arc<Budget>> {
         for (at, budget) in self.budgets.iter().enumerate() {
             if !budget.take(bytes) {
@@ -67,7 +67,7 @@ impl Share {
         Ok(())
     }
 
-    /// The message is complete, and no longer held here.
+    /// Returns all bytes: the message is complete, and no longer held.
     pub(super) fn release(&mut self) {
         self.budgets.iter().for_each(|budget| budget.give_back(self.bytes));
         self.bytes = 0;

@@ -1,9 +1,9 @@
-//! The frames of gRPC: a flag, a length of four bytes, and so many bytes of message.
+//! The frames of gRPC: a flag, a length of four bytes, and the message.
 
 /// Bytes before each message: the flag and the length.
 pub(super) const PREFIX_BYTES: usize = 5;
 
-/// What the prefix of a message says.
+/// The prefix of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Prefix {
     pub(super) flag: u8,
@@ -12,14 +12,14 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// From the first bytes of a frame; none while there are too few.
+    /// Reads the first bytes of a frame; `None` if there are too few.
     pub(super) fn read(bytes: &[u8]) -> Option<Prefix> {
         let (flag, rest) = bytes.split_first()?;
         let length = rest.first_chunk::<4>()?;
         Some(Prefix { flag: *flag, length: u32::from_be_bytes(*length) as usize })
     }
 
-    /// Bytes of the whole frame.
+    /// Returns the bytes of the whole frame.
     pub(super) fn frame_bytes(self) -> usize {
         PREFIX_BYTES + self.length
     }

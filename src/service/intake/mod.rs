@@ -1,5 +1,5 @@
-//! What is taken of a request before its handler sees it: whole messages, within the limits of the
-//! method, in time. A layer below [`observe`](super::observe), so that refusals are counted.
+//! Checks requests before their handler: whole messages, within the limits of the method, in time.
+//! A layer below [`observe`](super::observe), so that refusals are counted.
 //!
 //! ```text
 //!  observe --> intake --> tonic decodes --> handler
@@ -28,8 +28,8 @@ use budget::Budgets;
 use crate::proto;
 use crate::service::edge::Caller;
 
-/// Methods that take more than others, because their messages hold sets, payloads or lists of
-/// names that are allowed to be long.
+/// Methods with a higher size limit, because their messages may hold long sets, payloads or lists
+/// of names.
 const LARGE: [&str; 9] = [
     "/bellwether.v1.AppDataService/UpdateAppData",
     "/bellwether.v1.ApplicationService/MultiplexWatches",
@@ -42,19 +42,19 @@ const LARGE: [&str; 9] = [
     "/bellwether.v1.WorkerService/Connect",
 ];
 
-/// Bounds of requests.
+/// Limits of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a message of a method that takes much.
+    /// Maximum bytes of a message of a method with a higher size limit.
     pub large_bytes_max: usize,
-    /// Bytes of a message of any other.
+    /// Maximum bytes of a message of any other method.
     pub small_bytes_max: usize,
-    /// How long a message may take from its first byte to its last, and the request of a call with
-    /// one message from its headers to its end.
+    /// How long a message may take from its first byte to its last, and how long the request of a
+    /// call with one message may take from its headers to its end.
     pub patience: Duration,
 }
 
-/// Puts every request of a tonic server behind its limits.
+/// Applies the limits to every request of a tonic server.
 #[derive(Clone)]
 pub struct IntakeLayer {
     methods: Arc<HashMap<String, Takes>>,
@@ -62,8 +62,8 @@ pub struct IntakeLayer {
 }
 
 impl IntakeLayer {
-    /// Knows the methods of `proto/` and of reflection. A request whose connection has no budgets
-    /// of its own draws on `shared`.
+    /// Creates the layer for the methods of `proto/` and of reflection. Requests of a connection
+    /// without its own budgets use `shared`.
     pub fn new(limits: Limits, shared: Budgets) -> IntakeLayer {
         let sets = [
             proto::FILE_DESCRIPTOR_SET,
@@ -117,7 +117,7 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Intake<S> {
     }
 
     fn call(&mut self, request: Request<Body>) -> S::Future {
-        // Nothing is read of a request for what there is not.
+        // The body of a request for an unknown method is not read.
         let Some(takes) = self.layer.methods.get(request.uri().path()).copied() else {
             return self.inner.call(request);
         };

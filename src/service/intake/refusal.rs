@@ -1,4 +1,4 @@
-//! Why a request is refused before its handler sees it.
+//! Errors of requests that are refused before their handler.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use super::budget::Budget;
 use crate::service::code::{self, Problem, Reason};
 use crate::service::observe::refusals;
 
-/// How long a client waits that met a budget in use: messages are complete in less, or refused.
+/// How long a client waits after a full budget: within this time other messages are complete or
+/// refused.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// It is no message of gRPC.
+/// The request is not a gRPC message.
 pub(super) fn malformed(text: impl Into<String>) -> Status {
     refusals::note();
     let text = text.into();
@@ -19,7 +20,7 @@ pub(super) fn malformed(text: impl Into<String>) -> Status {
     Problem::new(Reason::MalformedRequest, text).with("cause", cause).into()
 }
 
-/// Its message is over the limit of its method.
+/// The message exceeds the limit of its method.
 pub(super) fn too_large(bytes: usize, max: usize) -> Status {
     refusals::note();
     let text = format!(
@@ -28,17 +29,17 @@ pub(super) fn too_large(bytes: usize, max: usize) -> Status {
     Problem::new(Reason::RequestTooLarge, text).with("bytes", bytes).with("max", max).into()
 }
 
-/// It is compressed.
+/// The message is compressed.
 pub(super) fn compressed() -> Status {
     refusals::note();
     let text = "the message is compressed, which is not supported; send it uncompressed";
     Problem::new(Reason::UnsupportedEncoding, text).with("supported", "identity").into()
 }
 
-/// Too much has begun to arrive and is not complete.
+/// There are too many bytes of incomplete messages.
 pub(super) fn no_room(budget: &Budget) -> Status {
     let text = format!(
-        "{} bytes of messages are under way already, which is the most ({}); try again",
+        "{} bytes of incomplete messages are here already, which is the limit ({}); try again",
         budget.used(),
         budget.limit
     );
@@ -46,7 +47,7 @@ pub(super) fn no_room(budget: &Budget) -> Status {
     problem.with("limit", budget.limit).with("max", budget.max).retry_after(RETRY_AFTER).into()
 }
 
-/// The rest of it did not come.
+/// The rest of the request did not arrive in time.
 pub(super) fn late(patience: Duration) -> Status {
     let seconds = patience.as_secs_f64();
     let text = format!(

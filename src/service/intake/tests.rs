@@ -1,4 +1,4 @@
-//! Bodies as clients may send them, whatever the network makes of them.
+//! Bodies as clients may send them, split in every way that a network can.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn mk_body(bytes: &[u8], piece: usize, stays_open: bool) -> Body {
     Body::new(Pieces { pieces, stays_open })
 }
 
-/// All that comes out, and how it ended.
+/// Returns everything that the body yields, and how it ended.
 async fn read(body: WholeBody) -> (Vec<Bytes>, Result<(), Status>) {
     let mut body = Box::pin(body);
     let mut out = Vec::new();
@@ -142,7 +142,7 @@ async fn a_request_is_complete_in_time_or_refused() {
         assert_eq!(reason(&ended.unwrap_err()), "REQUEST_INCOMPLETE", "{sent:?}");
     }
     assert_eq!(start.elapsed(), 3 * PATIENCE);
-    // Between two messages a stream may be silent for as long as it likes.
+    // A stream may be silent between two messages without a limit.
     let body = WholeBody::new(mk_body(&whole(5), 3, true), takes(false), Arc::from([budget(1000)]));
     assert!(tokio::time::timeout(100 * PATIENCE, read(body)).await.is_err());
 }
@@ -153,7 +153,7 @@ async fn what_is_kept_counts_and_is_given_back() {
     let mk = |sent: &[u8], stays_open| {
         WholeBody::new(mk_body(sent, 7, stays_open), takes(false), Arc::from([all.clone()]))
     };
-    // A promise costs what was sent of it.
+    // An incomplete message costs only its received bytes.
     let mut held = Box::pin(mk(&frame(0, 90, 40), true));
     let polled = futures_util::poll!(std::future::poll_fn(|c| held.as_mut().poll_frame(c)));
     assert!(polled.is_pending());

@@ -1,4 +1,4 @@
-//! The body of a response, watched for its end.
+//! A response body that observes the end of its call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use tonic::{Code, Status};
 use super::call::Call;
 use super::typed;
 
-/// A response body that tells its call how it ended: with trailers, or dropped before them.
+/// A response body that records the end of its call: with trailers, or dropped before them.
 #[derive(Debug)]
 pub struct ObservedBody {
     inner: Body,
@@ -25,8 +25,8 @@ impl ObservedBody {
         Self { inner, call }
     }
 
-    /// The trailers of a stream whose handler panicked; without them the client would see a
-    /// connection that breaks, and with it every other call on it.
+    /// Returns the trailers of a stream whose handler panicked. Without them the client would see a
+    /// broken connection, together with every other call on it.
     fn panicked(&mut self, panic: &(dyn std::any::Any + Send)) -> Frame<Bytes> {
         let status = self.call.panicked(panic);
         self.call.finish(Code::Internal, None);
@@ -63,7 +63,7 @@ impl http_body::Body for ObservedBody {
                 }
             }
             Poll::Ready(Some(Err(status))) => this.call.finish(status.code(), Some(status)),
-            // gRPC always has a status at the end, and clients take its absence as UNKNOWN.
+            // A gRPC response always ends with a status; clients take a missing one as UNKNOWN.
             Poll::Ready(None) => this.call.finish(Code::Unknown, None),
             Poll::Pending => {}
         }
@@ -81,7 +81,7 @@ impl http_body::Body for ObservedBody {
 
 impl Drop for ObservedBody {
     fn drop(&mut self) {
-        // Nobody polls a body that is known to be at its end.
+        // A body that is known to be at its end is not polled again.
         if self.inner.is_end_stream() {
             self.call.finish(Code::Unknown, None);
         }

@@ -1,4 +1,4 @@
-//! One call, from its request to its end, whichever way it ends.
+//! One call, from its request to its end, in every way that it can end.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use super::deadline::Deadline;
 use super::method::Method;
 use crate::telemetry::{self, OTHER_METHOD, code_name, exports_traces};
 
-/// Clocks differ a little, so a caller that gives up at its deadline may be heard before ours.
+/// Clocks differ a little, so the cancel of a caller at its deadline may arrive before the server's
+/// own deadline.
 const CLOCK_SLACK: Duration = Duration::from_millis(10);
 
-/// How much of a method that we do not have is worth telling.
+/// Maximum bytes of an unknown method's name in a span.
 const ORIGINAL_METHOD_BYTES_MAX: usize = 100;
 
-/// Records itself once: at [`Call::finish`], or as cancelled when it is dropped before.
+/// Records the call once: at [`Call::finish`], or as cancelled if it is dropped before.
 #[derive(Debug)]
 pub(super) struct Call {
     method: Arc<Method>,
@@ -32,7 +33,7 @@ pub(super) struct Call {
     finished: bool,
 }
 
-/// The level of a span is part of its call site, hence one for each level.
+/// The level of a span is part of its call site, so there is one call site for each level.
 macro_rules! call_span {
     ($level:expr, $method:expr) => {
         tracing::span!(
@@ -57,8 +58,8 @@ impl Call {
         let started = Instant::now();
         let deadline = Deadline::from_headers(request.headers(), started);
         let name = method.name.as_str();
-        // A span that nobody will see is a tenth of the work of a call: without a trace, only who
-        // debugs gets one.
+        // A span that is not exported is a tenth of the work of a call: without a trace, only level
+        // debug creates one.
         let is_traced = request.headers().contains_key("traceparent") || exports_traces();
         let span = match is_traced && !method.is_quiet {
             true => call_span!(Level::INFO, name),
@@ -86,8 +87,8 @@ impl Call {
         self.deadline
     }
 
-    /// The headers of the response are there. An error before the first message has its status
-    /// among them.
+    /// Records the headers of the response. An error before the first message has its status in the
+    /// headers.
     pub(super) fn answered(&mut self, headers: &HeaderMap) {
         if headers.contains_key("grpc-status") {
             self.ended(headers);
@@ -96,16 +97,16 @@ impl Call {
         }
     }
 
-    /// The status of the call is known: at its end, in these headers or trailers.
+    /// Records the final status of the call, from headers or trailers.
     pub(super) fn ended(&mut self, trailers: &HeaderMap) {
         let code = trailers.get("grpc-status").map(|value| Code::from_bytes(value.as_bytes()));
         let code = code.unwrap_or(Code::Unknown);
-        // Decoding the message takes a copy of all trailers, so only where it is logged.
+        // Decoding the status copies all trailers, so it is done only for the log.
         let status = self.is_server_error(code).then(|| Status::from_header_map(trailers));
         self.finish(code, status.flatten().as_ref());
     }
 
-    /// Tells of a handler that panicked, and what the caller gets to see of it.
+    /// Logs a panic of the handler, and returns the status for the caller.
     pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> Status {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -120,7 +121,7 @@ impl Call {
         Status::internal("the server failed at this call; its log says where")
     }
 
-    /// Records the end; only the first call does anything.
+    /// Records the end; later calls have no effect.
     pub(super) fn finish(&mut self, code: Code, status: Option<&Status>) {
         if std::mem::replace(&mut self.finished, true) {
             return;
@@ -139,13 +140,13 @@ impl Call {
             self.span.record("otel.status_code", "ERROR");
         }
         self.span.in_scope(|| self.log(code, server_error, status, elapsed));
-        // Whatever still holds the body does not hold the span.
+        // The span ends now, even if the body is dropped later.
         self.span = Span::none();
     }
 
     fn log(&self, code: &str, server_error: bool, status: Option<&Status>, elapsed: Duration) {
-        // Also on the line itself: a collector gets lines without their spans, and the span of a
-        // stream has ended long before.
+        // The method is also on the line itself: a collector receives lines without their spans,
+        // and the span of a stream ended long before.
         let method = self.method.name.as_str();
         let elapsed_seconds = elapsed.as_secs_f64();
         if server_error {
@@ -167,8 +168,8 @@ impl Call {
         }
     }
 
-    /// Errors that are ours. A deadline that the caller chose is the caller's, and so is a method
-    /// that there never was.
+    /// Returns whether an error is the server's fault. A deadline that the caller chose is not, and
+    /// an unknown method is not.
     fn is_server_error(&self, code: Code) -> bool {
         match code {
             Code::Unknown | Code::Internal | Code::Unavailable | Code::DataLoss => true,
@@ -187,13 +188,13 @@ impl Drop for Call {
     }
 }
 
-/// Makes the span a child of the caller's; this works only before it is entered or asked for its
-/// own context, which starts it.
+/// Makes the span a child of the caller's span. This works only before the span is entered or its
+/// own context is read, which starts it.
 fn join_trace(span: &Span, headers: &HeaderMap) {
     let remote = telemetry::extract(headers);
     let remote_id = remote.span().span_context().trace_id();
     if remote.span().span_context().is_valid() {
-        // An error means that no traces are exported; the trace still gets its name below.
+        // An error means that no traces are exported; the trace id is still recorded below.
         let _ = span.set_parent(remote);
     }
     let context = span.context();

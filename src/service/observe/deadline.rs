@@ -1,26 +1,26 @@
-//! When the caller stops waiting, from the header `grpc-timeout`.
+//! The deadline of the caller, from the header `grpc-timeout`.
 
 use std::time::Duration;
 
 use http::HeaderMap;
 use tokio::time::Instant;
 
-/// When the caller stops waiting: an extension of every request that names a timeout.
+/// The deadline of the caller: an extension of every request with a timeout.
 ///
-/// Up to the headers of a response the deadline is kept for the handler; what a handler streams
-/// after them it has to end itself.
+/// The layer enforces it until the headers of a response are sent. A handler that streams messages
+/// must enforce it itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(pub Instant);
 
 impl Deadline {
-    /// From `grpc-timeout`, counted from `now`; none if there is no such header or no sense in it.
+    /// Reads `grpc-timeout`, relative to `now`; `None` if the header is missing or invalid.
     pub(super) fn from_headers(headers: &HeaderMap, now: Instant) -> Option<Self> {
         let timeout = parse(headers.get("grpc-timeout")?.to_str().ok()?)?;
         now.checked_add(timeout).map(Self)
     }
 }
 
-/// At most eight digits and one unit, as the protocol says.
+/// Parses a timeout: at most eight digits and one unit, by the protocol.
 fn parse(text: &str) -> Option<Duration> {
     let unit = text.chars().last().filter(char::is_ascii)?;
     let digits = &text[..text.len() - 1];

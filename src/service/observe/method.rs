@@ -1,4 +1,5 @@
-//! The methods that the server has: a closed set, so that a caller cannot make up series.
+//! The known methods of the server. The set is closed, so that a caller cannot create new metric
+//! series.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +10,13 @@ use prost_types::FileDescriptorSet;
 use crate::proto;
 use crate::telemetry::{Metrics, OTHER_METHOD, RpcMethod};
 
-/// What is known of a method before it is called.
+/// Properties of a method that are known before a call.
 #[derive(Debug)]
 pub(super) struct Method {
     /// `package.Service/Method`.
     pub(super) name: String,
     pub(super) is_streaming: bool,
-    /// Asked by machines all the time: worth no span unless somebody debugs.
+    /// Whether machines call it all the time: its span has level debug.
     pub(super) is_quiet: bool,
     pub(super) metrics: RpcMethod,
 }
@@ -27,7 +28,7 @@ pub(super) struct Methods {
 }
 
 impl Methods {
-    /// Those of the descriptors that are served by reflection, and reflection itself.
+    /// Returns the methods of the descriptors that reflection serves, and reflection itself.
     pub(super) fn known(metrics: &Metrics) -> Self {
         let mut by_path = HashMap::new();
         for encoded in [

@@ -1,4 +1,5 @@
-//! What happens around every call, in one place: handlers measure and log nothing by themselves.
+//! The layer around every call: spans, metrics, log lines, deadlines and panics. Handlers neither
+//! measure nor log.
 //!
 //! ```text
 //!  request --> span (child of the caller's) --> handler --> headers --> body --> trailers
@@ -6,8 +7,8 @@
 //!              metric, log line: `Call` --------- dropped = CANCELLED --- one line in the log
 //! ```
 //!
-//! The span of a unary call lasts until its end. That of a stream covers its opening only: one that
-//! lasts as long as somebody watches would reach the collector when nobody asks any more.
+//! The span of a unary call lasts until the end of the call. The span of a stream covers only its
+//! opening: otherwise a collector would receive it when the watch ends, which may be days later.
 
 mod body;
 mod call;
@@ -38,16 +39,17 @@ use method::Methods;
 
 /// Observes the calls of a tonic server: `Server::builder().layer(ObserveLayer::new(&metrics))`.
 ///
-/// Add it before every other layer: the first is the outermost, so that what the others refuse is
-/// seen too. Only what tonic refuses by itself (`load_shed`, `concurrency_limit_per_connection`) is
-/// further out.
+/// Add it before every other layer: the first layer is the outermost, so that calls that other
+/// layers refuse are observed too. Only the limits of tonic itself (`load_shed`,
+/// `concurrency_limit_per_connection`) are further out.
 #[derive(Clone, Debug)]
 pub struct ObserveLayer {
     methods: Arc<Methods>,
 }
 
 impl ObserveLayer {
-    /// Knows the methods of `proto/` and of reflection; any other is counted as `_OTHER`.
+    /// Creates the layer for the methods of `proto/` and of reflection; any other method counts as
+    /// `_OTHER`.
     pub fn new(metrics: &Metrics) -> Self {
         Self { methods: Arc::new(Methods::known(metrics)) }
     }
@@ -89,8 +91,8 @@ where
         }
         let inner = &mut self.inner;
         let started = call.span().in_scope(|| {
-            // A handler that panics is often left half way through its own state, but never through
-            // ours: what it shares is behind locks and channels that say so themselves.
+            // A panic may leave the handler's own state inconsistent, but not the state of this
+            // layer. State that handlers share is behind locks and channels, which report a panic.
             catch_unwind(AssertUnwindSafe(|| inner.call(request)))
         });
         Box::pin(answer(call, started))
@@ -109,7 +111,7 @@ where
         Ok(future) => {
             let guarded = AssertUnwindSafe(future).catch_unwind().instrument(call.span().clone());
             match call.deadline() {
-                // tonic would end the call as well, but as CANCELLED instead of what it is.
+                // tonic would end the call as well, but as CANCELLED instead of DEADLINE_EXCEEDED.
                 Some(Deadline(at)) => match tokio::time::timeout_at(at, guarded).await {
                     Ok(answered) => answered,
                     Err(_) => Ok(Ok(past_deadline())),

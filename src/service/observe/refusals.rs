@@ -1,15 +1,15 @@
-//! Requests that are no requests: counted, and logged once a second however many come.
+//! Counts malformed requests, and logs them at most once a second.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::service::sparse::Sparse;
 
-/// Those of this process.
+/// Malformed requests of this process.
 static REFUSED: LazyLock<Sparse> = LazyLock::new(|| Sparse::new(Duration::from_secs(1)));
 
-/// A request was refused before a handler saw it. The line names no request: the level `debug` has
-/// each.
+/// Counts a request that was refused before its handler. The log line has only the count; the level
+/// `debug` has each request.
 pub(in crate::service) fn note() {
     if let Some(count) = REFUSED.note() {
         tracing::warn!(

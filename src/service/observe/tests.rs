@@ -1,4 +1,4 @@
-//! The layer around a real server, over a real socket.
+//! Tests of the layer around a real server, over a real socket.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ use crate::proto::health::{
 };
 use crate::telemetry::Telemetry;
 
-/// Does what the name of the service asks for.
+/// Behaves as the name of the service says.
 struct Scripted;
 
 type Answers = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
@@ -104,7 +104,8 @@ impl Fixture {
         }
     }
 
-    /// Waits until the metrics have a line; what the client sees may come before the end.
+    /// Waits until the metrics have a line; the client may receive its response before the end of
+    /// the call.
     async fn expect_line(&self, line: &str) {
         let found = tokio::time::timeout(Duration::from_secs(10), async {
             while !self.telemetry.prometheus_text().lines().any(|each| each == line) {
@@ -163,7 +164,7 @@ async fn a_panic_is_internal_and_the_connection_lives() {
     server.expect_calls(CHECK, "INTERNAL", true, 1).await;
 
     let mut broken = server.client.watch(ask("panic")).await.unwrap().into_inner();
-    // The message before it is lost with the buffer that it was in.
+    // The message before the panic is lost with its buffer.
     assert_eq!(broken.message().await.unwrap_err().code(), Code::Internal);
 
     assert_eq!(server.check("").await, Code::Ok);
@@ -199,7 +200,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
     let server = mk_server().await;
     let mut client = server.client.clone();
     let call = tokio::spawn(async move { client.check(ask("never")).await });
-    // Once a second call got through on the connection, the first one is with the handler.
+    // After a second call succeeded on the connection, the first one has reached its handler.
     assert!(server.client.clone().check(ask("")).await.is_ok());
     call.abort();
     server.expect_calls(CHECK, "CANCELLED", false, 1).await;
@@ -221,7 +222,7 @@ async fn the_deadline_of_the_caller_ends_calls_and_reaches_streams() {
     assert_eq!((end.code(), end.message()), (Code::DeadlineExceeded, "the handler kept it"));
 }
 
-/// Keeps what is exported.
+/// Keeps the exported spans.
 #[derive(Debug, Clone, Default)]
 struct Kept(Arc<Mutex<Vec<SpanData>>>);
 
@@ -232,8 +233,8 @@ impl SpanExporter for Kept {
     }
 }
 
-/// Alone in a process, because tracing keeps for each call site whether anyone is interested, and a
-/// test that runs beside this one without a subscriber may just have found that nobody is.
+/// Must be the only test of its process. tracing caches for each call site whether a subscriber is
+/// interested, and a parallel test without a subscriber may have cached that none is.
 #[test]
 fn the_span_of_the_caller_is_the_parent() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
@@ -250,7 +251,7 @@ async fn parent_of_span() {
     let kept = Kept::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(kept.clone()).build();
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
-    // The runtime of this test has this thread only, so that the server sees the subscriber too.
+    // The runtime of this test has only this thread, so that the server uses the subscriber too.
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
 
@@ -269,7 +270,7 @@ async fn parent_of_span() {
     let code = span.attributes.iter().find(|one| one.key.as_str() == "rpc.response.status_code");
     assert_eq!(code.expect("no code").value.as_str(), "INTERNAL");
 
-    // The other way round: what a client of ours sends names its span.
+    // The other direction: the client of this crate sends the context of its span.
     let mut headers = http::HeaderMap::new();
     let client = tracing::info_span!("client");
     client.in_scope(|| crate::telemetry::inject(&mut headers));

@@ -1,7 +1,8 @@
-//! Errors that tonic and other people's services make, with a reason like every error of ours.
+//! Completes errors of tonic and of other libraries with a reason, as every error of this server
+//! has.
 //!
-//! tonic answers a request that does not decode with `INTERNAL`, as if the server had failed. Here
-//! a mistake of the client gets a code that says so.
+//! tonic answers a request that does not decode with `INTERNAL`, as if the server had failed. This
+//! module replaces the code of such client errors.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
@@ -14,7 +15,7 @@ const STATUS: &str = "grpc-status";
 const MESSAGE: &str = "grpc-message";
 const DETAILS: &str = "grpc-status-details-bin";
 
-/// Gives an error without details a reason, and puts it within the size of an error.
+/// Adds a reason to an error without details, and limits its size.
 pub(super) fn complete(headers: &mut HeaderMap) {
     let is_error = headers.get(STATUS).is_some_and(|code| code.as_bytes() != b"0");
     if !is_error || headers.contains_key(DETAILS) {
@@ -24,11 +25,11 @@ pub(super) fn complete(headers: &mut HeaderMap) {
     let status = complete_status(&given);
     headers.remove(MESSAGE);
     headers.remove(STATUS);
-    // Only what we make goes in, which is within the bounds of a header.
+    // The headers contain only values of this module, which are within the limits of a header.
     let _ = status.add_header(headers);
 }
 
-/// The same of a status on its own.
+/// Completes a status.
 pub(super) fn complete_status(given: &Status) -> Status {
     let text = given.message();
     let Some((reason, advice)) = blame(given.code(), text) else {
@@ -41,10 +42,11 @@ pub(super) fn complete_status(given: &Status) -> Status {
     Problem::new(reason, text).with("cause", cause).into()
 }
 
-/// Bytes of tonic's own words in an error: its longest sentence is shorter.
+/// Maximum bytes of tonic's own text in an error: its longest sentence is shorter.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// What the client did wrong, if tonic's words say so. A test asks a real server for each of them.
+/// Returns the reason of a client error, recognized by tonic's text. A test provokes each of them
+/// on a real server.
 fn blame(code: Code, text: &str) -> Option<(Reason, &'static str)> {
     let begins = |starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
     match code {
@@ -77,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Code, reason and message of an error once it is complete.
+    /// Returns code, reason and message of a completed error.
     fn completed(given: Status) -> (Code, String, String) {
         let mut headers = HeaderMap::new();
         given.add_header(&mut headers).unwrap();

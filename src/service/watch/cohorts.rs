@@ -1,6 +1,6 @@
-//! The watches of one stream, by what they are told: those that follow the same and have been told
-//! the same are a cohort, with one cursor and one message for all. A watch begins in a cohort of
-//! its own, and joins the one that follows the same as soon as both are current at the same place.
+//! The watches of one stream, grouped into cohorts. A cohort has the watches with the same filter
+//! and the same position; they share one cursor and every message. A watch starts in its own
+//! cohort, and joins the cohort with the same filter when both are current at the same position.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -17,15 +17,16 @@ use super::track::Track;
 use crate::proto::v1;
 use crate::service::code::Problem;
 
-/// All of one stream. Gives back the places of its watches when dropped.
+/// All cohorts of one stream. Dropping it returns the permits of its watches.
 pub struct Cohorts {
     watches: Watches,
     peer: Option<IpAddr>,
     by_key: BTreeMap<u64, Box<Cohort>>,
     by_watch: HashMap<u64, u64>,
-    /// Which cohort others join, by what it follows.
+    /// The cohort that others join, by filter.
     by_group: HashMap<((usize, u64), bool), u64>,
-    /// Those that have been told nothing, with what was asked for: who asks for the same joins.
+    /// Cohorts that have not sent a message yet, with their requests: a watch with an equal request
+    /// joins directly.
     begun: Vec<(v1::WatchApplicationsRequest, u64)>,
     last_key: u64,
     ready: Arc<Ready>,
@@ -40,7 +41,7 @@ struct Cohort {
 }
 
 impl Cohorts {
-    /// None yet, of a stream from this address.
+    /// Creates an empty set for a stream from this address.
     pub fn new(watches: Watches, peer: Option<IpAddr>) -> Cohorts {
         Cohorts {
             watches,
@@ -54,22 +55,22 @@ impl Cohorts {
         }
     }
 
-    /// How many watches there are.
+    /// Returns the number of watches.
     pub fn len(&self) -> usize {
         self.by_watch.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no watches.
     pub fn is_empty(&self) -> bool {
         self.by_watch.is_empty()
     }
 
-    /// Whether there is a watch of this number.
+    /// Returns whether a watch has this number.
     pub fn has(&self, watch_id: u64) -> bool {
         self.by_watch.contains_key(&watch_id)
     }
 
-    /// One more watch, with a number that is not in use. It holds a permit.
+    /// Adds a watch with a number that is not in use. The watch holds a permit.
     pub fn begin(
         &mut self,
         watch_id: u64,
@@ -95,7 +96,7 @@ impl Cohorts {
         Ok(())
     }
 
-    /// A watch less; whether it was there.
+    /// Removes a watch; returns whether it existed.
     pub fn leave(&mut self, watch_id: u64) -> bool {
         let Some(key) = self.by_watch.remove(&watch_id) else { return false };
         self.watches.0.multiplexed.add_permits(1);
@@ -109,30 +110,30 @@ impl Cohorts {
         true
     }
 
-    /// Tells one cohort to go on elsewhere, and lets it go.
+    /// Removes one cohort, and returns its drain event.
     pub fn drain_one(&mut self) -> Option<Parts> {
         let key = *self.by_key.keys().next()?;
         let mut cohort = self.remove(key)?;
         Some(cohort.track.drain().event_of(&cohort.ids()))
     }
 
-    /// The next message, or the task is woken when there may be one.
+    /// Returns the next message. If there is none, the task is woken when there may be one.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Parts> {
         self.begun.clear();
         loop {
             if !coop::has_budget_remaining() {
-                // Others have their turn first.
+                // Yield to other tasks.
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
             let Some(key) = self.ready.next(context) else { return Poll::Pending };
-            // It may have left meanwhile.
+            // The cohort may have been removed in the meantime.
             let Some(cohort) = self.by_key.get_mut(&key) else { continue };
             let waker = cohort.waker.clone();
             match cohort.track.poll_next(&mut Context::from_waker(&waker)) {
                 Poll::Pending => self.merge(key),
                 Poll::Ready(Ok(told)) => {
-                    // Behind the others: there may be more.
+                    // Queued again behind the others, because there may be more events.
                     waker.wake_by_ref();
                     let coalesced = told.coalesced * cohort.watch_ids.len() as u64;
                     self.watches.0.metrics.watch_coalesced(coalesced);
@@ -146,7 +147,8 @@ impl Cohorts {
         }
     }
 
-    /// Lets a cohort that is current join the one that follows the same, if that is at its place.
+    /// Merges a cohort that is current into the one with the same filter, if both have the same
+    /// position.
     fn merge(&mut self, key: u64) {
         let standing = |key| self.by_key.get(&key).and_then(|cohort| cohort.track.standing());
         let Some(here) = standing(key) else { return };
@@ -168,7 +170,7 @@ impl Cohorts {
         }
     }
 
-    /// Lets a cohort go with its watches.
+    /// Removes a cohort with its watches.
     fn remove(&mut self, key: u64) -> Option<Box<Cohort>> {
         let cohort = self.by_key.remove(&key)?;
         let ended = cohort.watch_ids.iter().filter(|id| self.by_watch.remove(id).is_some()).count();
@@ -190,7 +192,7 @@ impl Cohort {
         self.encoded = None;
     }
 
-    /// The numbers of its watches, as its messages begin.
+    /// Returns the encoded numbers of its watches, which start its messages.
     fn ids(&mut self) -> Bytes {
         let watch_ids = &self.watch_ids;
         self.encoded.get_or_insert_with(|| parts::ids(watch_ids)).clone()

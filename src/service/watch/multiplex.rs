@@ -1,4 +1,4 @@
-//! A stream of many watches.
+//! A stream with many watches.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,28 +21,28 @@ use crate::service::code::{Problem, Reason, Violation};
 use crate::service::edge::Share;
 use crate::service::observe::Deadline;
 
-/// Requests that are taken before the watches have their turn.
+/// Maximum requests that are read before the watches get their turn.
 const REQUESTS_AT_ONCE: usize = 64;
 
 /// The watches of one stream.
 pub struct Multiplex {
     watches: Watches,
-    /// None once the client has closed its side.
+    /// `None` after the client has half-closed the stream.
     requests: Option<Streaming<v1::MultiplexWatchesRequest>>,
     cohorts: Cohorts,
-    /// Answers to requests: no more than are taken at once.
+    /// Answers to requests: at most one for each request that was read in one turn.
     answers: VecDeque<Parts>,
     deadline: Option<Pin<Box<Sleep>>>,
     draining: Pin<Box<WaitForCancellationFutureOwned>>,
     is_ended: bool,
-    /// What its peer has of the watches on such streams. Behind what ended by itself until the next
-    /// watch begins.
+    /// The peer's share of all multiplexed watches. It still counts watches that ended on their
+    /// own, until the next watch starts.
     share: Option<Share>,
     _place: Place,
 }
 
 impl Multiplex {
-    /// Until `deadline`, if there is one.
+    /// Creates the stream; it ends at `deadline`, if given.
     pub fn new(
         watches: Watches,
         requests: Streaming<v1::MultiplexWatchesRequest>,
@@ -64,7 +64,7 @@ impl Multiplex {
         }
     }
 
-    /// The next message; an error is the end, and so is none.
+    /// Returns the next message. An error or `None` ends the stream.
     fn poll_message(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Parts>, Status>> {
         if past(&mut self.deadline, context) {
             return Poll::Ready(Err(past_deadline()));
@@ -96,12 +96,12 @@ impl Multiplex {
                 Poll::Pending => return Ok(()),
             }
         }
-        // There may be more.
+        // There may be more requests.
         context.waker().wake_by_ref();
         Ok(())
     }
 
-    /// An error ends the stream: it is about none of the watches.
+    /// Handles a request. An error ends the stream, because it belongs to no single watch.
     fn take(&mut self, request: v1::MultiplexWatchesRequest) -> Result<(), Problem> {
         match request.request {
             Some(Request::Create(v1::CreateWatch { watch_id, watch })) => {
@@ -147,13 +147,13 @@ impl Multiplex {
         let Ok(permit) = self.watches.0.multiplexed.try_acquire() else {
             let max = limits.multiplexed_max;
             let text = format!(
-                "{max} watches are open already, which is the most served here; \
+                "{max} watches are open already, which is the limit of this server; \
                  cancel one, or wait and try again"
             );
             return Err(too_many(text, "multiplexed_watches_max", max));
         };
         self.cohorts.begin(watch_id, wire)?;
-        // Given back when the watch leaves its cohort.
+        // The permit is returned when the watch leaves its cohort.
         permit.forget();
         Ok(())
     }

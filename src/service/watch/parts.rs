@@ -1,9 +1,8 @@
-//! Messages of watches as they are sent: in parts, of which those that many readers get are encoded
-//! once and shared.
+//! Encoded messages of watches, in parts. A part that many readers receive is encoded once and
+//! shared.
 //!
-//! Of an event the application is such a part: it is kept with the hub's entry until the next
-//! change. The message of a stream of many watches is the same one with the numbers of the watches
-//! before it.
+//! The application of an event is such a part: the hub's entry keeps it until the next change. A
+//! message of a multiplexed stream is the same message, with the numbers of its watches in front.
 
 use std::marker::PhantomData;
 
@@ -19,34 +18,34 @@ use crate::service::convert;
 use crate::store::Epoch;
 use crate::watch::Entry;
 
-/// A message, encoded. Protobuf allows that its fields lie one after the other.
+/// An encoded message. Protobuf allows the concatenation of its fields.
 #[derive(Debug, Clone, Default)]
 pub struct Parts {
-    /// Of a stream of many watches: whose it is.
+    /// On a multiplexed stream: the numbers of the watches.
     head: Bytes,
-    /// What is shared by most.
+    /// The part that most readers share.
     first: Bytes,
-    /// What may be this reader's own.
+    /// The part that may differ for this reader.
     rest: Bytes,
 }
 
-/// `MultiplexWatchesResponse.event`, a field with a length.
+/// Tag of `MultiplexWatchesResponse.event`, a field with a length.
 const EVENT: u8 = 2 << 3 | 2;
-/// Longest length of a field, and its tag.
+/// Maximum bytes of a field's tag and length.
 const FIELD_BYTES_MAX: usize = 11;
 
 impl Parts {
-    /// A whole message.
+    /// Encodes a whole message.
     pub fn of(message: &v1::WatchApplicationsResponse) -> Parts {
         Parts { rest: message.encode_to_vec().into(), ..Parts::default() }
     }
 
-    /// The newest state of an application, and in `rest` the other fields.
+    /// Returns the newest state of an application, with the other fields in `rest`.
     pub fn upserted(entry: &Entry, rest: Bytes) -> Parts {
         Parts { first: entry.encoded(|| application(entry)), rest, head: Bytes::new() }
     }
 
-    /// The same event for many watches, whose numbers are encoded in `ids`.
+    /// Addresses the event to several watches, whose numbers are encoded in `ids`.
     pub fn event_of(self, ids: &[u8]) -> Parts {
         let mut head = BytesMut::with_capacity(ids.len() + FIELD_BYTES_MAX);
         head.put_slice(ids);
@@ -56,7 +55,7 @@ impl Parts {
         Parts { head: head.freeze(), ..self }
     }
 
-    /// That many watches have ended.
+    /// Encodes the end of several watches.
     pub fn ended(watch_ids: Vec<u64>, status: &Status) -> Parts {
         use v1::multiplex_watches_response::Response;
         let response = Some(Response::Ended(details(status)));
@@ -69,13 +68,13 @@ impl Parts {
     }
 }
 
-/// The numbers of watches, as every message to them begins.
+/// Encodes the numbers of watches, which start every message to them.
 pub fn ids(watch_ids: &[u64]) -> Bytes {
     let watch_ids = watch_ids.to_vec();
     v1::MultiplexWatchesResponse { watch_ids, response: None }.encode_to_vec().into()
 }
 
-/// The name of the history, as nearly every message has it.
+/// Encodes the store epoch, which nearly every message contains.
 pub fn epoch(epoch: Epoch) -> Bytes {
     let store_epoch = epoch.to_string();
     v1::WatchApplicationsResponse { store_epoch, ..Default::default() }.encode_to_vec().into()
@@ -87,7 +86,7 @@ fn application(entry: &Entry) -> Bytes {
     v1::WatchApplicationsResponse { event, ..Default::default() }.encode_to_vec().into()
 }
 
-/// A status with its details, which are one of these themselves.
+/// Returns the details of a status, which have the form of a status themselves.
 fn details(status: &Status) -> tonic_types::pb::Status {
     match tonic_types::pb::Status::decode(status.details()) {
         Ok(details) if !details.details.is_empty() => details,
@@ -99,13 +98,13 @@ fn details(status: &Status) -> tonic_types::pb::Status {
     }
 }
 
-/// Of what a stream sends: as much as there is at once, or so much. It has no buffer while there is
-/// nothing to send.
+/// Buffer sizes of the sending side: no buffer while there is nothing to send, and at most this
+/// many bytes at once.
 const SENT: (usize, usize) = (0, 32 << 10);
-/// Of what a stream takes: requests are short.
+/// Buffer sizes of the receiving side: requests are short.
 const TAKEN: (usize, usize) = (256, 32 << 10);
 
-/// Takes messages of one kind and sends parts of others.
+/// Decodes messages of one type and encodes parts.
 pub struct PartsCodec<T>(PhantomData<T>);
 
 impl<T> Default for PartsCodec<T> {
@@ -129,7 +128,7 @@ impl<T: Message + Default + Send + 'static> Codec for PartsCodec<T> {
     }
 }
 
-/// Copies the parts behind one another.
+/// Writes the parts one after the other.
 pub struct PartsEncoder;
 
 impl Encoder for PartsEncoder {

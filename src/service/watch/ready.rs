@@ -1,12 +1,12 @@
-//! Which of the many cursors of one stream have something to look at. Each has a waker of its own;
-//! that of the stream's task is woken by any of them.
+//! A queue of the cursors of one stream that may have an event. Each cursor has its own waker, and
+//! each of these wakes the task of the stream.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Wake, Waker};
 
-/// Those to look at, in the order in which they were woken; each once.
+/// The cursors to poll, in the order in which they were woken; each once.
 #[derive(Debug, Default)]
 pub struct Ready(Mutex<Queue>);
 
@@ -16,7 +16,7 @@ struct Queue {
     task: Option<Waker>,
 }
 
-/// Puts one of them into the queue.
+/// Adds one cursor to the queue.
 #[derive(Debug)]
 struct Bell {
     key: u64,
@@ -25,7 +25,7 @@ struct Bell {
 }
 
 impl Ready {
-    /// The waker of one, which is to be looked at from the start.
+    /// Returns the waker of a new cursor. The cursor is queued immediately.
     pub fn join(self: &Arc<Self>, key: u64) -> Waker {
         let bell = Bell { key, is_queued: AtomicBool::new(false), ready: self.clone() };
         let waker = Waker::from(Arc::new(bell));
@@ -33,14 +33,14 @@ impl Ready {
         waker
     }
 
-    /// The next to look at; without one, this task is woken when there is.
+    /// Returns the next cursor to poll. If there is none, `context` is woken when there is one.
     pub fn next(&self, context: &Context<'_>) -> Option<u64> {
         let mut queue = self.locked();
         let Some(bell) = queue.woken.pop_front() else {
             queue.task = Some(context.waker().clone());
             return None;
         };
-        // Before the look: what comes after it is another one.
+        // Reset before the poll: a later event queues the cursor again.
         bell.is_queued.store(false, Ordering::Release);
         Some(bell.key)
     }

@@ -1,5 +1,5 @@
-//! The service of applications, with its two watches answered here: the generated code would encode
-//! each message anew for every reader, and keep a buffer for each that says nothing.
+//! Routes the two watch methods of `ApplicationService` past the generated code, which would encode
+//! each message separately for every reader, and keep a buffer for each silent reader.
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
@@ -22,7 +22,7 @@ use crate::service::observe::Deadline;
 const WATCH: &str = "/bellwether.v1.ApplicationService/WatchApplications";
 const MULTIPLEX: &str = "/bellwether.v1.ApplicationService/MultiplexWatches";
 
-/// What `inner` serves, and the watches.
+/// Serves the watches, and passes every other call to `inner`.
 #[derive(Clone)]
 pub struct Route<S> {
     inner: S,
@@ -31,7 +31,7 @@ pub struct Route<S> {
 }
 
 impl<S> Route<S> {
-    /// Takes requests of up to `request_bytes_max` bytes.
+    /// Creates the route. It accepts requests of at most `request_bytes_max` bytes.
     pub fn new(inner: S, watches: Watches, request_bytes_max: usize) -> Route<S> {
         Route { inner, watches, request_bytes_max }
     }

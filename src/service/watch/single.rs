@@ -14,7 +14,7 @@ use super::{Place, Watches};
 use crate::service::code::Problem;
 use crate::service::observe::Deadline;
 
-/// One reader and where it is.
+/// One reader and its position.
 pub struct Single {
     watches: Watches,
     track: Track,
@@ -26,13 +26,13 @@ pub struct Single {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Open,
-    /// The reader knows that we drain.
+    /// The reader has received the drain event.
     Drained,
     Ended,
 }
 
 impl Single {
-    /// Until `deadline`, if there is one.
+    /// Creates the stream; it ends at `deadline`, if given.
     pub fn new(watches: Watches, track: Track, deadline: Option<Deadline>, place: Place) -> Single {
         let deadline = deadline.map(|Deadline(at)| Box::pin(sleep_until(at)));
         Single { watches, track, deadline, stage: Stage::Open, _place: place }
@@ -52,7 +52,7 @@ impl Single {
                 Poll::Ready(Ok(parts))
             }
             Poll::Ready(Err(problem)) => Poll::Ready(Err(problem.into())),
-            // It may have begun before we listened for it.
+            // The drain may have started before this task registered for it.
             Poll::Pending if self.watches.is_draining() => self.poll_track(context),
             Poll::Pending => Poll::Pending,
         }
@@ -78,12 +78,12 @@ impl Stream for Single {
     }
 }
 
-/// Whether a deadline has passed; if not, the task is woken when it does.
+/// Returns whether a deadline has passed. If not, the task is woken when it does.
 pub fn past(deadline: &mut Option<Pin<Box<Sleep>>>, context: &mut Context<'_>) -> bool {
     deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(context).is_ready())
 }
 
-/// What a watch ends with whose time is over.
+/// Returns the status of a watch whose deadline has passed.
 pub fn past_deadline() -> Status {
     Status::deadline_exceeded("the deadline of this watch has passed")
 }

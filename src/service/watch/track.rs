@@ -1,4 +1,4 @@
-//! One watcher in the words of the wire, wherever these are sent.
+//! Converts the events of one watcher to messages, for single and multiplexed streams.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,21 +21,21 @@ use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::store::Epoch;
 use crate::watch::{Event, Item, Standing, WatchError, Watcher};
 
-/// A watcher, and what is fetched for its next message.
+/// A watcher, and the pending read for its next message.
 pub struct Track {
     watches: Watches,
     watcher: Watcher,
     include_units: bool,
-    /// The item whose units are asked for.
+    /// The item whose units are being read.
     asking: Option<Box<Asking>>,
     epoch: Option<(Epoch, Bytes)>,
 }
 
-/// What is told next.
+/// The next message to a reader.
 pub struct Told {
     /// The message.
     pub parts: Parts,
-    /// Changes that a newer state replaced before this reader took them.
+    /// Number of changes that a newer state replaced before this reader took them.
     pub coalesced: u64,
 }
 
@@ -44,17 +44,17 @@ struct Asking {
     units: Pin<Box<dyn Future<Output = Result<Units, Problem>> + Send>>,
 }
 
-/// The first units of an application, and how many there are beside them.
+/// The first units of an application, and the number of the others.
 type Units = (Vec<v1::Unit>, i32);
 
 impl Track {
-    /// Follows `watcher`, with the units of each application if they are asked for.
+    /// Creates a track of `watcher`, with the units of each application if `include_units`.
     pub fn new(watches: Watches, watcher: Watcher, include_units: bool) -> Track {
         Track { watches, watcher, include_units, asking: None, epoch: None }
     }
 
-    /// The next message, or the task is woken when there may be one. The reader goes on from its
-    /// token if it fails.
+    /// Returns the next message. If there is none, the task is woken when there may be one. After
+    /// an error the reader can resume with its token.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Told, Problem>> {
         if self.asking.is_none() {
             let item = ready!(self.watcher.poll_next(context)).map_err(WatchError::from)?;
@@ -75,21 +75,21 @@ impl Track {
         Poll::Ready(Ok(self.told(item, units)))
     }
 
-    /// Where it stands if it has been told everything.
+    /// Returns the position if the reader has received everything.
     pub fn standing(&self) -> Option<(Standing, bool)> {
         let is_asking = self.asking.is_some();
         let standing = self.watcher.standing().filter(|_| !is_asking)?;
         Some((standing, self.include_units))
     }
 
-    /// Tells the reader to go on elsewhere.
+    /// Returns the drain event.
     pub fn drain(&self) -> Parts {
         Parts::of(&v1::WatchApplicationsResponse {
             event: Some(wire::Event::Drain(v1::Drain {
                 reconnect_after: prost_types::Duration::try_from(RECONNECT_AFTER).ok(),
             })),
             store_epoch: self.watches.0.hub.epoch().to_string(),
-            // Before the end of the snapshot there is nothing to go on from.
+            // Before the end of the snapshot there is no token to resume from.
             resume_token: self.watcher.token().unwrap_or_default(),
             ..v1::WatchApplicationsResponse::default()
         })
@@ -134,7 +134,7 @@ impl Track {
         Told { parts: Parts::of(&message), coalesced }
     }
 
-    /// The name of the history as of now, encoded.
+    /// Returns the current store epoch, encoded.
     fn epoch(&mut self) -> Bytes {
         let now = self.watches.0.hub.epoch();
         match &self.epoch {
@@ -148,7 +148,7 @@ impl Track {
     }
 }
 
-/// The units of an application, if it is still there.
+/// Reads the units of an application, if the application still exists.
 async fn units(aggregator: Aggregator, app: AppName, revision: Revision) -> Result<Units, Problem> {
     let units = |state: &AppState| {
         let count = state.units_after(None).count();
@@ -159,9 +159,9 @@ async fn units(aggregator: Aggregator, app: AppName, revision: Revision) -> Resu
         (units, rest)
     };
     match aggregator.read(&app, revision, units).await {
-        // It was deleted meanwhile: that is told next.
+        // The application was deleted in the meantime; the next event removes it.
         Err(aggregator::Error::Rejected(_)) => Ok((Vec::new(), 0)),
-        // No units would be a lie.
+        // An empty list would be wrong.
         result => result.map_err(|error| Problem::of(&app, error)),
     }
 }

@@ -1,4 +1,4 @@
-//! Who is let in, and who has to go.
+//! Tests of admission: which connections are admitted, and which end for them.
 
 use std::future::Future;
 use std::task::{Context, Waker};
@@ -11,7 +11,7 @@ fn mk_gate(connections_max: usize, per_peer_max: usize, unfinished_max: usize) -
     Gate::new(limits, Metrics::disabled())
 }
 
-/// The nth peer elsewhere.
+/// Returns the address of the nth remote peer.
 fn peer(n: u8) -> IpAddr {
     IpAddr::from([10, 0, 0, n])
 }
@@ -56,7 +56,7 @@ fn a_full_server_ends_who_is_idle_for_longest_and_nobody_with_a_call() {
     let calls = [newcomer.caller().begin_call(), latest.caller().begin_call()];
     assert!(matches!(gate.admit(LOCAL), Err(Refused::Share)));
     drop((call, calls));
-    // The place of the one that went was given to the newcomer, whenever its task ends.
+    // The place of the ended connection belongs to the new one, even before its task ends.
     drop(idle);
     assert_eq!(gate.0.locked().open.len(), 3);
 }
