@@ -1,5 +1,5 @@
 //! Compiles `proto/` without a system protoc, writes the descriptor set that reflection serves, and
-//! finds the commit that the server names.
+//! finds the commit that `bellwether version` and `GetServerInfo` name.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler
-        .include_source_info(true) // comments, so that `grpcurl describe` explains
+        .include_source_info(true) // comments, which `grpcurl describe` shows
         .include_imports(true)
         .open_files([
             "bellwether/v1/report_service.proto",
@@ -23,15 +23,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "grpc/health/v1/health.proto",
         ])?;
     std::fs::write(out.join("descriptor.bin"), compiler.encode_file_descriptor_set())?;
-    // The traits of a server would need more of tonic than a client links.
+    // Server traits need more of tonic than a client links.
     let serves = std::env::var_os("CARGO_FEATURE_SERVER").is_some();
     tonic_prost_build::configure()
         .build_server(serves)
         .build_transport(false) // its `connect` would collide with the rpc of that name
         .bytes(".bellwether.v1")
-        // In one order, so that equal requests are equal bytes.
+        // Ordered maps, so that equal requests have equal bytes.
         .btree_map(".bellwether.v1")
-        // What is rare must not make large what is moved for each report.
+        // Rare messages are boxed, so that they do not enlarge the enum that is moved for each
+        // report.
         .boxed(".bellwether.v1.ConnectRequest.message.hello")
         .boxed(".bellwether.v1.ConnectRequest.message.error")
         .extern_path(".google.rpc", "::tonic_types::pb")
@@ -41,9 +42,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The commit of the source: `BELLWETHER_COMMIT` if it is set, as a build from an archive or in a
-/// container does; else what git says. A debug build names none, because each commit would compile
-/// the whole crate again.
+/// Returns the commit of the source: `BELLWETHER_COMMIT` if it is set, as in a build from an
+/// archive or in a container, else what git reports. A debug build names no commit, because each
+/// commit would then recompile the whole crate.
 fn commit() -> Option<String> {
     let given = std::env::var("BELLWETHER_COMMIT").unwrap_or_default();
     if !given.is_empty() {
@@ -52,18 +53,18 @@ fn commit() -> Option<String> {
     if std::env::var("PROFILE").as_deref() != Ok("release") {
         return None;
     }
-    // The repository may be the one of a program that holds a copy of this source.
+    // The repository may belong to a program that vendors this source.
     let top = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
     let source = std::env::var("CARGO_MANIFEST_DIR").ok()?;
     if top.canonicalize().ok()? != Path::new(&source).canonicalize().ok()? {
         return None;
     }
-    // Moves with each commit and each checkout.
+    // This file changes with each commit and each checkout.
     println!("cargo:rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
     git(&["rev-parse", "HEAD"])
 }
 
-/// What git answers; nothing without git or outside of a repository.
+/// Returns the output of git; `None` without git or outside of a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let answer = String::from_utf8(output.stdout).ok()?;

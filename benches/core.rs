@@ -1,6 +1,6 @@
-//! The core by itself: what deciding, explaining and expiring cost as an application grows.
+//! Measures the core alone: the time of deciding, explaining and expiring as an application grows.
 //!
-//! `make bench-core`; a name narrows it: `make bench-core ARGS=derive`.
+//! `make bench-core`; a name selects benchmarks: `make bench-core ARGS=derive`.
 
 use bellwether::bench::grown::Grown;
 use bellwether::domain::command::Request;
@@ -9,13 +9,13 @@ use bellwether::domain::transition::Transition;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
-// As in the server.
+// The allocator of the server.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Statuses of the application: from a small one to ten times what one should have.
+/// Statuses of the application: from a small one to ten times the recommended maximum.
 const STATUSES: [u64; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
-/// Reports that a busy application's task finds in its mailbox.
+/// Reports in the mailbox of a busy application.
 const BATCH: u64 = 64;
 
 fn main() {
@@ -26,7 +26,8 @@ fn grown(statuses: u64) -> Grown {
     Grown::of(statuses).expect("statuses within the limits")
 }
 
-/// Requests that change one status after another, so that no sample finds its own in the cache.
+/// Returns requests that change one status after another, so that no sample finds its status in the
+/// cache.
 fn batches(grown: &Grown, batch: u64) -> impl FnMut() -> Vec<Request> {
     let statuses = grown.state().status_count() as u64;
     let mut made = 0;
@@ -39,13 +40,13 @@ fn batches(grown: &Grown, batch: u64) -> impl FnMut() -> Vec<Request> {
     }
 }
 
-/// One report that changes a level, decided alone.
+/// Measures one report that changes a level, decided alone.
 #[divan::bench(args = STATUSES)]
 fn apply_one(bencher: Bencher<'_, '_>, statuses: u64) {
     decide(bencher, statuses, 1);
 }
 
-/// The same, 64 in a commit; the time is that of all of them.
+/// Measures 64 such reports in one commit; the time is that of the whole batch.
 #[divan::bench(args = STATUSES)]
 fn apply_64(bencher: Bencher<'_, '_>, statuses: u64) {
     decide(bencher, statuses, BATCH);
@@ -58,14 +59,15 @@ fn decide(bencher: Bencher<'_, '_>, statuses: u64, batch: u64) {
     );
 }
 
-/// The winner and the hundred that it beat first: a page of an explanation.
+/// Measures an explanation: the winner and the first hundred statuses that it beat.
 #[divan::bench(args = STATUSES)]
 fn derive_page(bencher: Bencher<'_, '_>, statuses: u64) {
     let grown = grown(statuses);
     bencher.bench_local(|| -> Derived { derive(grown.state(), 100) });
 }
 
-/// Every ttl has passed; one commit takes at most 10,000 of them.
+/// Measures a commit that expires statuses: every ttl has passed, and one commit takes at most
+/// 10,000.
 #[divan::bench(args = STATUSES, sample_count = 10, sample_size = 1)]
 fn expire(bencher: Bencher<'_, '_>, statuses: u64) {
     let grown = grown(statuses);

@@ -1,4 +1,5 @@
-//! Composes the server: build, run, drain. Tests and other programs embed it as the binary does.
+//! Composes the server: build, run, drain. The binary, tests and programs that embed the server use
+//! it in the same way.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ use crate::store::{MemoryStore, OpenError, Store};
 use crate::telemetry::{FleetCounts, Metrics, Prometheus};
 use crate::watch::{Hub, Limits};
 
-/// A server that is listening, not yet serving.
+/// A server that has opened its store and its ports and does not serve yet.
 pub struct App {
     config: Config,
     grpc: TcpListener,
@@ -37,7 +38,7 @@ pub struct App {
     error_rules: ErrorRules,
 }
 
-/// Where the server can be reached.
+/// The addresses that the server listens on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Addresses {
     /// For gRPC.
@@ -46,28 +47,28 @@ pub struct Addresses {
     pub ops: SocketAddr,
 }
 
-/// How the server ended.
+/// How the drain of the server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drained {
-    /// Every call ended by itself.
+    /// Every open call ended within the deadline.
     Cleanly,
     /// Some calls were cut off at the deadline.
     CutOff,
 }
 
-/// Why the server could not start or go on.
+/// Why the server could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store does not open.
+    /// The store could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(std::io::Error),
 }
 
 impl App {
-    /// Opens the store and the ports. What is wrong shows here, before anything is served.
+    /// Opens the store and the ports. Errors of either show here, before the server serves.
     pub async fn build(
         config: Config,
         metrics: Metrics,
@@ -126,12 +127,15 @@ impl App {
         })
     }
 
-    /// The error rules in force, which may be replaced while it serves.
+    /// Returns the error rules in force. They may be replaced while the server runs.
     pub fn error_rules(&self) -> ErrorRules {
         self.error_rules.clone()
     }
 
-    /// Where it can be reached.
+    /// Returns the addresses that the server listens on.
+    ///
+    /// # Errors
+    /// If the operating system does not name the address of a port.
     pub fn addresses(&self) -> Result<Addresses, Error> {
         Ok(Addresses {
             grpc: self.grpc.local_addr().map_err(Error::Listen)?,
@@ -139,8 +143,8 @@ impl App {
         })
     }
 
-    /// Serves until `shutdown` resolves, then drains: streams are told and end, open calls finish
-    /// within the deadline, what was taken is committed, the store is closed.
+    /// Serves until `shutdown` resolves, then drains: the server notifies and ends streams, lets
+    /// open calls finish within the deadline, commits what it has accepted, and closes the store.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Drained, Error> {
         let draining = CancellationToken::new();
         let stopped = CancellationToken::new();
@@ -185,19 +189,19 @@ impl App {
         self.aggregator.drain().await;
         self.store.close().await;
         stopped.cancel();
-        // The ops port answers until the end, so that a drain can be watched.
+        // The ops port serves until the end, so that operators can observe the drain.
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
     }
 }
 
-/// A scrape that is under way may finish.
+/// How long a scrape that is under way may take to finish.
 const OPS_DEADLINE: Duration = Duration::from_millis(500);
 
 type Serving = tokio::task::JoinHandle<()>;
 
-/// Waits for the server to end, but not beyond the deadline: a client that never answers would hold
-/// it for ever.
+/// Waits for the server to end, up to the deadline: a client that never answers would keep it
+/// running for ever.
 async fn within(deadline: Duration, mut serving: Serving) -> Result<Drained, Error> {
     match tokio::time::timeout(deadline, &mut serving).await {
         Ok(ended) => Ok(cleanly(ended)),
@@ -237,7 +241,8 @@ fn readiness(
             false => Ok(()),
         };
         let parts = Readiness::default().with("store", store.health()).with("serving", serving);
-        // A full server makes room by itself: to send its clients elsewhere would not help it.
+        // A full server is ready: it replaces idle connections, so sending clients elsewhere does
+        // not help.
         parts.with_note("connections", gate.text())
     })
 }
@@ -246,6 +251,6 @@ async fn serve_ops(listener: TcpListener, ops: Ops, stopped: CancellationToken) 
     let until = stopped.cancelled_owned();
     let served = axum::serve(listener, ops.router()).with_graceful_shutdown(until).await;
     if let Err(error) = served {
-        tracing::error!(%error, "serve the ops port");
+        tracing::error!(%error, "the ops port failed");
     }
 }

@@ -1,5 +1,5 @@
-//! What the server is told: flags, then `BELLWETHER_*` variables, then the configuration file, then
-//! defaults. Checked once, here, before anything is opened.
+//! The settings of the server: flags, then `BELLWETHER_*` variables, then the configuration file,
+//! then defaults. They are checked once, here, before the server opens anything.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct Flags {
     /// Address for /metrics, /livez and /readyz; port 0 picks a free one
     #[arg(long, env = "BELLWETHER_OPS_LISTEN", value_name = "ADDRESS")]
     pub ops_listen: Option<SocketAddr>,
-    /// Where to remember
+    /// Storage backend
     #[command(flatten)]
     pub store: StoreFlags,
     /// File with error rules of your own, in TOML; read again at SIGHUP
@@ -71,7 +71,7 @@ struct File {
     faults: FileFaults,
 }
 
-/// `[sessions]`.
+/// Table `[sessions]` of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct FileSessions {
@@ -83,7 +83,7 @@ struct FileSessions {
     replica_ttl_seconds: Option<u64>,
 }
 
-/// `[history]`.
+/// Table `[history]` of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct FileHistory {
@@ -92,95 +92,95 @@ struct FileHistory {
     tombstones_max: Option<usize>,
 }
 
-/// Everything the server is told, checked.
+/// Every setting of the server, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Address for gRPC.
     pub grpc_listen: SocketAddr,
     /// Address for operators.
     pub ops_listen: SocketAddr,
-    /// Where to remember.
+    /// The storage backend.
     pub store: StoreChoice,
-    /// How long open calls may take to end when the server stops.
+    /// How long open calls may take to finish when the server stops.
     pub drain_deadline: Duration,
-    /// Bounds of deciding.
+    /// Limits of the aggregator and of the domain.
     pub aggregator: aggregator::Options,
-    /// Bounds and times of sessions.
+    /// Limits and times of sessions.
     pub session: session::Options,
-    /// Bounds of speaking.
+    /// Limits of connections, calls and requests.
     pub service: service::Options,
     /// How much history is kept.
     pub retention: Retention,
-    /// Error rules of one's own, and the file they are from.
+    /// The user's error rules, with the file they come from.
     pub error_rules: Option<(PathBuf, Rules)>,
 }
 
-/// Why a configuration does not do.
+/// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
     #[error("read configuration file {}: {source}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The file is not what it should be. The line itself is never shown: it may hold a password.
+    /// The file has a syntax error or a wrong key. The line is never shown: it may hold a password.
     #[error("configuration file {}, {problem}", path.display())]
     Parse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where, and what is wrong.
+        /// The line, the column, and the mistake.
         problem: String,
     },
-    /// A store that is not known.
+    /// The store is unknown.
     #[error(
         "store {given:?} is not known; give embedded or memory, or the URL of a Redis, as \
          redis://HOST:PORT"
     )]
     UnknownStore {
-        /// What was given, if it is a plain word; else `***`.
+        /// The value, if it is a plain word; else `***`.
         given: String,
     },
     /// The file with the password of the store cannot be read.
     #[error("read the password of the store from {}: {source}", path.display())]
     PasswordFile {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// There is no password where one was expected.
+    /// The password is empty.
     #[error("{place} has no password; write one line into it")]
     NoPassword {
         /// The file or the variable.
         place: String,
     },
-    /// More than one password of the store.
+    /// The store has more than one password.
     #[error("the store has a password by {first} and by {second}; give one of them")]
     SeveralPasswords {
-        /// Where one is.
+        /// The source of one password.
         first: &'static str,
-        /// Where another one is.
+        /// The source of another one.
         second: &'static str,
     },
-    /// A URL of a store that says nowhere to go.
+    /// The URL of the store names no valid target.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// A file of error rules that does not do.
+    /// The file of error rules is refused.
     #[error(transparent)]
     Rules(#[from] rules::RulesError),
-    /// A level of durability that is not known.
+    /// The level of durability is unknown.
     #[error(
         "durability {given:?} is not known; give acknowledged, replicated:N or synced:N, \
          with N the number of replicas"
     )]
     UnknownDurability {
-        /// What was given.
+        /// The value.
         given: String,
     },
-    /// Two settings that cannot both hold.
+    /// Two settings contradict each other.
     #[error(
         "--ephemeral is --store memory, but --store {given} is given too; leave one of them out"
     )]
@@ -188,52 +188,52 @@ pub enum Error {
         /// The other store, if it is a plain word; else `***`.
         given: String,
     },
-    /// Beyond this machine, without protection.
+    /// An address that other machines can reach, without protection.
     #[error(
         "{flag} {address} can be reached from other machines, without TLS and authentication; \
          listen on 127.0.0.1, or say --insecure if the network protects it"
     )]
     Unprotected {
-        /// Which flag.
+        /// The flag.
         flag: &'static str,
         /// Its value.
         address: SocketAddr,
     },
-    /// A limit that lets nothing through.
+    /// A limit of 0, with which the server could serve nothing.
     #[error("limit {limit} is 0, so nothing could be served; give 1 or more")]
     ZeroLimit {
-        /// Which limit.
+        /// The limit.
         limit: &'static str,
     },
-    /// A number that times and semaphores cannot be made of.
+    /// A number that is too large for a time or a semaphore.
     #[error("{limit} is {given}; give at most {most}")]
     TooLarge {
-        /// Which setting.
+        /// The setting.
         limit: &'static str,
         /// Its value.
         given: usize,
-        /// The most that it may be.
+        /// The largest value allowed.
         most: usize,
     },
-    /// A setting that may not be above another one is.
+    /// A setting is above another one that bounds it.
     #[error("{least} is above {most}; give it the same or less")]
     OutOfOrder {
-        /// What is too much.
+        /// The setting that is too large.
         least: &'static str,
-        /// What it is above.
+        /// The setting that bounds it.
         most: &'static str,
     },
 }
 
-/// The most that a number of the file may be, so that nothing made of it overflows: 136 years for
-/// a time, and more than any machine has for a count or bytes.
+/// Returns the largest value of a number in the file, so that no computation with it overflows: 136
+/// years for a time, and more than any machine has for a count or bytes.
 fn most(name: &str) -> usize {
     if name.contains("seconds") { u32::MAX as usize } else { 1 << 48 }
 }
 
 impl Config {
-    /// Puts flags, variables (clap has merged these), file and defaults together, and checks the
-    /// result.
+    /// Merges flags, variables (clap has already merged these two), file and defaults, and checks
+    /// the result.
     pub fn load(flags: Flags) -> Result<Config, Error> {
         let mut file = File::of(&flags.store)?;
         let insecure = flags.insecure || file.insecure;
@@ -254,7 +254,7 @@ impl Config {
             grpc_listen,
             ops_listen,
             store: file.store(flags.store)?,
-            // Within the 30 s that Kubernetes and systemd give before they kill.
+            // Shorter than the 30 s that Kubernetes and systemd wait before they kill.
             drain_deadline: Duration::from_secs(file.drain_deadline_seconds.unwrap_or(10)),
             aggregator: file.limits.aggregator(&file.faults, &file.history),
             service: file.limits.service(&file.sessions, session.sessions_max),
@@ -265,8 +265,8 @@ impl Config {
         Ok(config)
     }
 
-    /// A configuration for tests and for programs that embed the server: free ports, nothing on
-    /// disk.
+    /// Returns a configuration for tests and for programs that embed the server: free ports,
+    /// nothing on disk.
     pub fn ephemeral() -> Config {
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         Config {
@@ -290,7 +290,7 @@ impl Config {
             ("replica_ttl_seconds", self.session.replica_ttl.as_secs() as usize),
             ("heartbeats_per_second_max", self.session.heartbeats_per_second_max as usize),
         ]);
-        // These may be 0, or are looked at again below.
+        // These may be 0; some have a check of their own below.
         let open = &self.aggregator.limits.faults;
         let spans = [
             ("drain_deadline_seconds", self.drain_deadline),
@@ -312,7 +312,7 @@ impl Config {
 }
 
 impl File {
-    /// The file that the flags name; an empty one if they name none.
+    /// Reads the file that the flags name; returns an empty one if they name none.
     fn of(flags: &StoreFlags) -> Result<File, Error> {
         flags.config.as_deref().map_or_else(|| Ok(File::default()), File::read)
     }

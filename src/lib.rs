@@ -1,30 +1,52 @@
-//! Bellwether: how is this application, and why?
+//! Bellwether collects the statuses that the units of an application report, computes the
+//! highest-priority status of the application and why it won, and streams every change to watchers.
+//!
+//! # From a report to a watcher
 //!
 //! ```text
-//!  worker --report--> service --> aggregator --> domain::apply --> Store::commit   r -> r+1
-//!                     (convert)   (per app)  ^                        |   |
-//!                                            '--- conflict: catch up -'   | changes
-//!  clock --> sweep --> aggregator --> domain::expire, the same way        v
-//!  watcher <--event-- service <-- watch::Watcher <-------------------- watch::Hub
+//!  worker --report--> service, ----> aggregator --> domain::apply --> Store::commit   r -> r+1
+//!                     session        (per app)  ^                        |   |
+//!                                               '--- conflict: catch up -'   | change
+//!  clock ---> sweep ---------------> aggregator --> domain::expire --> ...   v
+//!  watcher <--event-- service <-- watch::Watcher <---------------------- watch::Hub
 //!  reader  <--answer- service <-- aggregator (statuses, why) and watch::Hub (lists)
 //! ```
 //!
-//! A module imports only from layers above its own in this table; modules of one layer do not know
-//! each other, except that `cli` starts `bench` (`tests/tidy.rs` holds this).
+//! 1. `service` receives a call, checks it and converts it to a command of `domain`. Reports on the
+//!    stream of a worker pass through `session`, which also detects that a worker is silent.
+//! 2. `aggregator` puts the command into the mailbox of its application. Each active application
+//!    has one task, which decides all commands in its mailbox as one batch.
+//! 3. `domain` applies the batch. This is pure code: the state, the commands and the time go in, a
+//!    transition comes out.
+//! 4. `store` commits the transition if the application still has the revision that the batch is
+//!    based on. After a conflict the task catches up with the other replica and applies the batch
+//!    again. The caller gets its answer after the commit, never before.
+//! 5. The store passes each change to `watch::Hub`. The hub keeps the newest state of every
+//!    application, and each watcher sends its client what changed.
 //!
-//! | Layer | Modules | |
+//! Time changes statuses too: a sweep finds the applications with a deadline that has passed, and
+//! their tasks let the statuses expire in the same way.
+//!
+//! # Layers
+//!
+//! A module imports only from layers with a lower number. Modules of one layer do not import each
+//! other, except that `cli` runs `bench`. `tests/tidy.rs` checks this table against the code.
+//!
+//! | Layer | Modules | Task |
 //! |---|---|---|
-//! | 0 | `domain`, `proto`, `telemetry` | know nothing |
-//! | 1 | `store`, `client` | remember; reach |
-//! | 2 | `aggregator`, `watch` | decide; follow |
-//! | 3 | `session` | meets the workers |
-//! | 4 | `service` | speaks |
-//! | 5 | `config` | is told |
-//! | 6 | `app` | composes |
-//! | 7 | `cli`, `bench` | are used |
+//! | 0 | `domain`, `proto`, `telemetry` | Decisions without IO; wire types; logs, metrics, traces |
+//! | 1 | `store`, `client` | Storage in memory, on disk or in Redis; the client library |
+//! | 2 | `aggregator`, `watch` | Decide and commit changes; follow changes for lists and watchers |
+//! | 3 | `session` | Connections of workers: heartbeats, collection, leadership |
+//! | 4 | `service` | gRPC handlers, conversion, error codes, limits of connections |
+//! | 5 | `config` | Flags, environment variables, configuration file |
+//! | 6 | `app` | Builds the server from the layers, runs and drains it |
+//! | 7 | `cli`, `bench` | Commands; load generators that measure the server |
 //!
-//! The feature `client` alone leaves `proto` and `client`, for programs that report or watch;
-//! `server` is everything, and the default.
+//! # Features
+//!
+//! `server`, the default, compiles everything. `client` alone compiles `proto` and `client`, for
+//! programs that report or watch.
 
 #[cfg(feature = "server")]
 pub mod domain;

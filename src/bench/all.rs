@@ -1,7 +1,7 @@
-//! `bench all`: every row of the targets, one after another, and one table at the end.
+//! `bench all`: measures every row of the targets, one after another, and prints one table.
 //!
-//! Each is the command that a user would run, in a process of its own: one that fails, or that eats
-//! the memory, leaves the others alone.
+//! Each row is the command that a user would run, in a process of its own: a command that fails, or
+//! that uses up the memory, does not affect the others.
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -28,28 +28,28 @@ pub struct All {
     /// Only these rows of the targets
     #[arg(long, value_delimiter = ',', value_name = "ROW")]
     pub only: Vec<u32>,
-    /// As little as goes, to see that all of it works; such figures mean nothing
+    /// The least load, to check that every row works; such figures mean nothing
     #[arg(long)]
     pub quick: bool,
     /// Also write the table into this Markdown file, between its two markers
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
 /// A command that measures a row.
 struct Run {
-    /// Number of the row among the targets.
+    /// The number of the row among the targets.
     row: u32,
-    /// What stands behind `bellwether bench`.
+    /// The arguments after `bellwether bench`.
     line: &'static str,
-    /// Added with `--quick`.
+    /// Arguments added with `--quick`.
     quick: &'static str,
 }
 
-/// In the order of the targets. A further row is a line here.
+/// The commands in the order of the targets. A further row is a line here.
 const RUNS: &[Run] = &[
     Run { row: 1, line: "streams --store redis", quick: "--keys 1000" },
     Run { row: 2, line: "streams --store embedded", quick: "--keys 1000" },
@@ -67,38 +67,38 @@ const RUNS: &[Run] = &[
     Run { row: 15, line: "repeats", quick: "--keys 1000 --calls 8" },
 ];
 
-/// A row that takes longer hangs.
+/// A row that takes longer counts as stuck.
 const RUN_DEADLINE: Duration = Duration::from_secs(600);
-/// A measurement that is told to end removes what it has started; more is one that hangs.
+/// How long a measurement may take to remove what it started, after SIGTERM.
 const END_DEADLINE: Duration = Duration::from_secs(10);
-/// Between two looks whether it has ended.
+/// Pause between two checks whether it has ended.
 const END_RETRY_DELAY: Duration = Duration::from_millis(20);
-/// How often the line on the terminal says how long it has been.
+/// How often the line on the terminal shows the elapsed time.
 const TICK: Duration = Duration::from_secs(1);
-/// The block of the page that is the table.
+/// The block of the page that holds the table.
 const PAGE_BLOCK: &str = "bench all";
 
-/// What came of one command.
+/// The result of one command.
 #[derive(Debug, Serialize)]
 pub struct Ran {
-    /// Number of the row among the targets.
+    /// The number of the row among the targets.
     pub row: u32,
-    /// What was run.
+    /// The command line.
     pub command: String,
-    /// How long it took, servers started and statuses made included.
+    /// The duration, including the start of servers and the creation of statuses.
     pub seconds: f64,
-    /// What it said.
+    /// The report, or the reason of a failure.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What a command said.
+/// The outcome of a command.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Its rows, also those without a target.
+    /// The rows, including those without a target.
     Report(Box<Report<Value, AnyRow>>),
-    /// Why there are none.
+    /// The reason of the failure.
     Failed(String),
 }
 
@@ -109,7 +109,7 @@ pub async fn run(args: All) -> anyhow::Result<()> {
     let runs: Vec<&Run> = RUNS.iter().filter(wanted).collect();
     ensure!(!runs.is_empty(), "no command measures any of these rows: {:?}", args.only);
     if let Some(path) = &args.page {
-        // Before minutes are spent.
+        // Checked before minutes are spent.
         page::check(path, PAGE_BLOCK)?;
     }
     let (began, progress) = (Instant::now(), Progress::new());
@@ -171,7 +171,7 @@ impl Run {
         if !status.success() {
             let errors = String::from_utf8_lossy(&errors);
             match errors.trim() {
-                "" => bail!("it ended without a word ({status})"),
+                "" => bail!("it ended without output ({status})"),
                 errors => bail!("{}", errors.strip_prefix("error: ").unwrap_or(errors)),
             }
         }
@@ -180,7 +180,7 @@ impl Run {
 }
 
 impl All {
-    /// How much each command is told to send.
+    /// Returns the load that each command gets.
     fn sent(&self) -> Load {
         match self.quick {
             true => Load { seconds: 1, warm_up: 0, rounds: 1, ..self.load.clone() },
@@ -189,11 +189,12 @@ impl All {
     }
 }
 
-/// A measurement that runs in a process of its own: told to end, and waited for, when dropped.
+/// A measurement in a process of its own. When dropped, it terminates the process and waits for its
+/// end.
 struct Measuring(Child);
 
 impl Measuring {
-    /// How it ended, and what it wrote to stdout and stderr.
+    /// Waits for the end; returns the exit status, stdout and stderr.
     async fn ended(mut self) -> anyhow::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
         let mut stdout = self.0.stdout.take().context("no stdout although it was asked for")?;
         let mut stderr = self.0.stderr.take().context("no stderr although it was asked for")?;
@@ -210,9 +211,9 @@ impl Measuring {
 impl Drop for Measuring {
     fn drop(&mut self) {
         let id = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        // None once it has ended.
+        // `None` once the process has ended.
         let Some(id) = id else { return };
-        // Killed outright, it would leave its servers behind.
+        // SIGKILL would leave its servers running.
         let _ = kill_process(id, Signal::TERM);
         let deadline = Instant::now() + END_DEADLINE;
         while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {

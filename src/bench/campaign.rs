@@ -1,5 +1,5 @@
-//! etcd's election, as its client library holds it: a key with a lease for each candidate, and who
-//! was there first leads. Every other one watches the key before its own.
+//! etcd's election, as its client library implements it: each candidate has a key with a lease, and
+//! the oldest key leads. Every other candidate watches the key before its own.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::bench::relay;
 use crate::bench::wire::{self, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseResponse};
 use crate::bench::wire::{PutRequest, PutResponse, WatchResponse, streaming};
 
-/// `etcdserverpb.RangeRequest`, for the newest key before another one.
+/// `etcdserverpb.RangeRequest`, for the newest key older than another one.
 #[derive(Clone, PartialEq, prost::Message)]
 struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
@@ -71,7 +71,7 @@ const DELETE: &str = "/etcdserverpb.KV/DeleteRange";
 /// `SortOrder.DESCEND`, `SortTarget.CREATE`.
 const NEWEST_FIRST: (i32, i32) = (2, 2);
 
-/// One candidate, until its task is ended.
+/// Runs one candidate until its task is aborted.
 pub async fn run(
     address: SocketAddr,
     election: String,
@@ -96,7 +96,7 @@ pub async fn run(
     }
 }
 
-/// Until the key is the oldest.
+/// Waits until the candidate's key is the oldest.
 async fn campaign(
     channel: Channel,
     election: String,
@@ -140,7 +140,7 @@ async fn campaign(
     }
 }
 
-/// As often as the client library: a third of the lease.
+/// Sends keepalives as often as the client library: every third of the lease.
 async fn keep_alive(channel: Channel, id: i64) -> anyhow::Result<()> {
     let (say, said) = mpsc::channel(1);
     let said = ReceiverStream::new(said);

@@ -1,4 +1,5 @@
-//! Reports of which each changes its application, and watchers that know each by its message.
+//! Reports that each change their application, and watchers that identify each report by its
+//! message.
 
 use std::future::ready;
 
@@ -14,23 +15,24 @@ use crate::proto::v1::watch_applications_response::Event;
 use crate::proto::v1::{Application, Level, ReportStatusRequest, StatusKind, StatusReport};
 use crate::proto::v1::{WatchApplicationsRequest, WatchApplicationsResponse};
 
-/// What comes before the number of a report in its message.
+/// The text before the number of a report in its message.
 const MESSAGE: &str = "serving, request ";
 
-/// Reports in turn to a number of applications with one unit each. An application belongs to the
+/// Reports sent in turn to a number of applications with one unit each. Each application is in the
 /// namespace of one watcher.
 #[derive(Debug, Clone, Copy)]
 pub struct Reports {
     /// Applications, over all watchers; report number n goes to application n modulo this.
     pub applications: u64,
-    /// Watchers, by which the applications can be divided.
+    /// Watchers; `applications` is a multiple of it.
     pub watchers: u64,
-    /// Each watcher sees all namespaces, not only its own.
+    /// Whether each watcher sees all namespaces, not only its own.
     pub sees_all: bool,
 }
 
 impl Reports {
-    /// The report number `sequence`, always as long: of the only unit of its application.
+    /// Returns report number `sequence`, of the only unit of its application. All have the same
+    /// length.
     pub fn report(&self, sequence: u64) -> ReportStatusRequest {
         let number = sequence % self.applications;
         let application = format!("app-{:03}", number / self.watchers);
@@ -87,7 +89,7 @@ impl Relay for Reports {
     }
 }
 
-/// The number of the report that an event tells of, if it tells of one.
+/// Returns the number of the report in an event, if the event has one.
 fn seen(answer: Result<WatchApplicationsResponse, Status>) -> Result<Option<u64>, Status> {
     match answer?.event {
         Some(Event::Upserted(application)) => match sequence(&application) {

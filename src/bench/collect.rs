@@ -1,5 +1,5 @@
-//! `bench collect`: an application's workers are asked how they are, and the answer comes by the
-//! deadline, whoever is silent.
+//! `bench collect`: collects the statuses of an application's workers, of which some never answer.
+//! The call must return by its deadline.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::proto::v1::{CollectApplicationRequest, CollectApplicationResponse};
 /// Flags of `bench collect`.
 #[derive(Debug, clap::Args)]
 pub struct Collect {
-    /// Workers of the application that is asked
+    /// Workers of the collected application
     #[arg(long, default_value_t = 1000)]
     #[arg(value_parser = clap::value_parser!(u64).range(100..=10_000))]
     pub workers: u64,
@@ -36,23 +36,23 @@ pub struct Collect {
     #[arg(long, default_value_t = 1000, value_name = "MILLISECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub deadline: u64,
-    /// Where our server remembers
+    /// Storage backend of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// One worker in so many never answers, and another one answers late.
+/// One worker in so many never answers, and another one in so many answers late.
 const FAULTY_ONE_IN: u64 = 100;
-/// How late.
+/// The delay of a late answer beyond the deadline.
 const LATE: Duration = Duration::from_millis(100);
-/// What a call may take beyond its deadline.
+/// The most that a call may take beyond its deadline.
 const OVER_TARGET_SECONDS: f64 = 0.010;
-/// The least share of the healthy that must be in the answer.
+/// The least share of healthy workers whose answers must be included.
 const SHARE_TARGET: f64 = 0.999;
-/// Until all have come and said how they are.
+/// How long all workers may take to connect and report once.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Runs the command.
@@ -110,9 +110,9 @@ pub async fn run(args: Collect) -> anyhow::Result<()> {
     Report { machine, sent, rows }.print(args.load.json)
 }
 
-/// What one round gave.
+/// The results of one round.
 struct Calls {
-    /// Microseconds beyond the deadline; 0 for a call that was answered before.
+    /// Microseconds beyond the deadline; 0 for a call that returned before it.
     over: Histogram<u64>,
     /// Microseconds of whole calls.
     took: Histogram<u64>,
@@ -126,7 +126,7 @@ impl Calls {
     }
 }
 
-/// How workers behave, once all have settled.
+/// The behaviour of the workers, once all are connected.
 #[derive(Default)]
 struct Temper {
     is_faulty: AtomicBool,
@@ -134,7 +134,7 @@ struct Temper {
     deadline: Duration,
 }
 
-/// What becomes of a worker.
+/// The behaviour of one worker.
 #[derive(Debug, PartialEq, Eq)]
 enum Health {
     Healthy,
@@ -191,7 +191,7 @@ impl Round {
     async fn run(self) -> anyhow::Result<Calls> {
         let temper = Arc::new(Temper { deadline: self.deadline, ..Temper::default() });
         let mut fleet = Fleet::connect(self.address, self.crew, &temper).await?;
-        // Each is asked when it comes.
+        // The server collects from each worker when it connects.
         let settled = || self.crew.workers <= temper.acknowledged.load(Ordering::Relaxed);
         let settle_until = Instant::now() + SETTLE_DEADLINE;
         while !settled() {

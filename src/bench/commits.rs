@@ -1,4 +1,4 @@
-//! How many commits a server makes, from what it says at `/metrics`.
+//! Counts the commits of a server, from its `/metrics`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tokio::time::Instant;
 
 use crate::bench::load::Plan;
 
-/// A server under load answers late, but it answers.
+/// A server under load answers late.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The counter, as in the text that the server gives out.
+/// The counter in the text of the metrics.
 const COUNTER: &str = "bellwether_commits_total{result=\"ok\"} ";
 
-/// Commits per second of the server whose `/metrics` are at `ops`, while it is under the load of
-/// this plan, which begins now.
+/// Returns the commits per second of the server whose ops port is `ops`, during the load of this
+/// plan, which starts now.
 pub async fn per_second(ops: SocketAddr, plan: &Plan) -> anyhow::Result<f64> {
     tokio::time::sleep(plan.warm_up).await;
     let (before, opened) = count(ops).await?;
@@ -26,12 +26,12 @@ pub async fn per_second(ops: SocketAddr, plan: &Plan) -> anyhow::Result<f64> {
     Ok(after.saturating_sub(before) as f64 / (closed - opened).as_secs_f64())
 }
 
-/// The commits that the server whose `/metrics` are at `ops` has made so far.
+/// Returns the commits so far of the server whose ops port is `ops`.
 pub async fn total(ops: SocketAddr) -> anyhow::Result<u64> {
     Ok(count(ops).await?.0)
 }
 
-/// The commits so far, and when that was: in the middle of question and answer.
+/// Returns the commits so far, with the time of the count: halfway between request and answer.
 async fn count(ops: SocketAddr) -> anyhow::Result<(u64, Instant)> {
     let asked = Instant::now();
     let text = tokio::time::timeout(ANSWER_DEADLINE, fetch(ops)).await;
@@ -39,7 +39,7 @@ async fn count(ops: SocketAddr) -> anyhow::Result<(u64, Instant)> {
     Ok((parse(&text)?, asked + asked.elapsed() / 2))
 }
 
-/// The answer of a server whose `/metrics` are at `ops`, headers included.
+/// Returns the answer of `/metrics` at the ops port `ops`, headers included.
 pub async fn fetch(ops: SocketAddr) -> anyhow::Result<String> {
     let mut stream = TcpStream::connect(ops).await?;
     let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

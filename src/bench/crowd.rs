@@ -1,8 +1,8 @@
-//! Ten thousand readers who only count: HTTP/2 by hand, so that the processor is left to the
-//! server, and every side is read the same way.
+//! Ten thousand readers that only count events: a minimal HTTP/2 client, so that the processor is
+//! left to the server, and every side is read in the same way.
 //!
-//! It opens streams, hands each whole message to a function, and answers what the protocol demands.
-//! Headers are not read: a stream that ends is a failure, whatever the reason.
+//! It opens streams, passes each whole message to a function, and answers what the protocol
+//! requires. It does not decode headers: a stream that ends is a failure, whatever the reason.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
@@ -20,21 +20,21 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::bench::table::thousands;
 
-/// The request of every stream.
+/// The request that opens each stream.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// `/package.Service/Method`.
     pub path: &'static str,
     /// Encoded messages, each with its [`frame`]; 16 KiB at most.
     pub requests: Vec<u8>,
-    /// Whether the side that asks is closed after them.
+    /// Whether the client half of the stream is closed after the requests.
     pub is_all: bool,
 }
 
-/// Events in a message, and what else there is to learn from it. `stream` counts from 0 over all
+/// Counts the events in a message, and may read more from it. `stream` counts from 0 over all
 /// connections.
 pub trait Hear: Send + Sync + 'static {
-    /// A whole message.
+    /// Takes one whole message; returns the number of its events.
     fn hear(&self, stream: usize, message: &[u8]) -> u64;
 }
 
@@ -44,24 +44,24 @@ pub struct Crowd {
     heard: Arc<Heard>,
 }
 
-/// What has been heard by all together.
+/// The counts of all streams together.
 #[derive(Debug, Default)]
 struct Heard {
     opened: AtomicU64,
     events: AtomicU64,
     moved: Notify,
-    /// Nobody reads any more.
+    /// Whether reading has stopped.
     is_deaf: AtomicBool,
 }
 
-/// Streams that a connection opens before it waits until they are: their requests fit into the
-/// least window that there is.
+/// Streams that a connection opens before it waits for the server's answers: their requests fit
+/// into the smallest initial window.
 const OPENING: usize = 32;
-/// What one read takes at most.
+/// The most bytes of one read.
 const READ_BYTES: usize = 256 << 10;
-/// The largest window there is.
+/// The largest window of HTTP/2.
 const WINDOW: u32 = 0x7fff_ffff;
-/// A connection's window is given anew when so much of it is used.
+/// The bytes after which a connection's window is extended again.
 const WINDOW_USED: u32 = 1 << 30;
 
 const DATA: u8 = 0;
@@ -77,7 +77,7 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 
 impl Crowd {
-    /// Opens `streams` streams, in equal shares over `connections`. `call` makes the request of
+    /// Opens `streams` streams, in equal shares over `connections`. `call` returns the request of
     /// each.
     pub fn open(
         address: SocketAddr,
@@ -95,12 +95,12 @@ impl Crowd {
         Crowd { tasks, heard }
     }
 
-    /// Events heard so far.
+    /// Returns the events received so far.
     pub fn events(&self) -> u64 {
         self.heard.events.load(Ordering::Relaxed)
     }
 
-    /// Streams that the server has taken so far.
+    /// Returns the streams that the server has accepted so far.
     pub fn opened(&self) -> u64 {
         self.heard.opened.load(Ordering::Relaxed)
     }
@@ -110,7 +110,7 @@ impl Crowd {
         self.heard.is_deaf.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until this holds.
+    /// Waits until the condition holds.
     pub async fn until(
         &mut self,
         holds: impl Fn(&Crowd) -> bool,
@@ -127,7 +127,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Waits until so many events have been heard.
+    /// Waits until this many events are received.
     pub async fn heard(&mut self, events: u64, within: Duration) -> anyhow::Result<()> {
         let until = Instant::now() + within;
         let heard = self.heard.clone();
@@ -149,7 +149,7 @@ impl Crowd {
     }
 }
 
-/// What was done, the same by each side.
+/// The load, the same for each side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Watched {
     /// Watchers.
@@ -158,7 +158,7 @@ pub struct Watched {
     pub connections: u32,
     /// Rounds, in each of which each side was measured once.
     pub rounds: u32,
-    /// The rest in words.
+    /// A description of the other parameters.
     pub how: String,
 }
 
@@ -174,7 +174,7 @@ impl Display for Watched {
     }
 }
 
-/// A message as gRPC frames it, not compressed.
+/// Returns a message in the framing of gRPC, not compressed.
 pub fn frame(message: &impl prost::Message) -> Vec<u8> {
     let bytes = message.encode_to_vec();
     let mut framed = vec![0];
@@ -203,7 +203,7 @@ async fn connect(
     connection.run(address, calls).await
 }
 
-/// One stream and the beginning of a message of which the rest has not come.
+/// One stream and the start of an incomplete message.
 struct Stream {
     number: usize,
     is_open: bool,
@@ -213,9 +213,9 @@ struct Stream {
 struct Connection<H> {
     socket: TcpStream,
     streams: Vec<Stream>,
-    /// Streams that were asked for and are not open.
+    /// Streams that are requested and not open yet.
     waits_for: usize,
-    /// What is to be sent.
+    /// Bytes to send.
     answer: Vec<u8>,
     used: u32,
     hear: Arc<H>,
@@ -225,7 +225,7 @@ struct Connection<H> {
 impl<H: Hear> Connection<H> {
     async fn run(&mut self, address: SocketAddr, calls: Vec<(usize, Call)>) -> anyhow::Result<()> {
         self.answer.extend(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        // A window of a stream, and no table of headers.
+        // The SETTINGS frame: the window of a stream, and no header table.
         let mut settings = vec![0, 4];
         settings.extend(WINDOW.to_be_bytes());
         settings.extend([0, 1, 0, 0, 0, 0]);
@@ -256,7 +256,7 @@ impl<H: Hear> Connection<H> {
     }
 
     fn ask(&mut self, id: u32, address: SocketAddr, call: &Call) {
-        // POST, http; then literals that are in no table.
+        // POST and http from the static table; then literals.
         let mut headers = vec![0x83, 0x86];
         let text = |headers: &mut Vec<u8>, text: &str| {
             headers.push(text.len() as u8);
@@ -283,7 +283,7 @@ impl<H: Hear> Connection<H> {
         self.answer.extend(payload);
     }
 
-    /// Takes the whole frames among these bytes; how many bytes they are.
+    /// Takes the complete frames among these bytes; returns their length.
     fn take(&mut self, bytes: &[u8]) -> anyhow::Result<usize> {
         let (mut taken, mut events) = (0, 0);
         while let Some((head, rest)) = bytes[taken..].split_first_chunk::<9>() {
@@ -310,7 +310,7 @@ impl<H: Hear> Connection<H> {
                 bail!("the server has ended or refused a stream")
             }
             RST_STREAM => bail!("the server has cut off a stream"),
-            GOAWAY => bail!("the server asks to go: {}", String::from_utf8_lossy(payload)),
+            GOAWAY => bail!("the server has sent GOAWAY: {}", String::from_utf8_lossy(payload)),
             SETTINGS if flags & ACK == 0 => self.send(SETTINGS, ACK, 0, &[]),
             PING if flags & ACK == 0 => self.send(PING, ACK, 0, payload),
             HEADERS => self.opened(id)?,
@@ -339,7 +339,7 @@ impl Stream {
         Stream { number, is_open: false, begun: Vec::new() }
     }
 
-    /// Events in the messages that are whole with this.
+    /// Returns the events in the messages that this payload completes.
     fn data(&mut self, payload: &[u8], hear: &impl Hear) -> u64 {
         if self.begun.is_empty() {
             let (events, rest) = messages(self.number, payload, hear);
@@ -354,7 +354,7 @@ impl Stream {
     }
 }
 
-/// Events in the whole messages among these bytes, and what is left.
+/// Returns the events in the whole messages among these bytes, and the remaining bytes.
 fn messages<'a>(number: usize, mut bytes: &'a [u8], hear: &impl Hear) -> (u64, &'a [u8]) {
     let mut events = 0;
     while let Some((head, rest)) = bytes.split_first_chunk::<5>() {

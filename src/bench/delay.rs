@@ -1,4 +1,4 @@
-//! What a measurement of delays says: how long things took, beside the peer. Less is better.
+//! The report of a measurement of delays: the delays of each side and their ratio. Less is better.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::pending::Delays;
 use crate::bench::report::{Ratio, Verdict};
 
-/// What was sent at a fixed rate, the same to each side.
+/// The load at a fixed rate, the same for each side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DelaySent {
     /// Bytes of one encoded request.
@@ -23,76 +23,76 @@ pub struct DelaySent {
     pub rounds: u32,
     /// Seconds of one measurement.
     pub seconds: u64,
-    /// Seconds of load before it that do not count.
+    /// Seconds of load before it, which are not counted.
     pub warm_up_seconds: u64,
 }
 
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DelayRow {
-    /// From when until when.
+    /// The start and the end of the delay.
     pub work: String,
-    /// Ours.
+    /// The side of Bellwether.
     pub ours: DelaySide,
-    /// What a user would pick instead; absent if we were measured alone.
+    /// The alternative of a user; absent if Bellwether was measured alone.
     pub peer: Option<DelaySide>,
-    /// Our half of the way to the peer's.
+    /// Our median divided by the peer's.
     pub ratio_p50: Option<Ratio>,
-    /// Our 99th percentile to the peer's.
+    /// Our 99th percentile divided by the peer's.
     pub ratio_p99: Option<Ratio>,
-    /// The most that our 99th percentile may be; absent for a row that is only reported.
+    /// The limit of our 99th percentile in seconds; absent for a row that is only reported.
     pub target_seconds: Option<f64>,
-    /// Our 99th percentile may also be no more than the peer's.
+    /// Whether our 99th percentile must also not exceed the peer's.
     #[serde(default)]
     pub never_worse: bool,
-    /// What became of the target.
+    /// The result against the target.
     pub verdict: Verdict,
 }
 
-/// What one side took.
+/// The delays of one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DelaySide {
     /// Name and version.
     pub name: String,
-    /// How many were measured.
+    /// The number of delays.
     pub count: u64,
-    /// Half of them took at most this long.
+    /// The median in seconds.
     pub p50_seconds: f64,
-    /// Nine in ten took at most this long.
+    /// The 90th percentile in seconds.
     pub p90_seconds: f64,
-    /// All but one in a hundred took at most this long.
+    /// The 99th percentile in seconds.
     pub p99_seconds: f64,
-    /// None took longer.
+    /// The longest delay in seconds.
     pub max_seconds: f64,
-    /// The half of each round.
+    /// The median of each round.
     pub p50_seconds_by_round: Vec<f64>,
     /// The 99th percentile of each round.
     pub p99_seconds_by_round: Vec<f64>,
-    /// What is to be known of the watcher; absent for what ends before it.
+    /// Facts about the watcher; absent for a delay that ends before it.
     pub watcher: Option<Watcher>,
 }
 
-/// How a watcher was told.
+/// How the watcher received the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watcher {
-    /// Of how many it knew before they were acknowledged.
+    /// Writes that the watcher received before they were acknowledged.
     pub seen_first: u64,
-    /// Of how many it was told by the event of a later one.
+    /// Writes that the watcher received only by the event of a later one.
     pub overtaken: u64,
 }
 
 /// One of the delays that a load measures.
 pub struct Way {
-    /// From when until when.
+    /// The start and the end of the delay.
     pub name: &'static str,
-    /// Its microseconds.
+    /// Selects its microseconds.
     pub delay: fn(&Delays) -> &Histogram<u64>,
-    /// It ends at the watcher.
+    /// Whether the delay ends at the watcher.
     pub is_watched: bool,
 }
 
 impl DelayRow {
-    /// Compares two sides; both have as many rounds.
+    /// Compares two sides with the same number of rounds.
     pub fn compare(
         work: &str,
         ours: DelaySide,
@@ -115,7 +115,8 @@ impl DelayRow {
         DelayRow { work, ours, peer, ratio_p50, ratio_p99, target_seconds, never_worse, verdict }
     }
 
-    /// The same, if our 99th percentile may also be no more than the peer's.
+    /// Returns the row with the extra condition that our 99th percentile must not exceed the
+    /// peer's.
     #[must_use]
     pub fn never_worse(self) -> DelayRow {
         let verdict = match (self.verdict, self.ratio_p99) {
@@ -128,7 +129,7 @@ impl DelayRow {
 }
 
 impl DelaySide {
-    /// Sums up one of the delays over the rounds of one side.
+    /// Summarises one of the delays over the rounds of one side.
     pub fn of(name: &str, rounds: &[Delays], way: &Way) -> anyhow::Result<DelaySide> {
         let mut total = Delays::none()?;
         for round in rounds {
@@ -140,7 +141,7 @@ impl DelaySide {
         Ok(DelaySide { watcher: way.is_watched.then_some(watcher), ..side })
     }
 
-    /// Sums up the microseconds of each round.
+    /// Summarises the microseconds of each round.
     pub fn spanning(name: &str, rounds: &[&Histogram<u64>]) -> anyhow::Result<DelaySide> {
         let mut whole = histogram()?;
         for round in rounds {
@@ -161,12 +162,12 @@ impl DelaySide {
     }
 }
 
-/// For microseconds, up to ten minutes; what took longer counts as this long.
+/// Returns a histogram of microseconds up to ten minutes; a longer delay counts as ten minutes.
 pub fn histogram() -> anyhow::Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(1, 600_000_000, 3)?)
 }
 
-/// Counts what took this long, `count` times.
+/// Records a delay `count` times.
 pub fn record(histogram: &mut Histogram<u64>, delay: Duration, count: u64) {
     histogram.saturating_record_n(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX), count);
 }

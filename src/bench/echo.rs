@@ -1,5 +1,5 @@
-//! A plain tonic echo, and a plain fan-out of one message to many streams: what this gRPC library
-//! does when nothing is decided or kept.
+//! A plain tonic echo, and a plain fan-out of one message to many streams: the speed of the gRPC
+//! library without decisions or storage.
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
@@ -23,9 +23,9 @@ use tower::Service;
 use crate::bench::load::Work;
 use crate::bench::wire::{self, Echo, Shared};
 
-/// Serves until stdin ends, which it does with the process that started this one.
+/// Serves until stdin ends, which happens when the parent process ends.
 pub async fn serve() -> anyhow::Result<()> {
-    // Stock tonic on a stock runtime, whatever runtime runs the command line.
+    // Stock tonic on a stock runtime, independent of the runtime of the command line.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let server = runtime.spawn(listen());
     let (mut stdin, mut rest) = (tokio::io::stdin(), Vec::new());
@@ -46,16 +46,16 @@ async fn listen() -> anyhow::Result<()> {
 
 async fn answer(listener: TcpListener) -> anyhow::Result<()> {
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    // As many as our own server takes; the default is 200.
+    // The limit of our own server; the default is 200.
     let mut server = Server::builder().max_concurrent_streams(Some(STREAMS_MAX));
     let echo = EchoServer { listeners: broadcast::Sender::new(QUEUED_MAX) };
     server.add_service(echo).serve_with_incoming(incoming).await?;
     Ok(())
 }
 
-/// Streams at once on one connection.
+/// Streams open at once on one connection.
 const STREAMS_MAX: u32 = 4096;
-/// Messages that a listener may be behind.
+/// Messages that a listener may lag behind.
 const QUEUED_MAX: usize = 16;
 
 #[derive(Clone)]
@@ -115,7 +115,7 @@ impl UnaryService<Shared> for EchoServer {
     type Future = Ready<Result<Response<Shared>, Status>>;
 
     fn call(&mut self, request: Request<Shared>) -> Self::Future {
-        // An error says that nobody listens.
+        // An error means that there are no listeners.
         let _ = self.listeners.send(request.into_inner());
         ready(Ok(Response::new(Shared::default())))
     }
@@ -140,7 +140,7 @@ pub struct Echoes {
 }
 
 impl Echoes {
-    /// Requests of this encoded length.
+    /// Creates requests of this encoded length.
     pub fn of(request_bytes: usize) -> Echoes {
         use prost::Message;
         let of = |len| Echo { payload: vec![b'.'; len] };
@@ -148,7 +148,7 @@ impl Echoes {
         Echoes { payload: of(len).payload }
     }
 
-    /// One of them.
+    /// Returns one request.
     pub fn message(&self) -> Echo {
         Echo { payload: self.payload.clone() }
     }

@@ -1,5 +1,5 @@
-//! `bench election`: how long an application is without a leader when the one it has is killed, and
-//! when it steps back; beside etcd's election with a lease as long.
+//! `bench election`: how long an application has no leader after its leader is killed, and after it
+//! releases leadership; beside etcd's election with a lease of the same length.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,36 +35,36 @@ pub struct Election {
     #[arg(long, default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub elections: u64,
-    /// Where our server remembers
+    /// Storage backend of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
-    /// What to measure beside it
+    /// The peer to measure
     #[arg(long, value_enum, default_value_t = Peer::Etcd)]
     pub peer: Peer,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// Length of every lease: the shortest that both sides take.
+/// Length of every lease in seconds: the shortest that both sides accept.
 pub const LEASE_SECONDS: i64 = 2;
-/// Words of a leader within its lease.
+/// Heartbeats of a leader within its lease.
 pub const BEATS_PER_LEASE: u32 = 3;
-/// Candidates that there are at any time, the leader among them.
+/// Candidates at any time, including the leader.
 const CANDIDATES: usize = 3;
-/// After which nothing comes any more.
+/// A side without news for this long counts as stuck.
 const QUIET_MAX: Duration = Duration::from_secs(30);
 
-/// What a candidate finds out.
+/// The news of a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum News {
-    /// Another one leads, and this one is in line.
+    /// Another candidate leads, and this one waits in line.
     Waits,
-    /// It leads.
+    /// The candidate leads.
     Leads,
 }
 
-/// What a candidate's task has of the measurement.
+/// The connection of a candidate's task to the measurement.
 pub struct Candidacy {
     number: u64,
     news: mpsc::UnboundedSender<(u64, News, Instant)>,
@@ -72,19 +72,19 @@ pub struct Candidacy {
 }
 
 impl Candidacy {
-    /// Tells the measurement.
+    /// Sends news to the measurement.
     pub fn tell(&self, news: News) {
-        // Who measured may have enough.
+        // The measurement may already be over.
         let _ = self.news.send((self.number, news, Instant::now()));
     }
 
-    /// Waits until it is to step back.
+    /// Waits until the candidate is to release leadership.
     pub async fn released(&mut self) {
         self.release.notified().await;
     }
 }
 
-/// How long each took, of both kinds.
+/// The microseconds of each election, of both kinds.
 struct Measured {
     killed: Histogram<u64>,
     released: Histogram<u64>,
@@ -153,7 +153,7 @@ async fn etcds(address: SocketAddr, elections: u64, round: u64) -> anyhow::Resul
     measure(elections, |candidacy| campaign::run(address, election.clone(), candidacy)).await
 }
 
-/// One candidate of ours, over a connection of its own, until its task is ended.
+/// Runs one candidate of ours over its own connection, until its task is aborted.
 async fn worker(
     address: SocketAddr,
     application: String,
@@ -170,7 +170,7 @@ async fn worker(
     let mut told = client.connect(ReceiverStream::new(said)).await?.into_inner();
     let lease = Duration::from_secs(LEASE_SECONDS.unsigned_abs());
     let mut beats = tokio::time::interval(lease / BEATS_PER_LEASE);
-    // The welcome may name a leader before it is known that this one waits.
+    // The welcome may name a leader before the candidate is known to wait.
     let mut has_joined = false;
     loop {
         tokio::select! {
@@ -195,7 +195,7 @@ async fn worker(
 
 // === the measurement, the same for both ===
 
-/// Candidates, of whom one leads.
+/// The candidates, of which one leads.
 struct Race<R> {
     run: R,
     tasks: JoinSet<anyhow::Result<()>>,
@@ -210,7 +210,7 @@ where
     R: Fn(Candidacy) -> F,
     F: Future<Output = anyhow::Result<()>> + Send + 'static,
 {
-    /// One more candidate, once it leads or waits.
+    /// Adds a candidate; returns once it leads or waits.
     async fn join(&mut self) -> anyhow::Result<News> {
         let (number, release) = (self.next, Arc::new(Notify::new()));
         self.next += 1;
@@ -240,7 +240,7 @@ where
         }
     }
 
-    /// The leader goes; how long until another one knows that it leads, and which.
+    /// Ends the leader; returns its successor and how long the change took.
     async fn succeed(&mut self, leader: u64, clean: bool) -> anyhow::Result<(u64, Duration)> {
         let place = self.running.iter().position(|(number, ..)| *number == leader);
         let (_, task, release) = self.running.remove(place.context("the leader is gone")?);
@@ -272,7 +272,7 @@ where
     let mut measured = Measured { killed: delay::histogram()?, released: delay::histogram()? };
     for election in 0..2 * elections {
         let clean = election % 2 == 0;
-        // Anywhere between two heartbeats.
+        // At a varying point between two heartbeats.
         tokio::time::sleep(beat.mul_f64((election % 7) as f64 / 7.0)).await;
         let (next, took) = race.succeed(leader, clean).await?;
         let kind = if clean { &mut measured.released } else { &mut measured.killed };

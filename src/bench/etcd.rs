@@ -1,4 +1,5 @@
-//! etcd, the store that a status would otherwise be put into: one member, its own defaults, fsync.
+//! etcd, the store that a user would otherwise put statuses into: one member, its own defaults,
+//! fsync.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,19 +19,19 @@ use crate::bench::relay::{Relay, Seen};
 use crate::bench::wire::{self, PutRequest, PutResponse, StatusRequest, StatusResponse};
 use crate::bench::wire::{WatchCreateRequest, WatchRequest, WatchResponse};
 
-/// What every key begins with.
+/// The prefix of every key.
 const KEYS: &str = "/statuses/";
-/// The first one that is none of them: one more than the last character.
+/// The end of the range of these keys: the last character plus one.
 const KEYS_END: &str = "/statuses0";
 
-/// Between two attempts to reach a member that is starting.
+/// Pause between two attempts to reach a starting member.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A running member.
 pub struct Etcd {
-    /// Where clients reach it.
+    /// The address for clients.
     pub address: SocketAddr,
-    /// What it says it is: `3.4.23`.
+    /// The version that it reports: `3.4.23`.
     pub version: String,
     process: Process,
 }
@@ -52,7 +53,8 @@ impl Etcd {
         let mut command = Command::new(binary);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
-            // The exception is no setting: without it, etcd does not start on some processors.
+            // This exception does not change behaviour: without it, etcd does not start on some
+            // processors.
             if name.starts_with("ETCD_") && name != "ETCD_UNSUPPORTED_ARCH" {
                 command.env_remove(name);
             }
@@ -67,13 +69,13 @@ impl Etcd {
         Ok(Etcd { address, version, process })
     }
 
-    /// The number that the system knows its process by.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 }
 
-/// The version, as soon as it answers.
+/// Waits until the member answers; returns its version.
 async fn reached(process: &mut Process, url: String) -> anyhow::Result<String> {
     let endpoint = Endpoint::from_shared(url)?.connect_timeout(START_DEADLINE);
     let deadline = Instant::now() + START_DEADLINE;
@@ -101,28 +103,28 @@ async fn version(endpoint: &Endpoint) -> anyhow::Result<String> {
 /// Puts of requests that are `request_bytes` long, over `keys` keys.
 pub struct Puts {
     keys: u64,
-    /// Those that watch, and whether each of them sees all keys.
+    /// The number of watchers, and whether each of them sees all keys.
     watchers: u64,
     sees_all: bool,
     value: Vec<u8>,
 }
 
 impl Puts {
-    /// Requests of this encoded length over this many keys.
+    /// Creates requests of this encoded length over this many keys.
     pub fn of(request_bytes: usize, keys: u64) -> Puts {
         let of = |len| PutRequest { key: key(0), value: vec![b'.'; len], lease: 0 };
         let len = wire::filling(request_bytes, |len| of(len).encoded_len());
         Puts { keys, watchers: 1, sees_all: true, value: of(len).value }
     }
 
-    /// The same with this many watchers, by which `keys` can be divided. Each of them sees all keys
-    /// or, as a range, those that are its own.
+    /// Sets the number of watchers, of which `keys` is a multiple. Each of them sees all keys, or a
+    /// range of its own.
     #[must_use]
     pub fn watched_by(self, watchers: u64, sees_all: bool) -> Puts {
         Puts { watchers, sees_all, ..self }
     }
 
-    /// The key of a number, so that those of one watcher are neighbours.
+    /// Returns the key of a number; the keys of one watcher are adjacent.
     fn key(&self, number: u64) -> Vec<u8> {
         let number = number % self.keys;
         key(number % self.watchers * (self.keys / self.watchers) + number / self.watchers)
@@ -139,7 +141,7 @@ impl Puts {
         }
     }
 
-    /// The request number `sequence`: its value differs from the last one of its key.
+    /// Returns request number `sequence`: its value differs from the last one of its key.
     pub fn request(&self, sequence: u64) -> PutRequest {
         let mut value = self.value.clone();
         let counter = sequence.to_be_bytes();
@@ -154,7 +156,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("{KEYS}{number:06}").into_bytes()
 }
 
-/// The number of the put that a value comes from.
+/// Returns the number of the put that a value comes from.
 fn sequence(value: &[u8]) -> Option<u64> {
     value.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
@@ -172,7 +174,7 @@ impl Work for Puts {
 impl Relay for Puts {
     async fn watch(&self, channel: Channel, watcher: u64) -> Result<Seen, Status> {
         let create_request = Some(self.range(watcher));
-        // Open for as long as the answers are read.
+        // The request stream stays open as long as the answers are read.
         let requests = stream::iter([WatchRequest { create_request }]).chain(stream::pending());
         let mut answers = wire::streaming(channel, wire::WATCH, requests).await?;
         let first: Option<WatchResponse> = answers.message().await?;
@@ -194,7 +196,7 @@ impl Relay for Puts {
 }
 
 impl WatchResponse {
-    /// The numbers of the puts that it tells of.
+    /// Returns the numbers of the puts in the response.
     fn sequences(&self) -> impl Iterator<Item = u64> {
         let values = self.events.iter().filter_map(|event| event.kv.as_ref());
         values.filter_map(|kv| sequence(&kv.value))

@@ -1,9 +1,9 @@
-//! `bench fanout`: one application changes, and ten thousand watchers are told. With a stream each
-//! beside a plain tonic stream of messages as long; with a hundred watches on each stream beside
-//! as many of etcd's on one key.
+//! `bench fanout`: one application changes, and ten thousand watchers receive each change. With a
+//! stream each, beside a plain tonic stream of messages of the same length; with a hundred watches
+//! on each stream, beside the same number of etcd's on one key.
 //!
-//! The next change is made when the last has reached everybody, so nothing is conflated, and all
-//! that is counted was delivered.
+//! The next change is made when the last one has reached every watcher, so nothing is conflated,
+//! and every counted event was delivered.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,13 +36,13 @@ pub struct Fanout {
     /// Watchers of the application; a multiple of 100
     #[arg(long, default_value_t = 10_000, value_parser = whole_streams)]
     pub watchers: usize,
-    /// What to measure
+    /// The shape of streams to measure
     #[arg(long, value_enum, default_value_t = Shape::Both)]
     pub shape: Shape,
     /// Without plain tonic and etcd
     #[arg(long)]
     pub alone: bool,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
@@ -60,11 +60,11 @@ pub enum Shape {
 
 /// Watches on each stream.
 pub const PER_STREAM: usize = 100;
-/// What ours with a stream each must be of plain tonic.
+/// The least ratio of ours with a stream each to plain tonic.
 const SINGLE_TARGET: f64 = 1.5;
-/// What ours with many on each stream must be of etcd.
+/// The least ratio of ours with many watches on each stream to etcd.
 const MULTIPLEXED_TARGET: f64 = 6.0;
-/// Until all watch, and until all have been told of one change.
+/// How long the watchers may take to open, and to receive one change.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Follows one application, or all.
@@ -72,7 +72,7 @@ pub const WATCH: &str = "/bellwether.v1.ApplicationService/WatchApplications";
 /// The same, with many watches on a stream.
 pub const MULTIPLEX: &str = "/bellwether.v1.ApplicationService/MultiplexWatches";
 
-/// How many watchers may be measured, from what was typed.
+/// Parses the number of watchers.
 pub fn whole_streams(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(watchers) if (PER_STREAM..=20_000).contains(&watchers) && watchers % PER_STREAM == 0 => {
@@ -88,7 +88,7 @@ pub async fn run(args: Fanout) -> anyhow::Result<()> {
     let machine = Machine::look(&parent);
     let is_single = args.shape != Shape::Multiplexed;
     let is_multiplexed = args.shape != Shape::Single;
-    // Before anything is started: not having it is the likeliest failure.
+    // Checked before anything is started: a missing binary is the likeliest failure.
     let etcd_binary = (is_multiplexed && !args.alone).then(etcd::find).transpose()?;
     let progress = Progress::new();
     progress.say("starting servers");
@@ -160,12 +160,12 @@ fn contender(args: &Fanout, name: String, side: Side, address: SocketAddr) -> Co
     Contender::new(name, move |first| Box::pin(runtime::apart(round.clone().run(first))))
 }
 
-/// Who tells.
+/// The sender of the events.
 #[derive(Debug, Clone, Copy)]
 enum Side {
     Watch,
     Multiplex,
-    /// Messages of so many bytes.
+    /// Messages of this many bytes.
     Plain(usize),
     Etcd,
 }
@@ -179,7 +179,7 @@ struct Round {
 }
 
 impl Round {
-    /// Events told per second.
+    /// Measures the events received per second.
     async fn run(self, first: u64) -> anyhow::Result<f64> {
         let channel = Endpoint::from_shared(format!("http://{}", self.address))?.connect().await?;
         self.side.change(&channel, first).await?;
@@ -192,7 +192,7 @@ impl Round {
             Side::Plain(_) => watchers <= crowd.opened(),
             _ => watchers <= ear.current.load(Ordering::Relaxed),
         };
-        crowd.until(is_current, DEADLINE).await.context("not everybody watches")?;
+        crowd.until(is_current, DEADLINE).await.context("not every watch is open")?;
         let before = crowd.events();
         let (start, mut changes) = (Instant::now(), 0);
         let mut counted: Option<(Instant, u64)> = None;
@@ -245,7 +245,7 @@ impl Side {
         }
     }
 
-    /// Makes a change, number `sequence`.
+    /// Makes change number `sequence`.
     async fn change(self, channel: &Channel, sequence: u64) -> anyhow::Result<()> {
         match self {
             Side::Watch | Side::Multiplex => {
@@ -289,7 +289,7 @@ impl Hear for Ear {
     }
 }
 
-/// How many watches are told of a change, and how many that they are current.
+/// Returns how many watches of a message have a change, and how many are current.
 pub fn multiplexed(message: &[u8]) -> (u64, u64) {
     use v1::multiplex_watches_response::Response;
     use v1::watch_applications_response::Event;
@@ -305,7 +305,7 @@ pub fn multiplexed(message: &[u8]) -> (u64, u64) {
     }
 }
 
-/// Follows the application that changes.
+/// Returns a watch of the application that changes.
 fn watch() -> v1::WatchApplicationsRequest {
     v1::WatchApplicationsRequest {
         applications: vec!["hot".to_string()],
@@ -313,14 +313,14 @@ fn watch() -> v1::WatchApplicationsRequest {
     }
 }
 
-/// Makes a watch on a stream of many.
+/// Returns a request that creates a watch on a shared stream.
 pub fn create(watch_id: u64, watch: v1::WatchApplicationsRequest) -> v1::MultiplexWatchesRequest {
     let create = v1::CreateWatch { watch_id, watch: Some(watch) };
     let request = v1::multiplex_watches_request::Request::Create(create);
     v1::MultiplexWatchesRequest { request: Some(request) }
 }
 
-/// The report number `sequence`, always as long.
+/// Returns report number `sequence`. All have the same length.
 fn report(sequence: u64) -> v1::ReportStatusRequest {
     v1::ReportStatusRequest {
         application: "hot".to_string(),
@@ -335,7 +335,7 @@ fn report(sequence: u64) -> v1::ReportStatusRequest {
     }
 }
 
-/// How long an event of ours is.
+/// Measures the length of one of our events.
 async fn event_bytes(address: SocketAddr) -> anyhow::Result<usize> {
     let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
     Side::Watch.change(&channel, 0).await?;

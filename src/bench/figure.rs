@@ -1,4 +1,4 @@
-//! A row that is neither a rate nor a delay: one number of each round, with what it has to be.
+//! A row that is neither a rate nor a delay: one number of each round, with its target.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -12,19 +12,19 @@ use crate::bench::table::thousands;
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FigureRow {
-    /// What was counted.
+    /// The counted quantity.
     pub work: String,
-    /// In which unit.
+    /// The unit of the number.
     pub unit: Cow<'static, str>,
-    /// Ours.
+    /// The side of Bellwether.
     pub ours: FigureSide,
-    /// What a user would pick instead; absent if we were measured alone.
+    /// The alternative of a user; absent if Bellwether was measured alone.
     pub peer: Option<FigureSide>,
-    /// Ours to the peer's.
+    /// Our number divided by the peer's.
     pub ratio: Option<Ratio>,
-    /// What it has to be; absent for a row that is only reported.
+    /// The target; absent for a row that is only reported.
     pub target: Option<Target>,
-    /// What became of the target.
+    /// The result against the target.
     pub verdict: Verdict,
 }
 
@@ -33,23 +33,23 @@ pub struct FigureRow {
 pub struct FigureSide {
     /// Name and version.
     pub name: String,
-    /// Over all rounds.
+    /// The number over all rounds.
     pub value: f64,
-    /// Of each round.
+    /// The number of each round.
     pub by_round: Vec<f64>,
 }
 
-/// What a number has to be.
+/// A condition for the number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// Ours is no more.
+    /// Ours is at most this.
     AtMost(f64),
-    /// Ours is no less.
+    /// Ours is at least this.
     AtLeast(f64),
-    /// Ours is so many times the peer's.
+    /// Ours is at least this many times the peer's.
     RatioAtLeast(f64),
-    /// Ours is no more than so many times the peer's.
+    /// Ours is at most this many times the peer's.
     RatioAtMost(f64),
 }
 
@@ -57,22 +57,22 @@ pub enum Target {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum AnyRow {
-    /// How long.
+    /// Delays.
     Delay(DelayRow),
-    /// How often.
+    /// Rates.
     Rate(Row),
-    /// How much.
+    /// A number.
     Figure(FigureRow),
 }
 
 impl FigureSide {
-    /// The average of the rounds.
+    /// Returns a side with the average of its rounds.
     pub fn mean(name: &str, by_round: Vec<f64>) -> FigureSide {
         let value = by_round.iter().sum::<f64>() / by_round.len() as f64;
         FigureSide { name: name.to_string(), value, by_round }
     }
 
-    /// The greatest of the rounds.
+    /// Returns a side with the greatest number of its rounds.
     pub fn greatest(name: &str, by_round: Vec<f64>) -> FigureSide {
         let value = by_round.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         FigureSide { name: name.to_string(), value, by_round }
@@ -80,7 +80,7 @@ impl FigureSide {
 }
 
 impl FigureRow {
-    /// Compares two sides; both have as many rounds.
+    /// Compares two sides with the same number of rounds.
     pub fn compare(
         work: impl Into<String>,
         unit: impl Into<Cow<'static, str>>,
@@ -151,18 +151,18 @@ impl Display for AnyRow {
     }
 }
 
-/// What was done, the same by each side.
+/// The load, the same for each side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Done {
     /// Workers, or units without a session.
     pub workers: u64,
-    /// As many of the peer's, which may be fewer where it takes too long; 0 without a peer.
+    /// The peer's number, which may be lower where the peer takes too long; 0 without a peer.
     pub peer_workers: u64,
     /// Connections to each side.
     pub connections: u32,
     /// Rounds, in each of which each side was measured once.
     pub rounds: u32,
-    /// The rest in words.
+    /// A description of the other parameters.
     pub how: String,
 }
 
@@ -175,7 +175,7 @@ impl Display for Done {
     }
 }
 
-/// A whole number from 100 on, else three digits that count.
+/// Formats a whole number from 100 on, else three significant digits.
 pub fn number(value: f64) -> String {
     match value {
         v if v == v.trunc() || 100.0 <= v.abs() => thousands(v),

@@ -1,5 +1,5 @@
-//! Load on open streams: each keeps a number of messages unacknowledged, and sends the next when an
-//! acknowledgement makes room. One thread per core, as in `load`.
+//! Load on open streams: each keeps a number of messages unacknowledged, and sends the next after
+//! an acknowledgement. One thread per core, as in `load`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,14 +16,14 @@ use tonic::{Status, Streaming};
 
 use crate::bench::load::{self, Measured, Part, Plan};
 
-/// One message in so many is timed: to note each would cost as much as to send it.
+/// One message in so many is timed: timing each would cost as much as sending it.
 const TIMED_EVERY: u64 = 32;
 
-/// What flows on the streams of one side.
+/// The messages on the streams of one side.
 pub trait Flow: Send + Sync + 'static {
-    /// What is sent.
+    /// The message that the load sends.
     type Sent: Send + 'static;
-    /// What comes back.
+    /// The message that the server sends.
     type Told: Send + 'static;
 
     /// Opens stream number `stream`.
@@ -34,18 +34,19 @@ pub trait Flow: Send + Sync + 'static {
         messages: Messages<Self>,
     ) -> impl Future<Output = Result<Streaming<Self::Told>, Status>> + Send;
 
-    /// What comes before the first message.
+    /// Returns the message that opens a session, if any.
     fn hello(&self, stream: usize) -> Option<Self::Sent>;
 
-    /// Message number `seq` of a stream, counted from 1, in the round that begins at `first`.
+    /// Returns message number `seq` of a stream, counted from 1, in the round that starts at
+    /// `first`.
     fn message(&self, stream: usize, first: u64, seq: u64) -> Self::Sent;
 
-    /// What is acknowledged by this: everything up to a number. What else is told is no failure,
-    /// unless it says so.
+    /// Returns the number up to which messages are acknowledged. A message of the server without an
+    /// acknowledgement is no failure, unless it reports one.
     fn acknowledged(&self, told: Self::Told, before: u64) -> Result<u64, Status>;
 }
 
-/// The messages of one stream, as many as are allowed to be unacknowledged.
+/// The messages of one stream, limited to a number of unacknowledged ones.
 pub struct Messages<F: Flow + ?Sized> {
     flow: Arc<F>,
     stream: usize,
@@ -54,7 +55,7 @@ pub struct Messages<F: Flow + ?Sized> {
     greeted: bool,
 }
 
-/// What sender and reader of one stream know.
+/// State that sender and reader of one stream share.
 struct Shared {
     window: u64,
     sent: AtomicU64,
@@ -88,7 +89,7 @@ impl<F: Flow> Stream for Messages<F> {
         let seq = shared.sent.load(Ordering::Relaxed) + 1;
         if shared.window < seq - shared.acknowledged.load(Ordering::Acquire) {
             let mut state = shared.state();
-            // Between the look and the lock there may have come room.
+            // An acknowledgement may have arrived between the first check and the lock.
             if shared.window < seq - shared.acknowledged.load(Ordering::Acquire) {
                 state.waker = Some(context.waker().clone());
                 return if state.ended { Poll::Ready(None) } else { Poll::Pending };
@@ -106,8 +107,8 @@ impl<F: Flow> Stream for Messages<F> {
     }
 }
 
-/// Puts `plan` on the server at `url`, with `streams` on each connection. Dropping the future ends
-/// the load.
+/// Runs `plan` against the server at `url`, with `streams` on each connection. Dropping the future
+/// ends the load.
 pub async fn run<F: Flow>(
     flow: Arc<F>,
     url: String,
@@ -120,7 +121,7 @@ pub async fn run<F: Flow>(
     load::on_threads(&plan, move |part| share.clone().run(part)).await
 }
 
-/// What every thread is to put on the server.
+/// The share of the load of every thread.
 struct Share<F> {
     flow: Arc<F>,
     endpoint: Endpoint,

@@ -1,4 +1,4 @@
-//! One server of ours with whatever it remembers in, and an etcd if there is to be one beside it.
+//! One server of ours with its store, and optionally an etcd beside it.
 
 use std::path::Path;
 
@@ -11,24 +11,24 @@ use crate::bench::replicas::Peer;
 use crate::bench::rounds::Progress;
 use crate::bench::server::{Place, Server};
 
-/// What runs for a measurement. Fields are dropped in their order: our server before its Redis.
+/// The processes of a measurement. Fields are dropped in their order: our server before its Redis.
 pub struct Ground {
-    /// Ours.
+    /// Our server.
     pub server: Server,
     redis: Option<Redis>,
-    /// What it is compared with.
+    /// The peer.
     pub etcd: Option<Etcd>,
 }
 
 impl Ground {
-    /// Starts all, with the server's configuration in TOML.
+    /// Starts all processes; the configuration of the server is in TOML.
     pub async fn start(
         store: Store,
         peer: Peer,
         file: &str,
         parent: &Path,
     ) -> anyhow::Result<Ground> {
-        // Before anything is started: not having them is the likeliest failure.
+        // Checked before anything is started: a missing binary is the likeliest failure.
         let etcd_binary = (peer == Peer::Etcd).then(etcd::find).transpose()?;
         let redis_binary = (store == Store::Redis).then(redis::find).transpose()?;
         let progress = Progress::new();
@@ -50,12 +50,12 @@ impl Ground {
         Ok(Ground { server, redis, etcd })
     }
 
-    /// Our name and version.
+    /// Returns our name and version.
     pub fn name() -> String {
         format!("bellwether {}", env!("CARGO_PKG_VERSION"))
     }
 
-    /// Where ours remembers, in words.
+    /// Describes the storage backend of our server.
     pub fn place(&self, store: Store) -> String {
         match (store, &self.redis) {
             (Store::Memory, _) => "memory store".to_string(),
@@ -64,8 +64,8 @@ impl Ground {
         }
     }
 
-    /// Where our server tells its metrics.
+    /// Returns the ops address of our server.
     pub fn ops(&self) -> anyhow::Result<std::net::SocketAddr> {
-        self.server.ops.context("our server has not said where its metrics are")
+        self.server.ops.context("our server printed no address of its metrics")
     }
 }

@@ -1,5 +1,5 @@
-//! An application of so many statuses, in memory and without a server: what the core is measured
-//! on. Only the public functions of the domain are called.
+//! An application with a given number of statuses, in memory and without a server: the fixture for
+//! measurements of the core. It calls only public functions of the domain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,14 @@ use crate::domain::transition::Transition;
 
 /// Statuses of each unit.
 const STATUSES_PER_UNIT: u64 = 100;
-/// From one number to the status of the next: neighbours would be found in the processor's cache.
-/// It has no factor in common with a power of ten, so that all have their turn.
+/// The distance between the statuses of two consecutive requests: adjacent ones would be in the
+/// processor's cache. It has no factor in common with a power of ten, so that every status gets its
+/// turn.
 const STRIDE: u64 = 7919;
-/// How long each status is believed.
+/// The ttl of each status.
 const TTL: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// An application with many statuses, and the fixed time of its commands.
 pub struct Grown {
     statuses: u64,
     state: AppState,
@@ -33,7 +34,7 @@ pub struct Grown {
 }
 
 impl Grown {
-    /// An application of this many statuses, a power of ten from 100 on, of which each has a ttl.
+    /// Creates an application with this many statuses, a power of ten from 100 on. Each has a ttl.
     pub fn of(statuses: u64) -> anyhow::Result<Grown> {
         let state = AppState::empty(AppName::new("", "web").map_err(|(_, e)| e)?, Revision(0));
         let limits = Limits::default();
@@ -46,22 +47,22 @@ impl Grown {
         Ok(grown)
     }
 
-    /// What is known of it.
+    /// Returns the state of the application.
     pub fn state(&self) -> &AppState {
         &self.state
     }
 
-    /// Requests from number `first` on, of which each changes the level and the message of another
-    /// status, as long as there are no more than statuses.
+    /// Returns requests from number `first` on. Each changes the level and the message of another
+    /// status, while there are no more requests than statuses.
     pub fn requests(&self, first: u64, count: u64) -> anyhow::Result<Vec<Request>> {
         let numbers = first..first + count;
-        // Numbers that name the same status differ in their turn, and so in the level.
+        // Two numbers that name the same status differ in their turn, and so in the level.
         let requests =
             numbers.map(|n| request(n.wrapping_mul(STRIDE) % self.statuses, 1 + n / self.statuses));
         requests.collect()
     }
 
-    /// What a batch of requests is decided to be; nothing is changed yet.
+    /// Decides a batch of requests and returns the transition; the state does not change.
     pub fn decide(&self, batch: &[Request]) -> anyhow::Result<Transition> {
         let mut draft = Draft::new(&self.state, &self.limits, self.now);
         for request in batch {
@@ -70,14 +71,14 @@ impl Grown {
         Ok(draft.finish())
     }
 
-    /// Decides, and takes it into what is known: all that a report costs the core.
+    /// Decides a batch and replays the transition: the whole cost of a report in the core.
     pub fn commit(&mut self, batch: &[Request]) -> anyhow::Result<()> {
         let transition = self.decide(batch)?;
         self.state.replay(&transition);
         Ok(())
     }
 
-    /// What time alone changes once every ttl has passed, as much of it as goes into one commit.
+    /// Decides the expiry of statuses whose ttl has passed, as many as one commit takes.
     pub fn decide_expired(&self) -> Transition {
         let mut draft = Draft::new(&self.state, &self.limits, self.now.after(2 * TTL));
         expire(&mut draft);

@@ -1,8 +1,8 @@
-//! `bench growth`: what a report costs in an application of many statuses, beside one of few, and
-//! how long it takes to explain one of many units.
+//! `bench growth`: the cost of a report in an application with many statuses beside one with few,
+//! and the time to explain an application with many units.
 //!
-//! Through the real server, for a copy or a scan may hide in any layer; the processor time of its
-//! process, for the load shares the machine.
+//! It measures the real server, because a copy or a scan may hide in any layer, and counts the
+//! processor time of its process, because the load shares the machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::proto::v1::{StatusKind, StatusReport};
 /// Flags of `bench growth`.
 #[derive(Debug, clap::Args)]
 pub struct Growth {
-    /// Statuses of the great application
+    /// Statuses of the large application
     #[arg(long, default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1000..=100_000))]
     pub statuses: u64,
@@ -44,27 +44,27 @@ pub struct Growth {
     #[arg(long, default_value_t = 10_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(200..=100_000))]
     pub units: u64,
-    /// Where our server remembers
+    /// Storage backend of our server
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     pub store: Store,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
 /// Statuses, or units, of the small application.
 const FEW: u64 = 100;
-/// On each connection, each of a unit of its own.
+/// Streams on each connection, each of a unit of its own.
 const STREAMS: usize = 4;
-/// How much more a report may cost.
+/// The most that a report in the large application may cost, relative to the small one.
 const RATIO_TARGET: f64 = 1.3;
-/// Within which all but one in a hundred are explained.
+/// The limit of the 99th percentile of an explanation.
 const EXPLAIN_TARGET_SECONDS: f64 = 0.001;
 /// Calls open at once while units report for the first time.
 const FILLING_MAX: usize = 64;
-/// How often it is tried to report every status once, each time for twice as long.
+/// Attempts to report every status once, each for twice as long as the last.
 const FILLS_MAX: u32 = 7;
-/// Contributions on a page if a call does not say.
+/// Contributions on a page by default.
 const PAGE: usize = 100;
 
 /// Runs the command.
@@ -102,7 +102,7 @@ pub async fn run(args: Growth) -> anyhow::Result<()> {
     Report { machine, sent: args.done(), rows }.print(args.load.json)
 }
 
-/// What one side's rounds gave, and its name.
+/// The name and the rounds of one side.
 type Rounds<'a, M> = (&'a str, &'a [M]);
 
 fn pair<'a, M>(sides: impl Iterator<Item = Rounds<'a, M>>) -> anyhow::Result<[Rounds<'a, M>; 2]> {
@@ -110,7 +110,7 @@ fn pair<'a, M>(sides: impl Iterator<Item = Rounds<'a, M>>) -> anyhow::Result<[Ro
     sides.try_into().ok().context("not both sides were measured")
 }
 
-/// The processor's part, then how many there were.
+/// Returns the row of processor time, then that of the rate of reports.
 fn report_rows(
     place: &str,
     great: Rounds<'_, Cost>,
@@ -151,8 +151,8 @@ impl Growth {
 
     fn plan(&self, window: Duration) -> Plan {
         let connections = self.load.connections as usize;
-        // No more under way than the small application has statuses: a commit that says one of them
-        // twice costs less, which has nothing to do with size.
+        // At most as many messages under way as the small application has statuses: a commit with
+        // two reports of one status costs less, which has nothing to do with size.
         let in_flight = (FEW as usize / (connections * STREAMS)).max(1);
         Plan { connections, in_flight, warm_up: self.load.warm_up(), window }
     }
@@ -173,10 +173,10 @@ impl Growth {
     }
 }
 
-/// What one round of reports gave.
+/// The results of one round of reports.
 struct Cost {
     reports: Measured,
-    /// Seconds of processor that the server used meanwhile.
+    /// Seconds of processor time that the server used meanwhile.
     cpu_seconds: f64,
 }
 
@@ -201,7 +201,7 @@ fn reporting(name: String, ground: &Ground, args: &Growth, reports: Reports) -> 
     })
 }
 
-/// Seconds of processor within the window of a load that begins now.
+/// Measures the processor time in seconds within the window of a load that starts now.
 async fn used(id: u32, plan: Plan) -> anyhow::Result<f64> {
     tokio::time::sleep(plan.warm_up).await;
     let before = process::cpu_seconds(id)?;
@@ -209,7 +209,7 @@ async fn used(id: u32, plan: Plan) -> anyhow::Result<f64> {
     Ok(process::cpu_seconds(id)? - before)
 }
 
-/// Reports until every status is there.
+/// Reports until every status exists.
 async fn fill(ground: &Ground, args: &Growth, reports: Reports) -> anyhow::Result<()> {
     let url = format!("http://{}", ground.server.grpc);
     let channel = relay::connect(ground.server.grpc, 1).await?.remove(0);
@@ -225,7 +225,7 @@ async fn fill(ground: &Ground, args: &Growth, reports: Reports) -> anyhow::Resul
     anyhow::bail!("{} statuses take too long to report; give fewer --statuses", reports.keys)
 }
 
-/// As on workers' streams, but each report changes the level: it moves in the order of what counts.
+/// Reports on workers' streams that each change the level, and so move the status in the ranking.
 struct Changes(Reports);
 
 impl Flow for Changes {
@@ -260,7 +260,7 @@ impl Flow for Changes {
     }
 }
 
-/// An application of so many units, each with one status, that is explained over and over.
+/// An application with this many units of one status each, explained repeatedly.
 #[derive(Debug, Clone, Copy)]
 struct Explained(u64);
 

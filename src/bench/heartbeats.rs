@@ -1,6 +1,5 @@
-//! `bench heartbeats`: workers that have nothing to say but that they live. What it costs the
-//! server, and that it costs the store nothing; beside it as many leases that are kept alive in
-//! etcd.
+//! `bench heartbeats`: workers that send only heartbeats. Measures their cost for the server, and
+//! checks that they cost no commit; beside the same number of leases kept alive in etcd.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,32 +24,32 @@ use crate::bench::{commits, process, runtime};
 /// Flags of `bench heartbeats`.
 #[derive(Debug, clap::Args)]
 pub struct Heartbeats {
-    /// Workers, each with a session; as many leases
+    /// Workers, each with a session; the same number of leases
     #[arg(long, default_value_t = 10_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=50_000))]
     pub workers: u64,
-    /// How often the server wants to hear a worker
+    /// Heartbeat interval that the server asks for
     #[arg(long, default_value_t = 2, value_name = "SECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub interval: u64,
-    /// Where our server remembers
+    /// Storage backend of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
-    /// What to measure beside it
+    /// The peer to measure
     #[arg(long, value_enum, default_value_t = Peer::Etcd)]
     pub peer: Peer,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
 /// Applications that workers belong to.
 const APPLICATIONS: u64 = 100;
-/// How many more heartbeats than keepalives the same time of a processor must do for.
+/// The least ratio of our heartbeats to the peer's keepalives for the same processor time.
 const RATIO_TARGET: f64 = 8.0;
-/// What cannot be told from nothing.
+/// The least processor time that can be measured.
 const CPU_SECONDS_MIN: f64 = 0.01;
-/// Until all have come and said how they are.
+/// How long all workers may take to connect and report once.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Runs the command.
@@ -89,7 +88,7 @@ pub async fn run(args: Heartbeats) -> anyhow::Result<()> {
     Report { machine, sent, rows }.print(args.load.json)
 }
 
-/// What was counted on each side; ours is the first.
+/// Returns the rows of the counts of each side; ours is the first.
 fn rows(names: &[&str], measured: &[Vec<Beats>]) -> anyhow::Result<Vec<AnyRow>> {
     let side = |of: &dyn Fn(&Beats) -> f64| {
         let named = names.iter().zip(measured);
@@ -140,7 +139,7 @@ fn ours(args: &Heartbeats, ground: &Ground) -> anyhow::Result<Contender<Beats>> 
     }))
 }
 
-/// What one round gave.
+/// The results of one round.
 struct Beats {
     beats: u64,
     cpu_seconds: f64,
@@ -156,7 +155,7 @@ struct Round {
     load: Load,
 }
 
-/// Counts what workers do.
+/// Counts the messages of the workers.
 #[derive(Default)]
 struct Counts {
     beats: AtomicU64,
@@ -188,14 +187,14 @@ impl Round {
     ) -> anyhow::Result<Beats> {
         let counts = Arc::new(Counts::default());
         let mut fleet = Fleet::connect(address, self.crew, &counts).await?;
-        // Each is asked when it comes, and its answer is a commit.
+        // The server collects from each worker when it connects, and each answer is a commit.
         let settle_until = Instant::now() + SETTLE_DEADLINE;
         while counts.acknowledged.load(Ordering::Relaxed) < self.crew.workers {
             ensure!(Instant::now() < settle_until, "not every worker was asked when it came");
             fleet.check()?;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // By then each goes at its own pace.
+        // By then the heartbeats of the workers are spread over the interval.
         tokio::time::sleep(self.interval + self.load.warm_up()).await;
         let commits = commits::total(ops).await?;
         let beats = self.window(id, &counts.beats).await?;
@@ -208,14 +207,14 @@ impl Round {
     async fn leases(self, address: SocketAddr, id: u32, first: u64) -> anyhow::Result<Beats> {
         let Crew { workers, .. } = self.crew;
         let mut kept = lease::keep(address, self.crew, self.interval, first).await?;
-        // Each is kept alive once at the beginning.
+        // Each lease gets a first keepalive at the start.
         let settle_until = Instant::now() + SETTLE_DEADLINE;
         while kept.answered.load(Ordering::Relaxed) < workers {
             ensure!(Instant::now() < settle_until, "not every lease was kept alive once");
             kept.check()?;
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // By then each goes at its own pace.
+        // By then the keepalives are spread over the interval.
         tokio::time::sleep(self.interval + self.load.warm_up()).await;
         let beats = self.window(id, &kept.answered).await?;
         kept.check()?;

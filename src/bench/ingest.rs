@@ -1,5 +1,5 @@
-//! `bench ingest`: unary reports acknowledged per second and the commits they become, beside etcd
-//! puts of as many bytes.
+//! `bench ingest`: unary reports acknowledged per second and the commits that they become, beside
+//! etcd puts of the same number of bytes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,35 +26,35 @@ use crate::proto::v1::{Level, ReportStatusRequest, StatusKind, StatusReport};
 /// Flags of `bench ingest`.
 #[derive(Debug, clap::Args)]
 pub struct Ingest {
-    /// Where our server remembers; of several, each is measured
+    /// Storage backends of our server; each is measured
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Store::Embedded])]
     pub store: Vec<Store>,
-    /// When Redis tells its disk to keep what it has written [default: everysec]
+    /// When Redis syncs its file to disk [default: everysec]
     #[arg(long, value_enum, value_name = "WHEN")]
     pub fsync: Option<Fsync>,
-    /// What to measure beside it
+    /// The peer to measure
     #[arg(long, value_enum, default_value_t = Peer::Etcd)]
     pub peer: Peer,
     /// Calls open at once on each connection
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub in_flight: u32,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// Where our server remembers.
+/// The storage backend of our server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Store {
     /// On disk, fsync before each acknowledgement
     Embedded,
     /// In memory
     Memory,
-    /// In a Redis of its own that appends to a file
+    /// In a Redis of its own with an append-only file
     Redis,
 }
 
-/// What to measure beside ours.
+/// The peer to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Peer {
     /// One etcd; for --store memory also a plain tonic echo
@@ -65,17 +65,17 @@ pub enum Peer {
     None,
 }
 
-/// Applications that reports are spread over: enough that no single one is the limit.
+/// Applications that reports are spread over: enough that no single one is the bottleneck.
 const APPLICATIONS: u64 = 64;
-/// Units of each. With one status each, as many keys as calls in flight by default: a unit reports
-/// again when its last report is acknowledged, as a worker does.
+/// Units of each. With one status each, there are as many keys as calls in flight by default: a
+/// unit reports again when its last report is acknowledged, as a worker does.
 const UNITS: u64 = 16;
-/// Different statuses that are reported.
+/// Distinct statuses that are reported.
 pub const KEYS: u64 = APPLICATIONS * UNITS;
 
-/// Times etcd's puts, over a Redis that syncs every second.
+/// The least ratio to etcd's puts, over a Redis that syncs every second.
 const REDIS_TARGET: f64 = 2.0;
-/// In memory, what is left besides the call itself must be small.
+/// The least ratio to the echo: in memory, all work besides the call itself must be small.
 const ECHO_TARGET: f64 = 0.8;
 
 /// Runs the command: starts the sides, measures them in turn, prints the report.
@@ -104,7 +104,7 @@ pub async fn run(args: Ingest) -> anyhow::Result<()> {
     Report { machine, sent: args.sent(request_bytes), rows }.print(args.load.json)
 }
 
-/// What runs for a measurement.
+/// The processes of a measurement.
 struct Started {
     ours: Vec<Ours>,
     etcd: Option<Etcd>,
@@ -124,7 +124,7 @@ impl Started {
         if args.fsync.is_some() && !wants(Store::Redis) {
             bail!("--fsync is for --store redis; the embedded store always waits for the disk");
         }
-        // Before anything is started: not having them is the likeliest failure.
+        // Checked before anything is started: a missing binary is the likeliest failure.
         let etcd_binary = (args.peer == Peer::Etcd).then(etcd::find).transpose()?;
         let redis_binary = wants(Store::Redis).then(redis::find).transpose()?;
         let wants_echo = match args.peer {
@@ -148,7 +148,7 @@ impl Started {
         Ok(Started { ours, etcd, echo })
     }
 
-    /// Ours in their order, then etcd, then the echo.
+    /// Returns our sides in their order, then etcd, then the echo.
     fn contenders(&self, plan: &Plan, request_bytes: usize) -> Vec<Contender<Round>> {
         let mut contenders: Vec<_> =
             self.ours.iter().map(|ours| ours.contender(plan.clone())).collect();
@@ -185,14 +185,14 @@ impl Ours {
         Ok(Ours { server: Server::start(&place, parent).await?, redis, store })
     }
 
-    /// Its commits are counted meanwhile.
+    /// Returns our side; its commits are counted during the load.
     fn contender(&self, plan: Plan) -> Contender<Round> {
         let name = format!("bellwether {}", env!("CARGO_PKG_VERSION"));
         let (grpc, ops, work) = (self.server.grpc, self.server.ops, Arc::new(Reports));
         Contender::new(name, move |first| {
             let (work, plan) = (work.clone(), plan.clone());
             Box::pin(async move {
-                let ops = ops.context("our server has not said where its metrics are")?;
+                let ops = ops.context("our server printed no address of its metrics")?;
                 let calls = load::run(work, format!("http://{grpc}"), plan.clone(), first);
                 let commits = commits::per_second(ops, &plan);
                 let (calls, commits) = tokio::try_join!(calls, commits)?;
@@ -202,10 +202,10 @@ impl Ours {
         })
     }
 
-    /// A row for each peer that this store is compared with.
+    /// Returns a row for each peer that this store is compared with.
     fn compare(&self, side: Side, etcd: Option<&Side>, echo: Option<&Side>) -> Vec<Row> {
         let work = self.work("Unary ReportStatus");
-        // Beside a store that keeps what it is told, an echo says nothing.
+        // An echo is no peer for a store that writes to disk.
         let echo = echo.filter(|_| self.store == Store::Memory || etcd.is_none());
         let is_everysec = matches!(self.redis, Some((_, Fsync::Everysec)));
         let row = |beside, peer: &Side, target| {
@@ -225,7 +225,7 @@ impl Ours {
         }
     }
 
-    /// The commits that those reports became, beside etcd, where each put is one.
+    /// Returns the row of the commits of those reports, beside etcd, where each put is a commit.
     fn commits_beside(&self, commits: Side, etcd: Option<&Side>) -> Row {
         let mut work = self.work("Commits of these reports");
         if etcd.is_some() {
@@ -234,7 +234,7 @@ impl Ours {
         Row::compare(&work, commits, etcd.cloned(), None)
     }
 
-    /// What is done, and where it is kept.
+    /// Names the work and the storage backend.
     fn work(&self, what: &str) -> String {
         match (self.store, &self.redis) {
             (Store::Memory, _) => format!("{what}, memory store"),
@@ -246,10 +246,10 @@ impl Ours {
     }
 }
 
-/// What one measurement of a side gave.
+/// The results of one measurement of a side.
 struct Round {
     calls: Measured,
-    /// Commits that our server made meanwhile.
+    /// Commits per second of our server meanwhile.
     commits_per_second: Option<f64>,
 }
 
@@ -280,7 +280,7 @@ impl Ingest {
     }
 }
 
-/// Reports of which each changes its status: none may be answered from what is known.
+/// Reports that each change their status, so that none is answered as a repeat.
 struct Reports;
 
 impl Work for Reports {
@@ -294,7 +294,8 @@ impl Work for Reports {
     }
 }
 
-/// The report number `sequence`, always as long. The message differs from the last one of its unit.
+/// Returns report number `sequence`. All have the same length, and the message differs from the
+/// last one of its unit.
 pub fn report(sequence: u64) -> ReportStatusRequest {
     let key = sequence % (APPLICATIONS * UNITS);
     let (application, unit) = (key % APPLICATIONS, key / APPLICATIONS);

@@ -1,5 +1,5 @@
-//! `bench instructions`: what a report costs the core in instructions, counted by valgrind. They
-//! are the same on a busy machine, so a regression shows where times would hide it.
+//! `bench instructions`: the cost of a report in the core in instructions, counted by valgrind. The
+//! counts are the same on a busy machine, so they show a regression that times would hide.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -51,21 +51,21 @@ pub struct Counted {
     pub batch: u64,
 }
 
-/// Reports in a commit: one that comes alone, and what a busy application's task finds.
+/// Reports in a commit: one alone, and the mailbox of a busy application.
 const BATCHES: [u64; 2] = [1, 64];
-/// The block of the page that has the rows.
+/// The block of the page that holds the rows.
 const PAGE_BLOCK: &str = "bench instructions";
-/// Only what happens in here counts. See [`counted_reports`].
+/// Only instructions in [`counted_reports`] count.
 const COUNTED: &str = "*counted_reports*";
-/// What callgrind says before the number of instructions.
+/// The text of callgrind before the number of instructions.
 const COLLECTED: &str = "Collected :";
 
-/// What was done.
+/// The load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct How {
     /// Reports that were counted.
     pub reports: u64,
-    /// What valgrind says it is.
+    /// The version that valgrind reports.
     pub valgrind: String,
 }
 
@@ -89,7 +89,7 @@ pub async fn run(args: Instructions) -> anyhow::Result<()> {
     let progress = Progress::new();
     progress.say("counting, which takes a minute or two");
     let kinds = BATCHES.iter().flat_map(|&batch| args.statuses.iter().map(move |&s| (batch, s)));
-    // All at once: what else runs does not change a count.
+    // In parallel: other processes do not change a count.
     let counts = kinds.map(|(batch, statuses)| {
         let reports = args.reports.next_multiple_of(batch);
         let (valgrind, counted) = (&valgrind, Counted { statuses, reports, batch });
@@ -124,7 +124,7 @@ async fn version(valgrind: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-/// Instructions of all reports together.
+/// Counts the instructions of all reports together.
 async fn count(valgrind: &Path, counted: &Counted) -> anyhow::Result<u64> {
     let program = server::own_binary()?;
     let Counted { statuses, reports, batch } = counted;
@@ -133,7 +133,7 @@ async fn count(valgrind: &Path, counted: &Counted) -> anyhow::Result<u64> {
     command.arg(format!("--toggle-collect={COUNTED}")).arg(program.get_program());
     command.args(["bench", "counted-reports", "--statuses", &statuses.to_string()]);
     command.args(["--reports", &reports.to_string(), "--batch", &batch.to_string()]);
-    // It starts nothing of its own, so it may be killed.
+    // It starts no processes of its own, so it may be killed.
     command.stdin(Stdio::null()).kill_on_drop(true);
     let output = command.output().await.context("start valgrind")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -148,7 +148,7 @@ fn parse(said: &str) -> Option<u64> {
     count.trim().parse().ok().filter(|count| *count > 0)
 }
 
-/// What valgrind runs: makes the application, then reports.
+/// Runs under valgrind: creates the application, then reports.
 pub fn run_counted(args: &Counted) -> anyhow::Result<()> {
     let mut grown = Grown::of(args.statuses)?;
     let mut batches = Vec::new();
@@ -158,7 +158,7 @@ pub fn run_counted(args: &Counted) -> anyhow::Result<()> {
     counted_reports(&mut grown, &batches)
 }
 
-/// Its name is how valgrind finds it.
+/// Commits the batches. Valgrind finds this function by its name.
 #[inline(never)]
 fn counted_reports(grown: &mut Grown, batches: &[Vec<Request>]) -> anyhow::Result<()> {
     for batch in batches {

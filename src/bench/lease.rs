@@ -1,5 +1,5 @@
-//! etcd's leases: how a worker would otherwise show that it lives. A key is put with one, and is
-//! gone when nobody keeps it alive.
+//! etcd's leases: the way in which a worker would otherwise show that it is alive. A key is put
+//! with a lease, and is deleted when the lease is not kept alive.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::bench::wire::{PutRequest, PutResponse, WatchCreateRequest, WatchReque
 use crate::bench::wire::{WatchResponse, streaming};
 use crate::bench::worker::Crew;
 
-/// Calls open at once while leases are made.
+/// Calls open at once while leases are granted.
 const MAKING_MAX: usize = 512;
-/// What every key of a round begins with; the round follows.
+/// The prefix of every key; the number of the round follows.
 const KEYS: &str = "/workers/";
-/// Leases that are kept alive must not end while others are still made.
+/// Leases that are kept alive must not end while others are still granted.
 const SET_UP_MAX: Duration = Duration::from_secs(120);
-/// After which nothing comes any more.
+/// A watch without events for this long counts as stuck.
 const QUIET_MAX: Duration = Duration::from_secs(30);
 
-/// Makes leases with a key each that end at `end` or less than a second later, for etcd counts in
-/// seconds.
+/// Grants leases with a key each that end at `end` or less than a second later, because etcd counts
+/// in seconds.
 pub async fn make(
     channels: &[Channel],
     round: u64,
@@ -67,7 +67,7 @@ pub async fn watch(channel: Channel, round: u64) -> anyhow::Result<Streaming<Wat
     let (key, range_end) = (format!("{KEYS}{round:020}/"), format!("{KEYS}{round:020}0"));
     let create_request =
         Some(WatchCreateRequest { key: key.into_bytes(), range_end: range_end.into_bytes() });
-    // Open for as long as the answers are read.
+    // The request stream stays open as long as the answers are read.
     let requests = stream::iter([WatchRequest { create_request }]).chain(stream::pending());
     let mut answers: Streaming<WatchResponse> = streaming(channel, wire::WATCH, requests).await?;
     match answers.message().await? {
@@ -76,7 +76,7 @@ pub async fn watch(channel: Channel, round: u64) -> anyhow::Result<Streaming<Wat
     }
 }
 
-/// Reads until so many keys are gone; how long after `end` each was.
+/// Reads until this many keys are deleted; returns how long after `end` each deletion was.
 pub async fn deletions(
     mut answers: Streaming<WatchResponse>,
     count: u64,
@@ -101,14 +101,14 @@ pub async fn deletions(
     Ok(delays)
 }
 
-/// Leases that are kept alive, each by a stream of its own as by a worker of its own.
+/// Leases that are kept alive, each by a stream of its own, as by a worker of its own.
 pub struct Kept {
     streams: JoinSet<Result<(), Status>>,
-    /// Keepalives that were answered.
+    /// Keepalives that etcd has answered.
     pub answered: Arc<AtomicU64>,
 }
 
-/// Makes a lease for each of a crew and keeps it alive, once an interval.
+/// Grants a lease for each worker of a crew and keeps it alive, once an interval.
 pub async fn keep(
     address: SocketAddr,
     crew: Crew,
@@ -148,7 +148,7 @@ async fn keep_one(
     answered: Arc<AtomicU64>,
 ) -> Result<(), Status> {
     let (say, said) = mpsc::channel(1);
-    // There is room for the first.
+    // The channel is empty, so the first message fits.
     let _ = say.try_send(LeaseKeepAliveRequest { id });
     let said = ReceiverStream::new(said);
     let mut told: Streaming<LeaseResponse> =

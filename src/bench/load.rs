@@ -1,8 +1,8 @@
 //! Closed-loop load: each connection keeps a number of calls open, and sends the next when one
 //! ends.
 //!
-//! One single-threaded runtime per core, each with its share of the connections: a shared pool
-//! would measure its own queues, and the runtime of the caller may have one thread only.
+//! One single-threaded runtime per core has a share of the connections each: a shared pool would
+//! measure its own queues, and the runtime of the caller may have one thread only.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-/// What one side is asked to do, over and over.
+/// The call that one side repeats.
 pub trait Work: Send + Sync + 'static {
-    /// Sends call number `sequence` and waits for its acknowledgement. No number comes twice.
+    /// Sends call number `sequence` and waits for its acknowledgement. Each number is used once.
     fn call(
         &self,
         channel: Channel,
@@ -28,20 +28,20 @@ pub trait Work: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Status>> + Send;
 }
 
-/// How much is sent, and for how long.
+/// The load of one measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Connections.
     pub connections: usize,
     /// Calls open at once on each connection.
     pub in_flight: usize,
-    /// Time before the window, in which nothing is counted.
+    /// Time before the window, which is not counted.
     pub warm_up: Duration,
-    /// Time in which ended calls are counted.
+    /// Time in which completed calls are counted.
     pub window: Duration,
 }
 
-/// What a load saw.
+/// The results of a load.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// Calls acknowledged within the window.
@@ -50,24 +50,25 @@ pub struct Measured {
     pub window: Duration,
     /// Microseconds that those calls took.
     pub latencies: Histogram<u64>,
-    /// Failures by what was said, warm-up included.
+    /// Failures by their message, warm-up included.
     pub failures: BTreeMap<String, u64>,
 }
 
-/// Longest latency that is told apart; beyond it a call counts as this long.
+/// Longest latency that is recorded; a longer call counts as this long.
 const LATENCY_MICROS_MAX: u64 = 60_000_000;
 
-/// After the window, calls on their way may still end. More is a server that hangs.
+/// How long calls may take to end after the window. A server that takes longer counts as stuck.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A connection with as many failures ends its load: the run has failed, more tell nothing new.
+/// A connection with this many failures ends its load: the run has failed, and more failures add
+/// nothing.
 const FAILURES_MAX: u64 = 10_000;
 
-/// After a failure, so that a server that refuses everything is not asked in a tight loop.
+/// Pause after a failure, so that a server that refuses everything is not called in a tight loop.
 const FAILURE_DELAY: Duration = Duration::from_millis(10);
 
 impl Measured {
-    /// Nothing yet.
+    /// Returns empty results.
     pub fn empty(window: Duration) -> anyhow::Result<Measured> {
         Ok(Measured {
             acknowledged: 0,
@@ -77,7 +78,7 @@ impl Measured {
         })
     }
 
-    /// Acknowledged calls per second.
+    /// Returns the acknowledged calls per second.
     pub fn per_second(&self) -> f64 {
         self.acknowledged as f64 / self.window.as_secs_f64()
     }
@@ -94,7 +95,7 @@ impl Measured {
         *self.failures.entry(what).or_default() += 1;
     }
 
-    /// Adds what another worker saw in the same window.
+    /// Adds the results of another worker in the same window.
     pub fn merge(&mut self, other: &Measured) -> anyhow::Result<()> {
         self.acknowledged += other.acknowledged;
         self.latencies.add(&other.latencies)?;
@@ -104,7 +105,7 @@ impl Measured {
         Ok(())
     }
 
-    /// Fails if any call did, with what was said and how often.
+    /// Fails if any call failed, with the messages and their counts.
     pub fn check(&self) -> anyhow::Result<()> {
         let count: u64 = self.failures.values().sum();
         if count == 0 {
@@ -115,8 +116,8 @@ impl Measured {
     }
 }
 
-/// Puts `plan` on the server at `url`. Calls are numbered from `first`. Dropping the future ends
-/// the load.
+/// Runs `plan` against the server at `url`. Calls are numbered from `first`. Dropping the future
+/// ends the load.
 pub async fn run<W: Work>(
     work: Arc<W>,
     url: String,
@@ -128,16 +129,16 @@ pub async fn run<W: Work>(
     on_threads(&plan, move |part| share.clone().run(part)).await
 }
 
-/// What one thread has to do.
+/// The share of one thread.
 pub struct Part {
-    /// Its connections, by number.
+    /// The numbers of its connections.
     pub connections: Vec<usize>,
-    /// Everybody waits here until all have connected.
+    /// A barrier at which the threads wait until all have connected.
     pub connected: Arc<Barrier>,
 }
 
-/// Shares out the connections of a plan to single-threaded runtimes, one per core, and adds up what
-/// they measured. Dropping the future ends them.
+/// Distributes the connections of a plan over single-threaded runtimes, one per core, and adds up
+/// their results. Dropping the future ends them.
 pub async fn on_threads<F, R>(plan: &Plan, share: F) -> anyhow::Result<Measured>
 where
     F: Fn(Part) -> R + Clone + Send + 'static,
@@ -155,7 +156,7 @@ where
         answers.push(start(share.clone(), part, stop.clone())?);
     }
     let mut total = Measured::empty(plan.window)?;
-    // The first to fail ends all: the others may be waiting for it to connect.
+    // The first failure ends all threads: the others may be waiting for it to connect.
     let answers = answers.into_iter().map(|answer| async { answer.await.context("load thread")? });
     for measured in futures_util::future::try_join_all(answers).await? {
         total.merge(&measured)?;
@@ -181,13 +182,13 @@ where
                 () = stop.cancelled() => bail!("stopped"),
             }
         });
-        // Nobody waits any more if the load was stopped.
+        // The receiver is gone if the load was stopped.
         let _ = answer.send(measured);
     })?;
     Ok(answered)
 }
 
-/// What every thread is to put on the server.
+/// The share of the load of every thread.
 struct Share<W> {
     work: Arc<W>,
     endpoint: Endpoint,
@@ -216,7 +217,7 @@ impl<W: Work> Share<W> {
         let mut slots = JoinSet::new();
         let mut tallies = Vec::new();
         for (connection, channel) in channels {
-            // Only the slots of this connection, all of this thread, ever take this lock.
+            // Only the slots of this connection, all on this thread, take this lock.
             let tally = Arc::new(Mutex::new(Measured::empty(self.plan.window)?));
             tallies.push(tally.clone());
             for slot in 0..self.plan.in_flight {

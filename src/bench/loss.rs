@@ -1,5 +1,6 @@
-//! `bench loss`: one of two replicas over Redis is killed with its workers connected. How long
-//! until each has a session at the other, and until its state there is current.
+//! `bench loss`: one of two replicas over Redis is killed with its workers connected. Measures how
+//! long each worker takes to open a session at the other replica, and until its state there is
+//! current.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,17 +36,18 @@ pub struct Loss {
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=50_000))]
     pub workers: u64,
     /// A worker whose session has ended waits up to this long before it connects to the other
+    /// replica
     #[arg(long, default_value_t = 1000, value_name = "MILLISECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=60_000))]
     pub jitter: u64,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
 /// Applications that workers belong to.
 const APPLICATIONS: u64 = 20;
-/// Until all have come, or have come back.
+/// How long all workers may take to connect, at first and after the kill.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(120);
 /// Units in a page.
 const PAGE_SIZE: i32 = 1000;
@@ -101,7 +103,7 @@ pub async fn run(args: Loss) -> anyhow::Result<()> {
     Report { machine, sent, rows }.print(args.load.json)
 }
 
-/// What one round gave, in microseconds since the kill.
+/// The results of one round, in microseconds since the kill.
 struct Recovery {
     connected: Histogram<u64>,
     current: Histogram<u64>,
@@ -162,7 +164,7 @@ async fn lose(
     Ok(Recovery { connected: there.connected, current: there.current, misjudged })
 }
 
-/// What happens to a worker, and at which replica.
+/// An event of a worker, with the replica.
 enum Step {
     Connected { index: u64, replica: usize, at: Instant },
     Answered { index: u64, at: Instant },
@@ -174,12 +176,12 @@ struct News {
 
 impl Conduct for News {
     fn acknowledged(&self, index: u64) {
-        // Nobody listens any more once the round has failed.
+        // The receiver is gone once the round has failed.
         let _ = self.tell.send(Step::Answered { index, at: Instant::now() });
     }
 }
 
-/// The workers of which it is not known yet that they are well at a replica.
+/// The workers that are not yet connected and current at a replica.
 struct Awaited {
     replica: usize,
     at: Vec<Option<Instant>>,
@@ -200,7 +202,7 @@ impl Awaited {
         })
     }
 
-    /// Listens until all are connected and have answered; times count from `start`.
+    /// Waits until all workers are connected and have answered; times count from `start`.
     async fn all(
         &mut self,
         told: &mut mpsc::UnboundedReceiver<Step>,
@@ -229,7 +231,7 @@ impl Awaited {
             }
             Step::Connected { .. } => {}
             Step::Answered { index, at } => {
-                // An answer to the replica before does not count.
+                // An answer to the previous replica does not count.
                 let is_here = self.at[index as usize].is_some_and(|connected| connected <= at);
                 if is_here && !std::mem::replace(&mut self.is_current[index as usize], true) {
                     delay::record(&mut self.current, at.saturating_duration_since(start), 1);
@@ -251,7 +253,7 @@ struct Member {
 }
 
 impl Member {
-    /// Connects, here or there, until it is to leave.
+    /// Keeps the worker connected, to either replica, until it is to leave.
     async fn live(
         self,
         replicas: Arc<[Vec<Channel>; 2]>,
@@ -268,7 +270,7 @@ impl Member {
                 incarnation = Some(worker.welcome.incarnation);
                 let (index, at) = (self.index, Instant::now());
                 let _ = news.tell.send(Step::Connected { index, replica, at });
-                // However it ended, there is another try.
+                // After any end of a session the worker connects again.
                 let _ = worker.run(news.clone(), leave.clone()).await;
             }
             if leave.is_cancelled() {
@@ -282,7 +284,7 @@ impl Member {
     }
 }
 
-/// Looks at each unit: all must be connected; how many are not fresh.
+/// Checks that each unit is connected; returns how many are not fresh.
 async fn misjudged(channel: &Channel, crew: &Crew) -> anyhow::Result<u64> {
     let mut client = ApplicationServiceClient::new(channel.clone());
     let (mut units, mut misjudged) = (0, 0);

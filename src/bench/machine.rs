@@ -1,4 +1,4 @@
-//! The machine that a measurement was taken on.
+//! The machine of a measurement.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -9,24 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::table::thousands;
 
-/// The machine, as far as it matters to figures. What cannot be found out is empty.
+/// The machine, as far as it matters to figures. Unknown values are empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Cores, shared by the servers and the load.
     pub cores: usize,
-    /// What the processor calls itself.
+    /// The name of the processor.
     pub processor: String,
-    /// Memory, shared likewise; 0 if it cannot be found out.
+    /// Memory, shared likewise; 0 if unknown.
     pub memory_bytes: u64,
     /// Kernel.
     pub kernel: String,
-    /// Running processes over the last minute, before we began: a busy machine blurs figures.
+    /// Running processes over the last minute, before the measurement: a busy machine blurs
+    /// figures.
     pub load: String,
-    /// Where data was written.
+    /// The directory of the data.
     pub directory: PathBuf,
-    /// Which file system that is.
+    /// The type of its file system.
     pub filesystem: String,
-    /// Built without optimisation, so that our figures mean nothing.
+    /// Whether the build is without optimisation, so that our figures mean nothing.
     pub debug_build: bool,
     /// Commit of the checkout that this program was built in, with `-dirty` if it has changes;
     /// empty elsewhere.
@@ -34,7 +35,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at this machine, with data in `directory`.
+    /// Describes this machine, with data in `directory`.
     pub fn look(directory: &Path) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let first_word = |text: String| text.split_whitespace().next().unwrap_or("").to_string();
@@ -93,7 +94,8 @@ fn memory_bytes(meminfo: &str) -> Option<u64> {
     total.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
-/// What the checkout around this program's file is at, if there is one and it is ours.
+/// Returns the commit of the checkout around this program's file, if it is a checkout of
+/// Bellwether.
 fn commit() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let mut above = program.ancestors();

@@ -1,5 +1,5 @@
-//! `bench memory`: what the server's process takes for a watch that hears nothing, for a status
-//! that is kept, and for a reader that has stopped reading.
+//! `bench memory`: the memory of the server's process for an idle watch, for a stored status, and
+//! for a reader that has stopped reading.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,44 +29,44 @@ use crate::proto::v1::report_service_client::ReportServiceClient;
 /// Flags of `bench memory`.
 #[derive(Debug, clap::Args)]
 pub struct Memory {
-    /// Watchers that hear nothing; a multiple of 100
+    /// Idle watchers; a multiple of 100
     #[arg(long, default_value_t = 10_000, value_parser = whole_streams)]
     pub watchers: usize,
-    /// Statuses that are kept
+    /// Stored statuses
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub statuses: u64,
     /// Changes that are not read
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub events: u64,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// Bytes of a watch with a stream of its own.
+/// The most bytes of a watch with a stream of its own.
 const SINGLE_TARGET: f64 = 5.0 * 1024.0;
-/// Bytes of a watch on a stream of a hundred.
+/// The most bytes of a watch on a stream of a hundred.
 const MULTIPLEXED_TARGET: f64 = 300.0;
-/// Bytes of a status beyond its own words.
+/// The most bytes of a status beyond its own texts.
 const STATUS_TARGET: f64 = 400.0;
-/// Bytes for each change that is not read: a queue would take the length of a message, which is
-/// hundreds. What is left is what the allocator gives back late.
+/// The most bytes for each unread change: a queue would take the length of a message, which is
+/// hundreds. The rest is memory that the allocator returns late.
 const UNREAD_TARGET: f64 = 10.0;
 
 /// Applications that statuses are spread over, and that change.
 const APPLICATIONS: u64 = 64;
-/// How many more watches there are on streams of many: memory comes in pieces of megabytes, of
-/// which fewer would be a few.
+/// How many times more watches there are on shared streams: memory grows in pieces of megabytes,
+/// and fewer watches would fill only a few of them.
 const TIMES_MULTIPLEXED: usize = 10;
 /// Statuses of a unit.
 const PER_UNIT: u64 = 100;
-/// Reports on their way at once on each connection.
+/// Reports open at once on each connection.
 const IN_FLIGHT: usize = 64;
-/// Until all watch.
+/// How long all watches may take to open.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Little history, or its growth would be all that is seen of changes.
+/// A short history, whose growth would otherwise dominate the memory of changes.
 const HISTORY: &str = "[history]\nevents_max = 10\n";
-/// Changes of each application before they are counted: more than the history that is kept of it.
+/// Changes of each application before the measurement: more than the history keeps.
 const CHANGES_BEFORE: u64 = 20;
 
 /// Runs the command.
@@ -152,7 +152,7 @@ impl Work {
         Box::pin(async move {
             let server = match self {
                 Work::Idle { shape: Shape::Plain, .. } => Server::start_echo(&parent).await?,
-                // Where most of it lies on disk, as by default.
+                // The default backend, which keeps most of a status on disk.
                 Work::Keep { .. } => Server::start(&Place::Embedded, &parent).await?,
                 _ => Server::start_with(&Place::Memory, HISTORY, &parent).await?,
             };
@@ -201,10 +201,10 @@ async fn idle(
             Shape::Plain => streams as u64 <= crowd.opened(),
             _ => watchers <= ear.current.load(Ordering::Relaxed),
         };
-        crowd.until(is_current, DEADLINE).await.context("not everybody watches")?;
+        crowd.until(is_current, DEADLINE).await.context("not every watch is open")?;
         anyhow::Ok(crowd)
     };
-    // What the process needs to serve at all is not counted: threads, their heaps, its connections.
+    // The base memory of the process is not counted: threads, their heaps, its connections.
     let _first = open(connections.min(whole)).await?;
     let before = resident(id).await?;
     let _all = open(whole).await?;
@@ -218,8 +218,8 @@ async fn keep(
     statuses: u64,
     connections: usize,
 ) -> anyhow::Result<f64> {
-    // As many are there before, with their applications: up to 64 MiB of pages of the file are kept
-    // in memory however much is in it, and these are not what a status costs.
+    // The same number exists before, with their applications: the process keeps up to 64 MiB of
+    // pages of the file in memory for any amount of data, and these are no cost of a status.
     let channels = channels(address, connections)?;
     report_all(&channels, 0..statuses, 0).await?;
     let before = resident(id).await?;
@@ -280,7 +280,7 @@ fn all() -> v1::WatchApplicationsRequest {
     v1::WatchApplicationsRequest::default()
 }
 
-/// Connections that are made when they are first used.
+/// Returns connections that are established at their first use.
 pub fn channels(address: SocketAddr, connections: usize) -> anyhow::Result<Vec<Channel>> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?.tcp_nodelay(true);
     Ok((0..connections).map(|_| endpoint.connect_lazy()).collect())
@@ -320,11 +320,11 @@ fn report(number: u64, round: u64) -> v1::ReportStatusRequest {
     }
 }
 
-/// How often memory is looked at until it is believed, and how long between.
+/// How often the memory is read, and the pause in between.
 const LOOKS: (u32, Duration) = (10, Duration::from_millis(200));
 
-/// Bytes of memory that a process has, once it has given back what it does soon: the least of some
-/// looks.
+/// Returns the resident bytes of a process, without those that it returns soon: the least of
+/// several readings.
 pub async fn resident(id: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{id}/status");
     let mut least = f64::INFINITY;

@@ -1,18 +1,17 @@
-//! `bellwether bench`: ours beside what a user would pick instead, in turn, in one run.
+//! `bellwether bench`: measures Bellwether beside the alternatives of a user, in turn, in one run.
 //!
 //! ```text
 //!  ingest, silence, ... --start--> server, redis, etcd, echo   (processes, gone when dropped)
 //!     |
 //!     '--sides--> rounds --A B A B--> load    (closed loop, one thread per core)
 //!                    |                relay   (open loop with a watcher; pending keeps the books)
-//!                    |                worker  (sessions that behave as they are told), lease
+//!                    |                worker  (simulated workers with sessions), lease
 //!                    '--> report, delay, figure: rows --> table | JSON
 //! ```
 //!
-//! A further row is a file like `ingest`, if it says how much, or like `replicas`, if it says how
-//! long: it says what a call is ([`load::Work`], [`relay::Relay`]), names the sides and their
-//! targets, and gets its rounds, statistics and printing from the rest. A line in `all` puts it
-//! into the table of `docs/performance.md`.
+//! To add a row, copy `ingest` for a rate or `replicas` for a delay: the file defines the call
+//! ([`load::Work`], [`relay::Relay`]), the sides and their targets, and gets rounds, statistics and
+//! printing from the other modules. A line in `all` adds it to the table of `docs/performance.md`.
 
 pub mod all;
 pub mod campaign;
@@ -69,12 +68,12 @@ use crate::bench::load::Plan;
 /// Measure this server beside a peer, on this machine, in one run
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to measure.
+    /// The measurement to run.
     #[command(subcommand)]
     pub command: BenchCommand,
 }
 
-/// What can be measured.
+/// The measurements.
 #[derive(Debug, clap::Subcommand)]
 pub enum BenchCommand {
     /// Unary reports acknowledged and commits made per second, beside puts into etcd
@@ -87,37 +86,37 @@ pub enum BenchCommand {
     Replicas(replicas::Replicas),
     /// Delay from a report to the watcher of its application, with many of both, beside etcd
     Watchers(watchers::Watchers),
-    /// What a report costs in an application of many statuses, beside one of few
+    /// Cost of a report in an application of many statuses, beside one of few
     Growth(growth::Growth),
     /// Time until the workers of an application have answered, with some that never do
     Collect(collect::Collect),
     /// Time until units that fall silent together are judged, beside leases in etcd
     Silence(silence::Silence),
-    /// What workers cost that only say that they live, beside keepalives of leases in etcd
+    /// Cost of workers that send only heartbeats, beside keepalives of leases in etcd
     Heartbeats(heartbeats::Heartbeats),
     /// Time until another candidate leads, beside the election of etcd
     Election(election::Election),
     /// Time until workers are back after one of two replicas over one Redis is killed
     Loss(loss::Loss),
-    /// What a report costs the core in instructions, counted by valgrind
+    /// Cost of a report in the core in instructions, counted by valgrind
     Instructions(instructions::Instructions),
-    /// All of this that has a target, one after another, with one table at the end
+    /// Every measurement with a target, one after another, with one table at the end
     All(all::All),
-    /// Events told per second to the watchers of one application, beside plain tonic and etcd
+    /// Events received per second by the watchers of one application, beside plain tonic and etcd
     Fanout(fanout::Fanout),
-    /// Memory of an idle watch, of a status that is kept, and of a reader that has stopped
+    /// Memory of an idle watch, of a stored status, and of a reader that has stopped
     Memory(memory::Memory),
     /// Time until all watchers are current after one of two replicas over one Redis is killed
     Storm(storm::Storm),
     /// The plain tonic echo that other commands start as a peer
     #[command(hide = true)]
     EchoServer,
-    /// What `instructions` counts
+    /// The work that `instructions` counts
     #[command(hide = true)]
     CountedReports(instructions::Counted),
 }
 
-/// How much is sent, for how long and where data lies: the same for every side.
+/// The load of each measurement and the place of its data: the same for every side.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Load {
     /// Length of one measurement
@@ -133,7 +132,7 @@ pub struct Load {
     /// Connections to each side
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub connections: u32,
-    /// Where the sides keep their data while measured; must be a real disk [default: /var/tmp]
+    /// Directory for the data of the sides; must be on a real disk [default: /var/tmp]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Print the report as JSON
@@ -142,17 +141,17 @@ pub struct Load {
 }
 
 impl Load {
-    /// Time before each measurement.
+    /// Returns the time before each measurement.
     pub fn warm_up(&self) -> Duration {
         Duration::from_secs(self.warm_up)
     }
 
-    /// Time of one measurement.
+    /// Returns the time of one measurement.
     pub fn window(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
 
-    /// This load, with so many calls or messages open on each connection or stream.
+    /// Returns this load, with so many calls or messages open on each connection or stream.
     pub fn plan(&self, in_flight: u32) -> Plan {
         Plan {
             connections: self.connections as usize,
@@ -162,8 +161,8 @@ impl Load {
         }
     }
 
-    /// Where data lies. `/tmp` is memory on many machines, where an fsync costs nothing and proves
-    /// nothing.
+    /// Returns the directory of the data. `/tmp` is in memory on many machines, where an fsync
+    /// costs nothing and proves nothing.
     pub fn data_directory(&self) -> PathBuf {
         let on_disk = PathBuf::from("/var/tmp");
         match &self.dir {
@@ -174,8 +173,9 @@ impl Load {
     }
 }
 
-/// Runs the command. Dropping the future ends the load and every process it started, so the caller
-/// may handle Ctrl-C; what would otherwise end this process without that is handled here.
+/// Runs the command. Dropping the future ends the load and every process that it started, so the
+/// caller may handle Ctrl-C. SIGTERM and SIGHUP, which would end this process without that cleanup,
+/// are handled here.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;

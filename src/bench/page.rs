@@ -1,4 +1,4 @@
-//! Figures in a page of documentation: a block of it is replaced by what was measured.
+//! Writes figures into a page of documentation: replaces a block of it.
 //!
 //! ```text
 //! <!-- begin: bench all -->
@@ -11,12 +11,12 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Fails, and says why, if the page of this path has no such block.
+/// Checks that the page has such a block.
 pub fn check(path: &Path, block: &str) -> anyhow::Result<()> {
     with_block(path, block, "").map(drop)
 }
 
-/// Replaces a block by this text, shown as it is.
+/// Replaces a block by this text, as a code block.
 pub fn write(path: &Path, block: &str, text: &str) -> anyhow::Result<()> {
     let page = with_block(path, block, text)?;
     fs::write(path, page).with_context(|| format!("write {}", path.display()))

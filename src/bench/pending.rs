@@ -1,7 +1,7 @@
-//! Writes on their way to a watcher: which are due to be seen, and how long each of them took.
+//! Tracks writes on their way to a watcher, and how long each of them takes.
 //!
-//! An event tells the newest state of a key, so it answers all earlier writes to that key as well.
-//! Those took as long as it takes until the watcher knows better; they are counted apart.
+//! An event has the newest state of a key, so it also completes all earlier writes to that key.
+//! Such a write takes until the watcher receives a newer state; these are counted separately.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -11,33 +11,34 @@ use hdrhistogram::Histogram;
 use tokio::time::Instant;
 use tonic::Status;
 
-/// Longest delay that is told apart; beyond it a write counts as this long.
+/// Longest delay that is recorded; a longer one counts as this long.
 const DELAY_MICROS_MAX: u64 = 60_000_000;
 
-/// How long writes took. Only those that were due within the window count.
+/// The delays of writes. Only those that were due within the window count.
 #[derive(Debug, Clone)]
 pub struct Delays {
-    /// Microseconds from when a write was due until it was sent: the load's own fault.
+    /// Microseconds from when a write was due until it was sent: a delay of the load itself.
     pub due_to_sent: Histogram<u64>,
     /// Microseconds from when a write was due until it was acknowledged.
     pub due_to_acknowledged: Histogram<u64>,
-    /// Microseconds from when a write was due until the watcher knew of it.
+    /// Microseconds from when a write was due until the watcher received it.
     pub due_to_seen: Histogram<u64>,
-    /// Microseconds from the acknowledgement until the watcher knew of it; 0 if it knew before.
+    /// Microseconds from the acknowledgement until the watcher received the write; 0 if it did
+    /// before.
     pub acknowledged_to_seen: Histogram<u64>,
-    /// Writes that the watcher knew of before they were acknowledged.
+    /// Writes that the watcher received before they were acknowledged.
     pub seen_first: u64,
-    /// Writes that the watcher was told of by the event of a later one.
+    /// Writes that the watcher received only by the event of a later one.
     pub overtaken: u64,
-    /// Failures by what was said, warm-up included.
+    /// Failures by their message, warm-up included.
     pub failures: BTreeMap<String, u64>,
 }
 
-/// See the module.
+/// The writes that are not yet both acknowledged and seen, with the delays of all others.
 pub struct Pending {
     keys: u64,
     writes: HashMap<u64, Write>,
-    /// Of each key the writes that were not seen yet, the first one first.
+    /// The unseen writes of each key, the first one first.
     unseen: HashMap<u64, VecDeque<u64>>,
     delays: Delays,
 }
@@ -50,7 +51,7 @@ struct Write {
 }
 
 impl Delays {
-    /// None yet.
+    /// Returns empty delays.
     pub fn none() -> anyhow::Result<Delays> {
         let histogram = || Histogram::new_with_bounds(1, DELAY_MICROS_MAX, 3);
         Ok(Delays {
@@ -64,7 +65,7 @@ impl Delays {
         })
     }
 
-    /// Adds those of another round.
+    /// Adds the delays of another round.
     pub fn merge(&mut self, other: &Delays) -> anyhow::Result<()> {
         self.due_to_sent.add(&other.due_to_sent)?;
         self.due_to_acknowledged.add(&other.due_to_acknowledged)?;
@@ -78,7 +79,7 @@ impl Delays {
         Ok(())
     }
 
-    /// Fails if any write did, with what was said and how often.
+    /// Fails if any write failed, with the messages and their counts.
     pub fn check(&self) -> anyhow::Result<()> {
         let count: u64 = self.failures.values().sum();
         if count == 0 {
@@ -90,13 +91,13 @@ impl Delays {
 }
 
 impl Pending {
-    /// Write number n goes to key n modulo `keys`.
+    /// Creates a tracker in which write number n goes to key n modulo `keys`.
     pub fn new(keys: u64) -> anyhow::Result<Pending> {
         let (writes, unseen) = (HashMap::new(), HashMap::new());
         Ok(Pending { keys, writes, unseen, delays: Delays::none()? })
     }
 
-    /// A write that was due at `due` is sent at `now`.
+    /// Notes that a write that was due at `due` is sent at `now`.
     pub fn send(&mut self, sequence: u64, due: Instant, now: Instant, counts: bool) {
         let write = Write { due, counts, acknowledged: None, seen: None };
         self.writes.insert(sequence, write);
@@ -106,7 +107,7 @@ impl Pending {
         }
     }
 
-    /// It was acknowledged.
+    /// Notes that a write is acknowledged.
     pub fn acknowledge(&mut self, sequence: u64, at: Instant) {
         if let Some(write) = self.writes.get_mut(&sequence) {
             write.acknowledged = Some(at);
@@ -114,7 +115,7 @@ impl Pending {
         }
     }
 
-    /// It was refused: nobody will see it.
+    /// Notes that a write is refused, so that no watcher will receive it.
     pub fn fail(&mut self, sequence: u64, status: &Status) {
         let what = format!("{:?}: {}", status.code(), status.message());
         *self.delays.failures.entry(what).or_default() += 1;
@@ -123,7 +124,7 @@ impl Pending {
         unseen.retain(|waiting| *waiting != sequence);
     }
 
-    /// The watcher was told of it, and so of all earlier ones to the same key.
+    /// Notes that the watcher received a write, and with it all earlier ones to the same key.
     pub fn see(&mut self, sequence: u64, at: Instant) {
         let unseen = self.unseen.entry(sequence % self.keys).or_default();
         let seen: Vec<u64> =
@@ -138,17 +139,17 @@ impl Pending {
         }
     }
 
-    /// Writes that are not both acknowledged and seen.
+    /// Returns the number of writes that are not both acknowledged and seen.
     pub fn len(&self) -> usize {
         self.writes.len()
     }
 
-    /// Whether all is acknowledged and seen.
+    /// Whether all writes are acknowledged and seen.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// What was measured.
+    /// Returns the measured delays.
     pub fn into_delays(self) -> Delays {
         self.delays
     }
@@ -176,7 +177,7 @@ fn record(histogram: &mut Histogram<u64>, delay: Duration) {
 mod tests {
     use super::*;
 
-    /// Of ten keys; a write each millisecond, sent when due.
+    /// Returns a tracker of ten keys; a write each millisecond, sent when due.
     fn pending(sequences: &[u64]) -> (Pending, impl Fn(u64) -> Instant) {
         let start = Instant::now();
         let at = move |millis| start + Duration::from_millis(millis);
@@ -215,7 +216,7 @@ mod tests {
         }
         pending.see(11, at(30));
         assert_eq!(pending.len(), 2, "12 is another key, 21 is later");
-        // Late and known: it was answered already.
+        // Late, and already seen by a later write.
         pending.see(1, at(40));
         pending.see(12, at(50));
         pending.see(21, at(50));

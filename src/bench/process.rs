@@ -14,21 +14,21 @@ use tokio::process::ChildStdout;
 /// How long a process may take until it serves. A cold etcd on a busy disk takes some seconds.
 pub const START_DEADLINE: Duration = Duration::from_secs(15);
 
-/// Lines of a log that an error quotes: the reason, not the history.
+/// Lines of a log that an error quotes.
 const LOG_LINES_QUOTED: usize = 5;
 
 /// A running process with a directory of its own.
 pub struct Process {
     name: String,
     child: Child,
-    // Kept open for as long as the process runs: writing to a closed stdout would end it.
+    // Kept open for as long as the process runs: a write to a closed stdout would end it.
     stdout: BufReader<ChildStdout>,
     directory: TempDir,
 }
 
 impl Process {
     /// Starts `command`. Its stderr goes to a file in `directory`; its stdin ends when this process
-    /// does.
+    /// ends.
     pub fn start(mut command: Command, directory: TempDir) -> anyhow::Result<Process> {
         let name = Path::new(command.get_program())
             .file_name()
@@ -41,24 +41,24 @@ impl Process {
         Ok(Process { name, child, stdout, directory })
     }
 
-    /// The number that the system knows it by.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where its files are.
+    /// Returns the directory of its files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The next line on its stdout, within [`START_DEADLINE`].
+    /// Returns the next line of its stdout, within [`START_DEADLINE`].
     pub async fn line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         match tokio::time::timeout(START_DEADLINE, self.stdout.read_line(&mut line)).await {
             Ok(Ok(read)) if read > 0 => Ok(line),
-            Ok(_closed) => bail!("{} ended before it said where it is;{}", self.name, self.log()),
+            Ok(_closed) => bail!("{} ended before it gave its address;{}", self.name, self.log()),
             Err(_) => bail!(
-                "{} did not say where it is within {} s;{}",
+                "{} did not give its address within {} s;{}",
                 self.name,
                 START_DEADLINE.as_secs(),
                 self.log()
@@ -66,7 +66,7 @@ impl Process {
         }
     }
 
-    /// Fails with its last words if it has ended.
+    /// Fails with the end of its log if the process has ended.
     pub fn check_running(&mut self) -> anyhow::Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -74,7 +74,7 @@ impl Process {
         }
     }
 
-    /// The end of its log, to append to an error.
+    /// Returns the end of its log, to append to an error.
     pub fn log(&self) -> String {
         let log = std::fs::read(self.directory.path().join("log")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
@@ -89,25 +89,26 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its data is thrown away, so it need not end in order. Waiting keeps it from writing into
-        // the directory while that is removed.
+        // Its data is discarded, so it need not shut down cleanly. Waiting keeps it from writing
+        // into the directory while that is removed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Seconds of processor that a running process has used, with a resolution of 10 ms.
+/// Returns the seconds of processor time that a running process has used, with a resolution of 10
+/// ms.
 pub fn cpu_seconds(id: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{id}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
     parse_stat(&stat).with_context(|| format!("read the times in {path}: {stat:?}"))
 }
 
-/// Linux tells other programs times in hundredths of a second, whatever its own clock does.
+/// Linux reports times to programs in hundredths of a second, whatever the rate of its own clock.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The time of the process itself and that of the kernel for it. The name before them may hold
-/// anything, also blanks and parentheses.
+/// Returns the user and system time of a process. The name before them may contain any character,
+/// also blanks and parentheses.
 fn parse_stat(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ').skip(11);
@@ -115,21 +116,21 @@ fn parse_stat(stat: &str) -> Option<f64> {
     Some((ticks()? + ticks()?) as f64 / TICKS_PER_SECOND)
 }
 
-/// A directory under `parent` that is removed when dropped.
+/// Creates a directory under `parent` that is removed when dropped.
 pub fn directory(parent: &Path) -> anyhow::Result<TempDir> {
     tempfile::Builder::new().prefix("bellwether-bench-").tempdir_in(parent).with_context(|| {
         format!("create a directory in {}; give another with --dir", parent.display())
     })
 }
 
-/// A program on the PATH.
+/// Finds a program on the PATH.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }
 
-/// Different addresses that are free now, for what cannot say which port it got. Somebody else may
-/// be faster.
+/// Returns distinct addresses that are free now, for programs that cannot report the port they got.
+/// Another process may take one before.
 pub fn free_addresses<const N: usize>() -> anyhow::Result<[SocketAddr; N]> {
     let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
     let mut held = Vec::new();

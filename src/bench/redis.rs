@@ -1,4 +1,4 @@
-//! One Redis of our own for the servers that are measured, with what they keep on disk.
+//! A Redis for the measured servers, with its data on disk.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use crate::bench::process::{self, Process, START_DEADLINE};
 
-/// Between two attempts to reach one that is starting.
+/// Pause between two attempts to reach a starting Redis.
 const RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// When Redis tells the disk to keep what it has written.
+/// When Redis syncs its file to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fsync {
     /// Once a second: a crash loses up to a second or two
@@ -24,9 +24,9 @@ pub enum Fsync {
 
 /// A running Redis.
 pub struct Redis {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// What it says it is: `7.0.15`.
+    /// The version that it reports: `7.0.15`.
     pub version: String,
     _process: Process,
 }
@@ -40,7 +40,7 @@ pub fn find() -> anyhow::Result<PathBuf> {
 }
 
 impl Fsync {
-    /// As in `appendfsync`.
+    /// Returns the value of `appendfsync`.
     pub fn name(self) -> &'static str {
         match self {
             Fsync::Everysec => "everysec",
@@ -50,14 +50,14 @@ impl Fsync {
 }
 
 impl Redis {
-    /// Starts one that appends to a file under `parent`, and else has its own defaults.
+    /// Starts a Redis with an append-only file under `parent`, and its own defaults otherwise.
     pub async fn start(binary: &Path, fsync: Fsync, parent: &Path) -> anyhow::Result<Redis> {
         let directory = process::directory(parent)?;
         let [address] = process::free_addresses()?;
         let mut command = Command::new(binary);
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
         command.arg("--dir").arg(directory.path());
-        // Where the process looks for its last words.
+        // The file that errors quote.
         command.arg("--logfile").arg(directory.path().join("log"));
         command.args(["--save", "", "--appendonly", "yes", "--appendfsync", fsync.name()]);
         let mut process = Process::start(command, directory)?;
@@ -65,13 +65,13 @@ impl Redis {
         Ok(Redis { address, version, _process: process })
     }
 
-    /// For `bellwether serve --store`.
+    /// Returns the URL for `bellwether serve --store`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 }
 
-/// The version, as soon as it answers.
+/// Waits until it answers; returns its version.
 async fn reached(process: &mut Process, address: SocketAddr) -> anyhow::Result<String> {
     let client = redis::Client::open(format!("redis://{address}"))?;
     let deadline = Instant::now() + START_DEADLINE;

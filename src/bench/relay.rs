@@ -1,6 +1,6 @@
-//! Open-loop load with watchers: writes go out at a fixed rate, whatever became of those before,
-//! and each one's delay counts from when it was due. So a side that stalls cannot hide it by being
-//! asked less.
+//! Open-loop load with watchers: writes are sent at a fixed rate, independent of earlier ones, and
+//! each delay counts from when the write was due. So a side that stalls cannot hide it by getting
+//! fewer writes.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -19,13 +19,13 @@ use crate::bench::load::Work;
 use crate::bench::pending::{Delays, Pending};
 use crate::bench::runtime;
 
-/// Numbers of writes, as a watcher is told of them.
+/// Numbers of writes, as a watcher receives them.
 pub type Seen = Pin<Box<dyn Stream<Item = Result<u64, Status>> + Send>>;
 
-/// Work that watchers elsewhere are told of.
+/// Writes that watchers on other connections receive.
 pub trait Relay: Work {
-    /// Watches as watcher number `watcher`. When it resolves, the watcher will be told of every
-    /// write to its own keys from then on; it may be told of others.
+    /// Opens the watch of watcher number `watcher`. Once the future resolves, the watcher receives
+    /// every write to its own keys; it may receive others too.
     fn watch(
         &self,
         channel: Channel,
@@ -33,42 +33,42 @@ pub trait Relay: Work {
     ) -> impl Future<Output = Result<Seen, Status>> + Send;
 }
 
-/// How much is written, and where.
+/// The load of one measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Where writes go.
+    /// The address for writes.
     pub writes: SocketAddr,
-    /// Where the watchers are.
+    /// The address for watchers.
     pub watcher: SocketAddr,
-    /// Watchers. Key n is watcher number n modulo `watchers`'s own: there its writes are timed.
+    /// Watchers. Key n belongs to watcher number n modulo `watchers`, where its writes are timed.
     pub watchers: u64,
-    /// Connections that writes are spread over, and at most as many others for the watchers.
+    /// Connections that writes are spread over, and the most further ones for the watchers.
     pub connections: usize,
     /// Writes per second.
     pub rate: u32,
     /// Write number n goes to key n modulo `keys`.
     pub keys: u64,
-    /// Time before the window, in which nothing is counted.
+    /// Time before the window, which is not counted.
     pub warm_up: Duration,
-    /// Time in which writes that are due count.
+    /// Time in which due writes count.
     pub window: Duration,
 }
 
 impl Plan {
-    /// Whether the write of a number is to one of this watcher's own keys.
+    /// Returns whether the write of a number is to one of this watcher's own keys.
     fn own(&self, watcher: u64) -> impl Fn(u64) -> bool + use<> {
         let (keys, watchers) = (self.keys, self.watchers);
         move |sequence| sequence % keys % watchers == watcher
     }
 }
 
-/// After the last write, for all that is on its way. More is a side that hangs.
+/// How long after the last write answers may arrive. A side that takes longer counts as stuck.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Calls open at once while each key is made before a round.
+/// Calls open at once while each key is created before a round.
 const PREPARE_IN_FLIGHT: usize = 64;
 
-/// What happens, in the order in which it is heard of.
+/// The events of a round, in the order of their arrival.
 enum News {
     Due { sequence: u64, due: Instant },
     AllDue,
@@ -125,7 +125,7 @@ async fn round<W: Relay>(work: Arc<W>, plan: Plan, first: u64) -> anyhow::Result
     Ok(pending.into_delays())
 }
 
-/// Connections to a server.
+/// Opens connections to a server.
 pub async fn connect(address: SocketAddr, connections: usize) -> anyhow::Result<Vec<Channel>> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
     let endpoint = endpoint.tcp_nodelay(true).connect_timeout(ANSWER_DEADLINE);
@@ -136,7 +136,7 @@ pub async fn connect(address: SocketAddr, connections: usize) -> anyhow::Result<
     Ok(channels)
 }
 
-/// Writes to each key once, so that none of those measured is its first.
+/// Writes to each key once, so that no measured write is the first of its key.
 async fn prepare<W: Relay>(
     work: &W,
     plan: &Plan,
@@ -153,8 +153,8 @@ async fn prepare<W: Relay>(
     made.context("write to each key once")
 }
 
-/// Says when each write is due. A thread of its own: tokio's timer is a millisecond too coarse for
-/// delays of that size.
+/// Signals when each write is due. It has a thread of its own: tokio's timer is a millisecond too
+/// coarse for delays of that size.
 fn pace(
     plan: &Plan,
     start: Instant,
@@ -171,7 +171,7 @@ fn pace(
                 return;
             }
         }
-        // Whoever has ended does not wait for it.
+        // The receiver is gone if the round has ended.
         let _ = tell.send(News::AllDue);
     };
     std::thread::Builder::new().name("pace".to_string()).spawn(pace)?;
@@ -186,7 +186,7 @@ async fn write<W: Relay>(
 ) {
     let answer = work.call(channel, sequence).await;
     let at = Instant::now();
-    // Nobody listens any more once the round has failed.
+    // The receiver is gone once the round has failed.
     let _ = tell.send(match answer {
         Ok(()) => News::Acknowledged { sequence, at },
         Err(status) => News::Failed { sequence, status },

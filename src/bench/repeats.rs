@@ -1,6 +1,6 @@
-//! `bench repeats`: reports that repeat a status, acknowledged per second through Redis, beside the
-//! same through the memory store. A repeat writes nothing in either; through Redis it is compared
-//! with the store first, so the ratio is the price of that comparison.
+//! `bench repeats`: repeated reports acknowledged per second through Redis, beside the same through
+//! the memory store. A repeat writes nothing in either; through Redis it is compared with the store
+//! first, so the ratio is the price of that comparison.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,24 +29,24 @@ pub struct Repeats {
     /// Streams on each connection, each of a worker of its own
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
-    /// Reports of one stream that are not acknowledged
+    /// Unacknowledged reports on each stream
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub in_flight: u32,
     /// Unary calls open at once on each connection
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub calls: u32,
-    /// Different statuses that are repeated on streams
+    /// Distinct statuses that are repeated on streams
     #[arg(long, default_value_t = 10_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(64..=250_000))]
     pub keys: u64,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
 /// Applications that workers are spread over.
 const APPLICATIONS: u64 = 64;
-/// Shares of what repeats reach where nothing is compared.
+/// The least ratios to repeats without comparison.
 const STREAMS_TARGET: f64 = 0.8;
 const UNARY_TARGET: f64 = 0.7;
 
@@ -54,7 +54,7 @@ const UNARY_TARGET: f64 = 0.7;
 pub async fn run(args: Repeats) -> anyhow::Result<()> {
     let parent = args.load.data_directory();
     let machine = Machine::look(&parent);
-    // Before anything is started: a missing Redis is the likeliest failure.
+    // Checked before anything is started: a missing Redis is the likeliest failure.
     let binary = redis::find()?;
     let progress = Progress::new();
     progress.say("starting servers");
@@ -117,7 +117,7 @@ fn named(side: &str) -> String {
     format!("bellwether {} {side}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Reports on streams of which each repeats the status of its key.
+/// Reports on streams that each repeat the status of their key.
 struct Repeated(Reports);
 
 impl Flow for Repeated {
@@ -150,7 +150,7 @@ impl Flow for Repeated {
     }
 }
 
-/// Unary reports of which each repeats the status of its unit.
+/// Unary reports that each repeat the status of their unit.
 struct Calls;
 
 impl Work for Calls {

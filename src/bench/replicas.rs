@@ -1,5 +1,5 @@
-//! `bench replicas`: how long from a report on one replica until a watcher of another knows, over
-//! one Redis. Beside it etcd, put through some connections and watched through another.
+//! `bench replicas`: the delay from a report on one replica to a watcher of another, over one
+//! Redis. The peer is etcd, with puts on some connections and the watch on another.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,18 +25,18 @@ pub struct Replicas {
     /// Reports per second
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: u32,
-    /// When Redis tells its disk to keep what it has written
+    /// When Redis syncs its file to disk
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Fsync::Everysec)]
     pub fsync: Fsync,
-    /// What to measure beside it
+    /// The peer to measure
     #[arg(long, value_enum, default_value_t = Peer::Etcd)]
     pub peer: Peer,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// What to measure beside ours.
+/// The peer to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Peer {
     /// One etcd
@@ -45,11 +45,11 @@ pub enum Peer {
     None,
 }
 
-/// At the default rate each application changes every 1.3 s, so that hardly any event stands for
-/// more than one report.
+/// At the default rate each application changes every 1.3 s, so that hardly any event conflates two
+/// reports.
 const APPLICATIONS: u64 = 256;
 
-/// What is measured of each side.
+/// The delays that are measured on each side.
 pub const WAYS: [Way; 4] = [
     Way {
         name: "from sending to the watcher's event",
@@ -95,7 +95,8 @@ pub async fn run(args: Replicas) -> anyhow::Result<()> {
     Report { machine, sent: args.sent(request_bytes), rows }.print(args.load.json)
 }
 
-/// What runs for a measurement. Fields are dropped in their order: our servers before their Redis.
+/// The processes of a measurement. Fields are dropped in their order: our servers before their
+/// Redis.
 struct Started {
     first: Server,
     second: Server,
@@ -105,7 +106,7 @@ struct Started {
 
 impl Started {
     async fn start(args: &Replicas, parent: &Path) -> anyhow::Result<Started> {
-        // Before anything is started: not having them is the likeliest failure.
+        // Checked before anything is started: a missing binary is the likeliest failure.
         let etcd_binary = (args.peer == Peer::Etcd).then(etcd::find).transpose()?;
         let redis_binary = redis::find()?;
         let progress = Progress::new();
@@ -121,7 +122,7 @@ impl Started {
         Ok(Started { first, second, redis, etcd })
     }
 
-    /// One delay of all sides, ours first.
+    /// Returns the row of one delay of all sides, ours first.
     fn row(
         &self,
         args: &Replicas,
@@ -168,7 +169,7 @@ impl Replicas {
     }
 }
 
-/// A side that is written to and watched by this plan.
+/// Returns a side that is written to and watched by this plan.
 pub fn contender<W: Relay>(name: String, work: W, plan: Plan) -> Contender<Delays> {
     let work = Arc::new(work);
     Contender::new(name, move |first| {

@@ -1,4 +1,5 @@
-//! What a measurement says: for each row ours, the peer, their ratio with its spread, the target.
+//! The report of a measurement: for each row ours, the peer, their ratio with its spread, the
+//! target.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -9,25 +10,25 @@ use serde::{Deserialize, Serialize};
 use crate::bench::load::Measured;
 use crate::bench::machine::Machine;
 
-/// All that a command measured, and on what.
+/// The results of a command, with the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report<S, R> {
-    /// Where it was measured. Only ratios mean anything beyond this machine.
+    /// The machine. Only ratios have a meaning beyond it.
     pub machine: Machine,
-    /// What was sent, the same to each side: [`Sent`], where as much as goes is sent.
+    /// The load, the same for each side: [`Sent`] for a closed loop.
     pub sent: S,
-    /// One for each comparison: [`Row`], where what counts is how much.
+    /// One row for each comparison: [`Row`] for rates.
     pub rows: Vec<R>,
 }
 
-/// What was sent by a closed loop, the same to each side.
+/// The load of a closed loop, the same for each side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sent {
     /// Bytes of one encoded request.
     pub request_bytes: usize,
     /// Distinct statuses, or keys.
     pub keys: u64,
-    /// Applications that they belong to.
+    /// Applications of the statuses.
     pub applications: u64,
     /// Connections.
     pub connections: u32,
@@ -37,70 +38,69 @@ pub struct Sent {
     pub rounds: u32,
     /// Seconds of one measurement.
     pub seconds: u64,
-    /// Seconds of load before it that do not count.
+    /// Seconds of load before it, which are not counted.
     pub warm_up_seconds: u64,
 }
 
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was done.
+    /// The measured work.
     pub work: String,
-    /// Ours.
+    /// The side of Bellwether.
     pub ours: Side,
-    /// What a user would pick instead; absent if we were measured alone.
+    /// The alternative of a user; absent if Bellwether was measured alone.
     pub peer: Option<Side>,
-    /// Ours to the peer's.
+    /// Our rate divided by the peer's.
     pub ratio: Option<Ratio>,
-    /// The least ratio aimed at; absent for a row that is only reported.
+    /// The least ratio that is the target; absent for a row that is only reported.
     pub target: Option<f64>,
-    /// What became of the target.
+    /// The result against the target.
     pub verdict: Verdict,
 }
 
-/// What one side did.
+/// The rate of one side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Name and version.
     pub name: String,
-    /// What it did per second, over all rounds: calls that were acknowledged, unless the row says
-    /// otherwise.
+    /// The rate per second over all rounds: acknowledged calls, unless the row says otherwise.
     pub per_second: f64,
-    /// The same of each round.
+    /// The rate of each round.
     pub per_second_by_round: Vec<f64>,
-    /// Half of the calls took at most this long; absent for what is no call.
+    /// The median of the calls in seconds; absent if the row does not count calls.
     pub p50_seconds: Option<f64>,
-    /// All but one in a hundred took at most this long.
+    /// The 99th percentile of the calls in seconds.
     pub p99_seconds: Option<f64>,
 }
 
-/// Ours to the peer's.
+/// Our figure divided by the peer's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// Over all rounds.
     pub value: f64,
-    /// The least of one round.
+    /// The least ratio of one round.
     pub min: f64,
-    /// The greatest of one round.
+    /// The greatest ratio of one round.
     pub max: f64,
 }
 
-/// What became of a target.
+/// The result against a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The ratio is at least the target.
+    /// The target is met.
     Met,
-    /// It is less.
+    /// The target is not met.
     NotMet,
     /// There is no target.
     Reported,
-    /// There is a target and nothing to compare with.
+    /// There is a target, but no peer to compare with.
     NotCompared,
 }
 
 impl Row {
-    /// Compares two sides; both have as many rounds.
+    /// Compares two sides with the same number of rounds.
     pub fn compare(work: &str, ours: Side, peer: Option<Side>, target: Option<f64>) -> Row {
         let ratio = peer.as_ref().and_then(|peer| Ratio::of(&ours, peer));
         let verdict = match (target, ratio) {
@@ -114,7 +114,7 @@ impl Row {
 }
 
 impl<S: Serialize + Display, R: Serialize + Display> Report<S, R> {
-    /// Writes it to stdout, as JSON or for people.
+    /// Writes the report to stdout, as JSON or for people.
     pub fn print(&self, json: bool) -> anyhow::Result<()> {
         let mut text = match json {
             true => serde_json::to_string_pretty(self).context("write the report as JSON")?,
@@ -123,13 +123,13 @@ impl<S: Serialize + Display, R: Serialize + Display> Report<S, R> {
         if json {
             text.push('\n');
         }
-        // Not `print!`, which panics when the reader is gone.
+        // Not `print!`, which panics when the reader has closed the pipe.
         Ok(std::io::stdout().write_all(text.as_bytes())?)
     }
 }
 
 impl Side {
-    /// Sums up the rounds of one side.
+    /// Summarises the rounds of one side.
     pub fn of<'a>(
         name: &str,
         rounds: impl Iterator<Item = &'a Measured> + Clone,
@@ -149,7 +149,7 @@ impl Side {
         })
     }
 
-    /// What was only counted, in rounds of one length.
+    /// Returns a side that was only counted, in rounds of one length.
     pub fn counted(name: &str, per_second_by_round: Vec<f64>) -> Side {
         let rounds = per_second_by_round.len() as f64;
         Side {
@@ -168,8 +168,8 @@ impl Ratio {
         Ratio::paired(ours.per_second, peer.per_second, by_round)
     }
 
-    /// Of figures over all rounds, with the spread of those `by_round`, ours and the peer's. None
-    /// if one of the peer's is nothing at all: there is no such ratio.
+    /// Returns the ratio of figures over all rounds, with the spread of those `by_round`, ours and
+    /// the peer's. `None` if a figure of the peer is zero: there is no such ratio.
     pub fn paired(ours: f64, peer: f64, by_round: (&[f64], &[f64])) -> Option<Ratio> {
         let pairs = by_round.0.iter().zip(by_round.1);
         let ratios: Vec<f64> = pairs.map(|(ours, peer)| ours / peer).collect();

@@ -1,22 +1,22 @@
-//! Sides measured in turn, A B A B: what the machine does meanwhile falls on all of them.
+//! Measures sides in turn, A B A B, so that other work of the machine affects all of them.
 
 use std::io::{IsTerminal, Write};
 use std::pin::Pin;
 
 use anyhow::Context;
 
-/// A measurement that goes on.
+/// A running measurement.
 pub type Measuring<M> = Pin<Box<dyn Future<Output = anyhow::Result<M>> + Send>>;
 
-/// One of those that are compared, and how it is measured once.
+/// One of the compared sides, with its measurement.
 pub struct Contender<M> {
-    /// What it is, with its version: `etcd 3.4.23`.
+    /// Name and version: `etcd 3.4.23`.
     pub name: String,
     measure: Box<dyn Fn(u64) -> Measuring<M> + Send>,
 }
 
 impl<M> Contender<M> {
-    /// `measure` is told the number of the first call of its round.
+    /// Creates a contender. `measure` gets the number of the first call of its round.
     pub fn new(
         name: impl Into<String>,
         measure: impl Fn(u64) -> Measuring<M> + Send + 'static,
@@ -25,11 +25,11 @@ impl<M> Contender<M> {
     }
 }
 
-/// Numbers of calls in one round start here times the round: no round sends what another has sent.
+/// The distance between the first call numbers of two rounds: no round repeats a call of another.
 const CALLS_PER_ROUND_MAX: u64 = 1 << 40;
 
-/// Measures each contender once a round; what each one's rounds gave, in their order. One that
-/// fails fails the whole, for a side that refuses work is not measured doing it.
+/// Measures each contender once a round; returns the results of each, in their order. A failure of
+/// one fails the whole, because a side that refuses work is not measured doing it.
 pub async fn alternate<M>(contenders: &[Contender<M>], rounds: u32) -> anyhow::Result<Vec<Vec<M>>> {
     let progress = Progress::new();
     let mut measured: Vec<Vec<M>> = contenders.iter().map(|_| Vec::new()).collect();
@@ -44,13 +44,13 @@ pub async fn alternate<M>(contenders: &[Contender<M>], rounds: u32) -> anyhow::R
     Ok(measured)
 }
 
-/// One line on a terminal that says what is going on, gone when dropped.
+/// One line on a terminal that shows the progress; removed when dropped.
 pub struct Progress {
     shown: bool,
 }
 
 impl Progress {
-    /// Silent unless stderr is a terminal.
+    /// Creates a line; nothing is shown unless stderr is a terminal.
     pub fn new() -> Progress {
         Progress { shown: std::io::stderr().is_terminal() }
     }
@@ -58,7 +58,7 @@ impl Progress {
     /// Replaces the line.
     pub fn say(&self, what: &str) {
         if self.shown {
-            // A terminal that is gone is no reason to stop.
+            // A closed terminal is no reason to stop.
             let _ = write!(std::io::stderr(), "\r\x1b[K{what}");
         }
     }

@@ -1,10 +1,10 @@
-//! Threads of a measurement's own: the load need not wait for whoever started it.
+//! A runtime for the load, so that it does not wait for tasks of the caller.
 
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
-/// Runs this on two threads, so that who watches need not wait for who writes. Dropping the future
-/// ends it; processes must therefore not be started in it, for nobody waits until they are gone.
+/// Runs the future on two threads of its own, so that readers need not wait for writers. Dropping
+/// the future ends the work without waiting; processes must therefore not be started in it.
 pub async fn apart<T: Send + 'static>(
     work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
 ) -> anyhow::Result<T> {

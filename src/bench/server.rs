@@ -1,4 +1,4 @@
-//! This very binary as a server, in a process of its own as a user would run it.
+//! This binary as a server, in a process of its own as a user would run it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::bench::process::{self, Process};
 
-/// Where a server remembers.
+/// The storage backend of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// On disk, in its own directory.
@@ -22,9 +22,9 @@ pub enum Place {
 
 /// A running server.
 pub struct Server {
-    /// Where it speaks gRPC.
+    /// The address for gRPC.
     pub grpc: SocketAddr,
-    /// Where it tells its metrics; the echo has none.
+    /// The ops address; the echo has none.
     pub ops: Option<SocketAddr>,
     process: Process,
 }
@@ -35,7 +35,7 @@ impl Server {
         Server::start_with(place, "", parent).await
     }
 
-    /// The same with this configuration file, in TOML.
+    /// Starts the server with this configuration file, in TOML.
     pub async fn start_with(place: &Place, file: &str, parent: &Path) -> anyhow::Result<Server> {
         let directory = process::directory(parent)?;
         let path = directory.path().join("bellwether.toml");
@@ -61,7 +61,7 @@ impl Server {
         Server::reached(process).await.context("start the echo server")
     }
 
-    /// The number that the system knows its process by.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
@@ -73,8 +73,8 @@ impl Server {
     }
 }
 
-/// A configuration file with the shares of one address raised to the whole: all load comes from
-/// this machine.
+/// Returns a configuration file with the shares of one address raised to the whole: all load comes
+/// from this machine.
 fn whole(file: &str) -> String {
     const SESSIONS: &str = "[sessions]\n";
     const SHARE: &str = "[sessions]\nsessions_per_peer_max = 1000000\n";
@@ -88,7 +88,8 @@ fn whole(file: &str) -> String {
     )
 }
 
-/// This binary, without what the environment says about a server: it is meant for the user's own.
+/// Returns a command for this binary without `BELLWETHER_*` variables, which are for the user's own
+/// server.
 pub fn own_binary() -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("find this program's file")?);
     for (name, _) in std::env::vars_os() {
@@ -105,7 +106,7 @@ struct Addresses {
     ops: Option<SocketAddr>,
 }
 
-/// What `--print-addresses json` prints. Other ports are not ours to know.
+/// Parses the output of `--print-addresses json`.
 fn parse_addresses(line: &str) -> anyhow::Result<Addresses> {
     serde_json::from_str(line)
         .with_context(|| format!("read the addresses that it printed: {:?}", line.trim_end()))

@@ -1,5 +1,5 @@
-//! `bench silence`: many units that promised to be heard fall silent in one moment. How long until
-//! each is judged and a watcher knows; beside it leases in etcd that end with their keys.
+//! `bench silence`: many units whose ttl ends at the same moment fall silent. Measures how long
+//! until each is judged and a watcher receives it; beside leases in etcd that end with their keys.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -43,32 +43,32 @@ pub struct Silence {
     #[arg(long, default_value_t = 10_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub leases: u64,
-    /// Where our server remembers
+    /// Storage backend of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
-    /// What to measure beside it
+    /// The peer to measure
     #[arg(long, value_enum, default_value_t = Peer::Etcd)]
     pub peer: Peer,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// Within which all are judged and published.
+/// The limit for the judgement and publication of all units.
 const ALL_TARGET_SECONDS: f64 = 2.0;
 /// Calls open at once while units register.
 const REGISTERING_MAX: usize = 512;
-/// Some register first, to learn how long all will take.
+/// One unit in so many registers first, to estimate the time for all.
 const PILOTS_ONE_IN: u64 = 50;
-/// Between the last registration and the moment of silence, at least.
+/// The least time between the last registration and the moment of silence.
 const LEAD_MIN: Duration = Duration::from_secs(3);
-/// The shortest promise that a server takes.
+/// The shortest ttl that a server accepts.
 const PROMISE_MIN: Duration = Duration::from_secs(1);
-/// How often that moment is chosen anew, each time twice as far away.
+/// Attempts to choose that moment, each twice as far away as the last.
 const LEADS_MAX: u32 = 4;
-/// Promises are kept in whole milliseconds, and so is the time at which they are given.
+/// How early a unit may fall silent: its ttl and the time of its report have whole milliseconds.
 const EARLY_MAX: Duration = Duration::from_millis(3);
-/// After which nothing comes any more.
+/// A watch without events for this long counts as stuck.
 const QUIET_MAX: Duration = Duration::from_secs(30);
 
 /// Runs the command.
@@ -120,7 +120,7 @@ pub async fn run(args: Silence) -> anyhow::Result<()> {
     Report { machine, sent, rows }.print(args.load.json)
 }
 
-/// How long until all were judged, how many that is a second, and how long each one took.
+/// Returns the rows: the time until all were judged, the rate, and the delay of each.
 fn compare(
     what: &str,
     (name, ours): (&str, &[Histogram<u64>]),
@@ -155,7 +155,7 @@ fn compare(
     Ok([AnyRow::Figure(until_all), AnyRow::Figure(rates), AnyRow::Delay(each)])
 }
 
-/// Units of one round, in a namespace of their own.
+/// The units of one round, in a namespace of their own.
 #[derive(Debug, Clone)]
 struct Flock {
     namespace: String,
@@ -178,7 +178,8 @@ impl Flock {
         let pilots = self.units.div_ceil(PILOTS_ONE_IN);
         self.register(&channels, pilots, None).await?;
         let all = start.elapsed() * u32::try_from(self.units.div_ceil(pilots)).unwrap_or(u32::MAX);
-        // Half as long again: it gets slower while there are more. On a busy machine much slower.
+        // Half as long again: registration slows down as units are added, on a busy machine by
+        // much.
         let mut lead = LEAD_MIN + all.mul_f64(1.5);
         let mut end = Instant::now() + lead;
         for _ in 0..LEADS_MAX {
@@ -201,7 +202,7 @@ impl Flock {
         format!("app-{:04}", number % self.applications)
     }
 
-    /// Registers the first units, with a promise that ends at `end`.
+    /// Registers the first units, with a ttl that ends at `end`.
     async fn register(
         &self,
         channels: &[Channel],
@@ -243,7 +244,7 @@ impl Flock {
         Ok(client.watch_applications(request).await.context("watch")?.into_inner())
     }
 
-    /// How long after `end` a watcher knew of each.
+    /// Measures how long after `end` a watcher received each unit.
     async fn judged(
         &self,
         mut watch: Streaming<WatchApplicationsResponse>,
@@ -261,7 +262,7 @@ impl Flock {
                 })?;
                 match answer?.context("the watch has ended")?.event {
                     Some(Event::Upserted(application)) => break application,
-                    Some(Event::Drain(_)) | None => bail!("the watch is to go elsewhere"),
+                    Some(Event::Drain(_)) | None => bail!("the server drains the watch"),
                     Some(_) => {}
                 }
             };
@@ -278,7 +279,7 @@ impl Flock {
         Ok(delays)
     }
 
-    /// So that the next round finds the same server.
+    /// Deletes the applications, so that the next round starts with the same server.
     async fn delete(&self, channels: &[Channel]) -> anyhow::Result<()> {
         for number in 0..self.applications.min(self.units) {
             let request = DeleteApplicationRequest {
@@ -303,7 +304,7 @@ async fn leases_end(
     let watch = lease::watch(relay::connect(address, 1).await?.remove(0), round).await?;
     let start = Instant::now();
     let pilots = count.div_ceil(PILOTS_ONE_IN);
-    // Far enough away, and not among those that are watched.
+    // Far in the future, and not among the watched leases.
     let later = Instant::now() + Duration::from_secs(3600);
     lease::make(&channels, round + 1, pilots, later).await?;
     let all = start.elapsed() * u32::try_from(count.div_ceil(pilots)).unwrap_or(u32::MAX);

@@ -1,5 +1,6 @@
-//! `bench storm`: one of two replicas over Redis is killed with ten thousand watchers on it. How
-//! long until all go on at the other from their tokens, and what memory that takes there.
+//! `bench storm`: one of two replicas over Redis is killed with ten thousand watchers on it.
+//! Measures how long all take to resume at the other from their tokens, and the memory of that
+//! replica.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,18 +38,18 @@ pub struct Storm {
     /// Watchers, all of them on the replica that is killed; a multiple of 100
     #[arg(long, default_value_t = 10_000, value_parser = whole_streams)]
     pub watchers: usize,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// Applications that all follow; half of them change before anybody is back.
+/// Applications that every watcher follows; half of them change before the watchers reconnect.
 const APPLICATIONS: u64 = 64;
 /// Seconds from the kill until all are current again.
 const SECONDS_TARGET: f64 = 5.0;
-/// Memory of the other replica, in those of the one that was killed.
+/// The most memory of the other replica, relative to that of the killed one.
 const MEMORY_TARGET: f64 = 1.5;
-/// Until all watch, or are back.
+/// How long all watchers may take to open, or to resume.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Runs the command.
@@ -97,7 +98,7 @@ pub async fn run(args: Storm) -> anyhow::Result<()> {
     Report { machine, sent, rows }.print(args.load.json)
 }
 
-/// What one round gave.
+/// The results of one round.
 struct Recovery {
     seconds: f64,
     memory: f64,
@@ -129,7 +130,7 @@ async fn round(plan: Plan) -> anyhow::Result<Recovery> {
     let tokens = Arc::new(Tokens::new(plan.watchers));
     let watching = plan.clone();
     let (here, there) = (tokens.clone(), tokens.clone());
-    // The readers of the first go with what they run on, as those of a replica that is gone do.
+    // The first readers end with their runtime, as those of a killed replica do.
     let before = runtime::apart(async move {
         report_all(&channels(addresses[0], 1)?, 0..APPLICATIONS, 0).await?;
         let _readers = watching.watch(addresses[0], here, false).await?;
@@ -148,7 +149,7 @@ async fn round(plan: Plan) -> anyhow::Result<Recovery> {
     Ok(Recovery { seconds, memory: after / before })
 }
 
-/// What keeps streams open.
+/// The tasks that keep streams open.
 enum Readers {
     Single { _crowd: Crowd },
     Multiplexed { _streams: JoinSet<anyhow::Result<()>> },
@@ -172,7 +173,7 @@ impl Plan {
             let shape = (self.watchers, self.connections);
             let mut crowd = Crowd::open(address, shape, call, &tokens);
             let is_current = |_: &Crowd| watchers <= tokens.current.load(Ordering::Relaxed);
-            crowd.until(is_current, DEADLINE).await.context("not everybody is current")?;
+            crowd.until(is_current, DEADLINE).await.context("not every watcher is current")?;
             return Ok(Readers::Single { _crowd: crowd });
         }
         let channels = channels(address, self.connections)?;
@@ -183,7 +184,7 @@ impl Plan {
         }
         let until = Instant::now() + DEADLINE;
         while tokens.current.load(Ordering::Relaxed) < watchers {
-            ensure!(Instant::now() < until, "not everybody is current");
+            ensure!(Instant::now() < until, "not every watcher is current");
             if let Some(ended) = streams.try_join_next() {
                 ended.context("reader")??;
             }
@@ -193,7 +194,7 @@ impl Plan {
     }
 }
 
-/// Where each watcher goes on, and how many are current.
+/// The resume token of each watcher, and how many are current.
 struct Tokens {
     of: Vec<Mutex<String>>,
     current: AtomicU64,
@@ -205,7 +206,7 @@ impl Tokens {
         Tokens { of, current: AtomicU64::new(0) }
     }
 
-    /// Where all begin. From now on nobody is current.
+    /// Returns the tokens to start from, and resets the number of current watchers to 0.
     fn take(&self, resume: bool) -> Vec<String> {
         self.current.store(0, Ordering::Relaxed);
         let token = |of: &Mutex<String>| {
@@ -216,7 +217,7 @@ impl Tokens {
         self.of.iter().map(token).collect()
     }
 
-    /// A watcher hears something; with its first token it is current.
+    /// Takes an event of a watcher; with its first token the watcher is current.
     fn heard(&self, watcher: usize, answer: &v1::WatchApplicationsResponse) {
         let is_current =
             matches!(answer.event, Some(Event::SnapshotComplete(_) | Event::Bookmark(_)));
@@ -241,7 +242,7 @@ impl Hear for Tokens {
     }
 }
 
-/// One stream of many watches, the first of which is number `first` of all.
+/// Opens one stream of many watches, the first of which is number `first` of all.
 async fn many(
     channel: Channel,
     first: usize,
@@ -265,7 +266,7 @@ async fn many(
     anyhow::bail!("a stream of watches has ended")
 }
 
-/// Follows all.
+/// Returns a watch of all applications.
 fn watch(resume_token: String) -> v1::WatchApplicationsRequest {
     v1::WatchApplicationsRequest { resume_token, ..v1::WatchApplicationsRequest::default() }
 }

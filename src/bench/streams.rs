@@ -32,41 +32,41 @@ use crate::proto::v1::{Level, StatusKind, StatusReport};
 /// Flags of `bench streams`.
 #[derive(Debug, clap::Args)]
 pub struct Streams {
-    /// Where our server remembers
+    /// Storage backend of our server
     #[arg(long, value_enum, default_value_t = Store::Redis)]
     pub store: Store,
-    /// When Redis tells its disk to keep what it has written [default: everysec]
+    /// When Redis syncs its file to disk [default: everysec]
     #[arg(long, value_enum, value_name = "WHEN")]
     pub fsync: Option<Fsync>,
     /// Streams on each connection, each of a worker of its own
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
-    /// Reports of one stream that are not acknowledged
+    /// Unacknowledged reports on each stream
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub in_flight: u32,
-    /// Different statuses that are reported, over all streams
+    /// Distinct statuses that are reported, over all streams
     #[arg(long, default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(64..=250_000))]
     pub keys: u64,
-    /// Measure nothing beside ours
+    /// Measure only our side
     #[arg(long)]
     pub alone: bool,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
 /// Applications that workers are spread over.
 const APPLICATIONS: u64 = 64;
-/// Keys of one component: its limit is 1,024.
+/// Keys of one component; its limit is 1,024.
 const KEYS_PER_COMPONENT: u64 = 1000;
-/// Puts open at once on each connection: etcd's own best shape, found by trying.
+/// Puts open at once on each connection: the fastest number for etcd, found by trials.
 const PUTS_IN_FLIGHT: usize = 128;
 
-/// Times etcd's puts, by store: what was aimed at.
+/// The least ratios to etcd's puts, by store.
 const REDIS_TARGET: f64 = 25.0;
 const EMBEDDED_TARGET: f64 = 5.0;
-/// Share of what a plain echo does.
+/// The least ratio to a plain echo.
 const ECHO_TARGET: f64 = 0.5;
 
 /// Runs the command: starts the sides, measures them in turn, prints the report.
@@ -103,24 +103,24 @@ pub async fn run(args: Streams) -> anyhow::Result<()> {
     Report { machine, sent: args.sent(request_bytes), rows }.print(args.load.json)
 }
 
-/// What runs for a measurement. Fields are dropped in their order: our server before its Redis.
+/// The processes of a measurement. Fields are dropped in their order: our server before its Redis.
 struct Started {
     server: Server,
     _redis: Option<Redis>,
-    /// Where ours remembers, in words.
+    /// The storage backend of our server, in words.
     what: String,
-    /// Times etcd's puts.
+    /// The least ratio to etcd's puts.
     target: Option<f64>,
     etcd: Option<Etcd>,
     echo: Option<Server>,
 }
 
-/// What ours is beside, and how many times as much was aimed at.
+/// The name of a peer, and the least ratio to it.
 type Comparison = (&'static str, Option<f64>);
 
 impl Started {
     async fn start(args: &Streams, parent: &Path) -> anyhow::Result<Started> {
-        // Before anything is started: not having them is the likeliest failure.
+        // Checked before anything is started: a missing binary is the likeliest failure.
         let etcd_binary = (!args.alone).then(etcd::find).transpose()?;
         let redis_binary = (args.store == Store::Redis).then(redis::find).transpose()?;
         let fsync = args.fsync.unwrap_or(Fsync::Everysec);
@@ -179,7 +179,7 @@ impl Started {
     }
 }
 
-/// A side that is measured on streams.
+/// Returns a side that is measured on streams.
 pub fn flowing<F: Flow>(
     name: String,
     address: SocketAddr,
@@ -194,7 +194,7 @@ pub fn flowing<F: Flow>(
     })
 }
 
-/// A measurement that counts only if no call failed.
+/// Returns a measurement that fails if a call failed.
 pub async fn checked(
     measuring: impl Future<Output = anyhow::Result<Measured>>,
 ) -> anyhow::Result<Measured> {
@@ -218,15 +218,15 @@ impl Streams {
     }
 }
 
-/// Reports of which each changes its status. Each stream is of a unit of its own, with its share of
+/// Reports that each change their status. Each stream is of a unit of its own, with its share of
 /// the keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Reports {
     /// Streams, over all connections.
     pub streams: u64,
-    /// Different statuses, over all streams.
+    /// Distinct statuses, over all streams.
     pub keys: u64,
-    /// What the names of the applications begin with.
+    /// The prefix of the names of the applications.
     pub name: &'static str,
     /// Applications that units belong to.
     pub applications: u64,
@@ -242,7 +242,7 @@ impl Reports {
         Ok(client.connect(messages).await?.into_inner())
     }
 
-    /// How many statuses a stream has; at least one.
+    /// Returns the number of statuses of a stream; at least one.
     pub fn keys_of(&self, stream: usize) -> u64 {
         let rest = u64::from((stream as u64) < self.keys % self.streams);
         (self.keys / self.streams + rest).max(1)

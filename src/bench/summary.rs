@@ -1,4 +1,4 @@
-//! The rows of several measurements as one table: those with a target, a line of figures each.
+//! The rows of several measurements as one table: one line of figures for each row with a target.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -15,36 +15,36 @@ use crate::bench::machine::Machine;
 use crate::bench::report::{Ratio, Verdict};
 use crate::bench::table::{duration, thousands};
 
-/// All that was measured, and on what.
+/// All results, with the machine.
 #[derive(Debug)]
 pub struct Summary {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// How much was sent, and for how long.
+    /// The load of each measurement.
     pub load: Load,
-    /// How long all of it took.
+    /// The duration in seconds.
     pub seconds: u64,
-    /// What came of each command.
+    /// The result of each command.
     pub ran: Vec<Ran>,
 }
 
-/// Columns of the whole table, as wide as a line of Markdown may be here.
+/// Columns of the whole table, the width limit of a Markdown line here.
 const COLUMNS_MAX: usize = 118;
-/// Columns of what was done, at least.
+/// The least columns of the first column, the work.
 const WORK_COLUMNS_MIN: usize = 24;
 
 impl Summary {
-    /// Writes it to stdout, as JSON or for people.
+    /// Writes the table to stdout, as JSON or for people.
     pub fn print(&self, json: bool) -> anyhow::Result<()> {
         let text = match json {
             true => serde_json::to_string_pretty(self).context("write the table as JSON")? + "\n",
             false => self.to_string(),
         };
-        // Not `print!`, which panics when the reader is gone.
+        // Not `print!`, which panics when the reader has closed the pipe.
         Ok(std::io::stdout().write_all(text.as_bytes())?)
     }
 
-    /// With what ours was compared, each once.
+    /// Returns the names of the peers, each once.
     fn peers(&self) -> BTreeSet<&str> {
         let reports = self.ran.iter().filter_map(|ran| match &ran.outcome {
             Outcome::Report(report) => Some(report),
@@ -54,7 +54,7 @@ impl Summary {
         peers.filter(|peer| !peer.starts_with("bellwether")).collect()
     }
 
-    /// Of each row with a target its figures, and of each failure the reason.
+    /// Returns the figures of each row with a target, and the reason of each failure.
     fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         for ran in &self.ran {
@@ -102,7 +102,7 @@ struct Line {
 }
 
 impl Line {
-    /// Those that are narrow, in their order.
+    /// Returns the narrow columns, in their order.
     fn figures(&self) -> [&str; 5] {
         [&self.ours, &self.peer, &self.ratio, &self.target, &self.verdict]
     }
@@ -117,7 +117,7 @@ impl AnyRow {
         }
     }
 
-    /// Name and version of the peer.
+    /// Returns name and version of the peer.
     fn peer(&self) -> Option<&str> {
         match self {
             AnyRow::Delay(row) => row.peer.as_ref().map(|peer| &*peer.name),
@@ -201,7 +201,7 @@ impl Display for Summary {
     }
 }
 
-/// Words in lines of this many columns; a longer word has a line of its own.
+/// Breaks words into lines of this many columns; a longer word has a line of its own.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -264,7 +264,7 @@ mod tests {
         let machine = Machine::look(Path::new("/"));
         let report =
             Report { machine: machine.clone(), sent: serde_json::Value::Null, rows: rows() };
-        // As it comes from another process.
+        // As received from another process.
         let text = serde_json::to_string(&report).unwrap();
         let report = serde_json::from_str(&text).unwrap();
         let ran = |row, outcome| Ran {

@@ -112,7 +112,7 @@ impl Display for Row {
 }
 
 impl Verdict {
-    /// In words.
+    /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -123,7 +123,7 @@ impl Verdict {
     }
 }
 
-/// A whole number with commas.
+/// Formats a whole number with commas.
 pub fn thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
@@ -136,7 +136,7 @@ pub fn thousands(number: f64) -> String {
     text
 }
 
-/// Three digits and a unit.
+/// Formats three digits and a unit.
 pub fn duration(seconds: f64) -> String {
     let millis = seconds * 1e3;
     match millis {

@@ -1,5 +1,5 @@
-//! `bench watchers`: how long from a report to one server until its watcher knows, with many
-//! changes a second and many watchers. Beside it etcd, put and watched the same way.
+//! `bench watchers`: the delay from a report to its watcher on one server, with many changes a
+//! second and many watchers. The peer is etcd, with puts and watches of the same shape.
 
 use anyhow::Context;
 use prost::Message;
@@ -24,36 +24,36 @@ pub struct Watchers {
     /// Watchers, each on a stream of its own
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub watchers: u32,
-    /// What each of them sees
+    /// The applications that each of them sees
     #[arg(long, value_enum, default_value_t = Sight::Own, value_name = "WHAT")]
     pub sees: Sight,
     /// Reports per second, over all applications; each changes its own
     #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub rate: u32,
-    /// Where our server remembers
+    /// Storage backend of our server
     #[arg(long, value_enum, default_value_t = Store::Embedded)]
     pub store: Store,
-    /// What to measure beside it
+    /// The peer to measure
     #[arg(long, value_enum, default_value_t = Peer::Etcd)]
     pub peer: Peer,
-    /// How much is sent.
+    /// The load of each measurement.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// What a watcher sees.
+/// The applications that a watcher sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sight {
     /// The applications of its own namespace, or a range of keys
     Own,
-    /// Everything; a change is timed at one of the watchers, at each as often
+    /// Everything; each change is timed at one watcher, in equal shares
     All,
 }
 
 /// Applications of each watcher. At the default rate each changes every 1.3 s, so that hardly any
-/// event stands for more than one report.
+/// event conflates two reports.
 const APPLICATIONS_EACH: u64 = 64;
-/// From sending to the watcher's event, for all but one in a hundred.
+/// The limit of the 99th percentile from sending to the watcher's event.
 const SEEN_TARGET_SECONDS: f64 = 0.010;
 
 /// Runs the command.
@@ -99,7 +99,7 @@ impl Watchers {
         }
     }
 
-    /// One delay of all sides, ours first.
+    /// Returns the row of one delay of all sides, ours first.
     fn row(
         &self,
         place: &str,

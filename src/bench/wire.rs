@@ -1,4 +1,4 @@
-//! The peers' messages, written by hand: some calls of etcd and an echo do not justify protos.
+//! Messages of the peers, written by hand: a few calls of etcd and an echo do not justify protos.
 
 use futures_util::Stream;
 use http::uri::PathAndQuery;
@@ -6,16 +6,16 @@ use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// `etcdserverpb.PutRequest`, without what we leave at its default.
+/// `etcdserverpb.PutRequest`, without fields that stay at their default.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PutRequest {
-    /// Name of the value.
+    /// The key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
     /// The value.
     #[prost(bytes = "vec", tag = "2")]
     pub value: Vec<u8>,
-    /// The lease that it goes away with; 0 for none.
+    /// The lease that the key is deleted with; 0 for none.
     #[prost(int64, tag = "3")]
     pub lease: i64,
 }
@@ -23,15 +23,15 @@ pub struct PutRequest {
 /// `etcdserverpb.PutResponse`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PutResponse {
-    /// Who answered, and at which revision.
+    /// The header, which has the revision of the answer.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
 }
 
-/// `etcdserverpb.ResponseHeader`, without the raft's own.
+/// `etcdserverpb.ResponseHeader`, without the fields of the cluster and of raft.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ResponseHeader {
-    /// The store's revision after the call.
+    /// The revision of the store after the call.
     #[prost(int64, tag = "3")]
     pub revision: i64,
 }
@@ -40,7 +40,7 @@ pub struct ResponseHeader {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StatusRequest {}
 
-/// `etcdserverpb.StatusResponse`, of which only the version matters here.
+/// `etcdserverpb.StatusResponse`, with the version only.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StatusResponse {
     /// The version of etcd: `3.4.23`.
@@ -48,38 +48,38 @@ pub struct StatusResponse {
     pub version: String,
 }
 
-/// `etcdserverpb.WatchRequest`, of which only the kind that makes a watch is sent.
+/// `etcdserverpb.WatchRequest`, only to create a watch.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct WatchRequest {
-    /// Makes one.
+    /// The watch to create.
     #[prost(message, optional, tag = "1")]
     pub create_request: Option<WatchCreateRequest>,
 }
 
-/// `etcdserverpb.WatchCreateRequest`, without what we leave at its default.
+/// `etcdserverpb.WatchCreateRequest`, without fields that stay at their default.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct WatchCreateRequest {
     /// The first key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
-    /// The first key that is not watched any more.
+    /// The end of the range: the first key that is not watched.
     #[prost(bytes = "vec", tag = "2")]
     pub range_end: Vec<u8>,
 }
 
-/// `etcdserverpb.WatchResponse`, without what matters to those who resume.
+/// `etcdserverpb.WatchResponse`, without the fields for resuming.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct WatchResponse {
-    /// Which watch of the stream.
+    /// The watch of the stream.
     #[prost(int64, tag = "2")]
     pub watch_id: i64,
-    /// The watch is there.
+    /// Whether the watch was created.
     #[prost(bool, tag = "3")]
     pub created: bool,
-    /// It is gone.
+    /// Whether the watch was cancelled.
     #[prost(bool, tag = "4")]
     pub canceled: bool,
-    /// What has changed.
+    /// The changes.
     #[prost(message, repeated, tag = "11")]
     pub events: Vec<Event>,
 }
@@ -90,7 +90,7 @@ pub struct Event {
     /// [`EVENT_DELETE`], or a put.
     #[prost(int32, tag = "1")]
     pub kind: i32,
-    /// What it is now.
+    /// The key after the change.
     #[prost(message, optional, tag = "2")]
     pub kv: Option<KeyValue>,
 }
@@ -98,7 +98,7 @@ pub struct Event {
 /// `mvccpb.KeyValue`, without its history.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct KeyValue {
-    /// Name of the value.
+    /// The key.
     #[prost(bytes = "vec", tag = "1")]
     pub key: Vec<u8>,
     /// The value.
@@ -106,21 +106,21 @@ pub struct KeyValue {
     pub value: Vec<u8>,
 }
 
-/// `etcdserverpb.LeaseGrantRequest`, without a number: etcd chooses it.
+/// `etcdserverpb.LeaseGrantRequest`, without an id: etcd chooses it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LeaseGrantRequest {
-    /// Seconds.
+    /// The ttl in seconds.
     #[prost(int64, tag = "1")]
     pub ttl: i64,
 }
 
-/// `etcdserverpb.LeaseGrantResponse`, and that of a keepalive: both name the lease and its time.
+/// `etcdserverpb.LeaseGrantResponse`, and the response to a keepalive: both have id and ttl.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LeaseResponse {
     /// The lease.
     #[prost(int64, tag = "2")]
     pub id: i64,
-    /// Seconds; of a keepalive 0 if the lease is gone.
+    /// The ttl in seconds; in the response to a keepalive 0 if the lease is gone.
     #[prost(int64, tag = "3")]
     pub ttl: i64,
 }
@@ -133,18 +133,18 @@ pub struct LeaseKeepAliveRequest {
     pub id: i64,
 }
 
-/// What the plain echo takes and gives back.
+/// The request and response of the plain echo.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Echo {
-    /// Anything.
+    /// Any bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub payload: Vec<u8>,
 }
 
-/// What the plain fan-out sends to everybody, as cheaply as the library goes.
+/// The message of the plain fan-out, shared by all its streams without a copy.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Shared {
-    /// Anything.
+    /// Any bytes.
     #[prost(bytes = "bytes", tag = "1")]
     pub payload: bytes::Bytes,
 }
@@ -157,23 +157,23 @@ pub const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 /// Keeps leases alive.
 pub const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
-/// A key is gone.
+/// The kind of an event that deletes a key.
 pub const EVENT_DELETE: i32 = 1;
-/// Tells the version.
+/// Returns the version.
 pub const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 /// Name of the echo service.
 pub const ECHO_SERVICE: &str = "bellwether.bench.Echo";
 /// Its one call.
 pub const ECHO: &str = "/bellwether.bench.Echo/Echo";
 
-/// The same, on a stream.
+/// The echo on a stream.
 pub const ECHO_STREAM: &str = "/bellwether.bench.Echo/Stream";
-/// Hears whatever [`ECHO_SEND`] is given from now on.
+/// Opens a stream with every message that [`ECHO_SEND`] gets from then on.
 pub const ECHO_LISTEN: &str = "/bellwether.bench.Echo/Listen";
-/// Sends a message to all who listen.
+/// Sends a message to all streams of [`ECHO_LISTEN`].
 pub const ECHO_SEND: &str = "/bellwether.bench.Echo/Send";
 
-/// One unary call, through the same layers as a generated client.
+/// Makes one unary call, through the same layers as a generated client.
 pub async fn unary<Q, A>(channel: Channel, path: &'static str, request: Q) -> Result<A, Status>
 where
     Q: prost::Message + 'static,
@@ -186,7 +186,7 @@ where
     Ok(client.unary(Request::new(request), path, codec).await?.into_inner())
 }
 
-/// One call with a stream each way.
+/// Makes one call with a stream each way.
 pub async fn streaming<Q, A>(
     channel: Channel,
     path: &'static str,
@@ -203,8 +203,8 @@ where
     Ok(client.streaming(Request::new(requests), path, codec).await?.into_inner())
 }
 
-/// Bytes of filling that make a message as long as `bytes`, or the least that goes; `encoded_len`
-/// tells the length of the message for a filling.
+/// Returns the bytes of filling that make a message `bytes` long, or as close below as possible.
+/// `encoded_len` returns the length of the message for a filling.
 pub fn filling(bytes: usize, encoded_len: impl Fn(usize) -> usize) -> usize {
     (0..=bytes).rev().find(|&filling| encoded_len(filling) <= bytes).unwrap_or(0)
 }
@@ -219,7 +219,7 @@ mod tests {
         for bytes in [40, 100, 127, 128, 200, 20_000] {
             let of = |len| PutRequest { key: b"app-00/00".to_vec(), value: vec![0; len], lease: 0 };
             let len = filling(bytes, |len| of(len).encoded_len());
-            // A length that takes one more byte itself can miss by that byte.
+            // Where the length prefix grows by a byte, the message may be one byte short.
             assert!((bytes - 1..=bytes).contains(&of(len).encoded_len()), "{bytes}");
         }
     }

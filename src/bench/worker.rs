@@ -1,5 +1,5 @@
-//! Workers that are none: each holds a session, is heard as often as it was told, and answers
-//! questions as the measurement wants it to.
+//! Simulated workers: each opens a session, sends heartbeats at the interval of the server, and
+//! answers collections as the measurement defines.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,50 +22,50 @@ use crate::proto::v1::worker_service_client::WorkerServiceClient;
 use crate::proto::v1::{Collect, ConnectReplace, ConnectRequest, ConnectResponse, Goodbye};
 use crate::proto::v1::{Heartbeat, Hello, Level, StatusReport, Welcome};
 
-/// Sessions that are being opened at once.
+/// Sessions that are opened at once.
 const OPENING_MAX: usize = 256;
-/// Messages of one worker on their way.
+/// Messages of one worker in its send queue.
 const SAID_MAX: usize = 16;
-/// A server that is asked to end a session does so soon.
+/// How long the server may take to close the sessions.
 const LEAVE_DEADLINE: Duration = Duration::from_secs(30);
 /// How long a worker waits for its welcome.
 const WELCOME_DEADLINE: Duration = Duration::from_secs(30);
 
-/// How workers behave, and who is told what they do.
+/// The behaviour of the workers, and callbacks for their messages.
 pub trait Conduct: Send + Sync + 'static {
-    /// How long worker number `index` thinks before it answers; `None`: it never does.
+    /// Returns how long worker number `index` waits before it answers; `None` if it never answers.
     fn thinks(&self, index: u64, question: &Collect) -> Option<Duration> {
         let _ = (index, question);
         Some(Duration::ZERO)
     }
 
-    /// A heartbeat was sent.
+    /// Called when a heartbeat is sent.
     fn beat(&self) {}
 
-    /// An answer of worker number `index` is committed.
+    /// Called when an answer of worker number `index` is committed.
     fn acknowledged(&self, index: u64) {
         let _ = index;
     }
 }
 
-/// How many workers there are, and how they are spread.
+/// The workers, and how they are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crew {
     /// Workers, each with a session.
     pub workers: u64,
-    /// Applications that they belong to.
+    /// Applications of the workers.
     pub applications: u64,
     /// Connections that their sessions share.
     pub connections: usize,
 }
 
 impl Crew {
-    /// The application of worker number `index`.
+    /// Returns the application of worker number `index`.
     pub fn application(&self, index: u64) -> String {
         format!("app-{:03}", index % self.applications)
     }
 
-    /// How worker number `index` says who it is.
+    /// Returns the first message of worker number `index`.
     pub fn hello(&self, index: u64) -> Hello {
         let application = self.application(index);
         let unit = format!("{application}/{}", index / self.applications);
@@ -78,7 +78,7 @@ pub struct Worker {
     index: u64,
     say: mpsc::Sender<ConnectRequest>,
     told: Streaming<ConnectResponse>,
-    /// How it was welcomed.
+    /// The welcome of the server.
     pub welcome: Welcome,
     seq: u64,
 }
@@ -87,7 +87,7 @@ impl Worker {
     /// Opens a session.
     pub async fn connect(channel: Channel, index: u64, hello: Hello) -> Result<Worker, Status> {
         let (say, said) = mpsc::channel(SAID_MAX);
-        // There is room for the first.
+        // The channel is empty, so the first message fits.
         let _ = say.try_send(ConnectRequest { message: Some(Said::Hello(Box::new(hello))) });
         let welcomed = async {
             let mut client = WorkerServiceClient::new(channel);
@@ -151,12 +151,12 @@ impl Worker {
         interval.filter(|interval| !interval.is_zero()).unwrap_or(WELCOME_DEADLINE)
     }
 
-    /// Somewhere within its first interval, so that not all are heard at once.
+    /// Returns a moment within the first interval, so that heartbeats are spread.
     fn first_beat(&self) -> Instant {
         Instant::now() + self.interval().mul_f64((self.index % 97) as f64 / 97.0)
     }
 
-    /// Gives a pull set that differs from its last one.
+    /// Answers with a pull set that differs from the last one.
     async fn answer(&mut self, question: Collect) -> Result<(), Status> {
         self.seq += 1;
         let status = StatusReport {
@@ -180,7 +180,7 @@ impl Worker {
     }
 }
 
-/// Workers that are connected.
+/// Connected workers.
 pub struct Fleet {
     workers: JoinSet<Result<(), Status>>,
     leave: CancellationToken,
@@ -202,7 +202,7 @@ impl Fleet {
         let mut fleet = Fleet { workers: JoinSet::new(), leave: CancellationToken::new() };
         while let Some(worker) = opening.next().await {
             let worker = worker.context("open a session")?;
-            // Those that are there are heard while others still come.
+            // Connected workers send heartbeats while others still connect.
             fleet.workers.spawn(worker.run(conduct.clone(), fleet.leave.clone()));
         }
         Ok(fleet)
@@ -219,7 +219,7 @@ impl Fleet {
         }
     }
 
-    /// All say goodbye, and their sessions end.
+    /// Ends all sessions with a goodbye.
     pub async fn leave(mut self) -> anyhow::Result<()> {
         self.leave.cancel();
         while let Some(ended) = self.workers.join_next().await {

@@ -1,4 +1,4 @@
-//! `bellwether check --nagios`: one line and an exit code, as monitoring plugins have them.
+//! `bellwether check --nagios`: prints one line and exits with the code of a monitoring plugin.
 
 use crate::cli::context::Context;
 use crate::cli::context::print_plain;
@@ -19,18 +19,18 @@ pub struct Args {
     /// The application
     #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
-    /// As a Nagios plugin, the only form there is
+    /// Output for Nagios, the only format so far
     #[arg(long, required = true)]
     nagios: bool,
 }
 
-/// Asks once. Whatever goes wrong is UNKNOWN, on stdout: a monitor reads nothing else.
+/// Asks the server once. Every failure is UNKNOWN, on stdout: a monitor reads nothing else.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let (exit, line) = match ask(&args.application, context).await {
         Ok(application) => verdict(&application),
         Err(error) => (Exit::NotFound, format!("UNKNOWN - {}", refusal::sentence(&error))),
     };
-    // What comes after a bar is performance data to a monitor.
+    // A monitor reads text after a bar as performance data.
     print_plain(&format!("{}\n", line.replace('\n', " ")))?;
     Ok(exit)
 }

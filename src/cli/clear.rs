@@ -25,12 +25,12 @@ pub struct Args {
     /// Only this key of the component
     #[arg(long, requires = "component")]
     key: Option<String>,
-    /// Only statuses kept this way
+    /// Only statuses of this kind
     #[arg(long, value_enum)]
     kind: Option<KindWord>,
 }
 
-/// Clears, and says how many there were.
+/// Clears the statuses, and prints how many there were.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
     let client = context.connect().await?;

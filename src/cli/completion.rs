@@ -1,4 +1,4 @@
-//! `bellwether completion SHELL`: prints what the shell is to source. The shell then asks this
+//! `bellwether completion SHELL`: prints a script for the shell to source. The shell then runs this
 //! program for each word; names of applications and units come from the server.
 
 use std::ffi::OsStr;
@@ -19,23 +19,23 @@ use crate::cli::exit::Exit;
 use crate::cli::explain;
 use crate::client::Client;
 
-/// Variable by which a shell asks for completions.
+/// The variable with which a shell asks for completions.
 const VARIABLE: &str = "BELLWETHER_COMPLETE";
 
-/// Names that come later are of no use to somebody who types.
+/// How long to wait for names; later ones are of no use to a person who types.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Names given to a shell at once.
+/// The most names in one answer to a shell.
 const NAMES_MAX: usize = 1_000;
 
 /// Print completions: source <(bellwether completion bash), in ~/.bashrc
 #[derive(clap::Args)]
 pub struct Args {
-    /// For which shell
+    /// The shell
     shell: Shell,
 }
 
-/// Prints what registers the completions.
+/// Prints the script that registers the completions.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let shells = Shells::builtins();
     let name = args.shell.to_string();
@@ -47,10 +47,10 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Answers a shell that asks for completions; true if one did.
+/// Answers a shell that asks for completions; returns whether one did.
 ///
 /// # Errors
-/// Of the answer.
+/// If the answer cannot be written.
 pub fn answered(factory: impl Fn() -> Command) -> io::Result<bool> {
     let directory = std::env::current_dir().ok();
     let asked = CompleteEnv::with_factory(factory).var(VARIABLE);
@@ -76,7 +76,7 @@ pub fn reasons() -> ArgValueCompleter {
     })
 }
 
-/// Whatever goes wrong, there are no names: a shell has no place for an error.
+/// Returns the names that match; none after any error, because a shell cannot show one.
 fn names(current: &OsStr, with_units: bool) -> Vec<CompletionCandidate> {
     let typed = current.to_string_lossy().into_owned();
     let words: Vec<String> = std::env::args().collect();
@@ -121,7 +121,7 @@ async fn ask(words: &[String], typed: &str, with_units: bool) -> Option<Vec<Stri
     }
 }
 
-/// The value of a flag in the line typed so far.
+/// Returns the value of a flag in the line typed so far.
 fn given(words: &[String], flags: &[&str]) -> Option<String> {
     let value = |pair: &[String]| match flags.contains(&pair[0].as_str()) {
         true => pair.get(1).cloned(),

@@ -25,7 +25,7 @@ use crate::proto::v1::LostUnits;
 use crate::proto::v1::Policy;
 use crate::proto::v1::Ttls;
 
-/// What a lost unit contributes, as typed.
+/// The contribution of a lost unit, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LostUnitsWord {
     /// Nothing; it is only counted
@@ -36,7 +36,7 @@ enum LostUnitsWord {
     Blocked,
 }
 
-/// A span of time, or back to the default.
+/// A span of time, or the default again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Setting {
     Span(Duration),
@@ -52,10 +52,10 @@ pub struct Args {
     /// juju, openstack, strict, or all seven levels, worst first: error,blocked,...
     #[arg(long, value_parser = policy)]
     policy: Option<Policy>,
-    /// What a lost unit contributes
+    /// The contribution of a lost unit
     #[arg(long, value_enum)]
     lost_units: Option<LostUnitsWord>,
-    /// For statuses reported without a ttl: 90s, 5m, or none
+    /// Time to live of statuses reported without a ttl: 90s, 5m, or none
     #[arg(long, value_name = "SPAN|none", value_parser = setting)]
     default_ttl: Option<Setting>,
     /// How long a unit may be silent after its last ttl: 2m, or default
@@ -64,17 +64,17 @@ pub struct Args {
     /// Levels at which the health service answers SERVING
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LEVEL,...")]
     serving_levels: Vec<LevelWord>,
-    /// How often connected units are asked how they are: 1m, or default
+    /// How often to collect the statuses of connected units: 1m, or default
     #[arg(long, value_name = "SPAN|default", value_parser = setting)]
     collect_interval: Option<Setting>,
     /// Pass what a replaced stateless unit pushed to the next unit with the same value of this
-    /// label; `any` passes it to the next unit, `none` to nobody
+    /// label; `any` passes it to the next unit, `none` to no unit
     #[arg(long, value_name = "LABEL|any|none")]
     hand_over: Option<String>,
-    /// How long a leader leads without a word: 2s to 5m, or default
+    /// How long a lease lasts without a renewal: 2s to 5m, or default
     #[arg(long, value_name = "SPAN|default", value_parser = setting)]
     lease_duration: Option<Setting>,
-    /// Whether what a leader set as status of the application ends with its lease
+    /// Whether the application status that a leader set ends with its lease
     #[arg(long, value_name = "true|false")]
     drop_leader_status: Option<bool>,
     #[command(flatten)]
@@ -102,7 +102,7 @@ fn setting(text: &str) -> Result<Setting, String> {
     }
 }
 
-/// Configures, or shows.
+/// Changes the configuration, or shows it.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let name = args.application.clone();
     if Target::parse(&name)?.unit.is_some() {
@@ -143,7 +143,7 @@ async fn current(
     Ok(answer.application.and_then(|application| application.config))
 }
 
-/// Names in the mask exactly what was given, so that nothing else moves.
+/// Names exactly the given fields in the mask, so that no other field changes.
 fn request(args: Args, namespace: String) -> Result<ConfigureApplicationRequest, UsageError> {
     let mut paths = Vec::new();
     let mut name = |given: bool, path: &str| {
@@ -207,12 +207,12 @@ fn duration(setting: Option<Setting>) -> Result<Option<prost_types::Duration>, U
     match setting {
         Some(Setting::Span(span)) => prost_types::Duration::try_from(span)
             .map(Some)
-            .map_err(|_| UsageError("that is longer than time goes".to_string())),
+            .map_err(|_| UsageError("the span is too long".to_string())),
         Some(Setting::Default) | None => Ok(None),
     }
 }
 
-/// One setting a line, as `configure` takes them.
+/// Formats one setting a line, in the words that `configure` takes.
 fn render(config: &ApplicationConfig) -> String {
     let policy = config.policy.clone().unwrap_or_default();
     let words = |levels: &[i32]| {
@@ -227,7 +227,7 @@ fn render(config: &ApplicationConfig) -> String {
     };
     let leader = match &config.external_leader {
         None => "decided here",
-        Some(leader) if leader.unit.is_empty() => "decided outside: nobody",
+        Some(leader) if leader.unit.is_empty() => "decided outside: no unit",
         Some(leader) => &format!("decided outside: {}", leader.unit),
     };
     let hand_over = match &config.hand_over {

@@ -1,4 +1,4 @@
-//! The part of `bellwether configure` that holds statuses back: latches and damping.
+//! The options of `bellwether configure` for latches and damping.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use crate::proto::v1::ApplicationConfig;
 use crate::proto::v1::Damping;
 use crate::proto::v1::Latch;
 
-/// Good pulls that a latch may wait for.
+/// The good pulls that a latch may wait for.
 const GOOD_COUNT: RangeInclusive<i32> = 2..=100;
 
-/// Stands for the statuses of a unit as a whole.
+/// The word for the statuses of a unit as a whole.
 const WHOLE_UNIT: &str = "-";
 
-/// Takes all latches, or all damped components, away.
+/// The word that removes all latches, or all damped components.
 const NONE: &str = "none";
 
-/// Each option sets the whole of it; `none` takes it away.
+/// Options that each replace the whole setting; `none` removes it.
 #[derive(clap::Args)]
 pub struct DampingArgs {
     /// A bad pull of COMPONENT sticks until N good ones; - is the unit as a whole, * are all
@@ -30,7 +30,7 @@ pub struct DampingArgs {
     /// Flapping starts above this share of swings, in percent; 30 if not given
     #[arg(long, value_name = "PERCENT", requires = "damp")]
     pub flap_start: Option<i32>,
-    /// Flapping goes on above this, in percent; 25 if not given
+    /// Flapping continues above this share, in percent; 25 if not given
     #[arg(long, value_name = "PERCENT", requires = "damp")]
     pub flap_stop: Option<i32>,
     /// Flapping ends when the level has not moved for this long; 5m if not given
@@ -38,7 +38,7 @@ pub struct DampingArgs {
     pub calm_after: Option<Duration>,
 }
 
-/// `db=3`; `None` for `none`.
+/// Parses `db=3`; returns `None` for `none`.
 fn latch(text: &str) -> Result<Option<(String, i32)>, String> {
     if text == NONE {
         return Ok(None);
@@ -66,13 +66,13 @@ fn as_typed(component: &str) -> &str {
 }
 
 impl DampingArgs {
-    /// The latches as they go over the wire.
+    /// Returns the latches for the wire.
     pub fn latches(&self) -> Vec<Latch> {
         let given = self.latch.iter().flatten().cloned();
         given.map(|(component, good_count)| Latch { component, good_count }).collect()
     }
 
-    /// Damping as it goes over the wire; absent if there is none.
+    /// Returns the damping for the wire; `None` if no component is damped.
     pub fn damping(&self) -> Result<Option<Damping>, UsageError> {
         let components = self.damp.iter().filter(|component| *component != NONE);
         let components: Vec<String> = components.map(|c| from_typed(c)).collect();
@@ -80,7 +80,7 @@ impl DampingArgs {
             return Ok(None);
         }
         let calm_after = self.calm_after.map(prost_types::Duration::try_from).transpose();
-        let too_long = |_| UsageError("that is longer than time goes".to_string());
+        let too_long = |_| UsageError("the span is too long".to_string());
         Ok(Some(Damping {
             components,
             start_percent: self.flap_start.unwrap_or_default(),
@@ -90,14 +90,14 @@ impl DampingArgs {
     }
 }
 
-/// Latches as `--latch` takes them.
+/// Formats latches as `--latch` takes them.
 pub fn latches_as_typed(config: &ApplicationConfig) -> String {
     let typed = |latch: &Latch| format!("{}={}", as_typed(&latch.component), latch.good_count);
     let latches: Vec<String> = config.latches.iter().map(typed).collect();
     if latches.is_empty() { NONE.to_string() } else { latches.join(",") }
 }
 
-/// Components as `--damp` takes them, and when they count as flapping.
+/// Formats components as `--damp` takes them, with the thresholds of flapping.
 pub fn damping_as_typed(config: &ApplicationConfig) -> String {
     let Some(damping) = config.damping.as_ref().filter(|d| !d.components.is_empty()) else {
         return NONE.to_string();

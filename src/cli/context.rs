@@ -1,4 +1,4 @@
-//! What every command is given: where the server is, which namespace, how to print.
+//! The settings that every command shares: server, namespace, output format, timeout.
 
 use std::env;
 use std::io;
@@ -18,34 +18,34 @@ use crate::cli::render::text;
 use crate::cli::target::shell_word;
 use crate::client::Client;
 
-/// How data is printed.
+/// The format of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people.
+    /// Tables for people.
     Table,
-    /// For people with wide terminals.
+    /// Tables for people with wide terminals.
     Wide,
     /// Canonical proto JSON.
     Json,
-    /// The same as YAML.
+    /// The same value as YAML.
     Yaml,
 }
 
 impl Output {
-    /// Whether it is for programs.
+    /// Whether the format is for programs.
     pub fn is_structured(self) -> bool {
         matches!(self, Output::Json | Output::Yaml)
     }
 }
 
-/// When to colour.
+/// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Color {
-    /// On a terminal, unless NO_COLOR says otherwise.
+    /// On a terminal, unless NO_COLOR is set.
     Auto,
     /// Also into files and pipes.
     Always,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
@@ -59,16 +59,16 @@ impl From<Color> for ColorChoice {
     }
 }
 
-/// What every command is given.
+/// The settings that every command shares.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// URL of the server.
     pub server: String,
-    /// As given; absent means [`Context::namespace`].
+    /// The namespace given; absent means [`Context::namespace`].
     pub namespace: Option<String>,
-    /// How to print.
+    /// The format of data.
     pub output: Output,
-    /// Whether that was asked for, and is not the default.
+    /// Whether the format was given, and is not the default.
     pub output_given: bool,
     /// How long to wait for the answer to a call.
     pub request_timeout: Duration,
@@ -78,12 +78,13 @@ impl Context {
     /// Connects to the server.
     ///
     /// # Errors
-    /// As [`Client::connect`].
+    /// Those of [`Client::connect`].
     pub async fn connect(&self) -> anyhow::Result<Client> {
         Ok(Client::connect(&self.server).await?.with_deadline(self.request_timeout))
     }
 
-    /// As given, else the model of the Juju hook that runs this, else `default`.
+    /// Returns the namespace given, else the model of the Juju hook that runs this process, else
+    /// `default`.
     pub fn namespace(&self) -> String {
         self.namespace
             .clone()
@@ -96,13 +97,13 @@ impl Context {
         self.output.is_structured()
     }
 
-    /// A command line that goes on from here, for the last line of a message.
+    /// Returns the command line that a person may run next, for the last line of a message.
     pub fn hint(&self, command: &str) -> String {
         command_in(&self.namespace(), command)
     }
 }
 
-/// A command line for things of a namespace.
+/// Returns a command line with the namespace, unless that is the default one.
 pub fn command_in(namespace: &str, command: &str) -> String {
     match namespace {
         "" | "default" => format!("bellwether {command}"),
@@ -112,19 +113,19 @@ pub fn command_in(namespace: &str, command: &str) -> String {
 
 /// The Juju hook that runs this process.
 pub struct JujuHook {
-    /// The unit whose hook it is.
+    /// The unit that the hook belongs to.
     pub unit: String,
-    /// The model, if Juju named it.
+    /// The model, if Juju names it.
     pub model: Option<String>,
 }
 
-/// Found by the variables that Juju sets for its hooks.
+/// Finds the hook by the variables that Juju sets for it.
 pub fn juju_hook() -> Option<JujuHook> {
     let given = |name| env::var(name).ok().filter(|value| !value.is_empty());
     Some(JujuHook { unit: given("JUJU_UNIT_NAME")?, model: given("JUJU_MODEL_NAME") })
 }
 
-/// What stdout is.
+/// Returns the width and the colours of stdout.
 pub fn screen() -> Screen {
     let stdout = io::stdout();
     Screen {
@@ -133,26 +134,26 @@ pub fn screen() -> Screen {
     }
 }
 
-/// Columns of the terminal; 80 if it does not say.
+/// Returns the columns of the terminal; 80 if they are unknown.
 pub fn terminal_width() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
 }
 
-/// Writes plain text to stdout, without what could move the cursor.
+/// Writes plain text to stdout, without characters that move the cursor.
 ///
 /// # Errors
-/// Of the write; a closed pipe among them.
+/// If the write fails, for example because the pipe is closed.
 pub fn print_plain(text: &str) -> io::Result<()> {
     print(&text::lines(text))
 }
 
-/// Writes what `render` made to stdout, at once and as it is.
+/// Writes rendered text to stdout unchanged, and flushes.
 ///
 /// # Errors
-/// Of the write; a closed pipe among them.
+/// If the write fails, for example because the pipe is closed.
 pub fn print(text: &str) -> io::Result<()> {
-    // Not through anstream: what is printed was made for the screen, and on a terminal without
-    // colours it would take out the cursor movements as well.
+    // Not through anstream: the text is already rendered for the screen, and on a terminal without
+    // colours anstream would remove the cursor movements too.
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
@@ -161,18 +162,18 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Prints a value as JSON or YAML.
 ///
 /// # Errors
-/// Of the write.
+/// If the write fails.
 pub fn print_value(value: &Value, output: Output) -> anyhow::Result<()> {
     Ok(print(&json::render(value, output)?)?)
 }
 
-/// Writes a line to stderr, without what could move the cursor: parts of it come from outside. A
-/// stderr that is closed is no error.
+/// Writes a line to stderr, without characters that move the cursor: parts of the line come from
+/// outside. A closed stderr is not an error.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", one_line(line));
 }
 
-/// The same for a text of several lines.
+/// Writes a text of several lines to stderr, with the same rules as [`say`].
 pub fn say_lines(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", text::lines(text));
 }

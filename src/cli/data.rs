@@ -1,4 +1,4 @@
-//! `bellwether data`: what the leader of an application keeps for all its units.
+//! `bellwether data`: reads, changes and follows the data that the leader of an application shares.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -30,10 +30,10 @@ use crate::proto::v1::UpdateAppDataRequest;
 use crate::proto::v1::WatchAppDataRequest;
 use crate::proto::v1::watch_app_data_response::Event;
 
-/// How long to wait before a watch that was cut off begins again, unless the server says.
+/// How long to wait before a broken watch is opened again, unless the server names a time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// What the leader of an application keeps for all its units; no place for secrets
+/// Data that the leader of an application shares with all units; not for secrets
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -55,7 +55,7 @@ enum Action {
     Set {
         #[command(flatten)]
         unit: UnitArgs,
-        /// What to set; @FILE takes the value from a file, an empty one removes the key
+        /// The values; @FILE takes the value from a file, an empty one removes the key
         #[arg(value_name = "KEY=VALUE|KEY=@FILE", required = true, value_parser = assignment)]
         set: Vec<(String, String)>,
         #[command(flatten)]
@@ -71,7 +71,7 @@ enum Action {
         #[command(flatten)]
         condition: Condition,
     },
-    /// Follow the data: one JSON line per change, first for what is there
+    /// Follow the data: one JSON line for the current data, then one per change
     Watch {
         /// The application
         #[arg(value_name = "APP", add = crate::cli::completion::applications())]
@@ -96,7 +96,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads, changes, or follows.
+/// Reads, changes, or follows the data.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     match args.action {
@@ -111,7 +111,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// What to set. Of a key that is given twice nobody knows which value was meant.
+/// Returns the values to set. A key given twice is refused: the intended value is unknown.
 fn values(set: Vec<(String, String)>) -> Result<BTreeMap<String, Bytes>, UsageError> {
     let mut values = BTreeMap::new();
     for (key, value) in set {
@@ -153,7 +153,8 @@ async fn get(
         };
         let mut stdout = std::io::stdout().lock();
         if stdout.is_terminal() {
-            // What a leader wrote must not move the cursor; a file or a pipe gets it as it is.
+            // Text of a leader must not move the cursor of a terminal; a file or a pipe gets the
+            // raw bytes.
             writeln!(stdout, "{}", text::lines(&String::from_utf8_lossy(value)))?;
         } else {
             stdout.write_all(value)?;
@@ -212,7 +213,7 @@ async fn watch(client: &Client, application: String, context: &Context) -> anyho
             },
         };
         if let Some(error) = &error {
-            say(&format!("cut off: {error}; goes on by itself"));
+            say(&format!("connection lost: {error}; reconnecting"));
         }
         let pause = error.and_then(|error| error.retry_after()).unwrap_or(AGAIN_AFTER);
         tokio::time::sleep(pause).await;
@@ -244,7 +245,7 @@ async fn follow(
         let Some(Event::AppData(app_data)) = response.event else {
             continue;
         };
-        // After a new start it may be what was printed already.
+        // A reopened watch may repeat the data printed last.
         if told.as_ref() != Some(&app_data.etag) {
             print(&json::line(&json::from_message(&app_data, "AppData")?))?;
             *told = Some(app_data.etag);
@@ -252,7 +253,7 @@ async fn follow(
     }
 }
 
-/// A key and the start of its value a line, by key.
+/// Formats the data by key: one line with the key and the start of its value.
 fn render(app_data: &AppData) -> String {
     let sorted: BTreeMap<_, _> = app_data.data.iter().collect();
     let width = sorted.keys().map(|key| key.chars().count()).max().unwrap_or_default();

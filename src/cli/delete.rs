@@ -1,4 +1,4 @@
-//! `bellwether delete APP`: removes an application with everything but its history.
+//! `bellwether delete APP`: deletes an application with everything except its history.
 
 use crate::cli::context::Context;
 use crate::cli::context::print_value;
@@ -17,10 +17,10 @@ pub struct Args {
     application: String,
 }
 
-/// Deletes, and says so.
+/// Deletes the application, and prints the result.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if let Some(unit) = Target::parse(&args.application)?.unit {
-        // Never more than was named.
+        // A unit must not delete its whole application.
         let text = format!("`{unit}` is a unit: bellwether remove {unit}");
         return Err(UsageError(text).into());
     }

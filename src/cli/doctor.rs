@@ -1,4 +1,4 @@
-//! `bellwether doctor`: says what is wrong with the store that `serve` would use.
+//! `bellwether doctor`: checks the store that `serve` would use.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,25 +23,25 @@ use crate::store::doctor::Level;
 use crate::store::embedded;
 use crate::store::redis;
 
-/// Say what is wrong with the store: version, eviction, persistence, replicas, rights and more
+/// Check the store: version, eviction, persistence, replicas, rights and more
 ///
-/// It takes the flags, variables and configuration file of `serve`, and looks at the store that
-/// they name. Nothing is changed. Ends with 1 if something is an error; warnings end with 0.
+/// It takes the flags, variables and configuration file of `serve`, and examines the store that
+/// they name. Nothing is changed. Exits with 1 if there is an error; warnings exit with 0.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     store: config::StoreFlags,
 
-    /// Ask this running server too, at its port for /metrics, whether it hears its workers
+    /// Also ask this running server, at its port for /metrics, whether it is in self-preservation
     #[arg(long, value_name = "ADDRESS")]
     ops: Option<SocketAddr>,
 
-    /// How long a Redis may take for all answers together
+    /// Time limit for all answers of a Redis together
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = span::parse)]
     timeout: Duration,
 }
 
-/// Looks and prints.
+/// Examines the store and prints the findings.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if args.timeout.is_zero() {
         return Err(UsageError("--timeout 0 leaves no time for an answer".to_string()).into());
@@ -49,7 +49,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if config::shows_password(std::env::args_os()) {
         say(&format!("warning: {}", config::PASSWORD_SHOWN));
     }
-    // As with `serve`, a store that is described wrongly is wrong usage.
+    // As with `serve`, a wrong description of a store is wrong usage.
     let store = StoreChoice::load(args.store).map_err(|error| UsageError(error.to_string()))?;
     let mut findings = examine(&store, args.timeout).await;
     if let Some(ops) = args.ops {
@@ -82,24 +82,24 @@ async fn examine(store: &StoreChoice, timeout: Duration) -> Vec<Finding> {
     }
 }
 
-/// Whether a server suspects itself, by its metrics.
+/// Returns whether a server is in self-preservation, by its metrics.
 fn hearing(ops: SocketAddr, metrics: Option<&str>) -> Finding {
     let lines = metrics.into_iter().flat_map(str::lines);
     let suspects = lines.filter_map(|line| line.strip_prefix("bellwether_observer_suspects "));
     let suspects = suspects.filter_map(|count| count.trim().parse::<u64>().ok()).next();
     let server = ops.to_string();
     let finding = match suspects {
-        Some(0) => Finding::ok("observer", "hears its workers"),
+        Some(0) => Finding::ok("observer", "in contact with its workers"),
         Some(count) => Finding::warning(
             "observer",
-            format!("lost sight of most units of {count} applications at once"),
-            "it may be the server that cannot hear: judgement of these units is held for now",
+            format!("lost contact with most units of {count} applications at once"),
+            "the fault may be on the side of the server: these units are not judged for now",
         )
         .advise("look at the network between this server and its workers; `why` names them"),
         None => Finding::unknown(
             "observer",
             "no answer with its metrics",
-            "a server that cannot hear its workers says so there",
+            "the metrics show whether the server has lost contact with its workers",
         )
         .advise("give the address that `serve` prints as `ops`"),
     };

@@ -1,4 +1,4 @@
-//! `bellwether error APP/UNIT`: tells of an error that a unit met, and prints what to do about it.
+//! `bellwether error APP/UNIT`: reports an error that a unit met, and prints what to do about it.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::proto::v1::ReportErrorRequest;
 use crate::proto::v1::StatusKind;
 use crate::proto::v1::Verdict;
 
-/// Tell of an error that a unit met, and print what to do about it
+/// Report an error that a unit met, and print what to do about it
 #[derive(clap::Args)]
 pub struct Args {
     /// The unit, as web/0
@@ -34,7 +34,7 @@ pub struct Args {
     /// Part of the unit that met it
     #[arg(long, default_value = "", hide_default_value = true)]
     component: String,
-    /// What was asked or acted on: a host, an object, a URL without its query
+    /// The target of the failed request: a host, an object, a URL without its query
     #[arg(long, default_value = "", hide_default_value = true)]
     target: String,
     #[command(flatten)]
@@ -45,10 +45,10 @@ pub struct Args {
     /// What a person must do
     #[arg(long, default_value = "", hide_default_value = true)]
     action: String,
-    /// Which generation of its configuration the work was about
+    /// The generation of its configuration that the work was for
     #[arg(long, default_value = "", hide_default_value = true)]
     generation: String,
-    /// Incarnation of the unit that speaks
+    /// Incarnation of the reporting unit
     #[arg(long, value_name = "N")]
     incarnation: Option<u64>,
     /// Same id within 10 minutes: applied once
@@ -56,10 +56,10 @@ pub struct Args {
     request_id: String,
 }
 
-/// Bytes of detail that are read from stdin: more is refused by the server.
+/// Bytes of detail that are read from stdin; the server refuses more.
 const DETAIL_BYTES_MAX: u64 = 65_537;
 
-/// Reports, and prints the verdict.
+/// Reports the error, and prints the verdict.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
     let internal_detail = match args.internal_detail.as_str() {
@@ -100,7 +100,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// What a person must do about the error: as reported, or as its class has it.
+/// Returns the action for a person: as reported, or as the class of the error defines it.
 async fn asked(
     client: &Client,
     context: &Context,
@@ -127,7 +127,7 @@ async fn asked(
     Ok(found.map(|contribution| contribution.action.clone()).unwrap_or_default())
 }
 
-/// `TRANSIENT`, `RETRY` and so on, in lines that scripts can cut.
+/// Formats the verdict, `TRANSIENT`, `RETRY` and so on, in lines that scripts can cut.
 fn verdict(verdict: &Verdict, action: &str) -> String {
     let class = class_word(verdict.class);
     let todo = verdict.action().as_str_name().trim_start_matches("VERDICT_ACTION_");
@@ -145,7 +145,7 @@ fn verdict(verdict: &Verdict, action: &str) -> String {
         text.push_str(&format!("attempt  {attempt}, {left} left\n"));
     }
     if verdict.held {
-        text.push_str("held     yes: the component stands still until it is resolved\n");
+        text.push_str("held     yes: the component stops until the error is resolved\n");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Flags that say what an error was, shared by the commands that report one and that explain one.
+//! The flags that describe an error, shared by the commands that report one and that explain one.
 
 use std::time::Duration;
 
@@ -9,30 +9,30 @@ use crate::domain::classify::Evidence;
 use crate::domain::classify::Hints;
 use crate::proto::v1;
 
-/// Who answered, as typed.
+/// The origin of the answer, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum OriginWord {
     /// The owner of the target.
     Peer,
-    /// Nobody: the error was made on the way.
+    /// The network: the error was made on the way, and the peer did not answer.
     Transport,
-    /// We could not even ask, or could not read the answer.
+    /// This client: it could not send the request, or not read the answer.
     Local,
 }
 
-/// Whether what was asked for happened, as typed.
+/// Whether the requested change happened, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum OutcomeWord {
-    /// It did not.
+    /// It did not happen.
     NotApplied,
-    /// It may have.
+    /// It may have happened.
     Unknown,
-    /// It was looked at and refused.
+    /// The peer examined and refused it.
     Rejected,
 }
 
-/// What is known of an error.
+/// The known facts of an error.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EvidenceArgs {
     /// Which table of codes applies: grpc, http, python, helm, redis, io, or a word of your rules
@@ -41,54 +41,54 @@ pub struct EvidenceArgs {
     /// The code in the words of that system: UNAVAILABLE, 503, pebble.ChangeError
     #[arg(long, default_value = "", hide_default_value = true)]
     code: String,
-    /// Who answered
+    /// The origin of the answer
     #[arg(long, value_enum, default_value_t = OriginWord::Peer, ignore_case = true)]
     origin: OriginWord,
-    /// Whether what was asked for happened
+    /// Whether the requested change happened
     #[arg(long, value_enum, ignore_case = true)]
     outcome: Option<OutcomeWord>,
-    /// Who says the reason, as in google.rpc.ErrorInfo
+    /// The issuer of the reason, as in google.rpc.ErrorInfo
     #[arg(long, default_value = "", hide_default_value = true)]
     domain: String,
     /// The reason, UPPER_SNAKE
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
-    /// One line that everybody may read
+    /// One line that every reader may see
     #[arg(long, short, default_value = "", hide_default_value = true)]
     message: String,
-    /// When the peer said to come back: 500ms, 30s
+    /// The delay that the peer asks for before a retry: 500ms, 30s
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     retry_after: Option<Duration>,
     #[command(flatten)]
     hints: HintArgs,
 }
 
-/// What the tables leave open. Each may be said alone, or with true or false.
+/// Facts that the tables do not decide. Each may be given alone, or with true or false.
 #[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "What the tables leave open")]
+#[command(next_help_heading = "Facts that the tables do not decide")]
 pub struct HintArgs {
-    /// What was refused came from a person's input
+    /// The refused value came from a person's input
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     user_input: Option<bool>,
-    /// The request was made by ourselves
+    /// The client itself made the request
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     own_request: Option<bool>,
     /// A quota that a person must raise was used up
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     quota: Option<bool>,
-    /// What is missing will come without a person
+    /// The missing object will appear without a person
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     machine_resolvable: Option<bool>,
     /// The deadline of the work as a whole has passed
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     deadline_passed: Option<bool>,
-    /// We cancelled because we go down
+    /// The client cancelled because it shuts down
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     own_shutdown: Option<bool>,
 }
 
 impl EvidenceArgs {
-    /// As it goes over the wire.
+    /// Converts the flags to a report for the wire.
     pub fn report(self) -> v1::ErrorReport {
         let origin = match self.origin {
             OriginWord::Peer => v1::ErrorOrigin::Peer,
@@ -121,7 +121,7 @@ impl EvidenceArgs {
         }
     }
 
-    /// As the rules look at it.
+    /// Converts the flags to the evidence that the rules examine.
     pub fn evidence(self) -> Evidence {
         let HintArgs {
             user_input,

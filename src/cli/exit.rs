@@ -1,4 +1,4 @@
-//! What the process ends with. Scripts rely on these numbers.
+//! The exit codes of the process. Scripts rely on these numbers.
 
 use std::io;
 use std::process::ExitCode;
@@ -7,13 +7,13 @@ use tonic::Code;
 
 use crate::client::Error;
 
-/// Shown by `--help`.
+/// The table of codes that `--help` shows.
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    ok; status --exit-status: all active
   1    failed, or refused; health: not serving
   2    wrong usage
-  3    not found; resolve: other errors are open than the one named
+  3    not found; resolve: no such error is open, but others are
   4    not authenticated, or denied
   5    the server cannot be reached, or does not answer
   6    wait: the condition can no longer be met (--fail-on)
@@ -25,23 +25,23 @@ Exit codes:
   130  interrupted by Ctrl-C
 check --nagios: 0 active, 1 waiting or maintenance, 2 blocked or error, 3 unknown";
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// As asked.
+    /// The command did what was asked.
     Ok = 0,
-    /// Failed.
+    /// The command failed.
     Failed = 1,
-    /// Asked wrongly.
+    /// The command line is wrong.
     Usage = 2,
-    /// What was asked for is not there.
+    /// The object does not exist.
     NotFound = 3,
     /// Not authenticated, or denied.
     Denied = 4,
-    /// Nobody answered.
+    /// The server did not answer.
     Unreachable = 5,
-    /// A wait whose condition can no longer be met.
+    /// The condition of a wait can no longer be met.
     Unmet = 6,
     /// `status --exit-status`: waiting or maintenance.
     Busy = 10,
@@ -51,7 +51,7 @@ pub enum Exit {
     Error = 12,
     /// `status --exit-status`: unknown, stale or lost.
     Unknown = 13,
-    /// Not within the time given, as timeout(1).
+    /// The time given is over, as with timeout(1).
     TimedOut = 124,
     /// Ctrl-C.
     Interrupted = 130,
@@ -63,18 +63,18 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A command line that parses and still makes no sense.
+/// A command line that parses but makes no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// What was asked for is not there.
+/// The object does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NotFoundError(pub String);
 
 impl Exit {
-    /// The end that an error means.
+    /// Returns the exit code for an error.
     pub fn of(error: &anyhow::Error) -> Exit {
         if error.downcast_ref::<UsageError>().is_some() {
             return Exit::Usage;
@@ -95,7 +95,7 @@ impl Exit {
         }
     }
 
-    /// Whether the error only says that nobody reads our output any more (`| head`).
+    /// Whether the reader of our output is gone (`| head`).
     pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
         error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
     }

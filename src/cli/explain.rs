@@ -1,4 +1,4 @@
-//! `bellwether explain REASON`: what a reason of an error means and what to do, without a server.
+//! `bellwether explain REASON`: the meaning of an error's reason and what to do, without a server.
 //! The text is docs/errors.md of the same source.
 
 use serde_json::json;
@@ -13,13 +13,13 @@ use crate::cli::render::text::wrap;
 
 const ERRORS: &str = include_str!("../../docs/errors.md");
 
-/// Columns of a text that goes into a file or a pipe.
+/// Columns of a text that is written to a file or a pipe.
 const WIDTH: usize = 80;
 
-/// Say what a reason of an error means, without asking a server; without one, list them
+/// Say what a reason of an error means, without asking a server; without a reason, list them
 #[derive(clap::Args)]
 pub struct Args {
-    /// The reason, as it stands in brackets behind an error: LEASE_HELD
+    /// The reason, as shown in brackets behind an error: LEASE_HELD
     #[arg(value_name = "REASON", add = crate::cli::completion::reasons())]
     reason: Option<String>,
 }
@@ -32,7 +32,7 @@ struct Entry {
     to_do: String,
 }
 
-/// Looks it up and prints it.
+/// Looks up the reason and prints its paragraph.
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     let entries = entries();
     let Some(given) = &args.reason else {
@@ -70,7 +70,7 @@ impl Entry {
     }
 }
 
-/// Every reason, for completion.
+/// Returns every reason, for completion.
 pub fn reasons() -> Vec<&'static str> {
     entries().into_iter().map(|entry| entry.reason).collect()
 }
@@ -94,13 +94,13 @@ fn entries() -> Vec<Entry> {
         .collect()
 }
 
-/// Up to the end of the paragraph that says what to do; what comes after it is detail.
+/// Returns the text up to the end of the paragraph that says what to do; the rest is detail.
 fn paragraph(text: &str) -> &str {
     let end = text.find("**To do:**").and_then(|at| Some(at + text[at..].find("\n\n")?));
     &text[..end.unwrap_or(text.len())]
 }
 
-/// A paragraph on one line; of a link its text and its target.
+/// Puts a paragraph on one line; of a link, text and target remain.
 fn plain(markdown: &str) -> String {
     let line = markdown.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut text = String::new();
@@ -123,7 +123,7 @@ fn first(meaning: &str) -> &str {
     sentence.split("; metadata").next().unwrap_or_default().trim_end_matches('.')
 }
 
-/// Reasons with a word of the one that is none.
+/// Returns a sentence for an unknown reason, with known reasons that share a word with it.
 fn unknown(given: &str, wanted: &str, entries: &[Entry]) -> String {
     let is_near = |entry: &&Entry| {
         let words = |reason: &str| reason.split('_').map(str::to_string).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! `bellwether explain-error`: what an error means and what would come of it. Asks no server.
+//! `bellwether explain-error`: the meaning of an error and the effect of a report. Asks no server.
 
 use std::path::PathBuf;
 
@@ -22,12 +22,12 @@ use crate::domain::status::Level;
 pub struct Args {
     #[command(flatten)]
     error: EvidenceArgs,
-    /// File with error rules of your own, as `serve --error-rules` reads it
+    /// Your own error rules, a file as `serve --error-rules` reads it
     #[arg(long, env = "BELLWETHER_ERROR_RULES", value_name = "FILE")]
     rules: Option<PathBuf>,
 }
 
-/// Classifies and prints.
+/// Classifies the error and prints the result.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let rules = match &args.rules {
         Some(path) => config::rules::read(path).map_err(|error| UsageError(error.to_string()))?,
@@ -67,7 +67,7 @@ fn as_value(finding: &Finding) -> serde_json::Value {
 fn as_text(finding: &Finding) -> String {
     let class = finding.class;
     let effect = match (effect(finding), class.counts_as_attempt()) {
-        ("none", true) => "none at once; waiting, then error, if it goes on".to_string(),
+        ("none", true) => "none at first; waiting, then error, if it continues".to_string(),
         (effect, _) => effect.to_string(),
     };
     let held = if class.holds() { "; the component is held" } else { "" };

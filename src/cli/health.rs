@@ -17,7 +17,7 @@ pub struct Args {
     application: Option<String>,
 }
 
-/// Asks once.
+/// Asks the server once.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let service = match args.application {

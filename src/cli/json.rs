@@ -1,4 +1,4 @@
-//! Messages as canonical proto JSON, or the same as YAML.
+//! Messages as canonical proto JSON, or the same value as YAML.
 
 use std::sync::OnceLock;
 
@@ -12,11 +12,11 @@ use crate::cli::context::Output;
 use crate::cli::render::text::is_unsafe;
 use crate::proto::FILE_DESCRIPTOR_SET;
 
-/// Turns a message of `bellwether.v1` into canonical proto JSON. Fields at their default are
-/// there too, so that a script finds the same paths always.
+/// Converts a message of `bellwether.v1` to canonical proto JSON. Fields with their default value
+/// are included, so that a script always finds the same paths.
 ///
 /// # Errors
-/// Only if `name` is not the name of the message's type.
+/// If `name` is not the name of the message's type.
 pub fn from_message(message: &impl prost::Message, name: &str) -> anyhow::Result<Value> {
     let descriptor = pool()?
         .get_message_by_name(&format!("bellwether.v1.{name}"))
@@ -37,7 +37,7 @@ pub fn with_first(key: &str, value: impl Into<Value>, object: Value) -> Value {
     Value::Object(fields)
 }
 
-/// Prints for people who read JSON, or YAML.
+/// Formats a value as indented JSON, or as YAML.
 ///
 /// # Errors
 /// None in practice: the value came from JSON.
@@ -46,20 +46,20 @@ pub fn render(value: &Value, output: Output) -> anyhow::Result<String> {
         return Ok(format!("{}\n", escaped(&format!("{value:#}"), Output::Json)));
     }
     let yaml = serde_yaml_ng::to_string(value)?;
-    // YAML escapes only between double quotes; a document of JSON has all its texts there.
+    // YAML escapes only between double quotes; JSON, which is YAML too, has all its texts there.
     Ok(match yaml.chars().any(|c| c != '\n' && is_unsafe(c)) {
         true => format!("{}\n", escaped(&format!("{value:#}"), Output::Yaml)),
         false => yaml,
     })
 }
 
-/// A value on one line.
+/// Formats a value on one line.
 pub fn line(value: &Value) -> String {
     format!("{}\n", escaped(&value.to_string(), Output::Json))
 }
 
-/// Escapes the characters that JSON allows as they are, and that do something to a terminal. They
-/// occur within texts only, so the document stays what it is.
+/// Escapes the characters that JSON allows unescaped and that affect a terminal. They occur within
+/// texts only, so the document keeps its value.
 fn escaped(json: &str, output: Output) -> String {
     let mut text = String::with_capacity(json.len());
     for character in json.chars() {

@@ -1,4 +1,4 @@
-//! `bellwether leader`: who leads an application, and asking or deciding that.
+//! `bellwether leader`: shows, claims, releases or transfers the leadership of an application.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::proto::v1::Lease;
 use crate::proto::v1::ReleaseLeadershipRequest;
 use crate::proto::v1::TransferLeadershipRequest;
 
-/// Who leads an application
+/// Show or change the leader of an application
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -29,13 +29,13 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Say who leads, and who waits to
+    /// Show the leader, and the units that wait to lead
     Get {
         /// The application
         #[arg(value_name = "APP", add = crate::cli::completion::applications())]
         application: String,
     },
-    /// Ask to lead, for a unit without a session; while another leads, wait in line
+    /// Claim leadership for a unit without a session; while another unit leads, wait in line
     Claim {
         #[command(flatten)]
         unit: UnitArgs,
@@ -43,7 +43,7 @@ enum Action {
         #[arg(long, value_name = "SPAN", value_parser = span::parse)]
         lease: Option<Duration>,
     },
-    /// Step back: who waits longest leads at once
+    /// Release leadership; the unit that waits longest leads next
     Release {
         #[command(flatten)]
         unit: UnitArgs,
@@ -70,16 +70,16 @@ pub struct UnitArgs {
 }
 
 impl UnitArgs {
-    /// The unit that was named.
+    /// Returns the unit that was named.
     ///
     /// # Errors
-    /// If its application cannot be told.
+    /// If its application is unknown.
     pub fn target(&self) -> Result<UnitTarget, UsageError> {
         UnitTarget::parse(&self.unit, self.application.as_deref())
     }
 }
 
-/// Asks, or decides.
+/// Runs the action.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let namespace = context.namespace();
@@ -99,7 +99,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 application: target.application,
                 unit: target.unit,
                 lease_duration: lease_duration
-                    .map_err(|_| UsageError("--lease is longer than time goes".to_string()))?,
+                    .map_err(|_| UsageError("--lease is too long".to_string()))?,
                 ..ClaimLeadershipRequest::default()
             });
             let answer = client.answer(client.leaders().claim_leadership(request).await)?;
@@ -123,7 +123,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Steps back, and says what came of it.
+/// Releases leadership, and prints the result.
 async fn release(
     client: &Client,
     namespace: String,
@@ -157,7 +157,7 @@ async fn release(
     Ok(())
 }
 
-/// `; web/1 does (epoch 2)`; empty if nobody leads.
+/// Formats `; web/1 does (epoch 2)`; empty if there is no leader.
 fn leads(lease: Option<&Lease>, before: &str) -> String {
     lease.map_or_else(String::new, |lease| match lease.lease_epoch {
         0 => format!("{before}{} does, as decided outside", lease.unit),
@@ -165,7 +165,7 @@ fn leads(lease: Option<&Lease>, before: &str) -> String {
     })
 }
 
-/// The epoch under which a unit leads; 0, which the server refuses, if it does not.
+/// Returns the epoch under which a unit leads; 0, which the server refuses, if it does not lead.
 pub async fn epoch_of(
     client: &Client,
     namespace: String,
@@ -211,7 +211,7 @@ fn words(lease: &Lease) -> String {
     };
     let length = span::exact(duration);
     let ends = match &lease.expire_time {
-        None => format!("while it is heard every {length}"),
+        None => format!("while it sends heartbeats, at least every {length}"),
         Some(at) => format!("until {at} unless renewed, for {length} at a time"),
     };
     format!("{} leads, epoch {}, {ends}", lease.unit, lease.lease_epoch)
@@ -254,7 +254,7 @@ mod tests {
             ..GetLeaderResponse::default()
         };
         let expected = "\
-web/0 leads, epoch 3, while it is heard every 15s
+web/0 leads, epoch 3, while it sends heartbeats, at least every 15s
 1. in line: web/2
 2. in line: web/1
 and 3 more

@@ -1,4 +1,4 @@
-//! Levels as words of the command line, and what they mean for it.
+//! Levels as words of the command line, with their meaning.
 
 use clap::ValueEnum;
 
@@ -7,19 +7,19 @@ use crate::proto::v1::Level;
 /// A level as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LevelWord {
-    /// Failed, and does not recover by itself.
+    /// Failed, and does not recover without help.
     Error,
     /// A person must act.
     Blocked,
-    /// Is busy with itself.
+    /// Busy with its own work.
     Maintenance,
-    /// Waits for somebody else.
+    /// Waits for something else.
     Waiting,
     /// Works.
     Active,
     /// Ended on purpose.
     Terminated,
-    /// Nothing is known.
+    /// Not known.
     Unknown,
 }
 
@@ -37,12 +37,12 @@ impl From<LevelWord> for Level {
     }
 }
 
-/// The level that a word names, in lower case.
+/// Returns the level that a word names, in lower case.
 pub fn parse(text: &str) -> Option<Level> {
     LevelWord::from_str(text, false).ok().map(Level::from)
 }
 
-/// The word for a level; what a newer server may send beyond them is unknown to us.
+/// Returns the word for a level; `unknown` for a level of a newer server.
 pub fn word(level: i32) -> &'static str {
     match Level::try_from(level).unwrap_or(Level::Unknown) {
         Level::Unspecified => "-",

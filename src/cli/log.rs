@@ -1,4 +1,4 @@
-//! `bellwether log APP[/UNIT]`: what changed, and when.
+//! `bellwether log APP[/UNIT]`: prints the history.
 
 mod follow;
 
@@ -41,12 +41,12 @@ pub struct Args {
     #[arg(short, long)]
     follow: bool,
     /// Namespace (here -n is --limit; before the command it is the namespace)
-    // The same name as the global one, which by that is not passed on with its `-n`.
+    // The same name as the global option, whose value is therefore not passed on with its `-n`.
     #[arg(long, id = "namespace", value_name = "NAMESPACE", help_heading = "Global options")]
     namespace: Option<String>,
 }
 
-/// Prints what happened, and with --follow what happens from then on.
+/// Prints the history, and with --follow each later event.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let namespace = args.namespace.unwrap_or_else(|| context.namespace());
     let target = match &args.application {
@@ -62,7 +62,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         unit: target.unit.unwrap_or_default(),
         after_time: args
             .since
-            // From before the calendar begins is from the beginning.
+            // A time before the calendar begins means from the start of the history.
             .and_then(|since| Timestamp::now().checked_sub(since).ok())
             .map(time::to_wire),
         ..ListStatusEventsRequest::default()

@@ -1,4 +1,4 @@
-//! `bellwether man`: manual pages, made from the same definitions as `--help`.
+//! `bellwether man`: manual pages, generated from the definitions of `--help`.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub struct Args {
     dir: Option<PathBuf>,
 }
 
-/// Prints the page of the command line `C`, or writes all.
+/// Prints the page of the command line `C`, or writes all pages.
 pub fn run<C: CommandFactory>(args: &Args) -> anyhow::Result<Exit> {
     let mut command = C::command();
     command.build();
@@ -36,7 +36,7 @@ pub fn run<C: CommandFactory>(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Writes the pages of a command and of those beneath it; answers how many.
+/// Writes the pages of a command and of its subcommands; returns their number.
 fn write(command: &Command, dir: &Path) -> anyhow::Result<usize> {
     let path = dir.join(format!("{}.1", command.get_display_name().unwrap_or("bellwether")));
     fs::write(&path, page(command)?).with_context(|| format!("write {}", path.display()))?;

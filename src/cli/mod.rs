@@ -1,6 +1,6 @@
-//! The command line: one file a command, `render` for how answers look.
+//! The command line: one file a command; `render` formats answers.
 //!
-//! Data goes to stdout, everything said to the person to stderr. `exit` has the exit codes.
+//! Data goes to stdout, messages for the person to stderr. `exit` has the exit codes.
 
 mod check;
 mod clear;
@@ -74,7 +74,7 @@ Examples:
 #[command(name = "bellwether", version, propagate_version = true)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"), arg_required_else_help = true)]
 struct Cli {
-    /// Where the server is
+    /// URL of the server
     #[arg(long, global = true, value_name = "URL", env = "BELLWETHER_SERVER")]
     #[arg(default_value = "http://127.0.0.1:50051", help_heading = "Global options")]
     server: String,
@@ -116,7 +116,7 @@ enum Command {
     Man(man::Args),
 }
 
-/// The commands that ask a server.
+/// The commands that call a server.
 #[derive(Subcommand)]
 enum ClientCommand {
     #[command(visible_aliases = ["get", "ls"])]
@@ -143,7 +143,7 @@ enum ClientCommand {
     Bench(bench::Args),
 }
 
-/// What goes over the wire as the deadline of a call has so many digits at most.
+/// The longest deadline of a call: the header on the wire has a limited number of digits.
 const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
 
 fn request_timeout(text: &str) -> Result<Duration, String> {
@@ -178,7 +178,7 @@ pub fn run() -> ExitCode {
         request_timeout: cli.request_timeout,
     };
     let ended = match cli.command {
-        // It ends in its own way, and on a runtime of its own.
+        // `serve` handles its own errors and creates its own runtime.
         Command::Serve(args) => serve::run(args),
         Command::Config(args) => {
             let given = matches.subcommand_matches("config").unwrap_or(&matches);
@@ -200,16 +200,16 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints help, the version, or what is wrong with a command line. The message repeats words of the
-/// line, so control characters are taken out first.
+/// Prints help, the version, or the mistake in a command line. The message repeats words of the
+/// line, so control characters are removed first.
 fn refused(error: &clap::Error) -> ExitCode {
-    // A server in a variable counts as an argument, so clap itself would print no help.
+    // A server set by a variable counts as an argument, so clap itself would print no help.
     if error.kind() == ErrorKind::MissingSubcommand {
         say_lines(Cli::command().render_help().to_string().trim_end());
         return Exit::Usage.into();
     }
     let text = error.render().to_string();
-    // A text that was rendered without colours has lost the escapes of the line as well.
+    // Text rendered without colours has lost the escape sequences of the line too.
     let is_own = |name: &OsString| name.to_string_lossy().starts_with("BELLWETHER_");
     let variables = std::env::vars_os().filter(|(name, _)| is_own(name)).map(|(_, value)| value);
     let mut given = std::env::args_os().chain(variables);
@@ -228,7 +228,7 @@ fn run_client(command: ClientCommand, context: &Context) -> anyhow::Result<Exit>
         .map_err(anyhow::Error::from)
         .and_then(|runtime| {
             let result = runtime.block_on(until_interrupted(command, context));
-            // A read of stdin cannot be cancelled; it must not hold up the end.
+            // A read of stdin cannot be cancelled; it must not delay the exit.
             runtime.shutdown_background();
             result
         })

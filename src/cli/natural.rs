@@ -11,7 +11,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
         let order = match (is_number(x), is_number(y)) {
             (true, true) => {
                 let (x, y) = (x.trim_start_matches('0'), y.trim_start_matches('0'));
-                // Without leading zeros the longer number is the larger, however long.
+                // Without leading zeros the longer number is the larger one.
                 x.len().cmp(&y.len()).then_with(|| x.cmp(y))
             }
             _ => x.cmp(y),

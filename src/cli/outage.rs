@@ -1,17 +1,17 @@
-//! Says that the connection is lost, and that it is back: each once, however many attempts lie
-//! between.
+//! Reports that the connection is lost, and that it is back: each once, however many attempts fail
+//! in between.
 
 use crate::client::Event;
 
-/// What has been said so far.
+/// The state of the messages so far.
 #[derive(Debug, Default)]
 pub struct Outage {
-    /// The last error said, while it lasts.
+    /// The last error printed, while it lasts.
     said: Option<String>,
 }
 
 impl Outage {
-    /// The line that an event is worth, if any.
+    /// Returns the line to print for an event, if any.
     pub fn line(&mut self, event: &Event) -> Option<String> {
         match event {
             Event::Disconnected { error, .. } => {

@@ -1,4 +1,4 @@
-//! What the server refuses, in sentences of the command line: these name commands, where the
+//! Refusals of the server in sentences of the command line: these name commands, where the
 //! sentences of the server name calls of the API.
 
 use crate::cli::context::command_in;
@@ -7,7 +7,7 @@ use crate::cli::target::shell_word;
 use crate::client::Error;
 use crate::client::Refusal;
 
-/// The error as a person at a terminal needs it.
+/// Returns the error as a sentence for a person at a terminal.
 pub fn sentence(error: &anyhow::Error) -> String {
     let own = match error.downcast_ref::<Error>() {
         Some(Error::Refused(refusal)) => of(refusal),
@@ -16,7 +16,7 @@ pub fn sentence(error: &anyhow::Error) -> String {
     one_line(&own.unwrap_or_else(|| format!("{error:#}")))
 }
 
-/// What is said instead of the server's sentence; nothing if that one will do.
+/// Returns the sentence that replaces that of the server; `None` to keep the server's.
 fn of(refusal: &Refusal) -> Option<String> {
     let fact = |key: &str| refusal.metadata.get(key).map(String::as_str).unwrap_or_default();
     let (namespace, application) = (fact("namespace"), fact("application"));
@@ -27,8 +27,8 @@ fn of(refusal: &Refusal) -> Option<String> {
     let word = shell_word(application);
     let text = match refusal.reason.as_str() {
         "APPLICATION_NOT_FOUND" => format!(
-            "there is no application {application} in namespace {namespace}; `{}` lists what is \
-             there, `bellwether status -A` what is in other namespaces",
+            "there is no application {application} in namespace {namespace}; `{}` lists those that \
+             exist, `bellwether status -A` those of all namespaces",
             see("status"),
         ),
         "UNIT_NOT_FOUND" => format!(
@@ -65,12 +65,12 @@ mod tests {
     #[test]
     fn commands_are_named_instead_of_calls() {
         assert_eq!(
-            said("UNIT_NOT_FOUND", "prod/web has no unit web/7; ListUnits says which it has"),
+            said("UNIT_NOT_FOUND", "prod/web has no unit web/7; ListUnits lists its units"),
             "web in namespace prod has no unit web/7; `bellwether -n prod status web` lists its \
              units [UNIT_NOT_FOUND]"
         );
-        let text = said("APPLICATION_NOT_FOUND", "ListApplications says what there is");
-        assert!(text.contains("`bellwether -n prod status` lists what is there"), "{text}");
+        let text = said("APPLICATION_NOT_FOUND", "ListApplications lists all");
+        assert!(text.contains("`bellwether -n prod status` lists those that exist"), "{text}");
         assert_eq!(said("LEASE_HELD", "web/0\u{1b}[2J leads"), "web/0 [2J leads [LEASE_HELD]");
     }
 }

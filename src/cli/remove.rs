@@ -19,7 +19,7 @@ pub struct Args {
     application: Option<String>,
 }
 
-/// Removes, and says what went with it.
+/// Removes the unit, and prints the result.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
     let client = context.connect().await?;

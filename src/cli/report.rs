@@ -20,10 +20,10 @@ use crate::proto::v1::ReportStatusResponse;
 use crate::proto::v1::StatusKind;
 use crate::proto::v1::StatusReport;
 
-/// How a status is kept, as typed.
+/// The kind of a status, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum KindWord {
-    /// Replaced as a set at each look.
+    /// Replaced as a set at each check.
     Pull,
     /// Kept until cleared, replaced or expired.
     Push,
@@ -47,7 +47,7 @@ pub struct Args {
     /// The application, for units without it in their name (pods)
     #[arg(long, value_name = "APP")]
     application: Option<String>,
-    /// How well it is
+    /// The level
     #[arg(long, short, value_enum)]
     level: LevelWord,
     /// One line for a person
@@ -56,13 +56,13 @@ pub struct Args {
     /// The same in at most 40 characters
     #[arg(long, default_value = "", hide_default_value = true)]
     short_message: String,
-    /// Part of the unit it speaks of
+    /// Part of the unit that the status is about
     #[arg(long, default_value = "", hide_default_value = true)]
     component: String,
     /// Which of several statuses of the component
     #[arg(long, default_value = "", hide_default_value = true)]
     key: String,
-    /// How it is kept
+    /// The kind
     #[arg(long, value_enum, default_value_t = KindWord::Push)]
     kind: KindWord,
     /// What a person must do; expected with blocked
@@ -71,7 +71,7 @@ pub struct Args {
     /// Machine-readable cause, CamelCase
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
-    /// What was looked at to find this out
+    /// The check that found this out
     #[arg(long, default_value = "", hide_default_value = true)]
     check: String,
     /// Higher wins among equal levels
@@ -83,10 +83,10 @@ pub struct Args {
     /// A label; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// How long to believe this without a repeat: 90s, 5m
+    /// How long the status is valid without a repeat: 90s, 5m
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     ttl: Option<Duration>,
-    /// Incarnation of the unit that speaks
+    /// Incarnation of the reporting unit
     #[arg(long, value_name = "N")]
     incarnation: Option<u64>,
     /// Same id within 10 minutes: applied once
@@ -101,7 +101,7 @@ fn label(text: &str) -> Result<(String, String), String> {
         .ok_or_else(|| format!("`{text}` is no label: write KEY=VALUE"))
 }
 
-/// Reports, and says what changed.
+/// Reports the status, and prints what changed.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let request = request(args, context.namespace(), juju_hook())?;
     let client = context.connect().await?;
@@ -127,7 +127,7 @@ fn request(
     hook: Option<JujuHook>,
 ) -> Result<ReportStatusRequest, UsageError> {
     let unit = args.unit.or(hook.map(|h| h.unit)).ok_or_else(|| {
-        UsageError("no unit given, and this is no Juju hook: write APP/UNIT".to_string())
+        UsageError("no unit given outside of a Juju hook: write APP/UNIT".to_string())
     })?;
     let target = UnitTarget::parse(&unit, args.application.as_deref())?;
     let ttl = args.ttl.map(prost_types::Duration::try_from).transpose();
@@ -145,7 +145,7 @@ fn request(
         precedence: args.precedence,
         labels: args.labels.into_iter().collect(),
         observe_time: None,
-        ttl: ttl.map_err(|_| UsageError("the ttl is longer than time goes".to_string()))?,
+        ttl: ttl.map_err(|_| UsageError("the ttl is too long".to_string()))?,
     };
     Ok(ReportStatusRequest {
         namespace,
@@ -157,7 +157,7 @@ fn request(
     })
 }
 
-/// `web/0 database is blocked: add a relation (revision 12)`.
+/// Formats `web/0 database is blocked: add a relation (revision 12)`.
 fn outcome(request: &ReportStatusRequest, answer: &ReportStatusResponse) -> String {
     let status = request.status.clone().unwrap_or_default();
     let mut what = request.unit.clone();
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn elsewhere_it_does() {
         let error = mk_request(&["--level", "active"], None).expect_err("no unit");
-        assert_eq!(error.to_string(), "no unit given, and this is no Juju hook: write APP/UNIT");
+        assert_eq!(error.to_string(), "no unit given outside of a Juju hook: write APP/UNIT");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `bellwether resolve APP/UNIT`: what failed works; or an operator lets a component go on.
+//! `bellwether resolve APP/UNIT`: resolves errors, or lets an operator release a component.
 
 use crate::cli::context::Context;
 use crate::cli::context::print_value;
@@ -15,7 +15,7 @@ use crate::proto::v1::ListFaultsRequest;
 use crate::proto::v1::ResolveErrorRequest;
 use crate::proto::v1::ResolveHoldRequest;
 
-/// Say that what failed works; with --retry or --skip, let a component go on that stands still
+/// Resolve errors of a unit; with --retry or --skip, release a component that they hold
 #[derive(clap::Args)]
 pub struct Args {
     /// The unit, as web/0
@@ -27,31 +27,31 @@ pub struct Args {
     /// Part of the unit that met the error
     #[arg(long, default_value = "", hide_default_value = true)]
     component: String,
-    /// What was asked or acted on; without it every target of the component
+    /// The target of the error; without it every target of the component
     #[arg(long, conflicts_with_all = ["retry", "skip"])]
     target: Option<String>,
-    /// As an operator: it tries again, with a fresh budget
+    /// As an operator: the component tries again, with a fresh budget
     #[arg(long, conflicts_with = "skip")]
     retry: bool,
-    /// As an operator: it goes on without what failed
+    /// As an operator: the component goes on without the failed work
     #[arg(long)]
     skip: bool,
     /// Why, for the history; with --retry or --skip
     #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
-    /// Which generation of its configuration the work was about
+    /// The generation of its configuration that the work was for
     #[arg(long, default_value = "", hide_default_value = true)]
     #[arg(conflicts_with_all = ["retry", "skip"])]
     generation: String,
-    /// Incarnation of the unit that speaks
+    /// Incarnation of the reporting unit
     #[arg(long, value_name = "N", conflicts_with_all = ["retry", "skip"])]
     incarnation: Option<u64>,
 }
 
-/// Open errors that are named when another one was meant.
+/// The most open errors that are listed when none matches.
 const OPEN_MAX: i32 = 20;
 
-/// Resolves, and says how many there were.
+/// Resolves the errors, and prints how many there were.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
     let client = context.connect().await?;
@@ -114,7 +114,7 @@ async fn over(
     }
 }
 
-/// Nothing matched: says what is open instead.
+/// Lists the open errors when none matched.
 async fn unresolved(
     target: &UnitTarget,
     client: &Client,

@@ -1,5 +1,11 @@
-//! `serve`: the server. Telemetry first, then the configuration, then the ports; what to try next
-//! on stderr; then serving, until a signal ends it.
+//! `bellwether serve`: runs the server until a signal stops it.
+//!
+//! Start: configuration, telemetry, limit of open files, runtime, signals, ports, store, hub,
+//! aggregator, sessions ([`App::build`]), then the addresses and a first command to try.
+//!
+//! Stop: drain of sessions and calls, drain of the aggregator, close of the store ([`App::run`]),
+//! shutdown of the runtime, flush of telemetry. The line "stopped" is logged after that flush, so
+//! it reaches stderr but not a collector.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,9 +30,9 @@ use crate::telemetry;
 
 /// Run the server
 ///
-/// It listens on this machine only and keeps what is reported in ./bellwether-data, unless told
-/// otherwise. SIGTERM and Ctrl-C drain it: streams are told where to go on, open calls finish, the
-/// store is closed. A second signal ends it at once; what was acknowledged is kept.
+/// By default it listens on this machine only and keeps its data in ./bellwether-data. SIGTERM and
+/// Ctrl-C drain it: streams are notified and end, open calls finish, the store is closed. A second
+/// signal ends it immediately; what was acknowledged is kept.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -37,10 +43,10 @@ pub struct Args {
     print_addresses: Option<String>,
 }
 
-/// What is left to deliver to a collector has this long; it is not worth holding up the end.
+/// How long the last telemetry may take to reach a collector; it must not delay the exit further.
 const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Runs the server on a runtime of its own, with a thread for each core.
+/// Runs the server on its own runtime, with a thread for each core.
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let version = env!("CARGO_PKG_VERSION");
     let mut config = match Config::load(args.flags) {
@@ -66,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let app = App::build(config, metrics, prometheus).await?;
         let addresses = app.addresses()?;
         if let Some(path) = rules_file {
-            // Before anybody knows that we are there: without it the signal ends us.
+            // Before the server is reachable: without a handler SIGHUP would end the process.
             let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
             tokio::spawn(reload_rules(path, hangup, app.error_rules()));
         }
@@ -77,10 +83,10 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             () = stop_now.cancelled() => anyhow::Ok(None),
         }
     });
-    // A client that never answers must not hold up the end.
+    // A client that never answers must not delay the exit.
     runtime.shutdown_background();
     let Some(drained) = drained? else {
-        tracing::warn!("stopped at once by a second signal; open calls were cut off");
+        tracing::warn!("stopped immediately by a second signal; open calls were cut off");
         return Ok(Exit::Interrupted);
     };
     if let Err(error) = telemetry.shutdown(TELEMETRY_DEADLINE) {
@@ -93,8 +99,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Each connection is an open file, and the usual soft limit of 1,024 is far below what is allowed.
-/// The limit in force; none if there is none.
+/// Raises the limit of open files. Each connection is an open file, and the usual soft limit of
+/// 1,024 is far below `connections_max`. Returns the limit in force; `None` if there is no limit.
 fn raise_file_limit() -> Option<u64> {
     use rustix::process::Resource;
     use rustix::process::getrlimit;
@@ -107,10 +113,11 @@ fn raise_file_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Files of the process beside its connections: the store, the ops port, the connections to Redis.
+/// Files of the process besides its connections: the store, the ops port, the connections to Redis.
 const OTHER_FILES: u64 = 256;
 
-/// A server that is full makes room for who comes next, but one without files cannot even accept.
+/// Lowers `connections_max` to the limit of open files: a full server replaces idle connections,
+/// but one without files cannot even accept.
 fn fit_connections(config: &mut Config, files: Option<u64>) {
     let Some(files) = files else { return };
     let max = usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1);
@@ -122,7 +129,7 @@ fn fit_connections(config: &mut Config, files: Option<u64>) {
     }
 }
 
-/// Cancelled at the first SIGTERM or Ctrl-C, and at the second.
+/// Returns tokens that are cancelled at the first SIGTERM or Ctrl-C, and at the second.
 fn stop_signals() -> std::io::Result<(CancellationToken, CancellationToken)> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -140,7 +147,7 @@ fn stop_signals() -> std::io::Result<(CancellationToken, CancellationToken)> {
     Ok((first, second))
 }
 
-/// Reads the error rules again at each SIGHUP. A file that does not do changes nothing.
+/// Reads the error rules again at each SIGHUP. An invalid file changes nothing.
 async fn reload_rules(path: PathBuf, mut hangup: Signal, rules: ErrorRules) {
     while hangup.recv().await.is_some() {
         match config::rules::read(&path) {
@@ -151,7 +158,7 @@ async fn reload_rules(path: PathBuf, mut hangup: Signal, rules: ErrorRules) {
                 tracing::info!(%path, own, gone, "read error rules again");
             }
             Err(error) => {
-                tracing::error!(%error, "keep the error rules of before; mend the file");
+                tracing::error!(%error, "invalid error rules: the previous rules stay");
             }
         }
     }
@@ -159,7 +166,7 @@ async fn reload_rules(path: PathBuf, mut hangup: Signal, rules: ErrorRules) {
 
 fn announce(addresses: &Addresses, store: &StoreChoice, json: bool) -> anyhow::Result<()> {
     if json {
-        // A pipe must be told at once: whoever started us is waiting for this line.
+        // Flushed at once: the parent process may be waiting for this line.
         use std::io::Write;
         let mut stdout = std::io::stdout().lock();
         serde_json::to_writer(&mut stdout, addresses)?;

@@ -1,5 +1,6 @@
-//! Units of an application that were not heard in time: a level that nobody has confirmed lately
-//! does not count as well. `status`, its exit code and `wait` share this judgement.
+//! Silent units of an application: those that did not report in time, or whose last report the
+//! store may have lost. A good level does not count while units are silent. `status`, its exit code
+//! and `wait` share this rule.
 
 use crate::proto::v1::Application;
 use crate::proto::v1::Freshness;
@@ -7,7 +8,7 @@ use crate::proto::v1::Level;
 use crate::proto::v1::LostUnits;
 use crate::proto::v1::Unit;
 
-/// How many units are silent, and in which way.
+/// The number of silent units, by freshness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Silence {
     /// Units with a status past its time to live.
@@ -19,7 +20,7 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// What the application says of its units.
+    /// Counts the silent units of an application.
     pub fn of(application: &Application) -> Silence {
         let status = application.status.clone().unwrap_or_default();
         let config = application.config.clone().unwrap_or_default();
@@ -36,7 +37,7 @@ impl Silence {
         self != Silence::default()
     }
 
-    /// `1 unit stale, 2 units lost`; empty if none is silent.
+    /// Formats `1 unit stale, 2 units lost`; empty if no unit is silent.
     pub fn words(self) -> String {
         let counts = [(self.stale, "stale"), (self.lost, "lost"), (self.uncertain, "uncertain")];
         let words = counts.into_iter().filter(|(count, _)| 0 < *count).map(|(count, word)| {
@@ -47,19 +48,19 @@ impl Silence {
     }
 }
 
-/// The level of an application; one of a newer server that we do not know is unknown.
+/// Returns the level of an application; `Unknown` for a level of a newer server.
 pub fn level_of(application: &Application) -> Level {
     let level = application.status.as_ref().map_or(0, |s| s.level);
     Level::try_from(level).unwrap_or(Level::Unknown)
 }
 
-/// Whether a unit was not heard in time.
+/// Whether a unit is silent: not fresh.
 pub fn is_silent(unit: &Unit) -> bool {
     !matches!(unit.freshness(), Freshness::Fresh | Freshness::Unspecified)
 }
 
-/// Whether the level of an application cannot be believed, because units are silent. Error, blocked
-/// and unknown stay what they are: silence makes none of them better.
+/// Whether silent units make the level of an application unreliable. Error, blocked and unknown
+/// stay as they are: silence makes none of them better.
 pub fn hides(application: &Application) -> bool {
     let bad = [Level::Error, Level::Blocked, Level::Unknown, Level::Unspecified];
     !bad.contains(&level_of(application)) && Silence::of(application).is_any()

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Seconds of each unit that may be written, the largest first.
+/// Seconds of each unit, the largest first.
 const UNITS: [(char, u64); 5] =
     [('w', 7 * 86_400), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
-/// Reads `90s`, `5m`, `1h30m`, `500ms`; `0` alone needs no unit.
+/// Parses `90s`, `5m`, `1h30m`, `500ms`; `0` alone needs no unit.
 ///
 /// # Errors
-/// A sentence that says how to write it.
+/// A sentence with the accepted form.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no span of time: write 90s, 5m or 1h30m");
     if text == "0" {
@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
-/// One number, as in `juju status`: `35s`, `4m`, `2h`, `3d`.
+/// Formats one number, as in `juju status`: `35s`, `4m`, `2h`, `3d`.
 pub fn short(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -46,7 +46,7 @@ pub fn short(span: Duration) -> String {
     }
 }
 
-/// Exact to the second, so that [`parse`] reads it back: `9m48s`.
+/// Formats a span exact to the second, so that [`parse`] reads it back: `9m48s`.
 pub fn exact(span: Duration) -> String {
     let mut seconds = span.as_secs();
     let mut text = String::new();

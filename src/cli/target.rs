@@ -1,4 +1,4 @@
-//! `APP`, `APP/UNIT` and `--application`: which thing a command speaks of.
+//! Parses `APP`, `APP/UNIT` and `--application`: the object of a command.
 
 use crate::cli::exit::UsageError;
 
@@ -12,7 +12,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Reads `web` or `web/0`. As Juju names units, what stands before the first `/` is the
+    /// Parses `web` or `web/0`. As in Juju's unit names, the part before the first `/` is the
     /// application and the whole is the unit.
     ///
     /// # Errors
@@ -40,11 +40,11 @@ pub struct UnitTarget {
 }
 
 impl UnitTarget {
-    /// Reads `web/0`, or any name of a unit with its application beside it (a pod has no
-    /// application in its name).
+    /// Parses `web/0`, or any name of a unit with its application given beside it (the name of a
+    /// pod does not contain its application).
     ///
     /// # Errors
-    /// If the application cannot be told.
+    /// If the application is unknown.
     pub fn parse(text: &str, application: Option<&str>) -> Result<UnitTarget, UsageError> {
         if let Some(application) = application {
             return Ok(UnitTarget { application: application.to_string(), unit: text.to_string() });
@@ -59,7 +59,8 @@ impl UnitTarget {
     }
 }
 
-/// How a command line names a unit: `web/0`, or `web-7f9c --application web` for a pod.
+/// Returns the words that name a unit on a command line: `web/0`, or `web-7f9c --application web`
+/// for a pod.
 pub fn unit_words(application: &str, unit: &str) -> String {
     match unit.strip_prefix(application).is_some_and(|rest| rest.starts_with('/')) {
         true => shell_word(unit),
@@ -67,7 +68,7 @@ pub fn unit_words(application: &str, unit: &str) -> String {
     }
 }
 
-/// A text as one word of a shell, for a command that is there to be copied.
+/// Quotes a text as one word of a shell, for a command that is to be copied.
 pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._/-:@%+=,".contains(c);
     match !text.is_empty() && text.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! `bellwether version`: which client this is, and which server answers.
+//! `bellwether version`: prints the version of this client, and that of the server.
 
 use serde_json::json;
 
@@ -12,18 +12,18 @@ use crate::client::Error;
 use crate::proto::v1::GetServerInfoRequest;
 use crate::proto::v1::GetServerInfoResponse;
 
-/// Commit of the source, from `build.rs`; empty if the build did not know it.
+/// Commit of the source, from `build.rs`; empty if unknown at the build.
 const COMMIT: &str = env!("BELLWETHER_COMMIT");
 
 /// Print the versions of this program and of the server
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only of this program; asks no server
+    /// Only of this program, without asking a server
     #[arg(long)]
     client: bool,
 }
 
-/// Prints the version of the client also where no server answers.
+/// Prints the versions; that of the client even if no server answers.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let asked = match args.client {
         true => None,
@@ -65,7 +65,7 @@ fn server(info: &GetServerInfoResponse, url: &str) -> String {
     format!("server  {}, store {store}, at {url}\n", named(&info.version, &info.commit))
 }
 
-/// `0.1.0 (8131854)`.
+/// Formats `0.1.0 (8131854)`.
 fn named(version: &str, commit: &str) -> String {
     match commit.get(..7) {
         Some(short) => format!("{version} ({short})"),

@@ -1,4 +1,4 @@
-//! `bellwether watch`: a line for each change, for a person on a terminal, as JSON for programs.
+//! `bellwether watch`: prints a line for each change on a terminal, and JSON for programs.
 
 mod change;
 mod exec;
@@ -29,7 +29,7 @@ use crate::proto::v1::ApplicationRemoved;
 use crate::proto::v1::Level;
 use crate::proto::v1::WatchApplicationsRequest;
 
-/// Follow applications: a line for each change, first for what is there; JSON into a pipe
+/// Follow applications: a line for the current state of each, then one per change; JSON into a pipe
 #[derive(clap::Args)]
 pub struct Args {
     /// Only these applications
@@ -45,10 +45,10 @@ pub struct Args {
     /// _NAMESPACE, _EVENT, _LEVEL, _LEVEL_FROM, _MESSAGE and _REVISION in its environment
     #[arg(long, requires = "command")]
     exec: bool,
-    /// Tell a change of level only after it has held this long
+    /// Show a change of level only after it has held this long
     #[arg(long, value_name = "SPAN", value_parser = span::parse)]
     stable_for: Option<Duration>,
-    /// What --exec runs
+    /// The command that --exec runs
     #[arg(last = true, value_name = "CMD", requires = "exec")]
     command: Vec<String>,
 }
@@ -85,7 +85,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// One line of JSON, or one document of YAML.
+/// Formats one line of JSON, or one document of YAML.
 fn text(value: &Value, context: &Context) -> String {
     match context.output {
         Output::Yaml => {
@@ -103,14 +103,13 @@ fn request(args: Args, context: &Context) -> Result<WatchApplicationsRequest, Us
         namespace,
         applications: args.applications,
         levels: args.levels.into_iter().map(|l| Level::from(l).into()).collect(),
-        stable_for: stable_for
-            .map_err(|_| UsageError("--stable-for is longer than time goes".to_string()))?,
+        stable_for: stable_for.map_err(|_| UsageError("--stable-for is too long".to_string()))?,
         ..WatchApplicationsRequest::default()
     })
 }
 
-/// A change as a document; `None` for what is none. The configuration is left out: it is long, and
-/// `configure APP` shows it.
+/// Returns a change as a document; `None` if the event is not a change. The configuration is left
+/// out: it is long, and `configure APP` shows it.
 fn document(event: &Event, change: Option<&Change>) -> anyhow::Result<Option<Value>> {
     Ok(match event {
         Event::Upserted(application, _) => {

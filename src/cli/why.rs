@@ -19,18 +19,18 @@ pub struct Args {
     #[arg(value_name = "APP", add = crate::cli::completion::applications())]
     application: String,
 
-    /// How many of the beaten to list
+    /// How many beaten statuses to list
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..=1000))]
     limit: i32,
 }
 
-/// Asks and prints.
+/// Asks the server and prints the explanation.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let request = client.request(ExplainApplicationRequest {
         namespace: context.namespace(),
-        // A unit stands for its application here.
+        // A unit names its application here.
         application: Target::parse(&args.application)?.application,
         page_size: args.limit,
         ..ExplainApplicationRequest::default()

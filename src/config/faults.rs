@@ -1,4 +1,4 @@
-//! `[faults]`: when an open error shows and how fast it is tried again.
+//! Table `[faults]` of the configuration file: when an open error shows and how fast it is retried.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::domain::fault::Settings;
 
 use super::Error;
 
-/// `[faults]`.
+/// The keys of `[faults]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FileFaults {
@@ -44,7 +44,7 @@ impl FileFaults {
     }
 }
 
-/// Whether thresholds and times go together.
+/// Checks that thresholds and times fit together.
 pub(super) fn check(settings: &Settings) -> Result<(), Error> {
     let millis = |time: Duration| time.as_millis() as usize;
     let zero = [

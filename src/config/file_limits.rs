@@ -1,4 +1,4 @@
-//! `[limits]` of the configuration file, and what follows from it.
+//! Table `[limits]` of the configuration file, and the limits that follow from it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::aggregator;
 use crate::domain::limits::Limits;
 use crate::service;
 
-/// `[limits]`: the names are those that errors give.
+/// The keys of `[limits]`. Errors name a limit by the same word.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct FileLimits {
@@ -81,7 +81,8 @@ impl FileLimits {
         }
     }
 
-    /// What is not given of a share follows from what is given of the whole.
+    /// Returns the limits of the service. The share of one address defaults to a part of the whole
+    /// limit and never exceeds it.
     pub(super) fn service(&self, sessions: &FileSessions, sessions_max: usize) -> service::Options {
         let default = service::Options::default();
         let connections_max = self.connections_max.unwrap_or(default.connections_max);
@@ -126,7 +127,7 @@ impl FileLimits {
         }
     }
 
-    /// The bounds in bytes.
+    /// Returns the limits in bytes; the others stay at `default`.
     fn bytes(&self, default: service::Options) -> service::Options {
         service::Options {
             request_bytes_max: self.request_bytes_max.unwrap_or(default.request_bytes_max),
@@ -145,7 +146,7 @@ impl FileLimits {
     }
 }
 
-/// The limits of which none may be 0, by name.
+/// Returns the limits that must not be 0, by name.
 pub(super) fn named(
     aggregator: &aggregator::Options,
     service: &service::Options,

@@ -1,4 +1,4 @@
-//! Which keys the configuration file may have, as its types say.
+//! The keys that the configuration file may have, derived from its types.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use super::{File, FileFaults, FileHistory, FileLimits, FileSessions};
 /// The tables of the file.
 const TABLES: [&str; 4] = ["limits", "history", "sessions", "faults"];
 
-/// Section and key of every setting of the file, in the order of the types; the section of a key
-/// outside of the tables is empty.
+/// Returns section and key of every setting of the file, in the order of the types; the section of
+/// a key outside of the tables is empty.
 pub fn keys() -> Vec<(&'static str, &'static str)> {
     let top = fields::<File>().into_iter().filter(|key| !TABLES.contains(key));
     let tables = [
@@ -26,12 +26,12 @@ pub fn keys() -> Vec<(&'static str, &'static str)> {
 
 fn fields<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
     let mut found = Vec::new();
-    // It ends with an error once the fields are known.
+    // The result is always an error; the fields are known by then.
     let _ = T::deserialize(Fields(&mut found));
     found
 }
 
-/// Takes the names of the fields that a type asks for, and gives none of them.
+/// A deserializer that records the names of the fields that a type asks for, and returns no value.
 struct Fields<'a>(&'a mut Vec<&'static str>);
 
 impl<'de> Deserializer<'de> for Fields<'_> {

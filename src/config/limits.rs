@@ -1,4 +1,4 @@
-//! Every limit in force with its name, for whoever asks the server.
+//! Every limit in force with its name, as `GetServerInfo` returns them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use crate::domain::limits;
 use crate::domain::usage::Usage;
 
 impl Config {
-    /// Limits by name. Those that an operator sets have the names of the configuration file.
+    /// Returns the limits by name. Those that an operator sets have the names of the configuration
+    /// file.
     pub fn limits(&self) -> BTreeMap<&'static str, u64> {
         let mut all = fixed();
         let age = self.service.connection_age_max;
@@ -39,7 +40,7 @@ impl Config {
 }
 
 impl FileLimits {
-    /// Bounds on all applications together.
+    /// Returns the bounds of all applications together.
     pub(super) fn total(&self, default: Usage) -> Usage {
         Usage {
             units: self.units_total_max.unwrap_or(default.units),
@@ -53,7 +54,7 @@ impl FileLimits {
     }
 }
 
-/// Limits of the contract, the same for every server.
+/// Returns the limits of the contract, which are the same for every server.
 fn fixed() -> BTreeMap<&'static str, u64> {
     let watch = crate::watch::Limits::default();
     BTreeMap::from([

@@ -1,19 +1,17 @@
-//! What is wrong in a configuration file, without showing it: a line may hold a password.
+//! Describes a mistake in a configuration file without showing the line, which may hold a password.
 
-/// Line and column, and what is wrong there unless the words could quote a secret.
+/// Returns line and column, and the message of the parser unless it could quote a secret.
 pub(super) fn problem(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start).min(text.len());
     let before = text.get(..at).unwrap_or_default();
     let (line, start) = (before.matches('\n').count() + 1, before.rfind('\n').map_or(0, |n| n + 1));
     let column = before.get(start..).unwrap_or_default().chars().count() + 1;
     let place = format!("line {line}, column {column}");
-    // The line, and all of a value that spans several.
+    // The line, or all lines of a value that spans several.
     let end = error.span().map_or(at, |span| span.end).max(at);
     let end = text.get(end..).and_then(|rest| rest.find('\n')).map_or(text.len(), |n| end + n);
     match may_be_secret(text.get(start..end).unwrap_or(text)) {
-        true => format!(
-            "{place}: it is not what it should be, and not shown, as it may hold a password"
-        ),
+        true => format!("{place}: invalid, and not shown, as it may hold a password"),
         false => format!("{place}: {}", error.message().replace('\n', "; ")),
     }
 }

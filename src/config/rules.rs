@@ -1,5 +1,5 @@
-//! The file of one's own error rules, in TOML: read and checked as a whole, every mistake with its
-//! line.
+//! The file of the user's error rules, in TOML: read and checked as a whole, with the line of every
+//! mistake.
 //!
 //! ```toml
 //! [[gone]]                        # from its owner this says that the target is gone
@@ -24,38 +24,38 @@ use crate::domain::classify::{
     Class, ErrorOrigin, ErrorOutcome, GonePair, OwnRule, Rules, is_reason, is_system,
 };
 
-/// Rules of one file: they are tried one after the other for each error.
+/// Rules of one file. Each error is matched against them in order.
 const RULES_MAX: usize = 1000;
 /// Bytes of a rule's name.
 const NAME_BYTES_MAX: usize = 63;
-/// Bytes of the file: that many rules, with words.
+/// Bytes of the file: enough for the rules and their texts.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Why a file of rules does not do.
+/// Why a file of rules is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("read error rules {}: {source}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// It is no file of rules; the message names line and key.
+    /// The file is not TOML, or has a wrong key; the message names line and key.
     #[error("error rules {}: {source}", path.display())]
     Parse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong in it.
+        /// The error of the parser.
         source: Box<toml::de::Error>,
     },
-    /// What it says makes no sense.
+    /// The values of the file are wrong.
     #[error("error rules {}: {}", path.display(), mistakes.join("; "))]
     Mistakes {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Each with its line.
+        /// The mistakes, each with its line.
         mistakes: Vec<String>,
     },
 }
@@ -111,7 +111,7 @@ struct FileRule {
     remedy: Option<Spanned<String>>,
 }
 
-/// Collects what is wrong, each with its line.
+/// Collects the mistakes of a file, each with its line.
 struct Check<'t> {
     text: &'t str,
     mistakes: Vec<String>,
@@ -124,7 +124,7 @@ impl Check<'_> {
         self.mistakes.push(format!("line {line}: {what}"));
     }
 
-    /// What a word stands for, if it is one of these.
+    /// Returns the value that a word names; notes a mistake if the word is unknown.
     fn word<T: Copy>(
         &mut self,
         key: &str,
@@ -167,7 +167,7 @@ fn check(text: &str, file: File) -> (Rules, Vec<String>) {
         let pair = gone.get_ref();
         check.reason(&pair.reason);
         if pair.domain.get_ref().is_empty() {
-            check.note(&pair.domain, "domain is empty; name who says it");
+            check.note(&pair.domain, "domain is empty; name the issuer of the reason");
         }
         rules.gone.insert(GonePair {
             domain: pair.domain.get_ref().as_str().into(),
@@ -214,14 +214,14 @@ fn own_rule(
         message: own(&rule.message),
         class,
         explanation: match rule.explanation.as_str() {
-            "" => "a rule of your own says so".into(),
+            "" => "matched by a rule of your own".into(),
             given => given.into(),
         },
         remedy: rule.remedy.as_ref().map_or_else(|| "".into(), text),
     })
 }
 
-/// Whether what a rule looks at can be found.
+/// Checks the fields that a rule compares: system, reason, message.
 fn check_words(check: &mut Check<'_>, spanned: &Spanned<FileRule>) {
     let rule = spanned.get_ref();
     if let Some(system) = rule.system.as_ref().filter(|system| !is_system(system.get_ref())) {
@@ -251,7 +251,7 @@ fn check_words(check: &mut Check<'_>, spanned: &Spanned<FileRule>) {
     }
 }
 
-/// Whether a rule may say what it says.
+/// Checks that a rule may set its class with these fields.
 fn check_class(
     check: &mut Check<'_>,
     rule: &FileRule,
@@ -260,7 +260,7 @@ fn check_class(
     gone: &BTreeSet<GonePair>,
 ) {
     if origin == Some(ErrorOrigin::Transport) && Class::Interrupted < class {
-        let text = "class needs somebody who answered; origin TRANSPORT gives only TRANSIENT, \
+        let text = "class needs an answer of the peer; origin TRANSPORT gives only TRANSIENT, \
                     THROTTLED, CONFLICT and INTERRUPTED";
         check.note(&rule.class, text);
     }
@@ -275,7 +275,7 @@ fn check_class(
         check.note(&rule.class, text);
     }
     if let Some(remedy) = rule.remedy.as_ref().filter(|_| class != Class::Blocked) {
-        check.note(remedy, "remedy is for class BLOCKED alone: nobody else has to act");
+        check.note(remedy, "remedy is for class BLOCKED only: no other class asks a person to act");
     }
 }
 
@@ -322,7 +322,7 @@ mod tests {
             (&format!("{rule}code = '1'\nclass = 'GONE'\n"), "line 4: class GONE needs"),
             (
                 &format!("{rule}origin = 'TRANSPORT'\nclass = 'BLOCKED'\n"),
-                "line 4: class needs somebody who answered",
+                "line 4: class needs an answer of the peer",
             ),
             (&format!("{rule}code = '1'\nclass = 'FATAL'\nremedy = 'x'\n"), "line 5: remedy"),
             (
@@ -334,7 +334,7 @@ mod tests {
             let error = load(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
-        // All at once, so that one look mends them.
+        // Both mistakes in one error, so that one edit corrects them.
         let two = load(&format!("{rule}system = 'SOAP'\nclass = 'BAD'\n")).unwrap_err();
         assert!(two.contains("line 3") && two.contains("line 4"), "{two}");
     }

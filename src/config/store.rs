@@ -1,5 +1,5 @@
-//! Where to remember: flags, variables and the file, with the password of a Redis from where it is
-//! not seen.
+//! The storage backend, from flags, variables and the file. The password of Redis comes from a file
+//! or a variable, so that no command line shows it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,14 +8,15 @@ use super::{Error, File};
 use crate::store::redis::durability::Durability;
 use crate::store::redis::link::{Secret, Target, TlsFiles};
 
-/// Has the password of a Redis. No flag: a command line can be seen by every user of a machine.
+/// The variable with the password of a Redis. There is no such flag: every user of a machine can
+/// read a command line.
 const PASSWORD: &str = "BELLWETHER_STORE_PASSWORD";
 
-/// Flags that say where to remember, for whoever needs no more: each also a variable and a key of
-/// the file.
+/// Flags that choose the storage backend, for commands that need no other settings. Each is also a
+/// variable and a key of the file.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct StoreFlags {
-    /// Where to remember: embedded, memory, or the URL of a Redis or Valkey: redis://HOST:PORT,
+    /// Storage backend: embedded, memory, or the URL of a Redis or Valkey: redis://HOST:PORT,
     /// redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT, with
     /// rediss for TLS
     #[arg(long, env = "BELLWETHER_STORE", value_name = "STORE")]
@@ -24,10 +25,10 @@ pub struct StoreFlags {
     /// BELLWETHER_STORE_PASSWORD
     #[arg(long, env = "BELLWETHER_STORE_PASSWORD_FILE", value_name = "FILE")]
     pub store_password_file: Option<PathBuf>,
-    /// Whom the TLS connection to Redis trusts, in PEM; without it whom the system trusts
+    /// CA certificates in PEM that verify the certificate of Redis; without it those of the system
     #[arg(long, env = "BELLWETHER_STORE_CA", value_name = "FILE")]
     pub store_ca: Option<PathBuf>,
-    /// Certificate to show to Redis, in PEM
+    /// Client certificate for Redis, in PEM
     #[arg(long, env = "BELLWETHER_STORE_CERTIFICATE", value_name = "FILE")]
     pub store_certificate: Option<PathBuf>,
     /// Key of that certificate, in PEM
@@ -37,7 +38,7 @@ pub struct StoreFlags {
     /// (the disks of the master and of N replicas have it)
     #[arg(long, env = "BELLWETHER_DURABILITY", value_name = "LEVEL")]
     pub durability: Option<String>,
-    /// Remember in memory only: the same as --store memory
+    /// Keep everything in memory only: the same as --store memory
     #[arg(long, env = "BELLWETHER_EPHEMERAL")]
     pub ephemeral: bool,
     /// Directory of the embedded store
@@ -48,30 +49,31 @@ pub struct StoreFlags {
     pub config: Option<PathBuf>,
 }
 
-/// Where to remember.
+/// The storage backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreChoice {
-    /// In a data directory.
+    /// A data directory.
     Embedded(PathBuf),
-    /// In memory, until the process ends.
+    /// The memory of the process; the data are gone when it ends.
     Memory,
-    /// In a Redis or Valkey, together with other replicas.
+    /// A Redis or Valkey, shared with other replicas.
     Redis(Target, Durability),
 }
 
 impl StoreChoice {
-    /// What `Config::load` chooses with the same flags, without the rest of it.
+    /// Returns the backend that `Config::load` chooses with the same flags, without the other
+    /// settings.
     pub fn load(flags: StoreFlags) -> Result<StoreChoice, Error> {
         File::of(&flags)?.store(flags)
     }
 }
 
-/// What is wrong with a command line that names the URL of a store with its password.
+/// The warning for a command line that has the URL of a store with its password.
 pub const PASSWORD_SHOWN: &str = "the command line shows the password of the store to every user \
     of this machine; give the URL by BELLWETHER_STORE, or the password by --store-password-file or \
     BELLWETHER_STORE_PASSWORD";
 
-/// Whether the arguments of a command line have the URL of a store with a password in it.
+/// Whether a command line has the URL of a store with a password in it.
 pub fn shows_password(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> bool {
     arguments.into_iter().any(|argument| {
         let text = argument.to_string_lossy();
@@ -85,7 +87,7 @@ pub fn shows_password(arguments: impl IntoIterator<Item = std::ffi::OsString>) -
 }
 
 impl File {
-    /// Where to remember, flags before file.
+    /// Returns the storage backend; flags come before the file.
     pub(super) fn store(&mut self, flags: StoreFlags) -> Result<StoreChoice, Error> {
         let ephemeral = flags.ephemeral || self.ephemeral;
         match flags.store.or(self.store.take()) {
@@ -110,7 +112,7 @@ impl File {
     }
 }
 
-/// The target with the password that is given beside its URL, in one place alone.
+/// Returns the target with the password that is given beside its URL. Only one place may give it.
 fn with_password(
     target: Target,
     file: Option<PathBuf>,
@@ -132,7 +134,7 @@ fn with_password(
         (None, Some(text)) => (text, PASSWORD.to_string()),
         (None, None) => return Ok(target),
     };
-    // Editors and `echo` end a line; no password does.
+    // Editors and `echo` end a line with a newline; no password ends with one.
     let (text, place) = password;
     match text.trim_end_matches(['\r', '\n']) {
         "" => Err(Error::NoPassword { place }),
@@ -140,16 +142,17 @@ fn with_password(
     }
 }
 
-/// What was given as a store, if it cannot hold a password: a URL with a mistake can.
+/// Returns the given store if it cannot hold a password, else `***`: a URL with a mistake may hold
+/// one.
 fn shown(given: &str) -> String {
     let is_word = given.len() <= 32 && given.bytes().all(|b| b.is_ascii_alphanumeric());
     if is_word { given.to_string() } else { Secret::from(given).to_string() }
 }
 
-/// Longer than a replica takes that is well, shorter than callers wait.
+/// Longer than a healthy replica needs, shorter than callers wait.
 const REPLICATED_PATIENCE: Duration = Duration::from_secs(1);
-/// With `appendfsync everysec` the disk of a replica takes up to a second, and its word of that
-/// another one.
+/// With `appendfsync everysec` the disk of a replica takes up to a second, and its confirmation up
+/// to another second.
 const SYNCED_PATIENCE: Duration = Duration::from_secs(3);
 
 fn read_durability(given: Option<String>) -> Result<Durability, Error> {

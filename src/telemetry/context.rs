@@ -1,4 +1,4 @@
-//! The trace context of the W3C in the headers of a call.
+//! The W3C trace context in the headers of a call.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::Context;
@@ -6,7 +6,7 @@ use opentelemetry::global;
 use opentelemetry::propagation::{Extractor, Injector};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// The context that the other side sent; without a valid span when it sent none.
+/// Returns the context that the peer sent; it has no valid span if the peer sent none.
 pub fn extract(headers: &HeaderMap) -> Context {
     let carrier = Received(headers);
     global::get_text_map_propagator(|propagator| {
@@ -14,7 +14,7 @@ pub fn extract(headers: &HeaderMap) -> Context {
     })
 }
 
-/// Adds the context of the current span, for the other side to go on with.
+/// Adds the context of the current span, so that the peer continues the trace.
 pub fn inject(headers: &mut HeaderMap) {
     let context = tracing::Span::current().context();
     let mut carrier = Sent(headers);
@@ -39,7 +39,7 @@ struct Sent<'a>(&'a mut HeaderMap);
 
 impl Injector for Sent<'_> {
     fn set(&mut self, key: &str, value: String) {
-        // What the propagator writes is ASCII; anything else is better left out than sent.
+        // The propagator writes ASCII; any other value is left out.
         let name = HeaderName::from_bytes(key.as_bytes());
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&value)) {
             self.0.insert(name, value);

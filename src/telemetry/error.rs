@@ -1,4 +1,4 @@
-//! What can be wrong with the settings of the telemetry, and what to do about it.
+//! Errors in the settings of the telemetry, with what to do about them.
 
 use std::io;
 
@@ -16,32 +16,32 @@ pub enum Error {
     /// `BELLWETHER_LOG` or `RUST_LOG` is not a filter.
     #[error("read the log filter {filter:?}: write it like `info` or `info,bellwether=debug`")]
     LogFilter {
-        /// As it was given.
+        /// The filter as given.
         filter: String,
-        /// Where it goes wrong.
+        /// The error of the parser.
         #[source]
         source: ParseError,
     },
     /// The name of a log format is unknown.
     #[error("read the log format {0:?}: it is one of auto, text and json")]
     LogFormat(String),
-    /// OTLP was asked for over something else than gRPC.
+    /// A protocol other than gRPC is set for OTLP.
     #[error(
         "read {variable}={value:?}: only OTLP over gRPC is built in, so set it to `grpc` and the \
          endpoint to the gRPC port of the collector (4317 by convention)"
     )]
     Protocol {
-        /// The variable that says so.
+        /// The variable that sets it.
         variable: String,
-        /// What it says.
+        /// Its value.
         value: String,
     },
     /// The SDK refuses the endpoint, the headers or the compression in the environment.
     #[error("set up the OTLP export of {signal} from the OTEL_EXPORTER_OTLP_* variables")]
     Exporter {
-        /// What was to be exported.
+        /// The signal to export.
         signal: Signal,
-        /// What the SDK says.
+        /// The error of the SDK.
         #[source]
         source: ExporterBuildError,
     },
@@ -51,12 +51,12 @@ pub enum Error {
     /// The threads of the exporters cannot be started.
     #[error("start the threads of the OTLP exporters")]
     Runtime(#[source] io::Error),
-    /// `init` is for once in a process.
+    /// `init` was called twice in one process.
     #[error("install the log subscriber: this process has one already")]
     Installed(#[source] TryInitError),
 }
 
-/// What was not delivered before the end.
+/// The telemetry that was not delivered before the end.
 #[derive(Debug, thiserror::Error)]
 #[error("deliver the last telemetry: {}", .undelivered.join("; "))]
 pub struct ShutdownError {

@@ -1,4 +1,4 @@
-//! What becomes of a span and of an event: lines on stderr, and records for the collector.
+//! Where spans and events go: lines on stderr, and records for the collector.
 
 use std::env;
 use std::fmt;
@@ -20,14 +20,14 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 use super::error::Error;
 use super::options::Options;
 
-/// A part of the subscriber.
+/// A layer of the subscriber.
 pub(super) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// The crates that an export itself goes through: telling the collector about them would cause the
-/// next export, without end.
+/// The crates that an export itself uses. Exporting their events would cause the next export,
+/// without end.
 const EXPORT_PATH: &[&str] = &["h2", "hyper", "tonic", "tower", "opentelemetry"];
 
-/// Logs on stderr, as the options say.
+/// Returns the layer that writes logs to stderr, as the options say.
 pub(super) fn stderr_layer(options: &Options) -> Result<BoxedLayer, Error> {
     let filter = filter(options)?;
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
@@ -43,12 +43,12 @@ pub(super) fn stderr_layer(options: &Options) -> Result<BoxedLayer, Error> {
     Ok(layer.with_ansi(colour).fmt_fields(TextFields).with_filter(filter).boxed())
 }
 
-/// Spans for the collector. Its filter is not that of the logs: how many are kept is up to the
-/// sampler, and quiet logs should not hide them.
+/// Returns the layer that exports spans. It does not use the filter of the logs: the sampler
+/// decides how many spans are kept, and a filter for quiet logs must not hide them.
 pub(super) fn trace_layer(provider: &SdkTracerProvider) -> BoxedLayer {
     tracing_opentelemetry::layer()
         .with_tracer(provider.tracer("bellwether"))
-        // Each of these is work on every span, and says nothing about a call.
+        // Each of these is work on every span and adds nothing about a call.
         .with_location(false)
         .with_threads(false)
         .with_tracked_inactivity(false)
@@ -56,7 +56,7 @@ pub(super) fn trace_layer(provider: &SdkTracerProvider) -> BoxedLayer {
         .boxed()
 }
 
-/// Log records for the collector, filtered like those on stderr.
+/// Returns the layer that exports log records, filtered like those on stderr.
 pub(super) fn record_layer(
     provider: &SdkLoggerProvider,
     options: &Options,
@@ -75,8 +75,8 @@ fn is_ours(metadata: &Metadata<'_>) -> bool {
     !EXPORT_PATH.iter().any(|name| metadata.target().starts_with(name))
 }
 
-/// Fields as text, but for those that only a collector has a use for: on a line for people they
-/// would say everything twice.
+/// Fields as text, without those that only a collector uses: on a line for people they would repeat
+/// the other fields.
 struct TextFields;
 
 impl<'w> FormatFields<'w> for TextFields {
@@ -150,8 +150,8 @@ mod tests {
         let writer = written.clone();
         let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
         let layer = layer.with_ansi(false).without_time().fmt_fields(TextFields);
-        // Two of them, as tracing asks only the subscriber of the thread if there is one in all,
-        // and that is none on the threads of other tests.
+        // Two subscribers: with only one in the process, tracing asks only the subscriber of the
+        // current thread, and the threads of other tests have none.
         let _second = tracing::Dispatch::new(tracing_subscriber::registry());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let empty = tracing::field::Empty;

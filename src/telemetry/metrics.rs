@@ -1,8 +1,8 @@
-//! Every instrument of the process but those of the calls (`rpc.rs`): names, units, labels.
+//! Every instrument of the process except those of the calls (`rpc.rs`): names, units, labels.
 //!
 //! Labels come from closed sets only, never from names of applications or units: the number of
-//! series must not depend on what is reported. What is counted for each report is a plain atomic
-//! that the readers look at when they collect, so that counting costs nanoseconds.
+//! series must not depend on what is reported. Counters that change with each report are plain
+//! atomics that the readers read at collection, so that counting costs nanoseconds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use super::rpc::{RpcInstruments, RpcMethod};
 pub const LEVELS: [&str; 7] =
     ["unknown", "terminated", "active", "waiting", "maintenance", "blocked", "error"];
 
-/// The classes of an error, in the order of the wire.
+/// The classes of an error, in the order of the wire enum.
 pub const ERROR_CLASSES: [&str; 9] = [
     "unclassified",
     "transient",
@@ -31,7 +31,8 @@ pub const ERROR_CLASSES: [&str; 9] = [
     "fatal",
 ];
 
-/// A commit is mostly one fsync: 0.1 ms on a good disk, seconds on a dying one.
+/// Buckets of a commit in seconds. A commit is mostly one fsync: 0.1 ms on a good disk, seconds on
+/// a failing one.
 const COMMIT_SECONDS: &[f64] = &[
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0,
@@ -39,51 +40,51 @@ const COMMIT_SECONDS: &[f64] = &[
 
 const BATCH_COMMANDS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// What became of one report.
+/// The result of one report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportResult {
-    /// It changed what is kept.
+    /// The report changed a record.
     Changed,
-    /// It said what was already known.
+    /// The report repeated the stored status.
     Repeated,
-    /// It was refused.
+    /// The report was refused.
     Rejected,
 }
 
-/// What became of one commit.
+/// The result of one commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitResult {
-    /// Durable.
+    /// The commit is durable.
     Ok,
-    /// Another writer was first.
+    /// Another writer committed first.
     Conflict,
-    /// The store did not take it.
+    /// The store reported an error other than a conflict.
     Failed,
 }
 
-/// Why a connection was refused, or ended to make room for another one.
+/// Why a connection was refused, or ended in favour of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEnd {
     /// Every place has an open call.
     Full,
-    /// Its peer has its share.
+    /// The peer already has its share.
     Share,
-    /// It did not say in time that it speaks HTTP/2.
+    /// The client did not complete the HTTP/2 handshake in time.
     Unfinished,
-    /// It had no call for longest.
+    /// The connection had no open call for the longest time.
     Idle,
 }
 
-/// How many there are at each level, in the order of [`LEVELS`].
+/// The counts at each level, in the order of [`LEVELS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FleetCounts {
     /// Applications by their derived level.
     pub applications: [u64; 7],
     /// Units by their derived level.
     pub units: [u64; 7],
-    /// Statuses kept, by their own level.
+    /// Stored statuses, by their own level.
     pub statuses: [u64; 7],
-    /// Errors that are open.
+    /// Open errors.
     pub faults: u64,
 }
 
@@ -121,7 +122,7 @@ impl Metrics {
             errors: counters(
                 meter,
                 "bellwether.errors",
-                "Errors that workers reported, by what they mean.",
+                "Errors that workers reported, by class.",
                 Some(("class", ERROR_CLASSES)),
             ),
             commits: counters(meter, "bellwether.commits", "Commits tried.", commit_results),
@@ -153,13 +154,13 @@ impl Metrics {
             observer_suspects: up_down(
                 meter,
                 "bellwether.observer.suspects",
-                "Applications so many of whose units vanished at once that it may be this server \
-                 that cannot hear.",
+                "Applications in self-preservation: so many of their units vanished at once that \
+                 none is judged.",
             ),
             watch_coalesced: counters(
                 meter,
                 "bellwether.watch.coalesced",
-                "Changes that a slow watcher got as one.",
+                "Changes that were conflated for a slow watcher.",
                 None,
             ),
             fleet: fleet(meter),
@@ -168,7 +169,7 @@ impl Metrics {
         Self(Arc::new(instruments))
     }
 
-    /// Instruments that nobody reads.
+    /// Returns instruments that no reader collects.
     pub fn disabled() -> Self {
         Self::new(&NoopMeterProvider::new().meter("bellwether"), "")
     }
@@ -192,12 +193,12 @@ impl Metrics {
         self.0.commit_batch_size.record(commands as u64, &[]);
     }
 
-    /// Counts connections that open, or with a negative number end.
+    /// Adds `more` to the open connections; negative when they end.
     pub fn connections(&self, more: i64) {
         self.0.connections.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was refused or had to go.
+    /// Counts a connection that was refused or ended in favour of another one.
     pub fn connection_ended(&self, why: ConnectionEnd) {
         self.0.connections_ended[why as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -209,26 +210,27 @@ impl Metrics {
         WatchStream(Arc::clone(&self.0.watch_streams))
     }
 
-    /// Counts `changes` that a slow watcher did not get one by one.
+    /// Counts `changes` that were conflated for a slow watcher.
     pub fn watch_coalesced(&self, changes: u64) {
         self.0.watch_coalesced[0].fetch_add(changes, Ordering::Relaxed);
     }
 
-    /// Counts sessions that open, or with a negative number end.
+    /// Adds `more` to the open sessions; negative when they end.
     pub fn sessions(&self, more: i64) {
         self.0.sessions.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Sets for how many applications judgement is held because so many units vanished at once.
+    /// Sets the number of applications under self-preservation: so many of their units vanished
+    /// together that none is judged.
     pub fn observer_suspects(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.0.observer_suspects.store(count, Ordering::Relaxed);
     }
 
-    /// Sets where the counts by level come from; only the first call of a process counts.
+    /// Sets the source of the counts by level; only the first call of a process has an effect.
     ///
     /// `counts` runs several times at each collection, on a thread of the reader: it should take
-    /// microseconds, and must not wait for anything.
+    /// microseconds, and must not block.
     pub fn observe_fleet(&self, counts: impl Fn() -> FleetCounts + Send + Sync + 'static) {
         let _first_stays = self.0.fleet.set(Box::new(counts));
     }
@@ -255,7 +257,7 @@ impl Drop for WatchStream {
     }
 }
 
-/// A counter for each word of a label, or a single one without.
+/// Registers one counter for each value of a label, or a single one without a label.
 fn counters<const N: usize>(
     meter: &Meter,
     name: &'static str,
@@ -300,7 +302,7 @@ fn fleet(meter: &Meter) -> Fleet {
             .with_description(description)
             .with_callback(move |observer| {
                 let Some(counts) = fleet.get() else { return };
-                // A panic here would end the thread that exports, silently and for good.
+                // A panic here would end the exporting thread silently.
                 let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) else {
                     return;
                 };

@@ -1,4 +1,4 @@
-//! How the process is seen from outside: logs, metrics and traces.
+//! The telemetry of the process: logs, metrics and traces.
 //!
 //! ```text
 //!  tracing spans, events --+--> text or JSON lines on stderr
@@ -7,8 +7,8 @@
 //!                          '--> Prometheus text on the ops port
 //! ```
 //!
-//! A collector that is away is not noticed by the service: exporters work on threads of their own,
-//! drop what does not fit their queues, and shutdown waits for them no longer than it is told to.
+//! A collector that is down does not affect the service: exporters run on threads of their own and
+//! drop what does not fit their queues, and `shutdown` waits for them until its deadline at most.
 
 mod context;
 mod error;
@@ -53,7 +53,7 @@ pub struct Telemetry {
 
 /// Sets up logs, metrics, traces and the propagation of trace context, once in a process.
 pub fn init(options: Options) -> Result<Telemetry, Error> {
-    // What is easily mistyped comes first, before there are threads to stop again.
+    // Settings that are easily mistyped are read first, before there are threads to stop again.
     let stderr = log::stderr_layer(&options)?;
     let exports = Exports::read(|name| env::var(name).ok())?;
     let prometheus = Prometheus::default();
@@ -61,7 +61,7 @@ pub fn init(options: Options) -> Result<Telemetry, Error> {
 
     let _first_stays = EXPORTS_TRACES.set(providers.traces.is_some());
     let mut layers = Vec::new();
-    // First, so that the lines of the others can name the trace.
+    // The first layer, so that the lines of the others can name the trace.
     layers.extend(providers.traces.as_ref().map(log::trace_layer));
     if let Some(provider) = &providers.logs {
         layers.push(log::record_layer(provider, &options)?);
@@ -76,14 +76,14 @@ pub fn init(options: Options) -> Result<Telemetry, Error> {
 
 static EXPORTS_TRACES: OnceLock<bool> = OnceLock::new();
 
-/// Whether spans go to a collector.
+/// Whether spans are exported to a collector.
 pub fn exports_traces() -> bool {
     EXPORTS_TRACES.get().copied().unwrap_or_default()
 }
 
 impl Telemetry {
-    /// Metrics alone, read as text alone, and nothing installed in the process: for tests, and for
-    /// programs that embed the server and log in their own way.
+    /// Sets up metrics alone, readable as text, and installs nothing in the process: for tests, and
+    /// for programs that embed the server and set up their own logs.
     pub fn local(service_version: &str) -> Result<Self, Error> {
         let prometheus = Prometheus::default();
         let providers = Providers::build(Exports::default(), service_version, &prometheus)?;
@@ -91,23 +91,23 @@ impl Telemetry {
         Ok(Self { metrics, prometheus, providers })
     }
 
-    /// The instruments.
+    /// Returns the instruments.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// For the ops port: what reads the metrics as text.
+    /// Returns the reader of the metrics as text, for the ops port.
     pub fn prometheus(&self) -> Prometheus {
         self.prometheus.clone()
     }
 
-    /// Every metric now, in the Prometheus text format.
+    /// Returns every metric now, in the Prometheus text format.
     pub fn prometheus_text(&self) -> String {
         self.prometheus.text()
     }
 
-    /// Delivers what is queued and stops; blocks for `deadline` at most, whatever the collector
-    /// does. Logs on stderr go on working.
+    /// Delivers what is queued and stops. Blocks for `deadline` at most, whatever the collector
+    /// does. Logs on stderr still work afterwards.
     pub fn shutdown(self, deadline: Duration) -> Result<(), ShutdownError> {
         self.providers.shutdown(deadline)
     }

@@ -1,4 +1,4 @@
-//! What the caller decides about telemetry; the rest is in the standard `OTEL_*` variables.
+//! The telemetry settings of the caller; all others come from the standard `OTEL_*` variables.
 
 use std::env;
 use std::fmt;
@@ -7,23 +7,23 @@ use std::str::FromStr;
 
 use super::error::Error;
 
-/// The exporters log each step at `info` and each attempt at `warn`; what got lost is an `error`.
-/// HTTP/2 logs at `warn` what a peer did wrong, as often as the peer likes.
+/// The exporters log each step at `info` and each attempt at `warn`; lost data is an `error`.
+/// HTTP/2 logs each fault of a peer at `warn`, and a peer could flood the log.
 const LOG_FILTER: &str = "info,opentelemetry=error,h2=error";
 
-/// How to set up the telemetry of a process.
+/// The settings of the telemetry of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The version of the program, for `service.version` and `bellwether_build_info`.
     pub service_version: String,
-    /// Which logs are written, in the syntax of `RUST_LOG`.
+    /// The filter of the logs, in the syntax of `RUST_LOG`.
     pub log_filter: String,
-    /// How logs are written.
+    /// The format of the logs.
     pub log_format: LogFormat,
 }
 
 impl Options {
-    /// The filter of `BELLWETHER_LOG`, else of `RUST_LOG`, else `info`.
+    /// Returns the options with the filter of `BELLWETHER_LOG`, else of `RUST_LOG`, else `info`.
     pub fn from_env(service_version: impl Into<String>) -> Self {
         Self::from_variables(service_version.into(), |name| env::var(name).ok())
     }
@@ -40,7 +40,7 @@ impl Options {
     }
 }
 
-/// How logs are written to stderr.
+/// The format of logs on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
     /// Text when stderr is a terminal, else JSON.
@@ -53,7 +53,7 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// Decides `auto` by what stderr is.
+    /// Whether logs are JSON; `auto` depends on whether stderr is a terminal.
     pub(super) fn is_json(self) -> bool {
         match self {
             Self::Auto => !io::stderr().is_terminal(),

@@ -1,8 +1,8 @@
-//! Which signals leave over OTLP, and their exporters.
+//! The signals that are exported over OTLP, and their exporters.
 //!
 //! The SDK reads endpoints, headers, timeouts, batch sizes and samplers from the standard `OTEL_*`
-//! variables by itself, so nothing here sets them. What it does not read is whether to export at
-//! all: that is decided here.
+//! variables, so nothing here sets them. The SDK does not read whether to export at all; this
+//! module does.
 
 use std::fmt;
 
@@ -41,10 +41,10 @@ impl fmt::Display for Signal {
     }
 }
 
-/// What the environment asks to export.
+/// The signals that the environment asks to export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Exports {
-    /// `OTEL_SDK_DISABLED`: not even Prometheus.
+    /// `OTEL_SDK_DISABLED`: also turns Prometheus off.
     pub(super) sdk_disabled: bool,
     pub(super) traces: bool,
     pub(super) metrics: bool,
@@ -52,10 +52,10 @@ pub(super) struct Exports {
 }
 
 impl Exports {
-    /// Nothing is exported unless an endpoint is named: the default of the specification, whatever
-    /// listens on localhost:4317, would make every test and every laptop knock there.
+    /// Reads the settings. Nothing is exported unless an endpoint is named: with localhost:4317,
+    /// the default of the specification, every test and every laptop would try to connect there.
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
-        // The specification: an empty variable is one that is not set.
+        // By the specification an empty variable counts as unset.
         let variable = |name: &str| {
             let value = variable(name)?;
             let value = value.trim();
@@ -92,7 +92,7 @@ fn exports(signal: Signal, variable: &impl Fn(&str) -> Option<String>) -> Result
     if either("ENDPOINT").is_none() {
         return Ok(false);
     }
-    // Said at the start: frames of gRPC sent to an HTTP port would just never arrive.
+    // An error at the start: gRPC frames sent to an HTTP port would never arrive.
     match either("PROTOCOL") {
         Some((variable, value)) if value != "grpc" => Err(Error::Protocol { variable, value }),
         _ => Ok(true),
@@ -161,7 +161,7 @@ mod tests {
         let http = ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "http/protobuf");
         let error = read(&[ENDPOINT, http]).unwrap_err().to_string();
         assert!(error.contains(http.0) && error.contains("4317"), "{error}");
-        // It does not matter for a signal that goes nowhere.
+        // The protocol does not matter for a signal that is not exported.
         assert_eq!(read(&[http]).unwrap(), NONE);
     }
 }

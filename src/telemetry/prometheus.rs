@@ -1,4 +1,4 @@
-//! The metrics as text, for whoever scrapes the ops port.
+//! The metrics as text, for scrapes of the ops port.
 
 use opentelemetry_prometheus::PrometheusExporter;
 use opentelemetry_sdk::error::OTelSdkError;
@@ -14,19 +14,19 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// The reader of a meter provider whose metrics are to be seen here.
+    /// Returns the reader that a meter provider needs to show its metrics here.
     pub(super) fn reader(&self) -> Result<PrometheusExporter, OTelSdkError> {
         opentelemetry_prometheus::exporter()
             .with_registry(self.registry.clone())
-            // One scope only: its name on every sample would tell nothing.
+            // There is one scope only, so its name on every sample would add nothing.
             .scope_info_enabled(false)
             .build()
     }
 
-    /// Every metric now, in the Prometheus text format.
+    /// Returns every metric now, in the Prometheus text format.
     pub fn text(&self) -> String {
         let mut families = self.registry.gather();
-        // One without samples would make the encoder give up on all the others.
+        // A family without samples would make the encoder fail for all of them.
         families.retain(|family| !family.get_metric().is_empty());
         let encoded = TextEncoder::new().encode_to_string(&families);
         encoded.unwrap_or_else(|error| format!("# the metrics cannot be written: {error}\n"))

@@ -1,4 +1,4 @@
-//! The OpenTelemetry providers: built once, flushed once, and never waited for longer than agreed.
+//! The OpenTelemetry providers: built once, flushed once, with a deadline for the flush.
 
 use std::env;
 use std::sync::mpsc;
@@ -57,8 +57,8 @@ impl Providers {
         Ok(Self { traces, logs, metrics: metrics.build() })
     }
 
-    /// Flushes and stops all of them side by side, so that one that is stuck costs the others none
-    /// of their time; gives up on what is not done by `deadline`.
+    /// Flushes and stops all providers in parallel, so that one that hangs takes no time from the
+    /// others. Gives up on those that are not done by `deadline`.
     pub(super) fn shutdown(self, deadline: Duration) -> Result<(), ShutdownError> {
         let until = Instant::now() + deadline;
         let (sender, receiver) = mpsc::channel();
@@ -67,10 +67,10 @@ impl Providers {
             pending.push(signal);
             let sender = sender.clone();
             let run = move || {
-                // Nobody listens any more when the deadline has passed.
+                // The receiver is gone once the deadline has passed.
                 let _ = sender.send((signal, stop()));
             };
-            // When no thread can be had, the closure is gone and the signal stays pending.
+            // If no thread can be started, the closure is dropped and the signal stays pending.
             let _ = thread::Builder::new().name("telemetry-shutdown".into()).spawn(run);
         };
         if let Some(traces) = self.traces {
@@ -99,11 +99,11 @@ impl Providers {
     }
 }
 
-/// A runtime for nothing but the connections of the exporters: on the runtime of the service, a
-/// flush that blocks one of its workers could be waiting for that very worker.
+/// Starts a runtime for the connections of the exporters only: on the runtime of the service, a
+/// flush that blocks one of its workers could wait for that very worker.
 ///
-/// It is never stopped. An exporter that gave no answer in time is still at it in its own thread,
-/// and would panic on timers whose runtime is gone; the end of the process takes them all.
+/// The runtime is never stopped. An exporter that missed the deadline still runs in its own thread
+/// and would panic on timers without a runtime; the end of the process ends both.
 fn exporter_runtime() -> Result<Handle, Error> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
@@ -116,7 +116,7 @@ fn exporter_runtime() -> Result<Handle, Error> {
     Ok(handle)
 }
 
-/// Later entries win: ours are defaults for what the environment says.
+/// Later entries win: our attributes are defaults that the environment overrides.
 fn resource(version: &str) -> Resource {
     let builder = Resource::builder_empty()
         .with_attributes([

@@ -1,7 +1,7 @@
-//! The metrics of calls to the gRPC server, after the semantic conventions of OpenTelemetry.
+//! The metrics of calls to the gRPC server, by the semantic conventions of OpenTelemetry.
 //!
-//! Streams last as long as somebody watches, which says nothing about how quick the server is: they
-//! are counted apart and stay out of the histogram.
+//! A stream lasts as long as its watcher wants, which says nothing about the speed of the server:
+//! streams are counted apart and stay out of the histogram.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use tonic::Code;
 
-/// What stands for every method that the server does not have: clients choose those names.
+/// The label of every method that the server does not have: clients choose those names.
 pub const OTHER_METHOD: &str = "_OTHER";
 
-/// From 0.5 ms, as most calls wait for one commit at most, to the 10 s of the conventions.
+/// Buckets of a call in seconds: from 0.5 ms, as most calls wait for one commit at most, to the 10
+/// s of the conventions.
 const CALL_SECONDS: &[f64] = &[
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
     7.5, 10.0,
@@ -38,7 +39,7 @@ const CODES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
-/// A code in the words of the protocol, like `NOT_FOUND`.
+/// Returns the name of a code in the protocol, such as `NOT_FOUND`.
 pub fn code_name(code: Code) -> &'static str {
     CODES[code as usize]
 }
@@ -76,7 +77,7 @@ impl RpcInstruments {
 pub struct RpcMethod {
     instruments: RpcInstruments,
     method: [KeyValue; 2],
-    /// For each code, as the fault of the caller or nobody's and as the fault of the server.
+    /// The labels for each code: first without a fault of the server, then with one.
     by_code: Vec<[Vec<KeyValue>; 2]>,
 }
 

@@ -1,5 +1,5 @@
-//! The whole of the telemetry, in processes of their own: it belongs to a process, and so do the
-//! `OTEL_*` variables that it is set up from.
+//! Tests of the whole telemetry, each in a process of its own: telemetry is set up once per
+//! process, from the `OTEL_*` variables of the process.
 
 use std::env;
 use std::net::{SocketAddr, TcpListener};
@@ -16,10 +16,12 @@ use tonic::{Request, Response, Status};
 
 use super::*;
 
-/// How long the child lets `shutdown` take, in milliseconds; without it, it is not a child.
+/// The deadline of `shutdown` in the child, in milliseconds. A process without this variable is not
+/// a child.
 const DEADLINE: &str = "BELLWETHER_TEST_SHUTDOWN_MILLIS";
 
-/// What `shutdown` may need beyond its deadline on a machine that is busy with other tests.
+/// The time that `shutdown` may take beyond its deadline on a machine that is busy with other
+/// tests.
 const SLACK: Duration = Duration::from_secs(2);
 
 /// Runs [`child`] in another process.
@@ -37,7 +39,7 @@ fn run_child(deadline: Duration, variables: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-/// On a runtime of one thread, where a shutdown that waits for this very thread would hang.
+/// Runs on a runtime of one thread, where a shutdown that waits for that thread would hang.
 #[tokio::test]
 #[ignore = "only in a process of its own: the other tests run it"]
 async fn child() {
@@ -48,7 +50,7 @@ async fn child() {
     let telemetry = init(Options::from_env("1.2.3")).unwrap();
     telemetry.metrics().report(ReportResult::Changed);
     tracing::info_span!("outer").in_scope(|| tracing::info!(answer = 42, "it happened"));
-    // As from the exporters' own connections: nothing of it may be exported.
+    // Events like those of the exporters' own connections, which must not be exported.
     tracing::info_span!(target: "h2::client", "inner").in_scope(|| {
         tracing::info!(target: "hyper_util::client", "it is told to the collector");
     });
@@ -97,7 +99,7 @@ fn without_a_collector_there_are_json_lines_on_stderr() {
 
 #[test]
 fn a_collector_that_never_answers_does_not_hold_up_the_shutdown() {
-    // The kernel accepts connections for it, and nobody ever reads from them.
+    // The kernel accepts connections for this listener, and no process reads from them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
@@ -106,7 +108,7 @@ fn a_collector_that_never_answers_does_not_hold_up_the_shutdown() {
 
 #[test]
 fn a_collector_that_is_away_does_not_hold_up_the_shutdown() {
-    // Bound and closed again: connections to it are refused.
+    // A port that was bound and closed again refuses connections.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let endpoint = format!("http://{address}");
     let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
@@ -147,7 +149,7 @@ async fn a_collector_gets_all_signals_and_nothing_about_itself() {
     }
 }
 
-/// A collector that keeps the requests as text.
+/// Starts a collector that keeps the requests as text.
 async fn mk_collector() -> (SocketAddr, Receiver<String>) {
     let (sender, receiver) = channel();
     let collector = Collector(sender);

@@ -1,4 +1,4 @@
-//! `bellwether config`: what `serve` would take from flags, variables and file. Starts nothing.
+//! `bellwether config`: checks or prints the configuration that `serve` would load. Starts nothing.
 
 mod source;
 mod values;
@@ -29,19 +29,19 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Say whether `serve` would take these flags, variables and this file
+    /// Check whether `serve` would accept these flags, variables and this file
     Check {
         #[command(flatten)]
         flags: config::Flags,
     },
-    /// Print every setting with where its value comes from; passwords are left out
+    /// Print every setting with the source of its value; passwords are left out
     Print {
         #[command(flatten)]
         flags: config::Flags,
     },
 }
 
-/// Loads what `serve` would load. `matches` says which flags and variables were given.
+/// Loads the configuration as `serve` does. `matches` has the flags and variables given.
 pub fn run(args: Args, matches: &ArgMatches, context: &Context) -> anyhow::Result<Exit> {
     let (flags, prints) = match args.action {
         Action::Check { flags } => (flags, false),
@@ -73,7 +73,7 @@ pub fn run(args: Args, matches: &ArgMatches, context: &Context) -> anyhow::Resul
     Ok(Exit::Ok)
 }
 
-/// Settings that are flags too, then those of the file alone.
+/// Returns the settings that are also flags, then those of the file alone.
 fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
     let known = values::of(config);
     let command = config::Flags::augment_args(Command::new("serve"));
@@ -106,7 +106,7 @@ fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
     rows
 }
 
-/// The value of a setting without what is secret in it.
+/// Returns the value of a setting without its secrets.
 fn hidden(key: &str, given: Value) -> Value {
     match given {
         Value::String(_) if key.contains("password") && !key.ends_with("_file") => json!("***"),
@@ -132,7 +132,7 @@ impl Row {
     }
 }
 
-/// As a configuration file, with the source of each value behind it.
+/// Formats the settings as a configuration file, with the source of each value behind it.
 fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     let mut section = "";
@@ -141,7 +141,7 @@ fn text(rows: &[Row]) -> String {
             section = row.section;
             text.push_str(&format!("\n[{section}]\n"));
         }
-        // A setting without a value is none of a file.
+        // A file has no line for a setting without a value.
         let line = match &row.value {
             Value::Null => format!("# {} is not set", row.key),
             value => format!("{} = {value}", row.key),
@@ -151,7 +151,7 @@ fn text(rows: &[Row]) -> String {
     text
 }
 
-/// A text without the password of a URL in it: `redis://user:***@host`.
+/// Returns a text with the password of each URL masked: `redis://user:***@host`.
 pub fn masked(text: &str) -> String {
     let mut safe = String::new();
     let mut rest = text;
@@ -159,7 +159,7 @@ pub fn masked(text: &str) -> String {
         let (before, after) = rest.split_at(at + 3);
         safe.push_str(before);
         let end = after.find([' ', '"', '\'', '`', ',', '\n']).unwrap_or(after.len());
-        // A password may have any of these unencoded, so the last `@` of the word counts.
+        // A password may contain any of these unencoded, so the last `@` of the word counts.
         let (address, next) = after.split_at(end);
         match address.rsplit_once('@') {
             Some((credentials, host)) => {

@@ -1,4 +1,4 @@
-//! Where the value of a setting comes from: a flag, a variable, the file, or nowhere.
+//! The source of the value of a setting: a flag, a variable, the file, or the default.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use serde_json::Value;
 
-/// What was given, and where.
+/// The values given, by source.
 pub struct Sources<'a> {
     matches: &'a ArgMatches,
     file: toml::Table,
@@ -16,10 +16,10 @@ pub struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// Of these flags, and of the file that they name.
+    /// Collects the values of these flags, and of the file that they name.
     ///
     /// # Errors
-    /// If the file cannot be read any more.
+    /// If the file can no longer be read.
     pub fn of<'a>(matches: &'a ArgMatches, file: Option<&Path>) -> anyhow::Result<Sources<'a>> {
         let text = match file {
             Some(path) => {
@@ -28,12 +28,13 @@ impl Sources<'_> {
             None => String::new(),
         };
         let path = file.map_or_else(String::new, |path| path.display().to_string());
-        // What does not parse was refused before, and its message shows lines of the file.
-        let file = text.parse().map_err(|_| anyhow::anyhow!("{path} is no TOML any more"))?;
+        // A file that does not parse was refused before, with a message that shows no line of it.
+        let file = text.parse().map_err(|_| anyhow::anyhow!("{path} is no longer valid TOML"))?;
         Ok(Sources { matches, file, path })
     }
 
-    /// `flag --data-dir`, `variable BELLWETHER_DATA_DIR`, `file bellwether.toml`, `default`.
+    /// Names the source: `flag --data-dir`, `variable BELLWETHER_DATA_DIR`, `file bellwether.toml`,
+    /// `default`.
     pub fn of_key(&self, section: &str, key: &str) -> String {
         let flag = format!("--{}", key.replace('_', "-"));
         match self.value_source(section, key) {
@@ -53,7 +54,7 @@ impl Sources<'_> {
         }
     }
 
-    /// What was given for a setting that is a flag too.
+    /// Returns the value given for a setting that is also a flag.
     pub fn given(&self, key: &str) -> Option<Value> {
         let source = self.value_source("", key);
         if matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {

@@ -1,4 +1,5 @@
-//! Every setting of the server with the value in force, in the order and by the names of the file.
+//! Every setting of the server with the value in force, in the order and with the names of the
+//! file.
 
 use serde_json::Value;
 use serde_json::json;
@@ -10,7 +11,7 @@ use crate::config::StoreChoice;
 /// Section, key and value of a setting.
 type Setting = (&'static str, &'static str, Value);
 
-/// All settings of the file. One of which only the file says the value has none here.
+/// Returns all settings of the file. A setting that only the file has no value here.
 pub fn of(config: &Config) -> Vec<Setting> {
     let own = [place(config), sessions(config), faults(config)].concat();
     let limits = config.limits();
@@ -23,7 +24,7 @@ pub fn of(config: &Config) -> Vec<Setting> {
     all.map(|(section, key)| (section, key, value(section, key))).collect()
 }
 
-/// Where it listens and remembers. The URL of a Redis is printed as it was given.
+/// Returns the addresses and the storage backend. The URL of a Redis is printed as it was given.
 fn place(config: &Config) -> Vec<Setting> {
     let mut all = vec![
         ("", "grpc_listen", json!(config.grpc_listen.to_string())),

@@ -1,7 +1,7 @@
-//! What `juju status --format json` says, as Juju 3 and 4 print it.
+//! The output of `juju status --format json`, as Juju 3 and 4 print it.
 //!
-//! Read field by field, not derived: unknown fields pass, and an error names the application and
-//! the field. Any entry may be `{"status-error": "..."}` instead of what belongs there.
+//! It is read field by field, not derived: unknown fields are ignored, and an error names the
+//! application and the field. Any entry may be `{"status-error": "..."}` instead of its value.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +14,35 @@ use crate::cli::juju::node::DocumentError;
 use crate::cli::juju::node::Node;
 use crate::cli::natural;
 
-/// As the server takes names.
+/// The limit of the server for names.
 const NAME_BYTES_MAX: usize = 253;
 
-/// A model as `juju status` saw it.
+/// A model, from the output of `juju status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Document {
     /// Name of the model.
     pub model: String,
-    /// Applications and, with nothing but a status, those of other models (SAAS).
+    /// Applications of the model, and those of other models (SAAS), which have only a status.
     pub applications: BTreeMap<String, Application>,
-    /// What this model offers to others.
+    /// The offers of this model to others.
     pub offers: Vec<(String, Reading<Offer>)>,
-    /// What else Juju could not read: what it is, and why not.
+    /// Other things that Juju could not read: a name for each, and the reason.
     pub unreadable: Vec<(String, String)>,
 }
 
-/// Something, or why Juju could not read it.
+/// A value, or the reason why Juju could not read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading<T> {
-    /// What Juju read.
+    /// The value.
     Readable(T),
-    /// Why it could not.
+    /// The reason.
     Unreadable(String),
 }
 
 /// One application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Application {
-    /// Why Juju could not read the application as a whole; its units are not known then.
+    /// The reason why Juju could not read the application; its units are unknown then.
     pub unreadable: Option<String>,
     /// The status of the application as a whole; absent if none was ever set.
     pub status: Option<Reading<Status>>,
@@ -55,47 +55,47 @@ pub struct Application {
 pub struct Unit {
     /// `web/0`.
     pub name: String,
-    /// Whether it leads.
+    /// Whether the unit is the leader.
     pub leader: bool,
-    /// What it says of itself.
+    /// Its statuses.
     pub statuses: Reading<UnitStatuses>,
 }
 
-/// What a unit says of itself.
+/// The statuses of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitStatuses {
-    /// Of what it runs.
+    /// The status of the workload.
     pub workload: Option<Reading<Status>>,
-    /// Of the agent that runs it.
+    /// The status of the agent that runs the workload.
     pub agent: Option<Reading<Status>>,
 }
 
 /// One status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Juju's word for it.
+    /// Juju's word for the status.
     pub current: String,
-    /// What a person reads.
+    /// The text for a person.
     pub message: String,
-    /// Since when.
+    /// The time of the last change.
     pub since: Option<Timestamp>,
 }
 
-/// What an application offers to other models.
+/// An application that is offered to other models.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// Which application offers it; may be empty.
+    /// The application; may be empty.
     pub application: String,
-    /// Relations to it.
+    /// Relations to the offer.
     pub total_connected: u64,
-    /// Relations to it that are in use.
+    /// Relations to the offer that are in use.
     pub active_connected: u64,
 }
 
-/// Reads a whole document, or nothing.
+/// Reads a whole document.
 ///
 /// # Errors
-/// The first thing that is not as Juju writes it.
+/// The first value that Juju would not write like this.
 pub fn read(text: &str) -> Result<Document, DocumentError> {
     let value: Value =
         json::read(text).map_err(|error| DocumentError::NotJson(error.to_string()))?;
@@ -143,7 +143,7 @@ fn read_application(
         Some(_) => None,
         None => read_status(node, "application-status")?,
     };
-    // It may be there already, by a subordinate of its own that came first.
+    // A subordinate of this application may have come first and created it.
     let application = document.applications.entry(name.to_string()).or_default();
     application.unreadable = unreadable;
     application.status = status;
@@ -153,7 +153,7 @@ fn read_application(
     Ok(())
 }
 
-/// A unit belongs to the application in its name, wherever in the document it stands.
+/// Adds a unit to the application in its name, wherever the document lists it.
 fn read_unit(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(), DocumentError> {
     check_name(name, true, node)?;
     let application = name.split('/').next().unwrap_or_default();
@@ -173,7 +173,7 @@ fn read_unit(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(),
     Ok(())
 }
 
-/// An application of another model: nothing but its status is known here.
+/// Adds an application of another model, of which the document has only the status.
 fn read_remote(document: &mut Document, name: &str, node: &Node<'_>) -> Result<(), DocumentError> {
     check_name(name, false, node)?;
     let status = match status_error(node)? {
@@ -204,7 +204,7 @@ fn read_status(node: &Node<'_>, key: &str) -> Result<Option<Reading<Status>>, Do
         return Ok(Some(Reading::Unreadable(text)));
     }
     let current = status.text("current")?;
-    // An application whose leader never set a status.
+    // The leader of the application never set a status.
     if current.is_empty() || current == "unset" {
         return Ok(None);
     }
@@ -231,7 +231,7 @@ fn read_time(node: &Node<'_>, key: &str) -> Result<Option<Timestamp>, DocumentEr
     })
 }
 
-/// `24 Feb 2025 12:02:57+13:00`, the same with `Z` (`juju status --utc`), or RFC 3339.
+/// Parses `24 Feb 2025 12:02:57+13:00`, the same with `Z` (`juju status --utc`), or RFC 3339.
 fn parse_time(text: &str) -> Option<Timestamp> {
     if let Ok(moment) = text.parse() {
         return Some(moment);
@@ -244,7 +244,8 @@ fn parse_time(text: &str) -> Option<Timestamp> {
     parts.to_timestamp().ok()
 }
 
-/// Checked here, so that the server does not refuse the second half of an import.
+/// Checks a name before the first call, so that the server does not refuse the second half of an
+/// import.
 fn check_name(name: &str, is_unit: bool, node: &Node<'_>) -> Result<(), DocumentError> {
     let mut parts = name.splitn(2, '/');
     let allowed = |part: &str| {

@@ -1,4 +1,4 @@
-//! Carries out a plan.
+//! Executes a plan: sends its steps to the server.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -16,28 +16,28 @@ use crate::client::Client;
 use crate::client::Error;
 use crate::proto::v1::Application;
 
-/// Applications worked on at once: commits of several gather in one write to disk.
+/// Applications imported at once: several commits share one write to disk.
 const APPLICATIONS_MAX: usize = 16;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Applications in the document.
     pub application_count: usize,
     /// Units in the document.
     pub unit_count: usize,
-    /// Applications and units that are otherwise than before.
+    /// Applications and units that changed.
     pub changed: BTreeSet<String>,
-    /// Applications and units that are gone.
+    /// Applications and units that were removed.
     pub removed: BTreeSet<String>,
-    /// What has no place in a status.
+    /// Facts of the document that have no place in a status.
     pub notes: Vec<String>,
 }
 
-/// Brings `namespace` to what the document says.
+/// Brings `namespace` to the state of the document.
 ///
 /// # Errors
-/// The first refusal; what was told before it stays told.
+/// The first refusal; earlier steps stay done.
 pub async fn import(
     client: &Client,
     document: &Document,
@@ -60,7 +60,7 @@ pub async fn import(
     })
 }
 
-/// What the namespace holds now.
+/// Returns the current state of the namespace.
 async fn known(client: &Client, namespace: &str) -> Result<BTreeMap<String, Known>, Error> {
     let applications = client.list_applications(namespace).await?;
     let known: Vec<Option<(String, Known)>> = stream::iter(applications)
@@ -81,13 +81,14 @@ async fn known_of(
             let known = Known::from_wire(&application, &statuses);
             Ok(Some((application.name, known)))
         }
-        // Deleted meanwhile.
+        // The application was deleted meanwhile.
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Takes the steps of one application in order; returns what changed and what is gone.
+/// Executes the steps of one application in order; returns the names that changed and those that
+/// were removed.
 async fn carry_out(
     client: &Client,
     steps: Vec<Step>,
@@ -110,7 +111,7 @@ enum Effect {
     Removed,
 }
 
-/// Makes one call; returns the application or unit it was about and what became of it.
+/// Makes one call; returns the name of the application or unit, and the effect.
 async fn take(client: &Client, step: Step) -> Result<(String, Effect), Error> {
     let (mut applications, mut reports) = (client.applications(), client.reports());
     Ok(match step {
@@ -152,7 +153,7 @@ fn changed(changed: bool) -> Effect {
     if changed { Effect::Changed } else { Effect::Nothing }
 }
 
-/// What somebody else removed meanwhile is gone all the same.
+/// Accepts that another client has already removed the object.
 fn removed<T>(answer: Result<T, Error>) -> Result<Effect, Error> {
     match answer {
         Err(error) if error.is_not_found() => Ok(Effect::Nothing),

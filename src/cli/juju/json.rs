@@ -1,4 +1,5 @@
-//! Reads JSON in which no object has a key twice: of two values nobody could say which one counts.
+//! Reads JSON and refuses an object with a duplicate key: which of the two values counts is
+//! undefined.
 
 use std::fmt;
 
@@ -15,7 +16,7 @@ use serde_json::Value;
 /// Reads a document.
 ///
 /// # Errors
-/// What is wrong in it, with line and column.
+/// The mistake, with line and column.
 pub fn read(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::from_str(text).map(|Unique(value)| value)
 }

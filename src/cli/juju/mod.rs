@@ -1,11 +1,11 @@
-//! `bellwether import juju`: reports what `juju status --format json` says.
+//! `bellwether import juju`: reports the statuses of `juju status --format json`.
 //!
 //! ```text
 //!  source --text--> document --checked--> plan --steps--> import --calls--> server
-//!                                          ^------ what it has now ----------'
+//!                                          ^----- its current state ---------'
 //! ```
 //!
-//! Everything is read and checked before the first call, so a document that is wrong anywhere
+//! The whole document is read and checked before the first call, so a document with a mistake
 //! changes nothing.
 
 mod document;
@@ -34,7 +34,7 @@ use crate::cli::juju::import::Outcome;
 use crate::cli::span;
 use crate::client::Client;
 
-/// Report what another system knows
+/// Import statuses from another system
 #[derive(clap::Args)]
 pub struct Import {
     #[command(subcommand)]
@@ -43,7 +43,7 @@ pub struct Import {
 
 #[derive(clap::Subcommand)]
 enum Source {
-    /// Report what `juju status --format json` says; again, only what changed
+    /// Import what `juju status --format json` shows; a repeat reports only changes
     Juju(Args),
 }
 
@@ -52,15 +52,15 @@ struct Args {
     /// The document; - or nothing is standard input
     #[arg(conflicts_with = "command")]
     file: Option<PathBuf>,
-    /// Run the command after -- again and again, and keep following
+    /// Run the command after -- again after each SPAN, and import its output
     #[arg(long, value_name = "SPAN", value_parser = span::parse, requires = "command")]
     every: Option<Duration>,
-    /// Prints the document: juju status --format json
+    /// The command that prints the document: juju status --format json
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
-/// Imports once, or keeps following.
+/// Imports once, or repeatedly with `--every`.
 pub async fn run(import: Import, context: &Context) -> anyhow::Result<Exit> {
     let Source::Juju(args) = import.source;
     if let Some(every) = args.every {
@@ -79,8 +79,8 @@ pub async fn run(import: Import, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Follows until interrupted. Whatever fails, what was imported last stays and the next turn
-/// tries again.
+/// Imports repeatedly until interrupted. After a failure the last import stays in place, and the
+/// next turn tries again.
 async fn follow(every: Duration, command: &[String], context: &Context) -> anyhow::Result<Exit> {
     if every.is_zero() {
         return Err(UsageError("--every needs a span longer than nothing".to_string()).into());
@@ -103,7 +103,7 @@ async fn follow(every: Duration, command: &[String], context: &Context) -> anyho
                 last = Some(outcome);
             }
             Err(error) => say(&format!(
-                "error: {error:#}; what was imported last stays, trying again in {}",
+                "error: {error:#}; the last import stays, trying again in {}",
                 span::exact(every)
             )),
         }
@@ -125,7 +125,7 @@ async fn once(
     document: &Document,
     context: &Context,
 ) -> anyhow::Result<(String, Outcome)> {
-    // Not the namespace of a hook: the document says which model it is.
+    // The document names its model; the namespace of a hook does not matter.
     let namespace = context.namespace.clone().unwrap_or_else(|| document.model.clone());
     let outcome = import::import(client, document, &namespace).await?;
     Ok((namespace, outcome))
@@ -137,7 +137,7 @@ impl Outcome {
     }
 }
 
-/// `imported 3 applications, 4 units into namespace tt (2 changed, 1 removed); see: ...`.
+/// Formats `imported 3 applications, 4 units into namespace tt (2 changed, 1 removed); ...`.
 fn summary(outcome: &Outcome, namespace: &str) -> String {
     let count = |n: usize, what: &str| {
         let plural = if n == 1 { "" } else { "s" };

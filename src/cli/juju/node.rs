@@ -1,49 +1,49 @@
-//! Walks a JSON document and always knows where it is, so that an error can say so.
+//! Walks a JSON document and keeps the path of each value, so that errors can name it.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Why a document is none of `juju status --format json`.
+/// Why a document is not the output of `juju status --format json`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentError {
-    /// It does not parse.
+    /// The document does not parse.
     #[error("the document is not JSON ({0}); give the output of `juju status --format json`")]
     NotJson(String),
-    /// A field has another type than Juju writes.
+    /// A field has a type that Juju does not write.
     #[error("{place}: expected {expected}, found {found}")]
     WrongType {
-        /// Which field.
+        /// The field.
         place: Place,
-        /// What Juju writes there.
+        /// The type that Juju writes.
         expected: &'static str,
-        /// What is there.
+        /// The type found.
         found: String,
     },
-    /// A field that Juju always writes is not there.
+    /// A field that Juju always writes is missing.
     #[error("{0} is missing; is this the output of `juju status --format json`?")]
     Missing(Place),
-    /// A moment in none of Juju's formats.
+    /// A time is in none of Juju's formats.
     #[error("{place}: `{text}` is no time; expected `24 Feb 2025 12:02:57+13:00` or RFC 3339")]
     BadTime {
-        /// Which field.
+        /// The field.
         place: Place,
-        /// What is there.
+        /// The text found.
         text: String,
     },
     /// A name that no application or unit can have.
     #[error("{place}: `{name}` is not {expected}")]
     BadName {
-        /// Under which field.
+        /// The field.
         place: Place,
         /// The name.
         name: String,
-        /// What it should be.
+        /// The expected form.
         expected: &'static str,
     },
 }
 
-/// Where in the document something stands.
+/// The path of a value in the document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place(Vec<String>);
 
@@ -70,7 +70,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A value and where it stands.
+/// A value and its path.
 #[derive(Debug, Clone)]
 pub struct Node<'a> {
     value: &'a Value,
@@ -78,29 +78,29 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// The whole document.
+    /// Returns the whole document.
     pub fn root(value: &'a Value) -> Node<'a> {
         Node { value, place: Place::default() }
     }
 
-    /// Where it stands.
+    /// Returns the path of the value.
     pub fn place(&self) -> Place {
         self.place.clone()
     }
 
-    /// The field of this name; null is as good as absent.
+    /// Returns the field of this name; null counts as absent.
     pub fn get(&self, key: &str) -> Result<Option<Node<'a>>, DocumentError> {
         let object = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
         Ok(object.get(key).filter(|value| !value.is_null()).map(|value| self.inner(key, value)))
     }
 
-    /// The field of this name, which Juju always writes.
+    /// Returns the field of this name, which Juju always writes.
     pub fn required(&self, key: &str) -> Result<Node<'a>, DocumentError> {
         let missing = || DocumentError::Missing(self.inner(key, self.value).place);
         self.get(key)?.ok_or_else(missing)
     }
 
-    /// The entries of the field of this name; none if it is absent.
+    /// Returns the entries of the field of this name; none if it is absent.
     pub fn entries(&self, key: &str) -> Result<Vec<(&'a str, Node<'a>)>, DocumentError> {
         let Some(map) = self.get(key)? else {
             return Ok(Vec::new());
@@ -109,7 +109,7 @@ impl<'a> Node<'a> {
         Ok(object.iter().map(|(name, value)| (name.as_str(), map.inner(name, value))).collect())
     }
 
-    /// The text of the field of this name; empty if it is absent.
+    /// Returns the text of the field of this name; empty if it is absent.
     pub fn text(&self, key: &str) -> Result<&'a str, DocumentError> {
         match self.get(key)? {
             Some(node) => node.value.as_str().ok_or_else(|| node.wrong("a string")),
@@ -117,7 +117,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The field of this name as yes or no; no if it is absent.
+    /// Returns the boolean of the field of this name; false if it is absent.
     pub fn flag(&self, key: &str) -> Result<bool, DocumentError> {
         match self.get(key)? {
             Some(node) => node.value.as_bool().ok_or_else(|| node.wrong("true or false")),
@@ -125,7 +125,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The count in the field of this name; 0 if it is absent.
+    /// Returns the count of the field of this name; 0 if it is absent.
     pub fn count(&self, key: &str) -> Result<u64, DocumentError> {
         match self.get(key)? {
             Some(node) => node.value.as_u64().ok_or_else(|| node.wrong("a count")),

@@ -1,4 +1,4 @@
-//! From a document, and what the server has now, to the calls that make one into the other.
+//! Plans the calls that bring the server from its current state to that of a document.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -26,21 +26,21 @@ use crate::proto::v1::SetApplicationStatusRequest;
 use crate::proto::v1::StatusRecord;
 use crate::proto::v1::StatusReport;
 
-/// What the server has of one application.
+/// The server's current state of one application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The unit that leads by an outside decision; absent if leadership is decided by the server.
+    /// The unit that leads by an external decision; absent if the server decides leadership.
     pub external_leader: Option<String>,
-    /// Units with a status that an earlier import brought.
+    /// Units with a status from an earlier import.
     pub imported_units: BTreeSet<String>,
-    /// Whether everything in it was imported.
+    /// Whether every status in it was imported.
     pub is_imported: bool,
-    /// Whether it has a status as a whole.
+    /// Whether the application has a status as a whole.
     pub has_status: bool,
 }
 
 impl Known {
-    /// Looks for the marks of an earlier import.
+    /// Derives the state, and finds the labels of an earlier import.
     pub fn from_wire(application: &Application, statuses: &[StatusRecord]) -> Known {
         let config = application.config.as_ref();
         let leader = config.and_then(|c| c.external_leader.as_ref());
@@ -64,30 +64,30 @@ impl Known {
 /// One call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Tells the statuses of a unit.
+    /// Reports the statuses of a unit.
     Replace(ReplaceStatusesRequest),
-    /// Removes a unit that is gone.
+    /// Removes a unit that is not in the document.
     RemoveUnit(RemoveUnitRequest),
-    /// Says who leads.
+    /// Sets the leader.
     Lead(ConfigureApplicationRequest),
-    /// Tells the status of the application as a whole.
+    /// Sets the status of the application as a whole.
     SetStatus(SetApplicationStatusRequest),
-    /// Withdraws it.
+    /// Withdraws that status.
     ClearStatus(ClearApplicationStatusRequest),
-    /// Deletes an application that is gone.
+    /// Deletes an application that is not in the document.
     Delete(DeleteApplicationRequest),
 }
 
-/// What to do, and what to say.
+/// The calls of an import, and its summary.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// Steps by application: in order within one, in any order among them.
+    /// Steps by application: in order within one, in any order among several.
     pub steps: BTreeMap<String, Vec<Step>>,
     /// Applications in the document.
     pub application_count: usize,
     /// Units in the document.
     pub unit_count: usize,
-    /// What has no place in a status.
+    /// Facts of the document that have no place in a status.
     pub notes: Vec<String>,
 }
 
@@ -123,7 +123,8 @@ pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known
     plan
 }
 
-/// An offer has no status of its own: its counts go to the unit that leads, by unit name here.
+/// Returns reports for the offers by unit name. An offer has no status of its own: its counts go to
+/// the leader of its application.
 fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<StatusReport>> {
     let mut reports: BTreeMap<String, Vec<StatusReport>> = BTreeMap::new();
     for (name, reading) in &document.offers {
@@ -152,7 +153,7 @@ fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<
     reports
 }
 
-/// The unit that can speak for its application: the leader, else the first that was readable.
+/// Returns the unit that reports for its application: the leader, else the first readable unit.
 fn speaker(units: &[Unit]) -> Option<&Unit> {
     let mut readable = units.iter().filter(|u| matches!(u.statuses, Reading::Readable(_)));
     readable.clone().find(|unit| unit.leader).or_else(|| readable.next())
@@ -170,7 +171,7 @@ impl Planner<'_> {
     fn steps(&self, application: &document::Application) -> Vec<Step> {
         let mut steps: Vec<Step> = application.units.iter().map(|u| self.replace(u)).collect();
         if application.unreadable.is_none() {
-            // Of one that could not be read we do not know which units it has.
+            // The units of an application that could not be read are unknown.
             let there = |name: &String| application.units.iter().any(|unit| unit.name == *name);
             let gone = self.known.imported_units.iter().filter(|name| !there(name));
             steps.extend(gone.map(|unit| remove(self.namespace, self.name, unit)));
@@ -186,7 +187,7 @@ impl Planner<'_> {
 
     fn replace(&self, unit: &Unit) -> Step {
         let (component, statuses) = match &unit.statuses {
-            // Only the workload is replaced: what is known of the rest stays.
+            // Only the workload is replaced; the other statuses stay.
             Reading::Unreadable(text) => {
                 let meaning = Meaning::unreadable("unit", text);
                 (Some("workload"), vec![word::labelled("workload", meaning)])
@@ -269,8 +270,8 @@ impl Planner<'_> {
     }
 }
 
-/// An application that is not in the document: deleted if it came from one, else only relieved of
-/// the units that did.
+/// Plans for an application that is not in the document: deletes it if it was imported, else
+/// removes only its imported units.
 fn gone(namespace: &str, application: &str, known: &Known) -> Vec<Step> {
     if known.is_imported {
         return vec![Step::Delete(DeleteApplicationRequest {

@@ -1,4 +1,4 @@
-//! Where a document comes from: a file, standard input, or a command.
+//! The source of a document: a file, standard input, or a command.
 
 use std::fs;
 use std::io;
@@ -16,10 +16,10 @@ use tokio::time::timeout;
 
 use crate::cli::context::say;
 
-/// The document of a model with 10,000 units has some 10 MB; more than this is none.
+/// Limit of a document in bytes. That of a model with 10,000 units has some 10 MB.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// `juju status` of a large model takes some seconds; after a minute it hangs.
+/// `juju status` of a large model takes some seconds; after a minute it counts as stuck.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads a file; `-` or nothing is standard input.
@@ -32,7 +32,7 @@ pub fn read_file(path: Option<&Path>) -> anyhow::Result<String> {
         }
         _ => {
             if io::stdin().is_terminal() {
-                say("reading from the terminal; meant is: \
+                say("reading from the terminal; did you mean: \
                      juju status --format json | bellwether import juju");
             }
             read(io::stdin()).context("cannot read standard input")
@@ -40,7 +40,7 @@ pub fn read_file(path: Option<&Path>) -> anyhow::Result<String> {
     }
 }
 
-/// Reads a document to its end, if that is not too far.
+/// Reads a document to its end, up to the limit.
 fn read(source: impl Read) -> anyhow::Result<String> {
     let mut text = String::new();
     source.take(DOCUMENT_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -54,7 +54,7 @@ fn within(text: String) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Runs a command and reads what it prints. Its own complaints go where ours go.
+/// Runs a command and reads its stdout. Its stderr goes to our stderr.
 pub async fn read_command(words: &[String]) -> anyhow::Result<String> {
     let [program, arguments @ ..] = words else {
         bail!("no command is given after --");
@@ -71,7 +71,7 @@ pub async fn read_command(words: &[String]) -> anyhow::Result<String> {
     let running = async {
         let mut bytes = Vec::new();
         if let Some(stdout) = child.stdout.take() {
-            // What is longer is not read: the command ends with a broken pipe, or is killed.
+            // The rest is not read: the command ends with a broken pipe, or is killed.
             stdout.take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut bytes).await?;
         }
         if DOCUMENT_BYTES_MAX < bytes.len() as u64 {

@@ -32,7 +32,7 @@ fn mk_plan(text: &str) -> Plan {
     plan(&mk_document(text), "m", &BTreeMap::new())
 }
 
-/// One line a step, short enough to compare.
+/// Formats one line a step, short enough to compare.
 fn script(plan: &Plan) -> String {
     let lines = plan.steps.values().flatten().map(|step| match step {
         Step::Replace(r) => {
@@ -191,7 +191,7 @@ set mail by ``: active  live @1740398577
     assert_eq!(plan.notes, notes);
 }
 
-/// What the server has after an earlier import of an application with these units.
+/// The server's state after an earlier import of an application with these units.
 fn mk_known(leader: &str, units: &[&str]) -> Known {
     Known {
         external_leader: Some(leader.to_string()),

@@ -1,4 +1,4 @@
-//! Juju's status words as reports.
+//! Converts Juju's status words to reports.
 
 use crate::cli::juju::document::Reading;
 use crate::cli::juju::document::Status;
@@ -8,29 +8,30 @@ use crate::proto::v1::Level;
 use crate::proto::v1::StatusKind;
 use crate::proto::v1::StatusReport;
 
-/// The label by which a later import knows what an earlier one brought.
+/// The label by which a later import recognises statuses of an earlier one.
 pub const LABEL: (&str, &str) = ("imported-from", "juju");
 
-/// What an agent or an offer says loses against everything else of the same level: that the agent
-/// is idle must not stand where the workload says what it does.
+/// Priority of the statuses of agents and offers, below all others of the same level: an idle agent
+/// must not hide what the workload reports.
 pub const ASIDE: i32 = -1;
 
-/// As the server takes messages.
+/// The limit of the server for messages.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
 /// Level, reason and message of a status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meaning {
-    /// How well it is.
+    /// The level.
     pub level: Level,
     /// Machine-readable cause.
     pub reason: &'static str,
-    /// What a person reads.
+    /// The text for a person.
     pub message: String,
 }
 
 impl Meaning {
-    /// Of a workload or of an application: Juju's words are ours.
+    /// Returns the meaning of the status of a workload or an application: Juju's words are our
+    /// levels.
     pub fn of_workload(status: &Status) -> Meaning {
         match level::parse(&status.current) {
             Some(level) => Meaning::new(level, "", &status.message),
@@ -38,13 +39,14 @@ impl Meaning {
         }
     }
 
-    /// Of a unit's agent.
+    /// Returns the meaning of the status of a unit's agent.
     pub fn of_agent(status: &Status) -> Meaning {
         let (level, reason) = match status.current.as_str() {
             "idle" | "executing" => (Level::Active, ""),
             "allocating" => (Level::Waiting, ""),
             "rebooting" => (Level::Maintenance, ""),
-            // Whether it still works nobody knows; that nobody hears it is for others to end.
+            // Whether the agent still works is unknown. Something else must restore the contact:
+            // waiting.
             "lost" => (Level::Waiting, "AgentLost"),
             "failed" => (Level::Error, "AgentFailed"),
             "error" => (Level::Error, "AgentError"),
@@ -53,7 +55,7 @@ impl Meaning {
         Meaning::new(level, reason, &status.message)
     }
 
-    /// Of what Juju could not read.
+    /// Returns the meaning of a status that Juju could not read.
     pub fn unreadable(what: &str, text: &str) -> Meaning {
         let message = format!("juju could not read this {what}: {text}");
         Meaning::new(Level::Waiting, "StatusUnreadable", &message)
@@ -72,7 +74,7 @@ impl Meaning {
     }
 }
 
-/// A status of a component as a report, labelled as imported.
+/// Returns the status of a component as a report, labelled as imported.
 pub fn report(
     component: &str,
     reading: &Reading<Status>,
@@ -87,7 +89,7 @@ pub fn report(
     }
 }
 
-/// A meaning as a report of a component.
+/// Returns a meaning as a report of a component.
 pub fn labelled(component: &str, meaning: Meaning) -> StatusReport {
     let (key, value) = LABEL;
     StatusReport {
@@ -101,7 +103,7 @@ pub fn labelled(component: &str, meaning: Meaning) -> StatusReport {
     }
 }
 
-/// Cuts at a character, and shows that it did.
+/// Cuts a text between characters, and marks the cut.
 fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_string();

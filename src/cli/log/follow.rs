@@ -1,4 +1,4 @@
-//! `log --follow`: a watch says that something happened, the history says what.
+//! `log --follow`: a watch signals that an application changed, and the history has the events.
 
 use jiff::Timestamp;
 
@@ -18,8 +18,7 @@ use crate::proto::v1::ListStatusEventsRequest;
 use crate::proto::v1::StatusEvent;
 use crate::proto::v1::WatchApplicationsRequest;
 
-/// Events that are asked for at once, after a change. Of more than that the oldest are left out,
-/// and that is said.
+/// The most events that are fetched after a change. Older ones beyond it are left out, with a note.
 const EVENTS_MAX: usize = 1_000;
 
 /// Prints the events given, newest first, and then each new one, until interrupted.
@@ -36,7 +35,7 @@ pub async fn run(
     };
     let mut watch = Watch::new(client, request);
     let mut outage = Outage::default();
-    // Without a first event: what is older than now is not asked for.
+    // Without a first event no revision is known, and every event fetched later counts as new.
     let mut last = events.first().map(|event| event.revision);
     put(&query.application, events, context)?;
     loop {
@@ -52,14 +51,14 @@ pub async fn run(
                 last = events.first().map(|event| event.revision).or(last);
                 put(&query.application, events, context)?;
             }
-            // The next event of the watch asks again.
+            // The next event of the watch triggers another attempt.
             Err(error) if error.is_passing() || error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Events after this revision, newest first.
+/// Returns the events after this revision, newest first.
 async fn newer(
     client: &Client,
     query: &ListStatusEventsRequest,

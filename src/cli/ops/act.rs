@@ -1,4 +1,4 @@
-//! `bellwether ops retry` and `cancel`: an operator moves an operation.
+//! `bellwether ops retry` and `cancel`: change an operation as an operator.
 
 use crate::cli::context::Context;
 use crate::cli::context::print_value;
@@ -11,7 +11,7 @@ use crate::proto::v1::CancelOperationRequest;
 use crate::proto::v1::Operation;
 use crate::proto::v1::RetryOperationRequest;
 
-/// Which operation.
+/// The operation to change.
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
@@ -22,7 +22,7 @@ pub struct Args {
     operation: String,
 }
 
-/// Lets it go on.
+/// Retries the operation.
 pub async fn retry(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let request = client.request(RetryOperationRequest {
@@ -35,7 +35,7 @@ pub async fn retry(args: Args, context: &Context) -> anyhow::Result<Exit> {
     done(&answer.operation.unwrap_or_default(), context)
 }
 
-/// Gives it up.
+/// Cancels the operation.
 pub async fn cancel(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let request = client.request(CancelOperationRequest {
@@ -48,7 +48,7 @@ pub async fn cancel(args: Args, context: &Context) -> anyhow::Result<Exit> {
     done(&answer.operation.unwrap_or_default(), context)
 }
 
-/// Says where it stands now, and what is next.
+/// Prints the state of the operation, and what is next.
 pub fn done(operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
     if context.is_structured() {
         print_value(&json::from_message(operation, "Operation")?, context.output)?;

@@ -22,7 +22,7 @@ pub struct Args {
     application: String,
 }
 
-/// Asks and prints. An application remembers fewer than a page.
+/// Asks the server and prints the list. An application keeps fewer operations than a page has.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let request = client.request(ListOperationsRequest {

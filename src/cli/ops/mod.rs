@@ -1,4 +1,4 @@
-//! `bellwether ops ...`: work in flight, as an operator sees and moves it.
+//! `bellwether ops ...`: shows and changes operations, as an operator.
 
 mod act;
 mod list;
@@ -8,7 +8,7 @@ mod supersede;
 use crate::cli::context::Context;
 use crate::cli::exit::Exit;
 
-/// See and move work in flight: operations that are resumed instead of failed
+/// Show and change work in flight: operations that are resumed instead of failed
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -19,9 +19,9 @@ pub struct Args {
 enum Command {
     List(list::Args),
     Show(show::Args),
-    /// Let an operation go on that is blocked or has failed, with new counters
+    /// Retry an operation that is blocked or has failed, with new counters
     Retry(act::Args),
-    /// Give an operation up; its holder is asked to stop
+    /// Cancel an operation; its holder is asked to stop
     Cancel(act::Args),
     Supersede(supersede::Args),
 }

@@ -1,4 +1,4 @@
-//! `bellwether ops show APP OPERATION`: one operation, what it went through, and what is next.
+//! `bellwether ops show APP OPERATION`: prints one operation, its history, and what is next.
 
 use jiff::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::proto::v1::GetOperationRequest;
 use crate::proto::v1::Operation;
 
-/// Show an operation: where it stands, what happens next, and what it went through
+/// Show an operation: its state, what happens next, and its history
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
@@ -25,7 +25,7 @@ pub struct Args {
     operation: String,
 }
 
-/// Asks and prints.
+/// Asks the server and prints the operation.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let application = Target::parse(&args.application)?.application;
@@ -38,7 +38,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// One operation.
+/// Fetches one operation.
 pub async fn get(
     client: &Client,
     context: &Context,

@@ -1,4 +1,4 @@
-//! `bellwether ops supersede APP OPERATION`: another target in place of one that cannot be reached.
+//! `bellwether ops supersede APP OPERATION`: replaces an operation whose target cannot be reached.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::proto::v1::BeginOperationRequest;
 use crate::proto::v1::OperationKind;
 use crate::proto::v1::OperationState;
 
-/// Put another operation in the place of one that has failed, or is blocked; a worker takes it up
+/// Replace an operation that has failed or is blocked by another one, which a worker then takes up
 #[derive(clap::Args)]
 pub struct Args {
     /// The application
@@ -24,19 +24,19 @@ pub struct Args {
     /// The operation that has failed, or is blocked
     #[arg(value_name = "OPERATION")]
     operation: String,
-    /// Name of the one that takes its place
+    /// Name of the operation that replaces it
     #[arg(long, value_name = "OPERATION")]
     with: String,
-    /// Version it leads to
+    /// Version that the new operation leads to
     #[arg(long, value_name = "VERSION")]
     to: String,
     /// Why
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// What is needed to do it, at most 256 KiB
+    /// Data that the work needs, at most 256 KiB
     #[arg(long, value_name = "FILE")]
     payload: Option<PathBuf>,
-    /// Doing it again gives the same: who resumes it need not look first
+    /// Repeated work gives the same result: a worker that resumes it need not look first
     #[arg(long)]
     deterministic: bool,
     /// It can be undone
@@ -44,7 +44,7 @@ pub struct Args {
     reversible: bool,
 }
 
-/// Looks at the one, and records the other.
+/// Reads the old operation, and records the new one.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let payload = match &args.payload {
         Some(file) => std::fs::read(file).with_context(|| format!("{}", file.display()))?,

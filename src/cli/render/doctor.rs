@@ -1,4 +1,4 @@
-//! What a look at the store has found: the worst first, with why it matters and what to do.
+//! The findings of a check of the store: the worst first, with the reason and what to do.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -8,17 +8,17 @@ use crate::cli::render::paint::Paint;
 use crate::store::doctor::Finding;
 use crate::store::doctor::Level;
 
-/// How the four levels are marked.
+/// The marks of the four levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
-    /// Where the locale can show them.
+    /// Symbols, if the locale can show them.
     Symbols,
-    /// Everywhere.
+    /// ASCII characters.
     Ascii,
 }
 
 impl Marks {
-    /// As LC_ALL, LC_CTYPE or LANG say.
+    /// Chooses by LC_ALL, LC_CTYPE or LANG.
     pub fn of_locale() -> Marks {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Marks::of(["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).as_deref())
@@ -42,7 +42,7 @@ impl Marks {
     }
 }
 
-/// The findings in the order that they have.
+/// Formats the findings in the given order.
 pub fn render(store: &str, findings: &[Finding], marks: Marks, screen: Screen) -> String {
     let width = findings.iter().map(|finding| finding.check.width()).max().unwrap_or(0);
     let servers = findings.iter().flat_map(|finding| &finding.servers);
@@ -62,7 +62,7 @@ pub fn render(store: &str, findings: &[Finding], marks: Marks, screen: Screen) -
             let line = wrap(&one_line(line), indent, screen.width);
             text.push_str(&format!("{}{line}\n", " ".repeat(indent)));
         }
-        // Not wrapped: they are there to be copied.
+        // Commands are not wrapped, so that they can be copied.
         for command in &finding.commands {
             text.push_str(&format!("{}-> {}\n", " ".repeat(indent), one_line(command)));
         }
@@ -84,7 +84,7 @@ fn paint(level: Level) -> Paint {
     }
 }
 
-/// `1 error, 2 warnings, 1 not known, 9 ok`; what there is none of is left out, but for the errors.
+/// Formats `1 error, 2 warnings, 1 not known, 9 ok`; a count of 0 is left out, except of errors.
 fn summary(findings: &[Finding]) -> String {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let plural = |count: usize| if count == 1 { "" } else { "s" };
@@ -100,7 +100,7 @@ fn summary(findings: &[Finding]) -> String {
     told.join(", ")
 }
 
-/// Breaks a text between words so that it fits a terminal, each line but the first indented.
+/// Breaks a text between words so that it fits a terminal; each line but the first is indented.
 fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width else { return text.to_string() };
     let room = width.saturating_sub(indent).max(20);

@@ -1,4 +1,4 @@
-//! Errors that are open, as lines beneath an explanation.
+//! Open errors as lines beneath an explanation.
 
 use jiff::Timestamp;
 
@@ -12,7 +12,7 @@ use crate::proto::v1::ExplainApplicationResponse;
 use crate::proto::v1::Fault;
 use crate::proto::v1::Hold;
 
-/// Label and text of each line. `hint` makes a command line of a command.
+/// Returns label and text of each line. `hint` makes a command line of a command.
 pub fn lines(
     why: &ExplainApplicationResponse,
     now: Timestamp,
@@ -34,7 +34,7 @@ pub fn lines(
     lines
 }
 
-/// `api/1 database pg:5432  TRANSIENT 4x in 12s, next try in 2s: connection refused`.
+/// Formats `api/1 database pg:5432  TRANSIENT 4x in 12s, next try in 2s: connection refused`.
 fn fault(fault: &Fault, now: Timestamp) -> String {
     let class = class_word(fault.class);
     let age = |from: &Option<prost_types::Timestamp>| {
@@ -55,7 +55,7 @@ fn fault(fault: &Fault, now: Timestamp) -> String {
     one_line(&format!("{who}  {class} {}x in {since}{next}: {says}", fault.count))
 }
 
-/// `api/1 database  for 3m: FATAL; `... --retry` tries again, --skip goes on without it`.
+/// Formats `api/1 database  for 3m: FATAL; `... --retry` tries again, --skip goes on without it`.
 fn held(application: &str, hold: &Hold, now: Timestamp, hint: &dyn Fn(&str) -> String) -> String {
     let since = time::from_wire(hold.since_time.as_ref());
     let since =
@@ -71,7 +71,7 @@ fn held(application: &str, hold: &Hold, now: Timestamp, hint: &dyn Fn(&str) -> S
     one_line(&format!("{who}  {since}{reason}; `{command}` tries again, --skip goes on without it"))
 }
 
-/// The class that a hold names, spelled as a class; a reason of one's own as it is.
+/// Returns the class that a hold names, in the spelling of a class; any other reason unchanged.
 fn reason_word(reason: &str) -> String {
     let upper = reason.to_ascii_uppercase();
     match ErrorClass::from_str_name(&format!("ERROR_CLASS_{upper}")) {
@@ -80,7 +80,7 @@ fn reason_word(reason: &str) -> String {
     }
 }
 
-/// `TRANSIENT`: a class of errors, as every command writes it.
+/// Returns `TRANSIENT`, for example: a class of errors, as every command writes it.
 pub fn class_word(class: i32) -> &'static str {
     let class = ErrorClass::try_from(class).unwrap_or_default();
     class.as_str_name().trim_start_matches("ERROR_CLASS_")

@@ -1,4 +1,4 @@
-//! History as a table, the newest last: what happened, to what, and who did it.
+//! The history as a table, the newest last: the event, its object, and its actor.
 
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ use crate::proto::v1::EventKind;
 use crate::proto::v1::Level;
 use crate::proto::v1::StatusEvent;
 
-/// The events of `application`, given newest first.
+/// Formats the events of `application`, given newest first.
 pub fn render(
     application: &str,
     events: &[StatusEvent],
@@ -44,7 +44,7 @@ pub fn render(
     table.render(screen)
 }
 
-/// One event as a line of its own, for a log that is followed.
+/// Formats one event as a line of its own, for `log --follow`.
 pub fn line(application: &str, event: &StatusEvent, now: Timestamp, screen: Screen) -> String {
     let Line { what, event: text, who } = Line::of(application, event);
     let text = Paint::of_level(event.level).apply(&one_line(&text), screen.color);
@@ -72,7 +72,7 @@ fn is_today(event: &StatusEvent, now: Timestamp) -> bool {
     time::from_wire(event.time.as_ref()).is_some_and(|at| day(at) == day(now))
 }
 
-/// The date is left out where all events are of today.
+/// Formats the time; without the date if all events are of today.
 fn clock(event: &StatusEvent, today: bool, now: Timestamp) -> String {
     match (time::from_wire(event.time.as_ref()), today) {
         (None, _) => "-".to_string(),
@@ -81,7 +81,7 @@ fn clock(event: &StatusEvent, today: bool, now: Timestamp) -> String {
     }
 }
 
-/// `web/0 database`, or the application itself: also for who leads it.
+/// Names the object: `web/0 database`, or the application itself, as for a change of its leader.
 fn what(application: &str, event: &StatusEvent) -> String {
     let status = event.status.clone().unwrap_or_default();
     let of_application = status.unit.is_empty() || event.kind() == EventKind::Leader;
@@ -91,7 +91,7 @@ fn what(application: &str, event: &StatusEvent) -> String {
     format!("{unit} {}{key}", status.component).trim_end().to_string()
 }
 
-/// Who did it, as far as the history knows. That a unit reports its own status needs no word.
+/// Names the actor, if the history has one; empty for a unit that reports its own status.
 fn who(event: &StatusEvent) -> &'static str {
     match event.actor() {
         EventActor::Leader => "leader",
@@ -101,7 +101,7 @@ fn who(event: &StatusEvent) -> &'static str {
     }
 }
 
-/// What happened. Only a move of a level reads as one.
+/// Describes the event. Only a change of level has an arrow between levels.
 fn text(event: &StatusEvent) -> String {
     match event.kind() {
         EventKind::Configuration => with_message("configured", &changes(event)),
@@ -114,7 +114,7 @@ fn text(event: &StatusEvent) -> String {
     }
 }
 
-/// `policy juju -> openstack, lease_duration 15s -> 30s`.
+/// Formats `policy juju -> openstack, lease_duration 15s -> 30s`.
 fn changes(event: &StatusEvent) -> String {
     let or_none = |text: &str| if text.is_empty() { "none".to_string() } else { text.to_string() };
     let words = event.changes.iter().map(|change| {
@@ -123,14 +123,14 @@ fn changes(event: &StatusEvent) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Value of a field before and after; `none` for one that was not there.
+/// Returns the value of a field before and after; `none` for an absent one.
 fn change<'a>(event: &'a StatusEvent, field: &str) -> Option<(&'a str, &'a str)> {
     let found = event.changes.iter().find(|change| change.field == field)?;
     let or_none = |text: &'a str| if text.is_empty() { "none" } else { text };
     Some((or_none(&found.from), or_none(&found.to)))
 }
 
-/// `leader: none -> db/0 (epoch 1)`. An event of an older server has words only.
+/// Formats `leader: none -> db/0 (epoch 1)`. An event of an older server has only a message.
 fn leadership(event: &StatusEvent) -> String {
     let Some((from, to)) = change(event, "leader") else {
         return with_message("leader", &event.message);
@@ -142,13 +142,13 @@ fn leadership(event: &StatusEvent) -> String {
     let why = match event.cause.as_str() {
         "LeaderExpired" => ", its lease expired",
         "LeaderTransferred" => ", transferred",
-        "Doubted" => ", anew: the store may have lost writes",
+        "Doubted" => ", again: the store may have lost writes",
         _ => "",
     };
     format!("leader: {from} -> {to}{epoch}{why}")
 }
 
-/// `held -> to be retried: "restored"`.
+/// Formats `held -> to be retried: "restored"`.
 fn hold(event: &StatusEvent) -> String {
     let (from, to) = change(event, "hold").unwrap_or(match event.cause.as_str() {
         "HoldSkipped" => ("held", "skipped"),
@@ -157,10 +157,10 @@ fn hold(event: &StatusEvent) -> String {
     quoted(&format!("{from} -> {to}"), &event.message)
 }
 
-/// What happened to a unit as a whole.
+/// Describes an event of a unit as a whole.
 fn unit(event: &StatusEvent) -> String {
     let text = match event.cause.as_str() {
-        "UnitLost" => "lost: not heard for too long",
+        "UnitLost" => "lost: no contact for too long",
         "UnitReturned" => "heard again",
         "UnitRemoved" => "removed",
         "UnitReplaced" => "began anew",
@@ -170,7 +170,7 @@ fn unit(event: &StatusEvent) -> String {
     text.to_string()
 }
 
-/// What became of a status that is there no longer.
+/// Says why a status is gone.
 fn end(cause: &str) -> &'static str {
     match cause {
         "ErrorResolved" => "resolved",
@@ -184,7 +184,7 @@ fn end(cause: &str) -> &'static str {
     }
 }
 
-/// A move of a level; `end` is what became of a status that is there no longer.
+/// Describes a change of level; `end` says why a status is gone.
 fn moved(event: &StatusEvent, end: &str) -> String {
     let (from, to) = (level::word(event.from_level), level::word(event.level));
     let is_gone = event.level == i32::from(Level::Unspecified);
@@ -246,7 +246,7 @@ mod tests {
         })
     }
 
-    /// An event without a level: kind, cause, who, and what moved.
+    /// Returns an event without a level: kind, cause, actor, and the change.
     fn mk_other(
         seconds: i64,
         unit: &str,
@@ -333,14 +333,14 @@ Time       What                  Event                                         W
 12:26:40Z  web                   unknown -> active (flapping ended)
 12:38:20Z  web                   configured: policy juju -> openstack          operator
 12:40:00Z  web                   leader: none -> web/0 (epoch 1)
-12:41:40Z  web/1                 lost: not heard for too long                  server
+12:41:40Z  web/1                 lost: no contact for too long                  server
 12:43:20Z  web/0 database[main]  blocked: add a relation
 12:45:00Z  web/0 database[main]  blocked, stale                                server
 12:45:10Z  web/0 database[main]  blocked -> cleared
 12:45:20Z  web                   leader: web/0 -> none, its lease expired      server
 12:45:30Z  web/0 database[main]  held -> to be retried: \"restored\"            operator
 ";
-        // Only the width of the third column is not written out here.
+        // Only the text is compared, not the width of the columns.
         let squeeze = |text: &str| -> Vec<String> {
             text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect()
         };

@@ -1,4 +1,4 @@
-//! Answers as text: pure functions of messages, the moment and the screen.
+//! Formats answers as text: pure functions of messages, the time and the screen.
 
 pub mod doctor;
 pub mod faults;
@@ -13,12 +13,12 @@ pub mod why;
 
 pub use text::one_line;
 
-/// Where the text goes.
+/// The output that the text is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
-    /// Columns of the terminal; absent when it is none, and nothing is cut.
+    /// Columns of the terminal; absent for a file or a pipe, where nothing is cut.
     pub width: Option<usize>,
-    /// Whether to colour.
+    /// Whether to use colours.
     pub color: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Operations: a list, and one with what it went through.
+//! Formats operations: a list, and one with its history.
 
 use jiff::Timestamp;
 
@@ -17,7 +17,7 @@ use crate::proto::v1::OperationState;
 /// Columns before the value of a field.
 const LABEL: usize = 13;
 
-/// `retry wait` for OPERATION_STATE_RETRY_WAIT.
+/// Returns `retry wait` for OPERATION_STATE_RETRY_WAIT.
 pub fn state_word(state: i32) -> String {
     let name = OperationState::try_from(state).unwrap_or_default().as_str_name();
     name.trim_start_matches("OPERATION_STATE_").to_lowercase().replace('_', " ")
@@ -30,7 +30,8 @@ fn painted(state: i32, screen_level: Option<Level>) -> Cell {
     }
 }
 
-/// As the application shows it; nothing for one that shows nothing.
+/// Returns the level that the operation contributes to its application; `None` if it contributes
+/// none.
 pub fn level_of(operation: &Operation) -> Option<Level> {
     Some(match operation.state() {
         OperationState::Unspecified | OperationState::Superseded | OperationState::Abandoned => {
@@ -44,7 +45,7 @@ pub fn level_of(operation: &Operation) -> Option<Level> {
     })
 }
 
-/// One operation a line.
+/// Formats one operation a line.
 pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String {
     let header = ["Operation", "Target", "State", "Holder", "Failed", "Interrupted", "Age", "Next"];
     let mut table = Table::new(&header)
@@ -71,13 +72,13 @@ pub fn list(operations: &[Operation], now: Timestamp, screen: Screen) -> String 
     table.render(screen)
 }
 
-/// Whether it is still under way, or waits for somebody.
+/// Whether the operation is under way, or waits for a worker or a person.
 pub fn is_open(operation: &Operation) -> bool {
     use OperationState::{Abandoned, Succeeded, Superseded, Unspecified};
     ![Unspecified, Succeeded, Superseded, Abandoned].contains(&operation.state())
 }
 
-/// `up-v2 -> v2  step 3/7  web/0  28s left`: one line for the overview.
+/// Formats `up-v2 -> v2  step 3/7  web/0  28s left`: one line for the overview.
 pub fn brief(operation: &Operation, now: Timestamp) -> String {
     let mut parts = vec![format!("{} -> {}", operation.operation_id, operation.target_version)];
     if !operation.progress.is_empty() {
@@ -85,7 +86,7 @@ pub fn brief(operation: &Operation, now: Timestamp) -> String {
     }
     match (operation.holder.as_str(), time::from_wire(operation.lease_expire_time.as_ref())) {
         ("", _) => {
-            parts.push(format!("{}, nobody works on it", state_word(operation.state)));
+            parts.push(format!("{}, no worker holds it", state_word(operation.state)));
             parts.extend((!operation.next_step.is_empty()).then(|| next(operation, now)));
         }
         (holder, Some(end)) if now < end => {
@@ -97,7 +98,7 @@ pub fn brief(operation: &Operation, now: Timestamp) -> String {
     parts.join("  ")
 }
 
-/// What happens next, and when.
+/// Describes the next step, and its time.
 pub(super) fn next(operation: &Operation, now: Timestamp) -> String {
     let at = time::from_wire(operation.next_time.as_ref());
     match (operation.next_step.as_str(), at) {
@@ -107,7 +108,7 @@ pub(super) fn next(operation: &Operation, now: Timestamp) -> String {
     }
 }
 
-/// One operation, field by field, then its history.
+/// Formats one operation field by field, then its history.
 pub fn show(operation: &Operation, now: Timestamp, screen: Screen) -> String {
     let title = format!(
         "{} of {} to {} is {}",
@@ -234,7 +235,7 @@ a worker may acquire it for attempt 2 of 5 (12:42:02Z)
             ..mk_operation()
         };
         assert_eq!(brief(&held, now), "up-v2 -> v2  step 3/7  web/0  28s left");
-        let expected = "up-v2 -> v2  step 3/7  retry wait, nobody works on it  \
+        let expected = "up-v2 -> v2  step 3/7  retry wait, no worker holds it  \
                         a worker may acquire it for attempt 2 of 5 (12:42:02Z)";
         assert_eq!(brief(&mk_operation(), now), expected);
     }

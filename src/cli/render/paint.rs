@@ -1,26 +1,26 @@
-//! Colours, as Juju gives them.
+//! The colours of levels, as Juju uses them.
 
 use crate::proto::v1::Freshness;
 use crate::proto::v1::Level;
 
-/// A colour of the terminal's own sixteen, so that its theme decides how it looks.
+/// One of the terminal's own sixteen colours, so that its theme decides the shade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Paint {
-    /// As the terminal writes.
+    /// The default of the terminal.
     #[default]
     None,
-    /// All is well.
+    /// Active.
     Green,
     /// Not known, or busy.
     Yellow,
-    /// A person must look.
+    /// A person must act.
     Red,
-    /// Waits for somebody else.
+    /// Waits for something else.
     Cyan,
 }
 
 impl Paint {
-    /// The colour of a level.
+    /// Returns the colour of a level.
     pub fn of_level(level: i32) -> Paint {
         match Level::try_from(level).unwrap_or(Level::Unknown) {
             Level::Active => Paint::Green,
@@ -31,7 +31,7 @@ impl Paint {
         }
     }
 
-    /// The colour of a freshness; none for fresh.
+    /// Returns the colour of a freshness; `None` for fresh.
     pub fn of_freshness(freshness: i32) -> Paint {
         match Freshness::try_from(freshness) {
             Ok(Freshness::Fresh | Freshness::Unspecified) => Paint::None,
@@ -39,7 +39,7 @@ impl Paint {
         }
     }
 
-    /// Colours `text`, if `color` says so.
+    /// Colours `text`, if `color` is true.
     pub fn apply(self, text: &str, color: bool) -> String {
         let code = match self {
             Paint::Green => 32,

@@ -1,4 +1,4 @@
-//! The overview: a header line, a table of applications and one of units.
+//! Formats the overview: a header line, a table of applications and one of units.
 
 mod units;
 
@@ -21,36 +21,36 @@ use crate::proto::v1::Operation;
 use crate::proto::v1::StatusRecord;
 use crate::proto::v1::Unit;
 
-/// The name of a unit within a message is not cut below this.
+/// The name of a unit within a message is not cut shorter than this.
 const UNIT_MIN: usize = 10;
 
-/// One application with what belongs to it.
+/// One application with its units and details.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ApplicationView {
     /// The application.
     pub application: Application,
     /// Its units, in natural order.
     pub units: Vec<Unit>,
-    /// Its statuses, if more is asked for than fits a narrow table.
+    /// Its statuses, if a wide table needs them.
     pub statuses: Vec<StatusRecord>,
-    /// What counts for its level, the strongest first, where somebody must act or wait.
+    /// The contributions to its level, the strongest first, if a person must act or wait.
     pub contributions: Vec<Contribution>,
     /// Operations that are not over.
     pub operations: Vec<Operation>,
 }
 
-/// What is shown.
+/// Everything that the overview shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct View {
-    /// Where it comes from.
+    /// The URL of the server.
     pub server: String,
-    /// Absent: all, and each line names its own.
+    /// The namespace; absent for all, where each line names its own.
     pub namespace: Option<String>,
-    /// In the order in which they are shown.
+    /// The applications, in the order of the table.
     pub applications: Vec<ApplicationView>,
 }
 
-/// The overview as text; `wide` adds columns.
+/// Formats the overview; `wide` adds columns.
 pub fn render(view: &View, wide: bool, now: Timestamp, screen: Screen) -> String {
     let mut text = header(view, now).render(screen);
     let applications = applications(view, wide, now, screen.width);
@@ -79,8 +79,8 @@ fn header(view: &View, now: Timestamp) -> Table {
     table
 }
 
-/// `1 blocked, 1 stale, 2 active`: the worst first. What looks well without a recent word of its
-/// units counts as stale.
+/// Formats `1 blocked, 1 stale, 2 active`: the worst first. An application that is active or
+/// terminated while units are silent counts as stale.
 fn counts(view: &View) -> String {
     let word = |application: &Application| match level_of(application) {
         Level::Active | Level::Terminated if silence::hides(application) => "stale",
@@ -147,7 +147,7 @@ fn application_row(
     row
 }
 
-/// Units heard in time, of those that are known.
+/// Formats the number of units that reported in time, of all known units.
 fn heard(application: &Application) -> Cell {
     let status = application.status.clone().unwrap_or_default();
     let silent = status.stale_units + status.lost_units + status.uncertain_units;
@@ -156,8 +156,8 @@ fn heard(application: &Application) -> Cell {
     Cell::painted(format!("{}/{known}", (known - silent).max(0)), paint)
 }
 
-/// `api/1: add a database relation (+2 more, 1 lost)`. On a terminal of this width the name of the
-/// unit leaves most of the room to the message.
+/// Formats `api/1: add a database relation (+2 more, 1 lost)`. On a terminal of this width the name
+/// of the unit leaves most columns to the message.
 pub fn application_message(application: &Application, width: Option<usize>) -> String {
     let status = application.status.clone().unwrap_or_default();
     let unit = status.winner.map(|w| w.unit).unwrap_or_default();
@@ -166,7 +166,7 @@ pub fn application_message(application: &Application, width: Option<usize>) -> S
     let mark = if !unit.is_empty() && is_leader { "*" } else { "" };
     let mut text = match (unit.as_str(), status.message.as_str()) {
         ("", message) => message.to_string(),
-        // That all is well needs no name.
+        // An active application without a message needs no unit.
         (_, "") if status.level == i32::from(Level::Active) => String::new(),
         (unit, "") => format!("{unit}{mark}"),
         (unit, message) => format!("{unit}{mark}: {message}"),
@@ -195,7 +195,7 @@ pub fn application_message(application: &Application, width: Option<usize>) -> S
     text.trim_start().to_string()
 }
 
-/// What a person must do about the application as a whole, each thing once.
+/// Returns the actions for the application as a whole, each once.
 fn own_actions(shown: &ApplicationView) -> Vec<String> {
     let own = |c: &&Contribution| c.r#ref.as_ref().is_some_and(|r| r.unit.is_empty());
     let mut actions: Vec<String> = Vec::new();
@@ -208,7 +208,7 @@ fn own_actions(shown: &ApplicationView) -> Vec<String> {
     actions
 }
 
-/// A freshness in one word.
+/// Returns the word for a freshness.
 pub fn freshness_word(freshness: i32) -> &'static str {
     match Freshness::try_from(freshness) {
         Ok(Freshness::Fresh | Freshness::Unspecified) => "fresh",

@@ -13,10 +13,10 @@ use crate::cli::render::text::wrap;
 
 const GAP: usize = 2;
 
-/// A name is not cut below this.
+/// A name is not cut shorter than this.
 const NAME_MIN: usize = 12;
 
-/// Names are cut before the elastic column has less room than this.
+/// Names are cut before the elastic column becomes narrower than this.
 const ELASTIC_MIN: usize = 28;
 
 /// One text in a table.
@@ -27,7 +27,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A coloured text.
+    /// Returns a coloured text.
     pub fn painted(text: impl AsRef<str>, paint: Paint) -> Cell {
         Cell { text: one_line(text.as_ref()), paint }
     }
@@ -41,7 +41,7 @@ impl<T: AsRef<str>> From<T> for Cell {
 
 enum Row {
     Cells(Vec<Cell>),
-    /// Belongs to the row before it; indented, not in columns.
+    /// A line that belongs to the row before it; indented, not in columns.
     Note(String),
 }
 
@@ -49,9 +49,9 @@ enum Row {
 pub struct Table {
     header: Vec<Cell>,
     right_aligned: Vec<usize>,
-    /// Columns of names.
+    /// The columns with names.
     names: Vec<usize>,
-    /// The column that takes what room is left.
+    /// The column that takes the remaining width.
     elastic: usize,
     /// Whether the elastic column is broken into lines instead of cut.
     wraps: bool,
@@ -59,7 +59,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table. Its last column is the elastic one.
+    /// Returns an empty table. Its last column is the elastic one.
     pub fn new(header: &[&str]) -> Table {
         Table {
             header: header.iter().map(Cell::from).collect(),
@@ -77,13 +77,13 @@ impl Table {
         self
     }
 
-    /// The column of this title has names, which may be cut in the middle.
+    /// Marks the column of this title as names, which may be cut in the middle.
     pub fn names(mut self, title: &str) -> Table {
         self.names.extend(self.column(title));
         self
     }
 
-    /// The column of this title takes what room is left, and breaks into lines.
+    /// Makes the column of this title the elastic one, and breaks it into lines.
     pub fn wrap(mut self, title: &str) -> Table {
         self.elastic = self.column(title).unwrap_or(self.elastic);
         self.wraps = true;
@@ -99,17 +99,17 @@ impl Table {
         self.rows.push(Row::Cells(cells));
     }
 
-    /// Adds a line that belongs to the last row. It is there to be copied, so it stays one line.
+    /// Adds a line that belongs to the last row. It stays one line, so that it can be copied.
     pub fn note(&mut self, text: &str) {
         self.rows.push(Row::Note(one_line(text)));
     }
 
-    /// Whether there is a row.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table as text, each line ended.
+    /// Formats the table, with a line end after each line.
     pub fn render(&self, screen: Screen) -> String {
         let widths = self.widths(screen);
         let mut text = self.lines(&self.header, &widths, screen);
@@ -117,7 +117,8 @@ impl Table {
             text.push_str(&match row {
                 Row::Cells(cells) => self.lines(cells, &widths, screen),
                 Row::Note(note) => {
-                    // Two further in than the second column, so that it reads as part of the row.
+                    // Two columns further in than the second column, so that the note reads as part
+                    // of the row.
                     let indent = widths.first().map_or(0, |first| first + GAP) + GAP;
                     format!("{}{note}\n", " ".repeat(indent))
                 }
@@ -126,7 +127,8 @@ impl Table {
         text
     }
 
-    /// Of every column: as wide as its widest text, unless the terminal is too narrow for that.
+    /// Returns the width of every column: that of its widest text, unless the terminal is too
+    /// narrow.
     fn widths(&self, screen: Screen) -> Vec<usize> {
         let mut widths: Vec<usize> = self.header.iter().map(|c| c.text.width()).collect();
         for row in &self.rows {
@@ -153,7 +155,7 @@ impl Table {
         widths
     }
 
-    /// One row: one line, or as many as its elastic column needs.
+    /// Formats one row in as many lines as its elastic column needs.
     fn lines(&self, cells: &[Cell], widths: &[usize], screen: Screen) -> String {
         let elastic = cells.get(self.elastic).map(|cell| cell.text.as_str()).unwrap_or_default();
         let width = widths.get(self.elastic).copied().unwrap_or(0);

@@ -1,17 +1,17 @@
-//! Texts from outside made safe for a terminal, and made to fit it: cut at the end, cut in the
-//! middle, or broken into lines.
+//! Makes text from outside safe for a terminal, and fits it: cuts it at the end or in the middle,
+//! or breaks it into lines.
 
 use unicode_width::UnicodeWidthChar;
 use unicode_width::UnicodeWidthStr;
 
-/// Stands for what was cut.
+/// The mark of a cut.
 const ELLIPSIS: &str = "…";
 
-/// However narrow the terminal, so many columns of a text are shown.
+/// The least columns of a text that are shown, on a terminal of any width.
 const COLUMNS_MIN: usize = 12;
 
-/// Characters without a shape of their own: they turn the direction of a text, join or hide its
-/// letters. The two line ends beyond ASCII are among them.
+/// Characters without a shape of their own: they change the direction of a text, or join or hide
+/// its letters. The two line ends beyond ASCII are among them.
 const FORMAT: [(char, char); 10] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{61c}', '\u{61c}'),
@@ -25,15 +25,15 @@ const FORMAT: [(char, char); 10] = [
     ('\u{e0000}', '\u{e007f}'),
 ];
 
-/// Whether a character may do something to a terminal, or to a reader, beside being read: control
-/// characters (C0, DEL, C1) and format characters (text direction and the like).
+/// Whether a character may affect a terminal or mislead a reader: control characters (C0, DEL, C1)
+/// and format characters (text direction and the like).
 pub fn is_unsafe(character: char) -> bool {
     let within = |(first, last): &(char, char)| (*first..=*last).contains(&character);
     character.is_control() || FORMAT.iter().any(within)
 }
 
 /// Puts a text from outside on one line, without control and format characters: a report must not
-/// move the cursor, and no name may read as another one.
+/// move the cursor, and no name may look like another one.
 pub fn one_line(text: &str) -> String {
     let breaks = |c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}';
     let parts: Vec<String> = text
@@ -44,7 +44,7 @@ pub fn one_line(text: &str) -> String {
     parts.join(" ").trim().to_string()
 }
 
-/// The same for a text of several lines: the line ends stay, and so does what indents a line.
+/// Does the same for a text of several lines, and keeps line ends and indentation.
 pub fn lines(text: &str) -> String {
     let safe = |c: char| match c {
         '\n' => Some('\n'),
@@ -55,7 +55,7 @@ pub fn lines(text: &str) -> String {
     text.chars().filter_map(safe).collect()
 }
 
-/// Cuts what starts at `column` so that the line fits the terminal.
+/// Cuts a text that starts at `column` so that the line fits the terminal.
 pub fn fit(text: &str, width: Option<usize>, column: usize) -> String {
     let Some(width) = width else {
         return text.to_string();
@@ -107,20 +107,21 @@ pub fn wrap(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// Rows of a terminal that a painted line takes: it goes on in the next row where it is too long.
+/// Returns the rows of a terminal that a painted line takes: a line that is too long continues in
+/// the next row.
 pub fn rows(line: &str, width: Option<usize>) -> usize {
     let mut columns = 0;
     let mut parts = line.split("\x1b[");
     columns += parts.next().unwrap_or_default().width();
     for part in parts {
-        // What paints ends with the first letter.
+        // A colour sequence ends with its first letter.
         let text = part.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, text)| text);
         columns += text.width();
     }
     width.map_or(1, |width| columns.div_ceil(width.max(1)).max(1))
 }
 
-/// What fits into `room` columns from the start.
+/// Returns the start of a text that fits into `room` columns.
 fn head(text: &str, room: usize) -> &str {
     let mut used = 0;
     let cut = text.char_indices().find(|(_, character)| {
@@ -130,7 +131,7 @@ fn head(text: &str, room: usize) -> &str {
     cut.map_or(text, |(at, _)| &text[..at])
 }
 
-/// What fits into `room` columns up to the end.
+/// Returns the end of a text that fits into `room` columns.
 fn tail(text: &str, room: usize) -> &str {
     let mut used = 0;
     let cut = text.char_indices().rev().find(|(_, character)| {

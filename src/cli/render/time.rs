@@ -1,4 +1,4 @@
-//! Moments and ages of the wire, as text.
+//! Formats times and ages.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use jiff::Timestamp;
 
 use crate::cli::span;
 
-/// A moment of the wire; absent if it is none that a calendar has.
+/// Converts a time from the wire; `None` if no calendar has it.
 pub fn from_wire(moment: Option<&prost_types::Timestamp>) -> Option<Timestamp> {
     moment.and_then(|m| Timestamp::new(m.seconds, m.nanos).ok())
 }
 
-/// A moment for the wire.
+/// Converts a time for the wire.
 pub fn to_wire(moment: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds: moment.as_second(), nanos: moment.subsec_nanosecond() }
 }
 
-/// How long ago; zero for what lies ahead, since clocks differ.
+/// Returns the age of a time; zero for one in the future, since clocks differ.
 pub fn age(moment: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(moment)).unwrap_or_default()
 }
 
-/// How long ago as one number: `4m`; `-` if not known.
+/// Formats the age as one number: `4m`; `-` if unknown.
 pub fn short_age(moment: Option<&prost_types::Timestamp>, now: Timestamp) -> String {
     from_wire(moment).map_or("-".to_string(), |m| span::short(age(m, now)))
 }
 
-/// `12:41:02Z` today, `2026-02-24 12:41:02Z` on any other day.
+/// Formats `12:41:02Z` today, `2026-02-24 12:41:02Z` on any other day.
 pub fn clock(moment: Timestamp, now: Timestamp) -> String {
     let day = "%Y-%m-%d";
     if moment.strftime(day).to_string() == now.strftime(day).to_string() {
@@ -36,7 +36,7 @@ pub fn clock(moment: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// `2026-02-24 12:41:02Z`.
+/// Formats `2026-02-24 12:41:02Z`.
 pub fn full(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }

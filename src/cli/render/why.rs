@@ -1,4 +1,4 @@
-//! Why an application is as it is: the winner, the rule, what it beat, what to do.
+//! Explains the level of an application: the winner, the rule, what it beat, what to do.
 
 use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr;
@@ -15,13 +15,13 @@ use crate::cli::span;
 use crate::proto::v1::Contribution;
 use crate::proto::v1::ExplainApplicationResponse;
 
-/// Columns before the first of each line's own: `  chosen   `.
+/// Columns of the label of a line: `  chosen   `.
 const LABEL: usize = 11;
 
-/// A message with less room than this begins on a line of its own.
+/// A message with fewer columns than this starts on a line of its own.
 const MESSAGE_MIN: usize = 24;
 
-/// The explanation as text: nothing in it is cut. `hint` makes a command line of a command.
+/// Formats the explanation without cutting anything. `hint` makes a command line of a command.
 pub fn render(
     why: &ExplainApplicationResponse,
     now: Timestamp,
@@ -48,13 +48,14 @@ pub fn render(
         text.push_str(&labelled(label, &line, screen));
     }
     for (label, fact) in asked(why) {
-        // Not even broken into lines: this is to be copied.
+        // Not broken into lines, so that it can be copied.
         text.push_str(&labelled(label, &fact, Screen::PLAIN));
     }
     text
 }
 
-/// What is beside the contributions: how many more there are, who is silent, what is under way.
+/// Returns the facts beside the contributions: the number of further ones, the silent units, the
+/// work under way.
 fn notes(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str, String)> {
     let mut notes = Vec::new();
     let listed = i32::try_from(why.beaten.len()).unwrap_or(i32::MAX);
@@ -69,8 +70,8 @@ fn notes(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str,
         notes.push(("silent", silent));
     }
     if why.observer_suspect {
-        let held = "so many units vanished at once that it may be the server that cannot hear; \
-                    judgement is held";
+        let held = "so many units vanished at once that the fault may be on the side of the \
+                    server; none of them is judged for now";
         notes.push(("suspect", held.to_string()));
     }
     for operation in why.operations.iter().filter(|o| !o.next_step.is_empty()) {
@@ -80,7 +81,7 @@ fn notes(why: &ExplainApplicationResponse, now: Timestamp) -> Vec<(&'static str,
     notes
 }
 
-/// What the winner asks for; then what the others ask for, with the unit that does.
+/// Returns the action of the winner, then those of the others, each with its unit.
 fn asked(why: &ExplainApplicationResponse) -> Vec<(&'static str, String)> {
     let mut asked = Vec::new();
     let winner = why.winner.clone().unwrap_or_default();
@@ -97,7 +98,7 @@ fn asked(why: &ExplainApplicationResponse) -> Vec<(&'static str, String)> {
     asked
 }
 
-/// `api is blocked since 12:41:02Z (4m)`.
+/// Formats `api is blocked since 12:41:02Z (4m)`.
 fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> String {
     let application = why.application.clone().unwrap_or_default();
     let status = application.status.unwrap_or_default();
@@ -111,7 +112,7 @@ fn title(why: &ExplainApplicationResponse, now: Timestamp, screen: Screen) -> St
     format!("{} is {level}{since}{by}\n", one_line(&application.name))
 }
 
-/// A label and a text, which goes on beneath itself where it does not fit.
+/// Formats a label and a text, which continues beneath itself where it does not fit.
 fn labelled(label: &str, text: &str, screen: Screen) -> String {
     let room = screen.width.map_or(usize::MAX, |width| width.saturating_sub(LABEL));
     let lines = wrap(&one_line(text), room);
@@ -122,7 +123,7 @@ fn labelled(label: &str, text: &str, screen: Screen) -> String {
     lines.iter().enumerate().map(line).collect()
 }
 
-/// Widths that all contributions share, so that levels stand under each other.
+/// Column widths that all contributions share, so that their levels are aligned.
 struct Columns {
     who: usize,
     level: usize,
@@ -153,7 +154,7 @@ impl Columns {
         let Some(width) = self.screen.width else {
             return format!("{}\n", format!("{head}  {message}").trim_end());
         };
-        // Beside names that leave it no room it begins on a line of its own.
+        // If long names leave too few columns, the message starts on a line of its own.
         let beside = column + MESSAGE_MIN <= width;
         let indent = if beside { column } else { LABEL + 2 };
         let mut text = head;
@@ -168,12 +169,12 @@ impl Columns {
     }
 }
 
-/// `api/1 database`, `api/0* -`, `api (application)`.
+/// Names the status: `api/1 database`, `api/0* -`, `api (application)`.
 fn who(contribution: &Contribution) -> String {
     let status = contribution.r#ref.clone().unwrap_or_default();
     let unit = if status.unit.is_empty() { "(application)" } else { &status.unit };
     let leader = if contribution.leader { "*" } else { "" };
-    // An open error is known by what was asked or acted on.
+    // An open error is identified by its target.
     let key = if status.target.is_empty() { &status.key } else { &status.target };
     let component = match (status.component.as_str(), key.as_str()) {
         ("", "") => "-".to_string(),
@@ -183,7 +184,7 @@ fn who(contribution: &Contribution) -> String {
     one_line(&format!("{unit}{leader} {component}"))
 }
 
-/// The message, then in parentheses how fresh it is, what holds it, and why it lost.
+/// Formats the message, then in parentheses its freshness, the reason for damping, and why it lost.
 fn message(contribution: &Contribution) -> String {
     let mut beside = Vec::new();
     let freshness = freshness_word(contribution.freshness);

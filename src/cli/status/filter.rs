@@ -1,4 +1,4 @@
-//! What to show of everything: applications, units, levels.
+//! Selects the applications, units and levels to show.
 
 use crate::cli::exit::UsageError;
 use crate::cli::level;
@@ -11,7 +11,7 @@ use crate::proto::v1::Freshness;
 use crate::proto::v1::Level;
 use crate::proto::v1::Unit;
 
-/// Shows what any of its words names; without words, everything.
+/// Selects everything that one of its words names; without words, everything.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     levels: Vec<Level>,
@@ -20,10 +20,10 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads `web`, `web/0` and `blocked`. A word that is a level is never an application.
+    /// Parses `web`, `web/0` and `blocked`. A word that is a level is never an application.
     ///
     /// # Errors
-    /// If a word is none of the three.
+    /// If a word is not one of the three.
     pub fn parse(words: &[String]) -> Result<Filter, UsageError> {
         let mut filter = Filter::default();
         for word in words {
@@ -35,17 +35,17 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Shows, of what it shows, only what is not active, or not known to be still active.
+    /// Restricts the selection to problems: whatever is not active, or silent.
     pub fn only_problems(self, problems: bool) -> Filter {
         Filter { problems, ..self }
     }
 
-    /// Whether it shows problems only.
+    /// Whether the filter selects problems only.
     pub fn shows_problems(&self) -> bool {
         self.problems
     }
 
-    /// Whether it shows everything.
+    /// Whether the filter selects everything.
     pub fn is_empty(&self) -> bool {
         !self.has_words() && !self.problems
     }
@@ -54,7 +54,7 @@ impl Filter {
         !self.levels.is_empty() || !self.targets.is_empty()
     }
 
-    /// The only applications that can match, where that can be told beforehand.
+    /// Returns the only applications that can match, if the words alone determine them.
     pub fn names(&self) -> Option<Vec<String>> {
         if self.targets.is_empty() || !self.levels.is_empty() {
             return None;
@@ -65,7 +65,7 @@ impl Filter {
         Some(names)
     }
 
-    /// What is left of an application: all of it if it is named, else the units that match.
+    /// Reduces an application to what matches: all of it if it is named, else the matching units.
     pub fn apply(&self, mut view: ApplicationView) -> Option<ApplicationView> {
         if self.problems {
             view = problems(view)?;
@@ -85,7 +85,7 @@ impl Filter {
         (self.levels.contains(&level) || !view.units.is_empty()).then_some(view)
     }
 
-    /// The names that nothing answers to.
+    /// Returns the names that match nothing.
     pub fn missing(&self, view: &View) -> Vec<String> {
         let is_there = |target: &Target| {
             view.applications.iter().any(|shown| {
@@ -104,7 +104,7 @@ impl Filter {
     }
 }
 
-/// What of an application is not well, if anything is: itself, or one of its units.
+/// Reduces an application to its problems, of its own or of its units; `None` without any.
 fn problems(mut view: ApplicationView) -> Option<ApplicationView> {
     let is_well = |level: Level| matches!(level, Level::Active | Level::Terminated);
     view.units.retain(|unit| {
@@ -116,7 +116,7 @@ fn problems(mut view: ApplicationView) -> Option<ApplicationView> {
     (!is_well(level_of(application)) || is_silent || !view.units.is_empty()).then_some(view)
 }
 
-/// `web/web-7f9c` also names the pod `web-7f9c` of `web`.
+/// Whether a word names the unit; `web/web-7f9c` also names the pod `web-7f9c` of `web`.
 fn is_unit(target: &Target, unit: &Unit) -> bool {
     let Some(wanted) = &target.unit else {
         return false;
@@ -162,7 +162,7 @@ mod tests {
         shown_by(&Filter::parse(&words).expect("a filter"))
     }
 
-    /// What is shown, as `app(unit,unit)`, and what is missing.
+    /// Returns what the filter shows, as `app(unit,unit)`, and what is missing.
     fn shown_by(filter: &Filter) -> (String, Vec<String>) {
         use Level::*;
         let all = [

@@ -1,4 +1,4 @@
-//! Collects what the overview shows: applications, their units, what they ask for.
+//! Collects the data of the overview: applications, their units, their actions.
 
 use futures_util::StreamExt;
 use futures_util::TryStreamExt;
@@ -18,17 +18,17 @@ use crate::proto::v1::GetApplicationRequest;
 use crate::proto::v1::Level;
 use crate::proto::v1::ListApplicationsRequest;
 
-/// Calls under way at once: enough to hide the round trip, few enough to leave room for others.
+/// Calls under way at once: enough to hide the round trip, few enough to leave capacity for others.
 const CALLS_MAX: usize = 16;
 
-/// Applications that are looked at for their namespaces, and namespaces that are named.
+/// Applications that are searched for namespaces, and namespaces that are named.
 const NAMESPACES_OF_MAX: i32 = 1_000;
 const NAMESPACES_MAX: usize = 5;
 
-/// What asks for an action is among the strongest contributions; the rest is for `why --limit`.
+/// A contribution with an action is among the strongest; `why --limit` shows the rest.
 const CONTRIBUTIONS_MAX: i32 = 200;
 
-/// The applications of a namespace, or those of `names` that exist.
+/// Returns the applications of a namespace, or those of `names` that exist.
 pub async fn applications(
     client: &Client,
     namespace: &str,
@@ -45,7 +45,7 @@ pub async fn applications(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Some namespaces that have applications, in order.
+/// Returns some namespaces that have applications, in order.
 pub async fn namespaces(client: &Client) -> Result<Vec<String>, Error> {
     let request = client.request(ListApplicationsRequest {
         namespace: "-".to_string(),
@@ -73,7 +73,7 @@ async fn application(
     Ok(unless_gone(answer)?.and_then(|found| found.application))
 }
 
-/// Each application with its units and statuses. One that is deleted meanwhile is left out.
+/// Returns each application with its units and statuses, without those deleted meanwhile.
 pub async fn views(
     client: &Client,
     applications: Vec<Application>,
@@ -87,8 +87,8 @@ pub async fn views(
     Ok(views.into_iter().flatten().collect())
 }
 
-/// An application with its units. Where something is to be done, or is under way, with what counts
-/// for its level; for a wide table with its statuses.
+/// Returns an application with its units. If something is to be done or under way, its
+/// contributions are included; for a wide table, its statuses.
 pub async fn view(
     client: &Client,
     application: Application,
@@ -124,7 +124,7 @@ pub async fn view(
     }))
 }
 
-/// Whether nobody has to do anything, and nothing is under way.
+/// Whether no person has to act, and nothing is under way.
 fn is_quiet(application: &Application) -> bool {
     let status = application.status.clone().unwrap_or_default();
     level_of(application) == Level::Active && status.action_count == 0 && status.flapping_count == 0
@@ -143,7 +143,7 @@ async fn explain(
     client.answer(client.applications().explain_application(request).await)
 }
 
-/// What cannot be read is left out, and said, so that the rest is shown.
+/// Leaves out a result that is too large, with a message, so that the rest is shown.
 fn unless_too_large<T: Default>(
     answer: Result<T, Error>,
     application: &str,

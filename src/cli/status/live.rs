@@ -31,21 +31,21 @@ use crate::client::Watch;
 use crate::proto::v1::Application;
 use crate::proto::v1::WatchApplicationsRequest;
 
-/// Changes that come together are shown together.
+/// Changes within this time are shown together.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Ages move although nothing happens.
+/// Redraw interval: ages grow without events.
 const REDRAW: Duration = Duration::from_secs(1);
 
 type Name = (String, String);
 
-/// What is known, and what has changed since it was gathered.
+/// The data shown, and the changes since it was gathered.
 struct Live<'a> {
     client: &'a Client,
     query: &'a Query,
     known: BTreeMap<Name, ApplicationView>,
     changed: BTreeMap<Name, Application>,
-    /// Something has changed since the last look.
+    /// An event has arrived since the last view.
     dirty: bool,
     current: bool,
     trouble: Option<Error>,
@@ -53,7 +53,7 @@ struct Live<'a> {
     is_terminal: bool,
 }
 
-/// Shows until interrupted.
+/// Shows the overview until interrupted.
 pub async fn run(client: &Client, query: &Query) -> anyhow::Result<Exit> {
     let request = WatchApplicationsRequest {
         namespace: query.namespace.clone(),
@@ -86,12 +86,12 @@ pub async fn run(client: &Client, query: &Query) -> anyhow::Result<Exit> {
 }
 
 impl Live<'_> {
-    /// Takes events until nothing more comes for a moment, or it is time to redraw.
+    /// Takes events until there is a pause, or it is time to redraw.
     async fn listen(&mut self, watch: &mut Watch) -> Result<(), Error> {
         let mut until = Instant::now() + REDRAW;
         while let Ok(event) = timeout_at(until, watch.next()).await {
             self.take(event?);
-            // A snapshot is worth waiting for; a change is shown soon.
+            // A snapshot is taken whole; a later change is shown soon.
             if self.current {
                 until = until.min(Instant::now() + SETTLE);
             }
@@ -100,7 +100,7 @@ impl Live<'_> {
     }
 
     fn take(&mut self, event: Event) {
-        // A terminal shows it above the tables for as long as it lasts.
+        // A terminal shows the line above the tables for as long as the outage lasts.
         if let Some(line) = self.outage.line(&event).filter(|_| !self.is_terminal) {
             say(&line);
         }
@@ -123,13 +123,13 @@ impl Live<'_> {
         self.dirty = true;
     }
 
-    /// What to show now. What cannot be gathered is tried again with the next look.
+    /// Returns the current view. Data that cannot be gathered is retried with the next view.
     async fn view(&mut self) -> Result<View, Error> {
         if std::mem::take(&mut self.dirty) {
             for (name, application) in self.changed.clone() {
                 match gather::view(self.client, application, self.query.is_wide()).await {
                     Ok(Some(view)) => drop(self.known.insert(name.clone(), view)),
-                    // Its removal is on the way.
+                    // The event of its removal follows.
                     Ok(None) => {}
                     Err(error) if error.is_passing() => {
                         self.dirty = true;
@@ -146,7 +146,7 @@ impl Live<'_> {
     }
 }
 
-/// Draws over the last picture, without a flicker.
+/// Draws over the last view without flicker.
 fn draw(view: &View, trouble: Option<&Error>, wide: bool) -> io::Result<()> {
     let screen = screen();
     let height = terminal_size::terminal_size().map_or(24, |(_, height)| usize::from(height.0));
@@ -157,14 +157,14 @@ fn draw(view: &View, trouble: Option<&Error>, wide: bool) -> io::Result<()> {
     print(&frame(&text, height, screen))
 }
 
-/// The text from the top left corner on, no more of it than fits, the rest of the screen empty.
+/// Formats the text from the top left corner, cut to the height, and clears the rest of the screen.
 fn frame(text: &str, height: usize, screen: Screen) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let height_of =
         |lines: &[&str]| lines.iter().map(|line| rows(line, screen.width)).sum::<usize>();
     let fits = height_of(&lines) < height;
     let mut shown = lines.len();
-    // One row for what is left out, and one for the cursor.
+    // One row for the note about the cut lines, and one for the cursor.
     while !fits && 0 < shown && height.saturating_sub(2) < height_of(&lines[..shown]) {
         shown -= 1;
     }
@@ -195,7 +195,7 @@ mod tests {
             frame(text, 4, Screen::PLAIN),
             "\x1b[Hone\x1b[K\ntwo\x1b[K\n... and 2 more lines\x1b[K\n\x1b[J"
         );
-        // A line that is never cut takes as many rows as it needs.
+        // A line that is never cut takes several rows.
         let screen = Screen { width: Some(4), color: false };
         let drawn = frame("one\n-> a long action\nthree\n", 5, screen);
         assert!(drawn.starts_with("\x1b[Hone\x1b[K\n... and 2"), "{drawn:?}");

@@ -25,10 +25,10 @@ use crate::client::Client;
 /// Show applications and units with their levels, and what to do
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only these applications, units, or what is at this level
+    /// Only these applications, these units, or everything at this level
     #[arg(value_name = "APP|APP/UNIT|LEVEL", add = crate::cli::completion::units())]
     filters: Vec<String>,
-    /// Of all namespaces
+    /// Show all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
     /// Stay and show each change
@@ -37,15 +37,15 @@ pub struct Args {
     /// Exit with 10 to 13 unless all is active
     #[arg(long, conflicts_with = "watch")]
     exit_status: bool,
-    /// Only what is not active, or silent
+    /// Only applications and units that are not active, or silent
     #[arg(long)]
     problems: bool,
-    /// In which order
+    /// The order of the applications
     #[arg(long, value_enum, default_value_t = Sort::Name)]
     sort: Sort,
 }
 
-/// In which order applications are shown.
+/// The order of the applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Sort {
     /// By namespace and name
@@ -54,9 +54,9 @@ enum Sort {
     Severity,
 }
 
-/// Which part of what is on the server to show, and how.
+/// The selection to show, and its format.
 struct Query {
-    /// As on the wire: `-` for all.
+    /// The namespace for the wire: `-` for all.
     namespace: String,
     filter: Filter,
     sort: Sort,
@@ -77,13 +77,13 @@ impl Query {
         }
     }
 
-    /// Whether every status is needed, or only those that ask for an action.
+    /// Whether every status is needed, or only those with an action.
     fn is_wide(&self) -> bool {
         self.output == Output::Wide
     }
 }
 
-/// Shows once, or stays.
+/// Shows the overview once, or follows it.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let query = Query {
         namespace: if args.all_namespaces { "-".to_string() } else { context.namespace() },
@@ -100,7 +100,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let applications = gather::views(&client, applications, query.is_wide()).await?;
     let view = query.view(&client, applications);
     show(&view, &query)?;
-    // What is well is left out of problems, and not missing.
+    // With `--problems`, a name that is well is left out and not missing.
     let missing = if args.problems { Vec::new() } else { query.filter.missing(&view) };
     for name in &missing {
         say(&format!("error: there is no {name} in namespace {}", query.namespace));
@@ -114,14 +114,14 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     Ok(match args.exit_status {
         _ if !missing.is_empty() => Exit::NotFound,
-        // Of problems none is fine.
+        // No problems is a success.
         true if args.problems && view.applications.is_empty() => Exit::Ok,
         true => verdict::of(&view),
         false => Exit::Ok,
     })
 }
 
-/// `others` are namespaces that do have applications.
+/// Returns a message for an empty overview. `others` are namespaces that have applications.
 fn nothing_there(context: &Context, query: &Query, others: &[String]) -> String {
     if query.filter.shows_problems() {
         return "no problems: all is active".to_string();
@@ -143,7 +143,7 @@ fn nothing_there(context: &Context, query: &Query, others: &[String]) -> String 
     format!("there are no applications{place}; report the first: {command}")
 }
 
-/// Prints in the format asked for. Of nothing a table shows nothing.
+/// Prints in the requested format. A table without rows prints nothing.
 fn show(view: &View, query: &Query) -> anyhow::Result<()> {
     match query.output {
         Output::Json | Output::Yaml => print_value(&value(view)?, query.output),
@@ -156,7 +156,7 @@ fn show(view: &View, query: &Query) -> anyhow::Result<()> {
     }
 }
 
-/// `{"applications": [...]}`, each an Application with its units as `units`.
+/// Returns `{"applications": [...]}`, each an Application with its units as `units`.
 fn value(view: &View) -> anyhow::Result<Value> {
     let mut applications = Vec::new();
     for shown in &view.applications {

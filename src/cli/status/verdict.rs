@@ -1,4 +1,4 @@
-//! `status --exit-status`: one number for everything shown.
+//! `status --exit-status`: one exit code for everything shown.
 
 use crate::cli::exit::Exit;
 use crate::cli::render::status::View;
@@ -7,8 +7,8 @@ use crate::cli::silence::level_of;
 use crate::proto::v1::Application;
 use crate::proto::v1::Level;
 
-/// The worst of all: error, blocked, unknown or stale, waiting or maintenance, fine. Of nothing,
-/// nothing is known.
+/// Returns the worst of all: error, blocked, unknown or stale, waiting or maintenance, ok. Without
+/// applications the result is unknown.
 pub fn of(view: &View) -> Exit {
     let worst = |exits: &[Exit]| {
         let order = [Exit::Error, Exit::Blocked, Exit::Unknown, Exit::Busy];
@@ -21,7 +21,7 @@ pub fn of(view: &View) -> Exit {
     worst(&exits.collect::<Vec<_>>())
 }
 
-/// Where an application stands among others, the worst first.
+/// Returns the rank of an application for sorting, the worst first.
 pub fn severity(application: &Application) -> usize {
     let order = [Exit::Error, Exit::Blocked, Exit::Unknown, Exit::Busy];
     let exit = of_application(application);
@@ -33,10 +33,10 @@ fn of_application(application: &Application) -> Exit {
         Level::Error => Exit::Error,
         Level::Blocked => Exit::Blocked,
         Level::Unknown | Level::Unspecified => Exit::Unknown,
-        // Green that nobody has confirmed lately is not green.
+        // An active level without confirmation in time counts as unknown.
         _ if silence::hides(application) => Exit::Unknown,
         Level::Waiting | Level::Maintenance => Exit::Busy,
-        // Ended on purpose is no trouble.
+        // Terminated is an intended end and no problem.
         Level::Active | Level::Terminated => Exit::Ok,
     }
 }

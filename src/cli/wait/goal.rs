@@ -1,4 +1,4 @@
-//! When a wait is over: a pure state machine over events and time.
+//! Decides when a wait is over: a pure state machine over events and time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::proto::v1::Application;
 use crate::proto::v1::Level;
 use crate::proto::v1::Unit;
 
-/// Silent units that are named; the rest is counted.
+/// The most silent units that are named; the rest is counted.
 const NAMED_MAX: usize = 3;
 
-/// Until then a first answer may be on its way.
+/// How long a first answer may be on its way before the server counts as silent.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What is waited for.
+/// The goal of a wait.
 #[derive(Debug, Clone)]
 pub struct Goal {
     /// The levels that are wanted.
@@ -32,54 +32,54 @@ pub struct Goal {
     pub fail_on: Vec<Level>,
     /// Whether one application is enough.
     pub any: bool,
-    /// Whether a level counts that silent units may have left since.
+    /// Whether a level counts although silent units may have left it.
     pub allow_stale: bool,
-    /// How long it must hold.
+    /// How long the goal must hold.
     pub stable_for: Duration,
 }
 
-/// What is known of one application.
+/// The last known state of one application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     level: Level,
     message: String,
-    /// Units that are silent, where that hides what the level is now.
+    /// Its silent units, if they make the level unreliable.
     silence: Silence,
-    /// Name of each silent unit that was asked for, and when it was last heard.
+    /// Name of each silent unit that the server listed, with the time of its last contact.
     silent: Vec<(String, Option<Timestamp>)>,
 }
 
-/// Where a wait stands.
+/// The state of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// The goal is met.
     Met,
-    /// This application, at a level of `fail_on`, cannot be waited for.
+    /// This application is at a level of `fail_on`.
     Unmet(String),
-    /// The goal is met until now; at this moment it is met for good.
+    /// The goal is met; it counts if it still is at this time.
     Holding(Instant),
-    /// Not yet.
+    /// The goal is not met yet.
     Pending,
 }
 
-/// Follows the applications waited for.
+/// The progress of a wait over its applications.
 #[derive(Debug)]
 pub struct Progress {
     goal: Goal,
     seen: BTreeMap<String, Option<Seen>>,
-    /// Nothing is judged while what we know may be old.
+    /// Whether the state is current; while it is not, nothing is judged.
     current: bool,
-    /// Whether the server ever told what there is.
+    /// Whether the server ever sent the whole state.
     reached: bool,
-    /// When the server was last heard, or the begin of the wait.
+    /// The time of the last contact with the server, or of the start of the wait.
     heard: Instant,
-    /// Whether the server has not answered since.
+    /// Whether the connection is lost.
     away: bool,
     met_since: Option<Instant>,
 }
 
 impl Progress {
-    /// Begins to wait for these applications, of which nothing is known yet.
+    /// Starts a wait for these applications, with nothing known yet.
     pub fn new(goal: Goal, applications: &[String], now: Instant) -> Progress {
         Progress {
             goal,
@@ -92,7 +92,7 @@ impl Progress {
         }
     }
 
-    /// Takes an event; true if what is known has changed.
+    /// Takes an event; returns whether the known state has changed.
     pub fn take(&mut self, event: &Event, now: Instant) -> bool {
         let before = (self.seen.clone(), self.away, self.reached);
         match event {
@@ -104,7 +104,7 @@ impl Progress {
                 self.current = true;
                 self.reached = true;
             }
-            // Whether it held meanwhile is not known.
+            // Whether the goal held meanwhile is unknown.
             Event::Disconnected { .. } => self.current = false,
         }
         self.away = matches!(event, Event::Disconnected { .. });
@@ -116,7 +116,7 @@ impl Progress {
         } else if self.met_since.is_none() {
             self.met_since = Some(now);
         }
-        // What is there is told in parts; the first word is worth saying when it is whole.
+        // The first state arrives in parts; it is printed only once it is complete.
         let is_told = self.reached || self.away;
         is_told && (self.seen.clone(), self.away, self.reached) != before
     }
@@ -127,8 +127,8 @@ impl Progress {
         }
     }
 
-    /// Whether this application is as wanted but for units that are silent: which they are is worth
-    /// a question.
+    /// Whether this application meets the goal except for silent units: the caller then asks the
+    /// server for their names.
     pub fn lacks_a_word(&self, name: &str) -> bool {
         let seen = self.seen.get(name).and_then(Option::as_ref);
         seen.is_some_and(|seen| self.goal.levels.contains(&seen.level) && !self.reached_by(seen))
@@ -144,15 +144,15 @@ impl Progress {
         }
     }
 
-    /// Whether the server ever told what there is.
+    /// Whether the server ever sent the whole state.
     pub fn was_reached(&self) -> bool {
         self.reached
     }
 
-    /// Where the wait stands at this moment.
+    /// Returns the state of the wait at this time.
     pub fn standing(&self, now: Instant) -> Standing {
         if let Some(since) = self.met_since {
-            // Of a moment further away than time goes nothing is to be seen.
+            // A time beyond the range of the clock is never reached.
             return match since.checked_add(self.goal.stable_for) {
                 Some(until) if until <= now => Standing::Met,
                 Some(until) => Standing::Holding(until),
@@ -180,7 +180,7 @@ impl Progress {
             }
     }
 
-    /// With `any` the goal is lost only when no application is left that could reach it.
+    /// With `any` the wait fails only when no application is left that could reach the goal.
     fn failed(&self) -> Option<String> {
         let mut failed = self.seen.iter().filter(|(_, seen)| {
             seen.as_ref().is_some_and(|s| self.goal.fail_on.contains(&s.level))
@@ -189,14 +189,14 @@ impl Progress {
         (!self.goal.any || failed.count() + 1 == self.seen.len()).then_some(first)
     }
 
-    /// `web waiting: for db; db not there yet`: what the wait still lacks, or all if nothing. While
-    /// the server does not answer: for how long.
+    /// Formats `web waiting: for db; db not there yet`: the applications that the wait still lacks,
+    /// or all if it lacks none. During an outage: for how long.
     pub fn describe(&self, now: Instant, clock: Timestamp) -> String {
         let silent_for = span::exact(now.saturating_duration_since(self.heard));
         if !self.reached {
             let is_soon = now.saturating_duration_since(self.heard) < SOON && !self.away;
             return match is_soon {
-                true => "no answer of the server yet".to_string(),
+                true => "no answer from the server yet".to_string(),
                 false => format!("server unreachable for {silent_for}"),
             };
         }
@@ -215,7 +215,7 @@ impl Progress {
         }
     }
 
-    /// One application in words.
+    /// Describes one application.
     pub fn describe_one(&self, name: &str, clock: Timestamp) -> String {
         self.describe_as(name, self.seen.get(name).and_then(Option::as_ref), clock)
     }
@@ -246,7 +246,7 @@ impl Seen {
         }
     }
 
-    /// ` (a/0, silent for 3s)`: the units that are silent, if they are known.
+    /// Formats ` (a/0, silent for 3s)`: the silent units, if they are known.
     fn who(&self, clock: Timestamp) -> String {
         let mut named: Vec<String> = self
             .silent

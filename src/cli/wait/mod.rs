@@ -1,4 +1,4 @@
-//! `bellwether wait`: blocks until applications are as wanted.
+//! `bellwether wait`: blocks until applications are at the wanted level.
 
 mod goal;
 
@@ -30,7 +30,7 @@ use crate::client::Watch;
 use crate::proto::v1::Level;
 use crate::proto::v1::WatchApplicationsRequest;
 
-/// The line on a terminal shows seconds.
+/// Redraw interval: the line on a terminal shows seconds.
 const REDRAW: Duration = Duration::from_secs(1);
 
 /// Wait until applications are at a level; they need not exist yet
@@ -46,7 +46,7 @@ pub struct Args {
     /// Give up after this long, with exit code 124
     #[arg(long, value_name = "SPAN", value_parser = span::parse, default_value = "10m")]
     timeout: Duration,
-    /// It must hold for this long
+    /// How long the level must hold
     #[arg(long, value_name = "SPAN", value_parser = span::parse, default_value = "0s")]
     stable_for: Duration,
     /// Give up at one of these levels, with exit code 6
@@ -55,10 +55,10 @@ pub struct Args {
     /// One of the applications is enough
     #[arg(long, conflicts_with = "all")]
     any: bool,
-    /// All of them, which is the default
+    /// All applications must be at the level, the default
     #[arg(long)]
     all: bool,
-    /// Be content with a level that silent units have not confirmed in time
+    /// Accept a level that silent units have not confirmed in time
     #[arg(long)]
     allow_stale: bool,
 }
@@ -97,7 +97,7 @@ struct Wait {
     progress: Progress,
     line: Line,
     outage: Outage,
-    /// Absent if it is further away than time goes.
+    /// The end of the wait; absent if it is beyond the range of the clock.
     deadline: Option<Instant>,
 }
 
@@ -136,7 +136,7 @@ impl Wait {
         self.progress.describe(now, Timestamp::now())
     }
 
-    /// Names of silent units make a sentence better; without an answer it is said without them.
+    /// Asks for the names of silent units, for a better message; without an answer it has no names.
     async fn ask_who_is_silent(&mut self, name: &str) {
         if !self.progress.lacks_a_word(name) {
             return;
@@ -156,7 +156,7 @@ impl Wait {
             Standing::Met => (Exit::Ok, self.describe(now)),
             Standing::Unmet(name) => {
                 let seen = self.progress.describe_one(name, Timestamp::now());
-                (Exit::Unmet, format!("error: the wait cannot be met any more: {seen}"))
+                (Exit::Unmet, format!("error: the wait can no longer be met: {seen}"))
             }
             _ if self.deadline.is_some_and(|deadline| deadline <= now) => {
                 let (after, seen) = (span::exact(self.line.timeout), self.describe(now));
@@ -173,8 +173,7 @@ impl Wait {
     }
 }
 
-/// What is said meanwhile, on stderr: one rewritten line on a terminal, a line per change
-/// otherwise.
+/// The progress on stderr: one rewritten line on a terminal, else a line per change.
 struct Line {
     is_terminal: bool,
     last: String,
@@ -187,7 +186,7 @@ impl Line {
         Line { is_terminal: io::stderr().is_terminal(), last: String::new(), started, timeout }
     }
 
-    /// Rewrites the line; without a terminal there is none.
+    /// Rewrites the line; does nothing without a terminal.
     fn draw(&self, words: &str) {
         if self.is_terminal {
             let text = progress(words, self.started.elapsed(), self.timeout);
@@ -196,14 +195,14 @@ impl Line {
         }
     }
 
-    /// Says a change where there is no line to rewrite.
+    /// Prints a change, unless there is a line to rewrite.
     fn changed(&mut self, words: &str) {
         if !self.is_terminal {
             self.note(words);
         }
     }
 
-    /// Says what is to stay, once.
+    /// Prints a line that stays, once.
     fn note(&mut self, words: &str) {
         if self.is_terminal {
             let _ = write!(io::stderr(), "\r\x1b[K");
@@ -216,7 +215,7 @@ impl Line {
     }
 }
 
-/// The times come first: a long message is cut, they are not.
+/// Formats the progress. The times come first: a long message is cut, they are not.
 fn progress(words: &str, elapsed: Duration, timeout: Duration) -> String {
     let left = span::exact(timeout.saturating_sub(elapsed));
     format!("{} ({left} left)  {}", span::exact(elapsed), one_line(words))

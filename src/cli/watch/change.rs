@@ -1,4 +1,4 @@
-//! What a watch tells anew: the applications it has told of before, and a change of one in words.
+//! The state of applications as a watch printed it last, and the changes since then.
 
 use std::collections::HashMap;
 
@@ -15,26 +15,26 @@ use crate::client::Event;
 use crate::proto::v1::Application;
 use crate::proto::v1::Level;
 
-/// Level and message of each application as it was told last.
+/// Level and message of each application as printed last.
 #[derive(Debug, Default)]
 pub struct Known(HashMap<(String, String), (Level, String)>);
 
-/// What became of an application.
+/// A change of an application.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     namespace: String,
     name: String,
     time: Timestamp,
-    /// Counts the commits of the application; 0 once it is gone.
+    /// The revision of the application; 0 if it is deleted.
     revision: u64,
-    /// As it was told before, if it was.
+    /// Level and message before the change, if known.
     before: Option<(Level, String)>,
-    /// As it is now; absent if it is gone.
+    /// Level and message after the change; absent if the application is deleted.
     now: Option<(Level, String)>,
 }
 
 impl Known {
-    /// Takes an event; nothing for one that tells of no application.
+    /// Takes an event; returns `None` for one without an application.
     pub fn take(&mut self, event: &Event) -> Option<Change> {
         match event {
             Event::Upserted(application, _) => Some(self.upsert(application)),
@@ -66,22 +66,22 @@ impl Known {
 }
 
 impl Change {
-    /// Namespace and name of the application.
+    /// Returns namespace and name of the application.
     pub fn name(&self) -> (String, String) {
         (self.namespace.clone(), self.name.clone())
     }
 
-    /// Whether level or message is another than before.
+    /// Whether level or message has changed.
     pub fn is_news(&self) -> bool {
         self.before != self.now
     }
 
-    /// Takes a later change of the same application: from what was before this one.
+    /// Merges a later change of the same application; the state before this one stays.
     pub fn merge(&mut self, later: Change) {
         *self = Change { before: self.before.take(), ..later };
     }
 
-    /// The change as environment of a command.
+    /// Returns the change as environment variables of a command.
     pub fn variables(&self) -> [(&'static str, String); 7] {
         let word = |level: Level| level::word(level.into()).to_string();
         let now = self.now.clone();
@@ -99,15 +99,15 @@ impl Change {
         ]
     }
 
-    /// The level that was told before, if it is another now.
+    /// Returns the level before, if it has changed.
     pub fn level_before(&self) -> Option<Level> {
         let before = self.before.as_ref().map(|(level, _)| *level)?;
         let now = self.now.as_ref().map(|(level, _)| *level);
         (Some(before) != now).then_some(before)
     }
 
-    /// `04:06:30Z  db  error -> maintenance  db/0: restoring backup`; nothing where neither level
-    /// nor message changed. `namespaced` puts the namespace before the name.
+    /// Formats `04:06:30Z  db  error -> maintenance  db/0: restoring backup`; `None` if neither
+    /// level nor message changed. `namespaced` puts the namespace before the name.
     pub fn line(&self, namespaced: bool, screen: Screen) -> Option<String> {
         if !self.is_news() {
             return None;

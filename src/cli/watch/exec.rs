@@ -1,7 +1,7 @@
 //! `watch --exec`: runs a command for each change, one at a time.
 //!
-//! Changes that come together, or while a command runs, become one for each application, with the
-//! newest state. So there are never more runs waiting than applications.
+//! Changes that arrive together, or while a command runs, become one for each application, with the
+//! newest state. So there are never more pending runs than applications.
 
 use std::process::ExitStatus;
 use std::process::Stdio;
@@ -21,30 +21,30 @@ use crate::cli::watch::change::Change;
 use crate::cli::watch::change::Known;
 use crate::client::Watch;
 
-/// Changes that come within this are one.
+/// Changes within this time are merged.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What to run, and what waits for it.
+/// The command to run, and the changes that wait for it.
 pub struct Exec {
     command: Vec<String>,
     server: String,
     pending: IndexMap<(String, String), Change>,
-    /// When the oldest of what waits may run.
+    /// The time at which the oldest pending change may run.
     settled: Instant,
     running: Option<Child>,
 }
 
 impl Exec {
-    /// For a command with its arguments.
+    /// Creates a runner for a command with its arguments.
     pub fn new(command: Vec<String>, server: String) -> Exec {
         let (pending, settled) = (IndexMap::new(), Instant::now());
         Exec { command, server, pending, settled, running: None }
     }
 
-    /// Follows until interrupted, or until the command cannot be run at all.
+    /// Follows until interrupted, or until the command cannot be started.
     ///
     /// # Errors
-    /// Of the watch; if the command cannot be started.
+    /// Those of the watch, and if the command cannot be started.
     pub async fn run(&mut self, mut watch: Watch) -> anyhow::Result<Exit> {
         let (mut outage, mut known) = (Outage::default(), Known::default());
         loop {
@@ -106,7 +106,7 @@ impl Exec {
     }
 }
 
-/// How the command ended; never, while none runs.
+/// Waits for the end of the command; forever if none runs.
 async fn ended(running: &mut Option<Child>) -> std::io::Result<ExitStatus> {
     match running {
         Some(child) => child.wait().await,

@@ -1,4 +1,4 @@
-//! How the overview looks: golden texts.
+//! Golden texts of the overview.
 
 use super::*;
 use crate::proto::v1::AggregatedStatus;
@@ -227,7 +227,7 @@ web   maintenance        operation  up-v2 -> v2  step 3/7  web/0  28s left
 
 const PLAIN: Screen = Screen::PLAIN;
 
-/// Long names, and letters two columns wide.
+/// Returns a view with long names, and letters two columns wide.
 fn mk_crowded() -> View {
     let name = "very-long-application-of-many-parts";
     let message = "データベースが利用者のパスワードを受け付けません";

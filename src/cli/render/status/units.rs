@@ -1,6 +1,6 @@
-//! The table of units. A row shows what decides the level of its unit; whatever else of the unit
-//! asks a person to act has a row of its own beneath it, so that no action stands under a message
-//! it does not belong to.
+//! Formats the table of units. A row shows the status that decides the level of its unit. Any other
+//! status of the unit that asks for an action has a row of its own beneath it, so that each action
+//! is under the message that it belongs to.
 
 use jiff::Timestamp;
 
@@ -20,7 +20,7 @@ use crate::proto::v1::Operation;
 use crate::proto::v1::StatusRecord;
 use crate::proto::v1::Unit;
 
-/// One row; what only a wide table shows is in it in any case.
+/// One row, with all columns of the wide table.
 struct Row<'a> {
     namespace: &'a str,
     name: String,
@@ -33,7 +33,7 @@ struct Row<'a> {
     message: String,
 }
 
-/// The units of all applications shown.
+/// Returns the table of the units of all applications shown.
 pub fn table(view: &View, wide: bool, now: Timestamp) -> Table {
     let mut header = vec!["Unit", "Status", "Seen", "Component", "Message"];
     if view.namespace.is_none() {
@@ -112,7 +112,7 @@ fn unit_row<'a>(
     }
 }
 
-/// A status or an error of a unit that does not decide its level, and asks for an action.
+/// Returns a row for a status or an error that asks for an action without deciding the level.
 fn other_row<'a>(shown: &'a ApplicationView, other: &Contribution) -> Row<'a> {
     let status = other.r#ref.clone().unwrap_or_default();
     let key = if status.target.is_empty() { status.key } else { status.target };
@@ -133,7 +133,7 @@ fn other_row<'a>(shown: &'a ApplicationView, other: &Contribution) -> Row<'a> {
     .of(shown)
 }
 
-/// Who works on an operation of the application, and how far.
+/// Returns a row for an operation of the application: its holder and its progress.
 fn operation_row<'a>(shown: &'a ApplicationView, operation: &Operation, now: Timestamp) -> Row<'a> {
     Row {
         namespace: "",
@@ -155,7 +155,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The message, with what holds it back: what is shown need not be what was said last.
+/// Returns the message with the reason for damping, if any: the level shown may differ from the
+/// last report.
 fn message(text: &str, contribution: Option<&Contribution>) -> String {
     match contribution.map_or("", |c| c.held.as_str()) {
         "" => text.to_string(),
@@ -163,7 +164,7 @@ fn message(text: &str, contribution: Option<&Contribution>) -> String {
     }
 }
 
-/// The contribution that the unit's own level comes from.
+/// Returns the contribution that decides the unit's own level.
 fn decisive<'a>(shown: &'a ApplicationView, unit: &Unit) -> Option<&'a Contribution> {
     shown.contributions.iter().find(|c| {
         let from =
@@ -172,7 +173,7 @@ fn decisive<'a>(shown: &'a ApplicationView, unit: &Unit) -> Option<&'a Contribut
     })
 }
 
-/// The contributions of a unit that ask for an action, beside the one that decides.
+/// Returns the other contributions of a unit that ask for an action.
 fn others<'a>(
     shown: &'a ApplicationView,
     unit: &'a Unit,
@@ -184,7 +185,7 @@ fn others<'a>(
     })
 }
 
-/// Whether this status is the one that the unit's own level comes from.
+/// Whether this status decides the unit's own level.
 fn is_record_of(record: &StatusRecord, unit: &Unit) -> bool {
     record.unit == unit.name
         && record.report.as_ref().is_some_and(|report| {
@@ -194,7 +195,7 @@ fn is_record_of(record: &StatusRecord, unit: &Unit) -> bool {
         })
 }
 
-/// `2s`, or `6m !` for one that is not to be believed any more.
+/// Formats `2s`, or `6m !` for a unit whose statuses are not fresh.
 fn seen(unit: &Unit, now: Timestamp) -> Cell {
     let age = time::short_age(unit.last_seen_time.as_ref(), now);
     match Paint::of_freshness(unit.freshness) {
