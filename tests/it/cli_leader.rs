@@ -143,7 +143,7 @@ fn the_leader_keeps_data_that_all_read() {
 #[test]
 fn each_mistake_about_data_has_its_sentence_and_changes_nothing() {
     let server = two_units();
-    check(&server, &["data", "set", "web/0", "a=1"], 1, "nobody does [NOT_LEADER]");
+    check(&server, &["data", "set", "web/0", "a=1"], 1, "no unit does [NOT_LEADER]");
     ok(&server, &["leader", "claim", "web/0", "--lease", "5m"]);
     ok(&server, &["data", "set", "web/0", "a=1"]);
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -159,7 +159,7 @@ fn errors_of_a_call_name_commands_of_the_same_namespace() {
     let server = Server::ephemeral();
     ok(&server, &["-n", "prod", "report", "web/0", "--level", "active"]);
     for (line, words) in [
-        (&["-n", "prod", "why", "api"][..], "`bellwether -n prod status` lists what is there"),
+        (&["-n", "prod", "why", "api"][..], "`bellwether -n prod status` lists those that exist"),
         (&["-n", "prod", "clear", "web/7"], "`bellwether -n prod status web` lists its units"),
         (&["-n", "prod", "ops", "show", "web", "up"], "`bellwether -n prod ops list web`"),
     ] {

@@ -156,7 +156,7 @@ fn what_a_user_may_not_is_said_with_the_grant() {
 #[test]
 fn keys_of_somebody_else_are_told() {
     let Some(redis) = Redis::start(GOOD) else { return };
-    assert_said(&["--store", &redis.url()], 0, &["√ store ", "there is none yet"]);
+    assert_said(&["--store", &redis.url()], 0, &["√ store ", "there is no store yet"]);
     let server = Server::start(&["--store", &redis.url()]);
     assert_said(&["--store", &redis.url()], 0, &["√ store ", "format 1, 64 buckets\n"]);
     drop(server);
@@ -164,7 +164,7 @@ fn keys_of_somebody_else_are_told() {
     assert_said(&["--store", &redis.url()], 1, &["× store ", "configure 32"]);
     redis.cli(&["del", "bw:meta"]);
     redis.cli(&["set", "bw:meta", "mine"]);
-    assert_said(&["--store", &redis.url()], 1, &["× store ", "is not ours"]);
+    assert_said(&["--store", &redis.url()], 1, &["× store ", "is not a key of bellwether"]);
 }
 
 #[test]
@@ -172,10 +172,10 @@ fn the_embedded_store_is_looked_at_and_left_alone() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     let arguments = ["--data-dir", dir.to_str().unwrap()];
-    assert_said(&arguments, 0, &["√ data-directory", "will be made at the first start"]);
+    assert_said(&arguments, 0, &["√ data-directory", "will be created at the first start"]);
     assert!(!dir.exists());
     let server = Server::on(&dir);
-    assert_said(&arguments, 0, &["√ database", "another process has it"]);
+    assert_said(&arguments, 0, &["√ database", "another process uses it"]);
     server.kill();
     let file = dir.join("bellwether.redb");
     let before = std::fs::read(&file).unwrap();
@@ -213,7 +213,7 @@ async fn a_server_that_may_not_hear_says_so() {
     let server = Server::ephemeral();
     let ops = server.ops.to_string();
     let arguments = ["--store", "memory", "--ops", &ops];
-    assert_said(&arguments, 0, &["√ observer ", "hears its workers"]);
+    assert_said(&arguments, 0, &["√ observer ", "in contact with its workers"]);
     // One of one is more than half.
     drop(Peer::connect(&server, hello("web", "web/0")).await);
     eventually("the server suspects itself", async || {
@@ -221,7 +221,7 @@ async fn a_server_that_may_not_hear_says_so() {
         said.out.contains("‼ observer ").then_some(())
     })
     .await;
-    assert_said(&arguments, 0, &["lost sight of most units of 1 applications at once"]);
+    assert_said(&arguments, 0, &["lost contact with most units of 1 applications at once"]);
     drop(server);
     assert_said(&arguments, 0, &["? observer ", "no answer with its metrics"]);
 }

@@ -368,7 +368,7 @@ async fn a_missing_socket_is_not_a_missing_target() {
     error.origin = ErrorOrigin::Transport.into();
     let verdict = reports.report_error(met.clone()).await.unwrap().into_inner().verdict.unwrap();
     assert_eq!(verdict.class(), ErrorClass::Transient, "{verdict:?}");
-    assert!(verdict.explanation.contains("nobody answered"), "{verdict:?}");
+    assert!(verdict.explanation.contains("there was no answer"), "{verdict:?}");
     // From its owner the same words end it.
     met.error.as_mut().unwrap().origin = ErrorOrigin::Peer.into();
     let verdict = reports.report_error(met).await.unwrap().into_inner().verdict.unwrap();

@@ -206,7 +206,7 @@ fn the_keys_of_somebody_else_are_left_alone() {
         redis.cli(&make);
         let (code, said) = refused(&["--store", &redis.url()]);
         assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("key bw:meta in Redis is not ours"), "{said}");
+        assert!(said.contains("key bw:meta in Redis is not a key of bellwether"), "{said}");
         assert!(said.contains("of its own"), "{said}");
         assert!(!said.contains("panicked"), "{said}");
         assert_eq!((redis.cli(&look).as_str(), redis.cli(&["dbsize"]).as_str()), (kept, "1"));

@@ -249,7 +249,7 @@ async fn the_application_shows_it_and_what_comes_next() {
     assert_eq!(winner.level(), Level::Maintenance);
     assert_eq!(winner.message, "upgrade to v2 interrupted, resumes when a worker returns");
     let next = &why.operations[0].next_step;
-    assert_eq!(next, "goes on from its checkpoint when a worker acquires it");
+    assert_eq!(next, "continues from its checkpoint when a worker acquires it");
 }
 
 /// Two replicas never let two work at once, however fast they ask.

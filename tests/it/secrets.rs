@@ -178,7 +178,7 @@ async fn a_start_that_lost_the_newest_commit_says_so() {
     bytes[newest + 40] ^= 0x55;
     std::fs::write(&path, bytes).unwrap();
     let (server, log) = logging(command(&["--data-dir", &data]));
-    warned(log.path(), "the record of the newest commit is damaged").await;
+    warned(log.path(), "the newest commit is damaged").await;
     server.kill();
     // It is said once: the next start has nothing to go back from.
     let (server, log) = logging(command(&["--data-dir", &data]));
