@@ -1,4 +1,4 @@
-# Aliases; the rules themselves are tests. `make run` and `make test` need nothing done before them.
+# Aliases; the rules themselves are tests. `make run` and `make test` need no preparation.
 
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
@@ -7,7 +7,7 @@ ARGS ?=
 
 .PHONY: help run test check check-long fix bench bench-core instructions tools fmt-check clippy doc proto chart
 
-help: ## Say what there is
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 run: ## Build for release and serve with the embedded store in ./bellwether-data (ARGS="..." adds flags)
@@ -17,13 +17,13 @@ test: tools ## Install what the tests need, then run them all
 	$(CARGO) test --locked
 	@tools/say-missing
 
-check: tools fmt-check proto chart clippy test doc ## The gate: format, protos, chart, lints, tests, documentation; writes nothing
+check: tools fmt-check proto chart clippy test doc ## The gate: format, protos, chart, lints, tests, documentation; changes no source file
 
 check-long: tools ## The soaks: replicas under faults for 10 minutes, elections for 4; about 20 minutes with the build
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 
-fix: ## Format, apply what clippy knows how to fix, and list the values of the chart anew
+fix: ## Format, apply what clippy knows how to fix, and list the values of the chart again
 	$(CARGO) fmt
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --all-targets --fix --allow-dirty --allow-staged
@@ -31,13 +31,13 @@ fix: ## Format, apply what clippy knows how to fix, and list the values of the c
 bench: tools ## Measure every row of docs/performance.md beside its peer and put the table there; about 15 minutes (ARGS="..." adds flags)
 	$(CARGO) run --locked --release -- bench all --page docs/performance.md $(ARGS)
 
-instructions: tools ## Count the instructions of a report, which no noise changes, and put them there too
+instructions: tools ## Count the instructions of a report, which do not vary with load, and put them there too
 	$(CARGO) run --locked --release -- bench instructions --page docs/performance.md $(ARGS)
 
-bench-core: ## Time the core by itself, as an application grows (ARGS="..." narrows)
+bench-core: ## Time the core alone, as an application grows (ARGS="..." narrows)
 	$(CARGO) bench --locked --bench core -- $(ARGS)
 
-tools: ## Install what the tests need into .tools/, and two Debian packages
+tools: ## Install what the tests need: into .tools/, and Debian packages
 	@tools/install
 
 chart: ## Check the Helm chart on Helm 4 and 3; installs them first, which takes minutes once
@@ -54,6 +54,6 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
-# Since the first release the protos may only grow; before it there is nothing to compare with.
+# After the first release the protos may only grow; before it, there is no release to compare with.
 proto: tools
 	tools/proto-check

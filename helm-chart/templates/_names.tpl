@@ -1,6 +1,6 @@
 {{/*
-Name of the objects. At most 52 bytes: a StatefulSet of a longer name makes no pods, because its pods get a label of
-the name and a hash; the headless service adds a word too.
+Name of the objects. At most 52 bytes: a StatefulSet with a longer name makes no pods, because its pods get a label with
+the name and a hash. The headless service also adds a suffix.
 */}}
 {{- define "bellwether.fullname" -}}
 {{- $name := .Values.nameOverride | default .Chart.Name }}
@@ -8,13 +8,13 @@ the name and a hash; the headless service adds a word too.
 {{- .Values.fullnameOverride | default $full | trunc 52 | trimSuffix "-" }}
 {{- end }}
 
-{{/* What finds the pods. It can never change, because selectors cannot. */}}
+{{/* The labels that select the pods. They can never change, because selectors are immutable. */}}
 {{- define "bellwether.selectorLabels" -}}
 app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{/* Without the version of the chart, so that a new chart with the same image restarts nothing. */}}
+{{/* Labels of pods, without the version of the chart: a new chart with the same image restarts no pod. */}}
 {{- define "bellwether.podLabels" -}}
 {{ include "bellwether.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -35,7 +35,7 @@ labels:
   {{- include "bellwether.labels" . | nindent 2 }}
 {{- end }}
 
-{{/* registry/repository:tag, or registry/repository@digest: a digest wins. */}}
+{{/* registry/repository:tag, or registry/repository@digest: a digest takes precedence. */}}
 {{- define "bellwether.image" -}}
 {{- $image := .Values.image }}
 {{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}

@@ -1,4 +1,4 @@
-{{/* The pod, the same whether a StatefulSet or a Deployment makes it. */}}
+{{/* The pod template of the StatefulSet and of the Deployment. */}}
 {{- define "bellwether.pod" -}}
 metadata:
   labels:
@@ -8,7 +8,7 @@ metadata:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  # Nothing in the pod talks to the Kubernetes API, and no variables of other services belong in it.
+  # The pod does not use the Kubernetes API, and needs no variables of other services.
   automountServiceAccountToken: false
   enableServiceLinks: false
   {{- with .Values.imagePullSecrets }}
@@ -42,7 +42,7 @@ args:
   - serve
   - --grpc-listen={{ .Values.listenAddress }}:50051
   - --ops-listen={{ .Values.listenAddress }}:9090
-  # There is no TLS and no authentication yet, so the server wants to hear that the network protects it.
+  # There is no TLS and no authentication yet, so the server must be started with --insecure.
   - --insecure
   {{- if not .Values.redis.enabled }}
   - --store=embedded
@@ -71,7 +71,7 @@ startupProbe:
     path: /livez
     port: metrics
   {{- toYaml .Values.probes.startup | nindent 2 }}
-# Not over gRPC: whoever takes all places of clients there would have the pod killed.
+# Not over gRPC: a client that used up all connections there would get the pod killed.
 livenessProbe:
   httpGet:
     path: /livez
@@ -85,7 +85,7 @@ readinessProbe:
 {{- with .Values.preStopSleepSeconds }}
 lifecycle:
   preStop:
-    # The image has no shell to sleep in.
+    # The image has no shell, so the kubelet sleeps.
     sleep:
       seconds: {{ int . }}
 {{- end }}
@@ -107,7 +107,7 @@ volumeMounts:
 {{- end }}
 {{- end }}
 
-{{/* For a claim that the StatefulSet makes there is nothing to say here. */}}
+{{/* The volumes of the pod. A claim that the StatefulSet makes is not listed here. */}}
 {{- define "bellwether.volumes" -}}
 {{- if .Values.redis.enabled -}}
 {{- else if not (include "bellwether.persistent" .) -}}
