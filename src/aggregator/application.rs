@@ -17,7 +17,7 @@ use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
-use crate::store::{CommitError, ReadError, Version};
+use crate::store::{Applied, CommitError, ConflictCause, ReadError, Version};
 use crate::telemetry::{CommitResult, ReportResult};
 
 use super::arrivals::Arrivals;
@@ -354,13 +354,17 @@ impl Application {
             };
             match self.prove(&decision).await {
                 Ok(()) => {}
-                Err(CommitError::Conflict { current }) if attempts < attempts_max => {
+                Err(CommitError::Conflict { current, cause }) if attempts < attempts_max => {
                     attempts += 1;
                     self.catch_up();
-                    // The arrived changes may include the missed one. If none arrived, the store
-                    // went back, or it contains a quiet commit, which has no log entry.
                     let known = self.shared.state().head().revision;
-                    self.behind |= known < current || known == decision.base.revision;
+                    // The log delivers missed revisions only, and none after a loss of writes.
+                    self.behind |= match cause {
+                        ConflictCause::Revision => {
+                            known < current || current < decision.base.revision
+                        }
+                        _ => true,
+                    };
                     continue;
                 }
                 Err(error) => {
@@ -400,6 +404,7 @@ impl Application {
         let result = self.measured(outcomes.len(), committed).await;
         match &result {
             Ok(()) => (self.pause, self.unsettled) = (Duration::ZERO, false),
+            Err(CommitError::Unavailable { applied: Applied::No, .. }) => {}
             Err(CommitError::Unavailable { .. }) => self.unsettled = true,
             Err(CommitError::Conflict { .. }) => {}
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::domain::command::Rejected;
-use crate::store::{CommitError, ReadError};
+use crate::store::{Applied, CommitError, ReadError};
 
 /// The reason for which a command or a read failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,11 +25,13 @@ pub enum Error {
         /// Number of attempts.
         attempts: usize,
     },
-    /// The store is unavailable. A command may or may not have been applied.
+    /// The store is unavailable.
     #[error("store is not available: {reason}")]
     Unavailable {
         /// The cause.
         reason: String,
+        /// Whether the command was applied.
+        applied: Applied,
         /// When to retry.
         retry_after: Duration,
     },
@@ -53,7 +55,8 @@ impl From<ReadError> for Error {
     fn from(error: ReadError) -> Error {
         match error {
             ReadError::Unavailable { reason } => {
-                Error::Unavailable { reason, retry_after: READ_RETRY_AFTER }
+                let retry_after = READ_RETRY_AFTER;
+                Error::Unavailable { reason, applied: Applied::No, retry_after }
             }
             ReadError::Corrupt { record, reason } => Error::Corrupt { record, reason },
         }
@@ -65,8 +68,8 @@ impl Error {
     pub(super) fn of_commit(error: CommitError, attempts: usize) -> Error {
         match error {
             CommitError::Conflict { .. } => Error::Contention { attempts },
-            CommitError::Unavailable { reason, retry_after } => {
-                Error::Unavailable { reason, retry_after }
+            CommitError::Unavailable { reason, applied, retry_after } => {
+                Error::Unavailable { reason, applied, retry_after }
             }
         }
     }

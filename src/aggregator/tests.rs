@@ -15,8 +15,8 @@ use crate::domain::session::ReplicaId;
 use crate::domain::status::{Freshness, Kind, Level, Report};
 use crate::domain::transition::Transition;
 use crate::store::{
-    Bucket, CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError, Retention,
-    Version,
+    Applied, Bucket, CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError,
+    Retention, Version,
 };
 
 fn mk_app(name: &str) -> AppName {
@@ -233,7 +233,7 @@ impl Troubled {
     fn is_there(&self) -> Result<(), CommitError> {
         let (reason, retry_after) = ("away".to_string(), Duration::from_secs(1));
         match *lock(&self.away) {
-            true => Err(CommitError::Unavailable { reason, retry_after }),
+            true => Err(CommitError::Unavailable { reason, applied: Applied::No, retry_after }),
             false => Ok(()),
         }
     }

@@ -262,10 +262,11 @@ impl Problem {
                     .with("attempts", attempts)
                     .retry_after(RETRY_SOON)
             }
-            Error::Unavailable { retry_after, .. } => Problem::new(
+            Error::Unavailable { applied, retry_after, .. } => Problem::new(
                 Reason::StoreUnavailable,
                 format!("{text}; try again: a repeated report does no harm"),
             )
+            .with("applied", applied.word())
             .retry_after(retry_after),
             Error::Corrupt { record, .. } => Problem::new(
                 Reason::RecordCorrupt,

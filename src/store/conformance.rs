@@ -10,7 +10,7 @@ use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
 use crate::domain::status::Level;
 
-use super::{CommitError, Retention, Store};
+use super::{CommitError, ConflictCause, Retention, Store};
 
 use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 
@@ -93,7 +93,8 @@ async fn a_commit_at_another_revision_is_refused(store: Arc<dyn Store>) {
     let recorder = Recorder::on(&store);
     let before = (recorder.told(), first.events().await);
 
-    let conflict = Err(CommitError::Conflict { current: Revision(1) });
+    let cause = ConflictCause::Revision;
+    let conflict = Err(CommitError::Conflict { current: Revision(1), cause });
     let late = second.draft(mk_report("web/1", "late"));
     assert_eq!(second.commit(late).await, conflict);
     let mut early = first.draft(mk_report("web/1", "early"));

@@ -29,8 +29,8 @@ use crate::domain::transition::Transition;
 use super::clock::Clock;
 use super::heads::{Followers, Heads};
 use super::{
-    CommitError, Epoch, Follower, Notice, NumberedEvent, OpenError, ReadError, Retention, Store,
-    Version, random_store_id,
+    Applied, CommitError, ConflictCause, Epoch, Follower, Notice, NumberedEvent, OpenError,
+    ReadError, Retention, Store, Version, random_store_id,
 };
 
 use batch::Batch;
@@ -190,28 +190,25 @@ impl Store for EmbeddedStore {
             return self.shared.compare(&transition);
         }
         let batch = Batch::encode(&transition);
-        let gone = || match self.shared.health() {
-            Err(reason) => self.shared.unavailable(reason),
-            Ok(()) => self.shared.unavailable("store is closed".to_string()),
+        let gone = |applied| {
+            let reason = self.shared.health().err();
+            self.shared.unavailable(reason.unwrap_or_else(|| "store is closed".into()), applied)
         };
         let room = self.room.clone().acquire_owned().await;
-        let room = room.map_err(|_| gone())?;
+        let room = room.map_err(|_| gone(Applied::No))?;
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, answer, room };
         let sent = self.queue().as_ref().is_some_and(|q| q.send(job).is_ok());
         if !sent {
-            return Err(gone());
+            return Err(gone(Applied::No));
         }
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        answered.await.unwrap_or_else(|_| Err(gone(Applied::Maybe)))
     }
 
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
-        self.shared.health().map_err(|reason| self.shared.unavailable(reason))?;
+        self.shared.health().map_err(|reason| self.shared.unavailable(reason, Applied::No))?;
         let known = self.shared.published().heads.head(app);
-        match version.is_of(&known) {
-            true => Ok(()),
-            false => Err(CommitError::Conflict { current: known.revision }),
-        }
+        version.compare(&known)
     }
 
     fn follow(&self, follower: Arc<dyn Follower>) {
@@ -284,13 +281,14 @@ impl Shared {
     /// Commits a transition that has nothing to write: compares it with the committed heads,
     /// without waiting for the group that is being written.
     fn compare(&self, transition: &Transition) -> Result<(), CommitError> {
-        self.health().map_err(|reason| self.unavailable(reason))?;
+        self.health().map_err(|reason| self.unavailable(reason, Applied::No))?;
         let Transition { app, base, .. } = transition;
         let compared = self.published().heads.compare(app, *base);
-        compared.map_err(|current| CommitError::Conflict { current })
+        let cause = ConflictCause::Revision;
+        compared.map_err(|current| CommitError::Conflict { current, cause })
     }
 
-    fn unavailable(&self, reason: String) -> CommitError {
-        CommitError::Unavailable { reason, retry_after: self.retry_interval }
+    fn unavailable(&self, reason: String, applied: Applied) -> CommitError {
+        CommitError::Unavailable { reason, applied, retry_after: self.retry_interval }
     }
 }

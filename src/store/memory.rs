@@ -18,8 +18,8 @@ use crate::domain::transition::{Transition, Write};
 use super::clock::Clock;
 use super::heads::{Followers, Heads};
 use super::{
-    CommitError, Epoch, Follower, Notice, NumberedEvent, ReadError, Retention, Store, Version,
-    random_store_id,
+    Applied, CommitError, ConflictCause, Epoch, Follower, Notice, NumberedEvent, ReadError,
+    Retention, Store, Version, random_store_id,
 };
 
 /// A store in the memory of this process.
@@ -120,10 +120,15 @@ impl Store for MemoryStore {
         kept.is_open()?;
         let (app, base) = (&transition.app, transition.base);
         let known = kept.heads.head(app);
-        let missed_quiet = known.quiet_commits != transition.base_quiet;
-        let has_answered = || kept.apps.get(app).is_some_and(|a| a.has_answered(&transition));
-        if self.is_shared && (missed_quiet || has_answered()) {
-            return Err(CommitError::Conflict { current: known.revision });
+        let conflict = |cause| Err(CommitError::Conflict { current: known.revision, cause });
+        if base != known.revision {
+            return conflict(ConflictCause::Revision);
+        }
+        if self.is_shared && known.quiet_commits != transition.base_quiet {
+            return conflict(ConflictCause::QuietCommits);
+        }
+        if self.is_shared && kept.apps.get(app).is_some_and(|a| a.has_answered(&transition)) {
+            return conflict(ConflictCause::Request);
         }
         let stepped = match transition.is_durable() {
             true => {
@@ -133,7 +138,9 @@ impl Store for MemoryStore {
             }
             false => kept.heads.compare(app, base).map(|()| None),
         };
-        let Some(mut step) = stepped.map_err(|current| CommitError::Conflict { current })? else {
+        let cause = ConflictCause::Revision;
+        let stepped = stepped.map_err(|current| CommitError::Conflict { current, cause })?;
+        let Some(mut step) = stepped else {
             return Ok(());
         };
         step.change.transition = Some(transition.clone());
@@ -151,10 +158,7 @@ impl Store for MemoryStore {
         let kept = self.kept();
         kept.is_open()?;
         let known = kept.heads.head(app);
-        match version.is_of(&known) {
-            true => Ok(()),
-            false => Err(CommitError::Conflict { current: known.revision }),
-        }
+        version.compare(&known)
     }
 
     fn follow(&self, follower: Arc<dyn Follower>) {
@@ -208,7 +212,10 @@ impl Kept {
         let reason = || "store is closed".to_string();
         let retry_after = Duration::from_secs(1);
         match self.closed {
-            true => Err(CommitError::Unavailable { reason: reason(), retry_after }),
+            true => {
+                let applied = Applied::No;
+                Err(CommitError::Unavailable { reason: reason(), applied, retry_after })
+            }
             false => Ok(()),
         }
     }

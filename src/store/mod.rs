@@ -31,7 +31,7 @@ mod heads;
 mod key;
 mod notice;
 
-pub use error::{CommitError, OpenError, ReadError};
+pub use error::{Applied, CommitError, ConflictCause, OpenError, ReadError};
 pub use memory::MemoryStore;
 pub use notice::{Notice, Word};
 
@@ -71,38 +71,41 @@ pub use notice::{Notice, Word};
 /// # How a commit fails
 ///
 /// **[`CommitError::Conflict`]**: nothing was written. `current` is the revision of the application
-/// in the store. The causes are:
+/// in the store, and `cause` names the comparison that failed, the first of this list:
 ///
-/// 1. The revision in the store is not [`Transition::base`]. `current` is less than `base` if the
-///    store has lost writes.
-/// 2. Shared stores: the count of quiet commits in the store is not [`Transition::base_quiet`]. If
-///    the revision is the same, `current` equals `base`.
-/// 3. Redis: the epoch floor in the store is not [`Transition::counts_above`], because another
-///    master serves now. `current` may equal `base`: after data loss, one revision can name two
-///    states.
-/// 4. Shared stores: the transition writes the answer to a request that has an answer already, and
-///    does not remove that answer first. `current` equals `base` if a quiet commit stored that
-///    answer. A deletion never fails for this reason.
+/// 1. [`Master`](ConflictCause::Master), Redis: the epoch floor in the store is not
+///    [`Transition::counts_above`], because another master serves now. After data loss, one
+///    revision can name two states.
+/// 2. [`Revision`](ConflictCause::Revision): the revision in the store is not
+///    [`Transition::base`]. `current` is less than `base` if the store has lost writes.
+/// 3. [`QuietCommits`](ConflictCause::QuietCommits), shared stores: the count of quiet commits in
+///    the store is not [`Transition::base_quiet`].
+/// 4. [`Overtaken`](ConflictCause::Overtaken), Redis: a later commit of this process was applied
+///    already.
+/// 5. [`Request`](ConflictCause::Request), shared stores: the transition writes the answer to a
+///    request that has an answer already, and does not remove that answer first. A deletion never
+///    fails for this reason.
 ///
-/// After a conflict the caller needs a newer state and decides again. The changes that it received
-/// as an observer are enough if they move the application past the revision that the transition was
-/// based on, and up to `current` at least. Otherwise the caller calls [`load`](Store::load): no
-/// observer receives a quiet commit.
+/// After a conflict the caller needs a newer state and decides again. After `Revision`, the changes
+/// that it received as an observer are enough if they reach `current`. Otherwise the caller calls
+/// [`load`](Store::load): no observer receives a quiet commit.
 ///
-/// **[`CommitError::Unavailable`]**: the outcome is unknown. The transition was applied, or was not
-/// applied, or is applied later. The causes are:
+/// **[`CommitError::Unavailable`]**: the store did not acknowledge the transition. `applied` says
+/// what is known of it:
 ///
-/// 1. The store is closed, cannot be reached, or refuses to write.
-/// 2. The answer of the store is lost, or does not arrive in time.
-/// 3. The transition is applied, but is not as durable as configured.
-/// 4. Redis: the transition is applied, but this process has not read it back from the log in time.
+/// - [`Applied::No`]: the store was closed or unreachable before the transition was sent. It will
+///   not be applied.
+/// - [`Applied::Maybe`]: the answer is lost, late, or an error of the store; or the transition is
+///   applied, but not as durable as configured. It may still be applied later.
+/// - [`Applied::Yes`], Redis: the transition is applied, but this process has not read it back from
+///   the log in time.
 ///
 /// A caller that drops the future of `commit` does not know the outcome either.
 ///
-/// After an unknown outcome, `retry_after` is the time to wait before the next attempt. The caller
-/// calls `load` before it decides again. It acknowledges nothing that it loaded until a later
-/// commit of the application succeeds. An empty commit is enough. The later commit proves that the
-/// loaded state is durable.
+/// `retry_after` is the time to wait before the next attempt. Unless the transition was not
+/// applied, the caller calls `load` before it decides again. It acknowledges nothing that it loaded
+/// until a later commit of the application succeeds. An empty commit is enough. The later commit
+/// proves that the loaded state is durable.
 ///
 /// # Answers without a commit
 ///
@@ -228,9 +231,16 @@ impl Version {
         Version { revision, quiet_commits, counts_above: state.counts_above }
     }
 
-    /// Returns whether a head is at this version, in a store with one history.
-    fn is_of(&self, head: &Head) -> bool {
-        (self.revision, self.quiet_commits) == (head.revision, head.quiet_commits)
+    /// Compares this version with the newest head, in a store with one history.
+    fn compare(&self, head: &Head) -> Result<(), CommitError> {
+        let current = head.revision;
+        if self.revision != current {
+            return Err(CommitError::Conflict { current, cause: ConflictCause::Revision });
+        }
+        if self.quiet_commits != head.quiet_commits {
+            return Err(CommitError::Conflict { current, cause: ConflictCause::QuietCommits });
+        }
+        Ok(())
     }
 }
 

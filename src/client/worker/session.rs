@@ -144,7 +144,9 @@ impl<'a> Session<'a> {
             Some(Heard::Drain(drain)) => {
                 return Err(Cut::Drained(drained(&driver.shared, &mut driver.backoff, &drain)));
             }
-            Some(_) => return Err(Cut::Lost(unreachable(url, "the server did not send a welcome"))),
+            Some(_) => {
+                return Err(Cut::Lost(unreachable(url, "the server did not send a welcome")));
+            }
             None => return Err(Cut::Lost(ended())),
         };
         Ok(Session::begin(driver, url, welcome, said, heard))

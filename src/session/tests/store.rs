@@ -14,8 +14,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::session::lock;
 use crate::store::{
-    CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError, Retention, Store,
-    Version,
+    Applied, CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError,
+    Retention, Store, Version,
 };
 
 /// A memory store with faults.
@@ -97,12 +97,13 @@ impl Store for TestStore {
         let mut hangs = self.hangs.subscribe();
         let _ = hangs.wait_for(|hangs| !hangs).await;
         let retry_after = Duration::from_secs(1);
-        let unavailable = |_| CommitError::Unavailable { reason: "away".into(), retry_after };
-        self.is_there().map_err(unavailable)?;
+        let unavailable =
+            |applied| CommitError::Unavailable { reason: "away".into(), applied, retry_after };
+        self.is_there().map_err(|_| unavailable(Applied::No))?;
         self.commits.fetch_add(1, Ordering::SeqCst);
         self.inner.commit(transition).await?;
         match self.ambiguous.load(Ordering::SeqCst) {
-            true => Err(unavailable(ReadError::Unavailable { reason: "away".into() })),
+            true => Err(unavailable(Applied::Maybe)),
             false => Ok(()),
         }
     }
@@ -110,7 +111,8 @@ impl Store for TestStore {
         let mut hangs = self.hangs.subscribe();
         let _ = hangs.wait_for(|hangs| !hangs).await;
         let retry_after = Duration::from_secs(1);
-        let unavailable = |_| CommitError::Unavailable { reason: "away".into(), retry_after };
+        let (reason, applied) = ("away".to_string(), Applied::No);
+        let unavailable = |_| CommitError::Unavailable { reason, applied, retry_after };
         self.is_there().map_err(unavailable)?;
         self.inner.confirm(app, version).await
     }

@@ -12,7 +12,7 @@ use crate::domain::data::DataPatch;
 use crate::domain::draft::Draft;
 use crate::domain::limits::Limits;
 use crate::domain::name::UnitName;
-use crate::store::{CommitError, Store};
+use crate::store::{CommitError, ConflictCause, Store};
 
 use super::driver::{Driver, mk_report, mk_speaker};
 
@@ -81,7 +81,8 @@ pub(super) async fn who_waits_in_line_is_not_forgotten(store: Arc<dyn Store>) {
     let leader = Claim { unit: UnitName::new("web/0").unwrap(), lease_epoch: epoch };
     let release = Command::ReleaseLeadership(leader);
     let late = store.commit(Arc::new(other.draft(release.clone()))).await;
-    assert_eq!(late, Err(CommitError::Conflict { current: revision.next() }));
+    let (current, cause) = (revision.next(), ConflictCause::Revision);
+    assert_eq!(late, Err(CommitError::Conflict { current, cause }));
     let mut other = Driver::new(&store, "web").await;
     other.run(release).await;
     other.check().await;

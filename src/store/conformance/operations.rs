@@ -11,7 +11,7 @@ use crate::domain::operation::order::{NewOperation, Order, PayloadState, What};
 use crate::domain::operation::{Event, Failure, Kind, Lease, Operation, Payload, Reason, State};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
-use crate::store::{CommitError, Store};
+use crate::store::{CommitError, ConflictCause, Store};
 
 use super::driver::{Driver, Recorder, mk_app};
 
@@ -156,7 +156,8 @@ pub(super) async fn a_renewed_lease_is_kept_and_not_overlooked(store: Arc<dyn St
         return;
     }
     let lapse = behind.draft(mk_command("", What::Cancel));
-    let conflict = Err(CommitError::Conflict { current: revision });
+    let cause = ConflictCause::QuietCommits;
+    let conflict = Err(CommitError::Conflict { current: revision, cause });
     assert_eq!(store.commit(Arc::new(lapse)).await, conflict);
 }
 

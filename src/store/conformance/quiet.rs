@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::domain::command::Command;
 use crate::domain::policy::{ConfigPatch, Damping, Scope};
 use crate::domain::status::{Kind, Level};
-use crate::store::{CommitError, Store, Version};
+use crate::store::{CommitError, ConflictCause, Store, Version};
 
 use super::driver::{Driver, Recorder, mk_speaker, mk_status};
 
@@ -59,22 +59,23 @@ pub(super) async fn what_was_written_quietly_is_not_undone(store: Arc<dyn Store>
     let mut other = Driver::new(&store, "web").await;
     web.run(swing(8)).await;
     let late = other.draft(swing(9));
-    let current = web.revision();
-    assert_eq!(other.commit(late).await, Err(CommitError::Conflict { current }));
+    let (current, cause) = (web.revision(), ConflictCause::QuietCommits);
+    let conflict = Err(CommitError::Conflict { current, cause });
+    assert_eq!(other.commit(late).await, conflict);
     // A transition without writes is refused too, and so is one that moves the revision.
     let repeat = other.draft(swing(7));
     assert!(!repeat.is_durable());
     let version = Version::of(&other.state);
     let confirmed = store.confirm(&other.state.name, version).await;
-    assert_eq!(confirmed, Err(CommitError::Conflict { current }));
+    assert_eq!(confirmed, conflict);
     let version = Version::of(&web.state);
     assert_eq!(store.confirm(&web.state.name, version).await, Ok(()));
-    assert_eq!(other.commit(repeat).await, Err(CommitError::Conflict { current }));
+    assert_eq!(other.commit(repeat).await, conflict);
     let calm = other.draft(Command::Configure(Box::new(ConfigPatch {
         damping: Some(Damping::default()),
         ..ConfigPatch::default()
     })));
-    assert_eq!(other.commit(calm).await, Err(CommitError::Conflict { current }));
+    assert_eq!(other.commit(calm).await, conflict);
     let mut other = Driver::new(&store, "web").await;
     other.run(swing(9)).await;
     other.check().await;

@@ -19,7 +19,7 @@ use crate::domain::session::{ReplicaId, SessionId};
 use crate::domain::status::{Kind, Level};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
-use crate::store::{CommitError, Store};
+use crate::store::{CommitError, ConflictCause, Store};
 
 use super::driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
 
@@ -37,7 +37,7 @@ pub(super) async fn writers_of_one_application_take_turns(store: Arc<dyn Store>)
                     let report = driver.draft(mk_report(&unit, &format!("{i}")));
                     match driver.commit(report).await {
                         Ok(()) => break,
-                        Err(CommitError::Conflict { current }) => assert!(before < current),
+                        Err(CommitError::Conflict { current, .. }) => assert!(before < current),
                         Err(other) => panic!("{other}"),
                     }
                 }
@@ -134,7 +134,8 @@ pub(super) async fn a_request_is_answered_once(store: Arc<dyn Store>) {
     let repeat = first.draft_requests(request("once", "up"), now);
     assert!(!repeat.moves_revision());
     first.commit(repeat).await.unwrap();
-    let conflict = Err(CommitError::Conflict { current: Revision(1) });
+    let cause = ConflictCause::Request;
+    let conflict = Err(CommitError::Conflict { current: Revision(1), cause });
     for word in ["up", "something else"] {
         let again = second.draft_requests(request("once", word), now);
         assert_eq!(second.commit(again).await, conflict);

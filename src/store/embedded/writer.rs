@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::store::codec::Meta;
 use crate::store::heads::{Heads, Step};
-use crate::store::{Bucket, CommitError};
+use crate::store::{Applied, Bucket, CommitError, ConflictCause};
 
 use super::batch::{Batch, Tables};
 use super::file::{Location, Opened, panic_text, write_meta};
@@ -100,12 +100,16 @@ impl Writer {
             let outcome = step.map(|step| writes.extend(step.map(|step| (batch, step))));
             waiting.push((answer, outcome, room));
         }
+        let applied = match self.retry_at {
+            None => Applied::Maybe,
+            Some(_) => Applied::No,
+        };
         let unavailable = match self.write(writes) {
             Ok(steps) => {
                 self.shared.publish(&steps);
                 None
             }
-            Err(reason) => Some(self.shared.unavailable(reason)),
+            Err(reason) => Some(self.shared.unavailable(reason, applied)),
         };
         for (answer, outcome, room) in waiting {
             drop(room);
@@ -121,7 +125,8 @@ impl Writer {
         let head = batch.head.clone();
         let tombstones_max = self.shared.retention.tombstones_max;
         let stepped = self.heads.swap(&batch.app, batch.base, head, tombstones_max);
-        stepped.map_err(|current| CommitError::Conflict { current })
+        let cause = ConflictCause::Revision;
+        stepped.map_err(|current| CommitError::Conflict { current, cause })
     }
 
     /// Writes a group in one transaction, and syncs it. After an error the group may or may not be

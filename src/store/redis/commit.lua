@@ -1,10 +1,11 @@
 -- Commits a transition of one application: compares its version, and writes all or nothing.
 --
--- Returns {1, id of the log entry or ''} after success. Returns {0, current revision} after a
--- conflict, and has written nothing. If the transition is based on a state from another master, it
--- returns {0, current revision, epoch floor}; the floor is '' if this master is not noted yet
--- (master.lua). Numbers are compared as text or stay below 2^53, because Lua has only floating
--- point numbers.
+-- Returns {1, id of the log entry or ''} after success. Returns {0, current revision, cause} after a
+-- conflict, and has written nothing. The cause is 'revision', 'quiet' (a quiet commit is missing),
+-- 'overtaken' (a later commit of the writer was applied), 'request' (an answer exists), or 'master'
+-- (the state was read from another master). After 'master' follows the epoch floor of the bucket,
+-- '' if this master is not noted yet (master.lua). Numbers are compared as text or stay below 2^53,
+-- because Lua has only floating point numbers.
 --
 -- Without arguments, the script removes the notes of other masters from the states of buckets. Each
 -- pipeline begins with such a call, because INFO takes longer than the comparisons of a commit.
@@ -53,18 +54,24 @@ local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
 -- On another master, one revision can name another state.
 local noted = redis.call('HMGET', state, 'master', 'counts_above')
 if not noted[1] or noted[2] ~= counts_above then
-  return {0, current, noted[1] and noted[2] or ''}
+  return {0, current, 'master', noted[1] and noted[2] or ''}
+end
+if current ~= base then
+  return {0, current, 'revision'}
+end
+if missed_quiet then
+  return {0, current, 'quiet'}
 end
 -- A sequence below the last one of its writer belongs to a commit that was given up long ago and
 -- arrives late.
-if current ~= base or missed_quiet or (done and tonumber(seq) < tonumber(done)) then
-  return {0, current}
+if done and tonumber(seq) < tonumber(done) then
+  return {0, current, 'overtaken'}
 end
 -- Other writers are not notified of an answer that a quiet commit stored. A writer that answers the
 -- same request must load that answer.
 for i = sets_at, sets_at + 2 * (answer_count - 1), 2 do
   if redis.call('HEXISTS', app, ARGV[i]) == 1 then
-    return {0, current}
+    return {0, current, 'request'}
   end
 end
 local moves = revision ~= base

@@ -1,7 +1,7 @@
 -- Compares versions of applications with the stored ones, all on one master. Returns, for each of
--- them, false if the version is the newest one, or else the current revision. For a version that
--- was read from another master it returns {epoch floor}, or {''} if this master is not noted yet
--- (master.lua).
+-- them, false if the version is the newest one, or else {current revision, cause}. The cause is
+-- 'revision', 'quiet' or 'master', as in commit.lua; after 'master' follows the epoch floor of the
+-- bucket, '' if this master is not noted yet (master.lua).
 --
 -- KEYS has heads, application and state of each. ARGV has whether a write must follow, and then
 -- name, revision, count of quiet commits and epoch floor of each.
@@ -21,11 +21,13 @@ for i = 1, #KEYS / 3 do
   end
   local noted = redis.call('HMGET', state, 'master', 'counts_above')
   if noted[1] ~= master or noted[2] ~= counts_above then
-    answers[i] = {noted[1] == master and noted[2] or ''}
-  elseif current == revision and (redis.call('HGET', app, 'q') or '0') == quiet then
-    answers[i] = false
+    answers[i] = {current, 'master', noted[1] == master and noted[2] or ''}
+  elseif current ~= revision then
+    answers[i] = {current, 'revision'}
+  elseif (redis.call('HGET', app, 'q') or '0') ~= quiet then
+    answers[i] = {current, 'quiet'}
   else
-    answers[i] = current
+    answers[i] = false
   end
 end
 -- A replica, and a master that may not write, refuse commands that write, even without effect: the

@@ -9,8 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::domain::name::AppName;
-use crate::domain::revision::Revision;
-use crate::store::{Bucket, CommitError, Version};
+use crate::store::{Applied, Bucket, CommitError, Version};
 
 use super::durability::{Durability, Sender};
 use super::key::Key;
@@ -81,7 +80,7 @@ async fn ask(shared: &Shared, sender: &Sender<'_>, jobs: Vec<Job>) {
         tokio::time::sleep(RETRY_PAUSE).await;
     };
     for job in jobs {
-        let _ = job.answer.send(Err(shared.unavailable(reason.clone())));
+        let _ = job.answer.send(Err(shared.unavailable(reason.clone(), Applied::No)));
     }
 }
 
@@ -104,14 +103,13 @@ fn mk_question(shared: &Shared, jobs: &[Job]) -> redis::Pipeline {
 
 fn answer_all(shared: &Shared, jobs: Vec<Job>, answers: &[Value]) {
     for (job, answer) in jobs.into_iter().zip(answers) {
-        let result = match (answer, reply::number(answer)) {
-            (Value::Nil, _) => Ok(()),
-            (_, Some(current)) => Err(CommitError::Conflict { current: Revision(current) }),
-            (Value::Array(noted), _) => {
-                shared.compare_master(job.bucket, noted.first());
-                Err(CommitError::Conflict { current: job.version.revision })
+        let result = match shared.read_conflict(job.bucket, reply::items(answer)) {
+            Some(conflict) => Err(conflict),
+            None if matches!(answer, Value::Nil) => Ok(()),
+            None => {
+                let reason = format!("unexpected version: {answer:?}");
+                Err(shared.unavailable(reason, Applied::No))
             }
-            _ => Err(shared.unavailable(format!("unexpected version: {answer:?}"))),
         };
         // The caller may have stopped waiting.
         let _ = job.answer.send(result);

@@ -31,8 +31,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 
 use super::{
-    Bucket, CommitError, Epoch, Follower, Notice, NumberedEvent, OpenError, ReadError, Retention,
-    Store, Version, random_store_id,
+    Applied, Bucket, CommitError, ConflictCause, Epoch, Follower, Notice, NumberedEvent, OpenError,
+    ReadError, Retention, Store, Version, random_store_id,
 };
 
 use batch::{Batch, Mark};
@@ -291,20 +291,20 @@ impl Store for RedisStore {
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         let shared = &self.shared;
         let bucket = shared.keys.bucket_of(&transition.app);
-        let gone = || shared.unavailable("store is closed".to_string());
-        let lane = self.lane(bucket).ok_or_else(gone)?;
+        let gone = |applied| shared.unavailable("store is closed".to_string(), applied);
+        let lane = self.lane(bucket).ok_or_else(|| gone(Applied::No))?;
         let batch = match lock(&shared.neighbours).is_alone() {
             true => Batch::encode_untold(&transition, bucket),
             false => Batch::encode(&transition, bucket),
         };
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };
-        lane.commits.send(job).await.map_err(|_| gone())?;
+        lane.commits.send(job).await.map_err(|_| gone(Applied::No))?;
         drop(lane);
         // The transition is kept until the observers have received it, so that the reader need not
         // decode it.
-        let (outcome, _kept) = answered.await.map_err(|_| gone())?;
-        if let Err(CommitError::Conflict { current }) = outcome {
+        let (outcome, _kept) = answered.await.map_err(|_| gone(Applied::Maybe))?;
+        if let Err(CommitError::Conflict { current, .. }) = outcome {
             shared.await_missed(bucket, &transition.app, current).await;
         }
         match outcome? {
@@ -313,7 +313,8 @@ impl Store for RedisStore {
             Some(id) => {
                 let told = tokio::time::timeout(TOLD_MAX, shared.view.until_told(bucket, id));
                 told.await.map_err(|_| {
-                    shared.unavailable("the commit is applied, but not read back yet".to_string())
+                    let reason = "the commit is applied, but not read back yet".to_string();
+                    shared.unavailable(reason, Applied::Yes)
                 })?;
             }
         }
@@ -323,14 +324,14 @@ impl Store for RedisStore {
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
         let shared = &self.shared;
         let bucket = shared.keys.bucket_of(app);
-        let gone = || shared.unavailable("store is closed".to_string());
-        let lane = self.lane(bucket).ok_or_else(gone)?;
+        let gone = |applied| shared.unavailable("store is closed".to_string(), applied);
+        let lane = self.lane(bucket).ok_or_else(|| gone(Applied::No))?;
         let (answer, answered) = oneshot::channel();
         let job = confirm::Job { app: app.clone(), bucket, version, answer };
-        lane.confirmations.send(job).await.map_err(|_| gone())?;
+        lane.confirmations.send(job).await.map_err(|_| gone(Applied::No))?;
         drop(lane);
-        let confirmed = answered.await.map_err(|_| gone())?;
-        if let Err(CommitError::Conflict { current }) = confirmed {
+        let confirmed = answered.await.map_err(|_| gone(Applied::No))?;
+        if let Err(CommitError::Conflict { current, .. }) = confirmed {
             shared.await_missed(bucket, app, current).await;
         }
         confirmed
@@ -431,13 +432,25 @@ impl Shared {
         script::run(&self.links, key, call).await
     }
 
-    /// Called when a state was read from another master than the serving one. Makes the reader
-    /// compare the masters, unless it has done so. `noted` is the epoch floor of the bucket that is
-    /// noted for the serving master, if there is one.
-    fn compare_master(&self, bucket: Bucket, noted: Option<&Value>) {
-        if noted.and_then(reply::number) != self.view.known_counts_above(bucket) {
-            self.suspicions.send_replace(());
-        }
+    /// Reads the conflict in an answer of `commit.lua` or `confirm.lua`. If another master serves
+    /// than the one that the readers have compared, they compare again.
+    fn read_conflict(&self, bucket: Bucket, answer: &[Value]) -> Option<CommitError> {
+        let [current, cause, number @ ..] = answer else { return None };
+        let cause = match reply::text(cause)? {
+            "master" => {
+                let number = number.first().and_then(reply::number);
+                if number != self.view.known_counts_above(bucket) {
+                    self.suspicions.send_replace(());
+                }
+                ConflictCause::Master
+            }
+            "revision" => ConflictCause::Revision,
+            "quiet" => ConflictCause::QuietCommits,
+            "overtaken" => ConflictCause::Overtaken,
+            "request" => ConflictCause::Request,
+            _ => return None,
+        };
+        Some(CommitError::Conflict { current: Revision(reply::number(current)?), cause })
     }
 
     /// Waits for a commit that this process has not seen yet. The log delivers it, so the caller
@@ -467,8 +480,8 @@ impl Shared {
         lock(&self.troubles).values().next().cloned().map_or(Ok(()), Err)
     }
 
-    fn unavailable(&self, reason: String) -> CommitError {
-        CommitError::Unavailable { reason, retry_after: RETRY_AFTER }
+    fn unavailable(&self, reason: String, applied: Applied) -> CommitError {
+        CommitError::Unavailable { reason, applied, retry_after: RETRY_AFTER }
     }
 }
 

@@ -16,9 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::domain::name::AppName;
-use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
-use crate::store::{Bucket, CommitError};
+use crate::store::{Applied, Bucket, CommitError};
 
 use super::batch::{self, Batch, Mark};
 use super::durability::Sender;
@@ -162,7 +161,8 @@ async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> Has
                 }
             }
             Err(LinkError::Refused { reason }) => {
-                give_up(shared, left, &reason);
+                // Also where the replicas or the disk did not confirm a commit that was made.
+                give_up(shared, left, &reason, Applied::Maybe);
                 return apps;
             }
             Err(LinkError::Ambiguous { reason }) => {
@@ -177,7 +177,8 @@ async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> Has
         };
         let patience = if was_sent { DEADLINE } else { PATIENCE };
         if patience <= started.elapsed() {
-            give_up(shared, left, &reason);
+            let applied = if was_sent { Applied::Maybe } else { Applied::No };
+            give_up(shared, left, &reason, applied);
             return apps;
         }
     }
@@ -218,10 +219,11 @@ fn answer_all(shared: &Shared, jobs: Vec<Numbered>, answers: Vec<Value>) -> Unan
                     why = error.to_string();
                     continue;
                 }
-                _ => Err(shared.unavailable(error.to_string())),
+                _ => Err(shared.unavailable(error.to_string(), Applied::Maybe)),
             },
             answer => read_outcome(shared, job.job.batch.bucket, answer).unwrap_or_else(|| {
-                Err(shared.unavailable(format!("unexpected answer to a commit: {answer:?}")))
+                let reason = format!("unexpected answer to a commit: {answer:?}");
+                Err(shared.unavailable(reason, Applied::Maybe))
             }),
         };
         job.answer(outcome);
@@ -248,19 +250,13 @@ fn read_outcome(shared: &Shared, bucket: Bucket, answer: &Value) -> Option<Outco
             "" => Some(Ok(None)),
             id => Some(Ok(Some(id.parse().ok()?))),
         },
-        [_, current, noted @ ..] => {
-            if let Some(noted) = noted.first() {
-                shared.compare_master(bucket, Some(noted));
-            }
-            let current = Revision(reply::number(current)?);
-            Some(Err(CommitError::Conflict { current }))
-        }
-        _ => None,
+        [_, conflict @ ..] => shared.read_conflict(bucket, conflict).map(Err),
+        [] => None,
     }
 }
 
-fn give_up(shared: &Shared, jobs: Vec<Numbered>, reason: &str) {
+fn give_up(shared: &Shared, jobs: Vec<Numbered>, reason: &str, applied: Applied) {
     for job in jobs {
-        job.answer(Err(shared.unavailable(reason.to_string())));
+        job.answer(Err(shared.unavailable(reason.to_string(), applied)));
     }
 }

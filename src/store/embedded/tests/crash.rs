@@ -135,9 +135,9 @@ async fn what_was_refused_but_applied_is_told() {
 
     until("it recovers", || store.health().is_ok()).await;
     assert_eq!(recorder.positions(), [1, 2]);
-    let current = Revision(2);
+    let (current, cause) = (Revision(2), ConflictCause::Revision);
     let again = store.commit(transition).await;
-    assert_eq!(again, Err(CommitError::Conflict { current }));
+    assert_eq!(again, Err(CommitError::Conflict { current, cause }));
     let mut web = Driver::new(&store, "web").await;
     web.report("web/0", "three").await;
     assert_eq!(recorder.positions(), [1, 2, 3]);

@@ -2,6 +2,8 @@
 
 use tokio::task::JoinHandle;
 
+use crate::domain::revision::Revision;
+
 use super::disk::Disk;
 use super::*;
 
@@ -92,8 +94,8 @@ async fn commits_of_a_group_are_compared_one_after_another() {
     assert_eq!(begun.await.unwrap(), Ok(()));
     let [first, rival, second] = tasks;
     assert_eq!(first.await.unwrap(), Ok(()));
-    let current = crate::domain::revision::Revision(1);
-    assert_eq!(rival.await.unwrap(), Err(CommitError::Conflict { current }));
+    let (current, cause) = (Revision(1), ConflictCause::Revision);
+    assert_eq!(rival.await.unwrap(), Err(CommitError::Conflict { current, cause }));
     assert_eq!(second.await.unwrap(), Ok(()));
     assert_eq!(recorder.positions(), [1, 2, 3]);
     web.check().await;

@@ -41,10 +41,10 @@ async fn what_was_decided_under_a_former_master_is_refused() {
     web.run(claim("web/0")).await;
     assert_eq!(web.state.head().lease_epoch, 1);
     become_another(&server).await;
-    let current = web.revision();
+    let (current, cause) = (web.revision(), ConflictCause::Master);
     for late in [mk_report("web/0", "still up"), step_back("web/0")] {
         let late = web.draft(late);
-        assert_eq!(web.commit(late).await, Err(CommitError::Conflict { current }));
+        assert_eq!(web.commit(late).await, Err(CommitError::Conflict { current, cause }));
     }
     let mut web = Driver::new(&store, "web").await;
     web.run(step_back("web/0")).await;
@@ -101,7 +101,8 @@ async fn a_revision_of_another_history_is_a_conflict() {
     other.report("web/0", "in force").await;
     assert_eq!(other.revision(), lost.revision());
     let current = lost.revision();
-    let conflict = Err(CommitError::Conflict { current });
+    let cause = ConflictCause::Master;
+    let conflict = Err(CommitError::Conflict { current, cause });
     assert_eq!(store.confirm(&lost.state.name, Version::of(&lost.state)).await, conflict);
     assert_eq!(lost.commit(lost.draft(mk_report("web/0", "late"))).await, conflict);
     let found = Driver::new(&store, "web").await;

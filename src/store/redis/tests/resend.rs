@@ -28,7 +28,7 @@ async fn a_commit_whose_answer_is_lost_is_applied_once() {
                 driver = Driver::new(&near, "web").await;
                 driver.store = store.clone();
             }
-            Err(CommitError::Conflict { current }) => panic!("conflicts with itself at {current}"),
+            Err(conflict) => panic!("conflicts with itself: {conflict}"),
         }
     }
     let end = Driver::new(&near, "web").await;
