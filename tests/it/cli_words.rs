@@ -4,7 +4,8 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::Stdio;
-use std::time::Instant;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -83,6 +84,28 @@ fn a_followed_log_prints_each_event_once() {
     levels.push(next()["level"].clone());
     let expected = ["LEVEL_ACTIVE", "LEVEL_ACTIVE", "LEVEL_ERROR", "LEVEL_ERROR", "LEVEL_BLOCKED"];
     assert_eq!(levels, expected);
+}
+
+#[test]
+fn a_log_followed_without_the_past_prints_new_events_only() {
+    let server = Server::ephemeral();
+    ok(&server, &["report", "web/0", "--level", "active", "-m", "before"]);
+    let follow = ["log", "web", "--follow", "--limit", "0", "-o", "json"];
+    let mut command = command(&server, &follow);
+    let mut following = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(following.0.stdout.take().unwrap()).lines();
+    let (send, printed) = mpsc::channel();
+    std::thread::spawn(move || send.send(lines.next().unwrap().unwrap()));
+    let start = Instant::now();
+    let line = (0..).find_map(|n| {
+        // The command prints nothing at its start that says when it follows.
+        let message = format!("after {n}");
+        ok(&server, &["report", "web/0", "--level", "active", "-m", &message]);
+        assert!(start.elapsed() < DEADLINE, "no event is printed");
+        printed.recv_timeout(Duration::from_millis(100)).ok()
+    });
+    let line = line.unwrap();
+    assert!(line.contains("after"), "{line}");
 }
 
 #[test]

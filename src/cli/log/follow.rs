@@ -35,8 +35,13 @@ pub async fn run(
     };
     let mut watch = Watch::new(client, request);
     let mut outage = Outage::default();
-    // Without a first event no revision is known, and every event fetched later counts as new.
-    let mut last = events.first().map(|event| event.revision);
+    let newest = match events.first() {
+        Some(newest) => Some(newest.clone()),
+        // `--limit 0` prints no event of before.
+        None => client.list_events(query.clone(), 1).await?.into_iter().next(),
+    };
+    // Without any event every event fetched later is new.
+    let mut last = newest.map(|event| event.revision);
     put(&query.application, events, context)?;
     loop {
         let event = watch.next().await?;
