@@ -26,31 +26,49 @@ impl<S> Calls<S> {
     }
 }
 
-type Answering<B> = Pin<Box<dyn Future<Output = Result<Response<CallBody<B>>, Infallible>> + Send>>;
-
 impl<S, B> hyper::service::Service<Request<Incoming>> for Calls<S>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
-    S::Future: Send + 'static,
-    B: 'static,
+    S::Future: Unpin,
 {
     type Response = Response<CallBody<B>>;
     type Error = Infallible;
-    type Future = Answering<B>;
+    type Future = Answer<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let open = self.caller.begin_call();
+        let open = Some(self.caller.begin_call());
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.caller.clone());
-        let answering = self.service.clone().call(request);
-        Box::pin(async move { Ok(answering.await?.map(|inner| CallBody { inner, _open: open })) })
+        Answer { inner: self.service.clone().call(request), open }
+    }
+}
+
+/// The future of a response.
+pub(super) struct Answer<F> {
+    inner: F,
+    /// Moves into the body of the response.
+    open: Option<OpenCall>,
+}
+
+impl<F, B> Future for Answer<F>
+where
+    F: Future<Output = Result<Response<B>, Infallible>> + Unpin,
+{
+    type Output = Result<Response<CallBody<B>>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Poll::Ready(Ok(response)) = Pin::new(&mut self.inner).poll(context) else {
+            return Poll::Pending;
+        };
+        let open = self.open.take();
+        Poll::Ready(Ok(response.map(|inner| CallBody { inner, _open: open })))
     }
 }
 
 /// The body of a response.
 pub(super) struct CallBody<B> {
     inner: B,
-    _open: OpenCall,
+    _open: Option<OpenCall>,
 }
 
 impl<B: http_body::Body<Data = Bytes> + Unpin> http_body::Body for CallBody<B> {

@@ -50,7 +50,7 @@ pub async fn serve<S, B>(listener: TcpListener, server: Server<S>, draining: Can
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
     S: Send + Sync + 'static,
-    S::Future: Send + 'static,
+    S::Future: Send + Unpin + 'static,
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
@@ -128,7 +128,7 @@ async fn connection<S, B>(
 ) where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone,
     S: Send + Sync + 'static,
-    S::Future: Send + 'static,
+    S::Future: Send + Unpin + 'static,
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {

@@ -69,6 +69,10 @@ impl Share {
 
     /// Returns all bytes: the message is complete, and no longer held.
     pub(super) fn release(&mut self) {
+        // The budgets are shared by all connections: a call that held nothing must not touch them.
+        if self.bytes == 0 {
+            return;
+        }
         self.budgets.iter().for_each(|budget| budget.give_back(self.bytes));
         self.bytes = 0;
     }

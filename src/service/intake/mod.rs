@@ -56,8 +56,11 @@ pub struct Limits {
 
 /// Applies the limits to every request of a tonic server.
 #[derive(Clone)]
-pub struct IntakeLayer {
-    methods: Arc<HashMap<String, Takes>>,
+pub struct IntakeLayer(Arc<Rules>);
+
+/// What the layer applies. Each call clones the service, so there is one count of references.
+struct Rules {
+    methods: HashMap<String, Takes, foldhash::fast::RandomState>,
     shared: Budgets,
 }
 
@@ -72,7 +75,7 @@ impl IntakeLayer {
         ];
         let sets = sets.map(|set| FileDescriptorSet::decode(set).expect("ours decode, by a test"));
         let methods = sets.iter().flat_map(|set| methods(set, limits));
-        IntakeLayer { methods: Arc::new(methods.collect()), shared }
+        IntakeLayer(Arc::new(Rules { methods: methods.collect(), shared }))
     }
 }
 
@@ -118,11 +121,12 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Intake<S> {
 
     fn call(&mut self, request: Request<Body>) -> S::Future {
         // The body of a request for an unknown method is not read.
-        let Some(takes) = self.layer.methods.get(request.uri().path()).copied() else {
+        let IntakeLayer(rules) = &self.layer;
+        let Some(takes) = rules.methods.get(request.uri().path()).copied() else {
             return self.inner.call(request);
         };
         let caller = request.extensions().get::<Caller>();
-        let budgets = caller.map_or(&self.layer.shared, Caller::budgets).clone();
+        let budgets = caller.map_or(&rules.shared, Caller::budgets).clone();
         self.inner.call(request.map(|body| Body::new(WholeBody::new(body, takes, budgets))))
     }
 }

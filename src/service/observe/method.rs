@@ -23,14 +23,14 @@ pub(super) struct Method {
 
 #[derive(Debug)]
 pub(super) struct Methods {
-    by_path: HashMap<String, Arc<Method>>,
+    by_path: HashMap<String, Arc<Method>, foldhash::fast::RandomState>,
     other: Arc<Method>,
 }
 
 impl Methods {
     /// Returns the methods of the descriptors that reflection serves, and reflection itself.
     pub(super) fn known(metrics: &Metrics) -> Self {
-        let mut by_path = HashMap::new();
+        let mut by_path = HashMap::default();
         for encoded in [
             proto::FILE_DESCRIPTOR_SET,
             tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
