@@ -13,8 +13,9 @@ help: ## List the targets
 run: ## Build for release and serve with the embedded store in ./bellwether-data (ARGS="..." adds flags)
 	$(CARGO) run --locked --release -- serve $(ARGS)
 
+# The tests of the load generator start the server, which cargo builds for the tests of the whole workspace.
 test: tools ## Install what the tests need, then run them all
-	$(CARGO) test --locked
+	$(CARGO) test --locked --workspace
 	@tools/say-missing
 
 check: tools fmt-check proto chart clippy test doc ## The gate: format, protos, chart, lints, tests, documentation; changes no source file
@@ -24,18 +25,19 @@ check-long: tools ## The soaks: replicas under faults for 10 minutes, elections 
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 
 fix: ## Format, apply what clippy knows how to fix, and list the values of the chart again
-	$(CARGO) fmt
+	$(CARGO) fmt --all
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
-	$(CARGO) clippy --locked --all-targets --fix --allow-dirty --allow-staged
+	$(CARGO) clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 
 bench: tools ## Measure every row of docs/performance.md beside its peer and put the table there; about 15 minutes (ARGS="..." adds flags)
-	$(CARGO) run --locked --release -- bench all --page docs/performance.md $(ARGS)
+	$(CARGO) build --locked --release --workspace --bins
+	$(CARGO) run --locked --release -p bellwether-bench -- all --page docs/performance.md $(ARGS)
 
 instructions: tools ## Count the instructions of a report, which do not vary with load, and put them there too
-	$(CARGO) run --locked --release -- bench instructions --page docs/performance.md $(ARGS)
+	$(CARGO) run --locked --release -p bellwether-bench -- instructions --page docs/performance.md $(ARGS)
 
 bench-core: ## Time the core alone, as an application grows (ARGS="..." narrows)
-	$(CARGO) bench --locked --bench core -- $(ARGS)
+	$(CARGO) bench --locked -p bellwether-bench --bench core -- $(ARGS)
 
 tools: ## Install what the tests need: into .tools/, and Debian packages
 	@tools/install
@@ -45,14 +47,14 @@ chart: ## Check the Helm chart on Helm 4 and 3; installs them first, which takes
 	@tools/chart-check
 
 fmt-check:
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 
 clippy:
-	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --lib --no-default-features --features client -- -D warnings
 
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
 # After the first release the protos may only grow; before it, there is no release to compare with.
 proto: tools

@@ -41,12 +41,17 @@
 //! | 4 | `service` | gRPC handlers, conversion, error codes, limits of connections |
 //! | 5 | `config` | Flags, environment variables, configuration file |
 //! | 6 | `app` | Builds the server from the layers, runs and drains it |
-//! | 7 | `cli`, `bench` | Commands; load generators that measure the server |
+//! | 7 | `cli` | Commands |
 //!
 //! # Features
 //!
 //! `server`, the default, compiles everything. `client` alone compiles `proto` and `client`, for
 //! programs that report or watch.
+//!
+//! The load generator is a package of its own, `crates/bench`.
+
+/// The version of this package: that of the server, the command line and the client.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(feature = "server")]
 pub mod domain;
@@ -75,7 +80,5 @@ pub mod config;
 #[cfg(feature = "server")]
 pub mod app;
 
-#[cfg(feature = "server")]
-pub mod bench;
 #[cfg(feature = "server")]
 pub mod cli;

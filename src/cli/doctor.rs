@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::bench::commits;
 use crate::cli::context::Context;
 use crate::cli::context::print;
 use crate::cli::context::print_value;
@@ -15,6 +14,7 @@ use crate::cli::exit::Exit;
 use crate::cli::exit::UsageError;
 use crate::cli::render::doctor;
 use crate::cli::render::doctor::Marks;
+use crate::cli::scrape;
 use crate::cli::span;
 use crate::config;
 use crate::config::StoreChoice;
@@ -53,7 +53,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let store = StoreChoice::load(args.store).map_err(|error| UsageError(error.to_string()))?;
     let mut findings = examine(&store, args.timeout).await;
     if let Some(ops) = args.ops {
-        let metrics = tokio::time::timeout(args.timeout, commits::fetch(ops)).await;
+        let metrics = tokio::time::timeout(args.timeout, scrape::metrics(ops)).await;
         findings.push(hearing(ops, metrics.ok().and_then(Result::ok).as_deref()));
     }
     let worst = findings.iter().map(|finding| finding.level).min().unwrap_or(Level::Ok);

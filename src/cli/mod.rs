@@ -32,6 +32,7 @@ mod remove;
 mod render;
 mod report;
 mod resolve;
+pub mod scrape;
 mod serve;
 mod silence;
 mod span;
@@ -52,7 +53,6 @@ use clap::Parser;
 use clap::Subcommand;
 use clap::error::ErrorKind;
 
-use crate::bench;
 use crate::cli::context::Color;
 use crate::cli::context::Context;
 use crate::cli::context::Output;
@@ -140,7 +140,6 @@ enum ClientCommand {
     Ops(ops::Args),
     Import(juju::Import),
     Doctor(doctor::Args),
-    Bench(bench::Args),
 }
 
 /// The longest deadline of a call: the header on the wire has a limited number of digits.
@@ -263,7 +262,6 @@ async fn dispatch(command: ClientCommand, context: &Context) -> anyhow::Result<E
         ClientCommand::Ops(args) => ops::run(args, context).await,
         ClientCommand::Import(import) => juju::run(import, context).await,
         ClientCommand::Doctor(args) => doctor::run(args, context).await,
-        ClientCommand::Bench(args) => bench::run(args).await.map(|()| Exit::Ok),
     }
 }
 

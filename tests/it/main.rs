@@ -13,9 +13,6 @@ mod testing;
 
 mod bad_frames;
 mod bad_input;
-mod bench;
-mod bench_all;
-mod bench_watch;
 mod cli;
 mod cli_commands;
 mod cli_leader;

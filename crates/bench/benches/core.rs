@@ -1,0 +1,75 @@
+//! Measures the core alone: the time of deciding, explaining and expiring as an application grows.
+//!
+//! `make bench-core`; a name selects benchmarks: `make bench-core ARGS=derive`.
+
+use bellwether::domain::command::Request;
+use bellwether::domain::derive::{Derived, derive};
+use bellwether::domain::transition::Transition;
+use bellwether_bench::fixture::Fixture;
+use divan::Bencher;
+use divan::counter::ItemsCount;
+
+// The allocator of the server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Statuses of the application: from a small one to ten times the recommended maximum.
+const STATUSES: [u64; 5] = [100, 1000, 10_000, 100_000, 1_000_000];
+/// Reports in the mailbox of a busy application.
+const BATCH: u64 = 64;
+
+fn main() {
+    divan::main();
+}
+
+fn fixture(statuses: u64) -> Fixture {
+    Fixture::of(statuses).expect("statuses within the limits")
+}
+
+/// Returns requests that change one status after another, so that no sample finds its status in the
+/// cache.
+fn batches(fixture: &Fixture, batch: u64) -> impl FnMut() -> Vec<Request> {
+    let statuses = fixture.state().status_count() as u64;
+    let mut made = 0;
+    let requests = fixture.requests(0, 10 * BATCH.max(batch)).expect("requests within the limits");
+    assert!(batch <= statuses);
+    move || {
+        let at = made % 10 * batch;
+        made += 1;
+        requests[at as usize..(at + batch) as usize].to_vec()
+    }
+}
+
+/// Measures one report that changes a level, decided alone.
+#[divan::bench(args = STATUSES)]
+fn apply_one(bencher: Bencher<'_, '_>, statuses: u64) {
+    decide(bencher, statuses, 1);
+}
+
+/// Measures 64 such reports in one commit; the time is that of the whole batch.
+#[divan::bench(args = STATUSES)]
+fn apply_64(bencher: Bencher<'_, '_>, statuses: u64) {
+    decide(bencher, statuses, BATCH);
+}
+
+fn decide(bencher: Bencher<'_, '_>, statuses: u64, batch: u64) {
+    let fixture = fixture(statuses);
+    bencher.counter(ItemsCount::new(batch)).with_inputs(batches(&fixture, batch)).bench_local_refs(
+        |batch| -> Transition { fixture.decide(batch).expect("nothing is refused") },
+    );
+}
+
+/// Measures an explanation: the winner and the first hundred statuses that it beat.
+#[divan::bench(args = STATUSES)]
+fn derive_page(bencher: Bencher<'_, '_>, statuses: u64) {
+    let fixture = fixture(statuses);
+    bencher.bench_local(|| -> Derived { derive(fixture.state(), 100) });
+}
+
+/// Measures a commit that expires statuses: every ttl has passed, and one commit takes at most
+/// 10,000.
+#[divan::bench(args = STATUSES, sample_count = 10, sample_size = 1)]
+fn expire(bencher: Bencher<'_, '_>, statuses: u64) {
+    let fixture = fixture(statuses);
+    bencher.bench_local(|| -> Transition { fixture.decide_expired() });
+}

@@ -1,0 +1,153 @@
+//! Servers in processes of their own: `bellwether serve` as a user runs it, and the plain echo.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use crate::process::{self, Process};
+use crate::site::Site;
+
+/// The storage backend of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// On disk, in its own directory.
+    Embedded,
+    /// In memory.
+    Memory,
+    /// In the Redis of this URL.
+    Redis(String),
+}
+
+/// A running server.
+pub struct Server {
+    /// The address for gRPC.
+    pub grpc: SocketAddr,
+    /// The ops address; the echo has none.
+    pub ops: Option<SocketAddr>,
+    process: Process,
+}
+
+impl Server {
+    /// Starts `bellwether serve` with its data in the directory of the site.
+    pub async fn start(place: &Place, site: &Site) -> anyhow::Result<Server> {
+        Server::start_with(place, "", site).await
+    }
+
+    /// Starts the server with this configuration file, in TOML.
+    pub async fn start_with(place: &Place, file: &str, site: &Site) -> anyhow::Result<Server> {
+        let directory = process::directory(&site.directory)?;
+        let path = directory.path().join("bellwether.toml");
+        eprintln!("The server gives one address all places, because the load is all from here.");
+        std::fs::write(&path, whole(file)).context("write a configuration file")?;
+        let data = directory.path().join("data");
+        let mut command = command(&site.bellwether);
+        command.args(["serve", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]);
+        command.args(["--print-addresses", "json"]).arg("--config").arg(path);
+        match place {
+            Place::Embedded => command.arg("--data-dir").arg(data),
+            Place::Memory => command.args(["--store", "memory"]),
+            Place::Redis(url) => command.args(["--store", url]),
+        };
+        Server::reached(Process::start(command, directory)?).await.context("start our server")
+    }
+
+    /// Starts the plain tonic echo, which is a command of this program.
+    pub async fn start_echo(parent: &Path) -> anyhow::Result<Server> {
+        let mut command = own_binary()?;
+        command.arg("echo-server");
+        let process = Process::start(command, process::directory(parent)?)?;
+        Server::reached(process).await.context("start the echo server")
+    }
+
+    /// Returns the process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    async fn reached(mut process: Process) -> anyhow::Result<Server> {
+        let line = process.line().await?;
+        let Addresses { grpc, ops } = parse_addresses(&line)?;
+        Ok(Server { grpc, ops, process })
+    }
+}
+
+/// Returns a configuration file with the shares of one address raised to the whole: all load comes
+/// from this machine.
+fn whole(file: &str) -> String {
+    const SESSIONS: &str = "[sessions]\n";
+    const SHARE: &str = "[sessions]\nsessions_per_peer_max = 1000000\n";
+    let file = match file.contains(SESSIONS) {
+        true => file.replacen(SESSIONS, SHARE, 1),
+        false => format!("{file}\n{SHARE}"),
+    };
+    format!(
+        "{file}\n[limits]\nconnections_per_peer_max = 1000000\ncalls_per_connection_max = 4096\n\
+         watch_streams_per_peer_max = 1000000\n"
+    )
+}
+
+/// Returns a command for this program.
+pub fn own_binary() -> anyhow::Result<Command> {
+    Ok(command(&std::env::current_exe().context("find this program's file")?))
+}
+
+/// Returns a command without `BELLWETHER_*` variables, which are for the user's own server.
+fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("BELLWETHER_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+#[derive(Deserialize)]
+struct Addresses {
+    grpc: SocketAddr,
+    ops: Option<SocketAddr>,
+}
+
+/// Parses the output of `--print-addresses json`.
+fn parse_addresses(line: &str) -> anyhow::Result<Addresses> {
+    serde_json::from_str(line)
+        .with_context(|| format!("read the addresses that it printed: {:?}", line.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_line_is_read() {
+        let ops = Some(([127, 0, 0, 1], 5678).into());
+        for (line, ops) in [
+            ("{\"grpc\":\"127.0.0.1:1234\",\"ops\":\"127.0.0.1:5678\"}\n", ops),
+            ("{\"http\":null,\"grpc\":\"127.0.0.1:1234\"}", None),
+        ] {
+            let addresses = parse_addresses(line).unwrap();
+            assert_eq!(addresses.grpc, ([127, 0, 0, 1], 1234).into());
+            assert_eq!(addresses.ops, ops);
+        }
+    }
+
+    #[test]
+    fn the_shares_are_in_every_file() {
+        for file in ["", "[history]\nevents_max = 1", "[sessions]\nreplica_ttl_seconds = 9\n"] {
+            let whole: toml::Table = whole(file).parse().unwrap();
+            assert_eq!(whole["sessions"]["sessions_per_peer_max"].as_integer(), Some(1_000_000));
+            assert!(whole["limits"]["connections_per_peer_max"].is_integer(), "{file}");
+        }
+    }
+
+    #[test]
+    fn another_line_is_quoted() {
+        for line in ["listening on 127.0.0.1:1234\n", "{\"ops\":\"127.0.0.1:1\"}", "{\"grpc\":1}"] {
+            let error = parse_addresses(line).err().unwrap().to_string();
+            assert!(error.contains(&format!("{:?}", line.trim_end())), "{error}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What each measurement needs before it starts anything: the file of the server under test, and a
+//! directory for the data of all sides.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::Load;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// The file of the server under test.
+    pub bellwether: PathBuf,
+    /// Where all sides keep their data.
+    pub directory: PathBuf,
+}
+
+impl Site {
+    /// The site that these flags describe. Fails if there is no server.
+    pub fn of(load: &Load) -> anyhow::Result<Site> {
+        let bellwether = find(load.bellwether.as_deref())?;
+        Ok(Site { bellwether, directory: load.data_directory() })
+    }
+}
+
+/// The file that was given, or the one that cargo puts beside this program.
+fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let file = match given {
+        // With its folder: a bare name would be looked for on the PATH.
+        Some(given) => std::path::absolute(given).context("--bellwether")?,
+        None => {
+            let own = std::env::current_exe().context("find this program's file")?;
+            own.with_file_name("bellwether")
+        }
+    };
+    match file.is_file() {
+        true => Ok(file),
+        false => bail!(
+            "no server at {}; build it (cargo build --bin bellwether, with --release for figures \
+             that count), or name its file: --bellwether FILE",
+            file.display()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_taken_where_it_is_and_missed_where_it_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("bellwether");
+        let error = find(Some(&file)).unwrap_err().to_string();
+        assert!(error.contains(&file.display().to_string()), "{error}");
+        assert!(error.contains("cargo build --bin bellwether"), "{error}");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(find(Some(&file)).unwrap(), file);
+    }
+}

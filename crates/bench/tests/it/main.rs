@@ -1,0 +1,7 @@
+//! The real load generator with the real server: every measurement runs once, as short as it can.
+
+mod all;
+mod program;
+mod rows;
+mod site;
+mod watch;

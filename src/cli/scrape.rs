@@ -1,0 +1,74 @@
+//! The metrics of a running server, read as Prometheus does: one `GET /metrics`.
+
+use std::net::SocketAddr;
+
+use anyhow::ensure;
+use axum::body::Body;
+use http::Request;
+use http::header::HOST;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// All metrics of a server take some ten KiB. A longer answer comes from another program.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// The text at `/metrics` of the server with this `ops` address. The caller sets the deadline.
+pub async fn metrics(ops: SocketAddr) -> anyhow::Result<String> {
+    let stream = TcpStream::connect(ops).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::get("/metrics").header(HOST, ops.to_string()).body(Body::empty())?;
+    let answer = async move {
+        let answer = sender.send_request(request).await?;
+        ensure!(answer.status().is_success(), "GET /metrics was answered with {}", answer.status());
+        let body = axum::body::to_bytes(Body::new(answer.into_body()), ANSWER_BYTES_MAX).await?;
+        anyhow::Ok(String::from_utf8(body.into())?)
+    };
+    // The connection ends when `answer` drops the sender; how it ends does not change the answer.
+    let (answer, _closed) = tokio::join!(answer, connection);
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    /// What is read from a server that gives this answer and keeps the connection open.
+    async fn read(answer: &'static str) -> anyhow::Result<String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let ops = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 4096];
+            let length = stream.read(&mut asked).await.unwrap();
+            assert!(asked[..length].starts_with(b"GET /metrics HTTP/1.1\r\n"));
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            // Until the reader closes.
+            stream.read_to_end(&mut Vec::new()).await.unwrap();
+        });
+        let read = metrics(ops).await;
+        server.await.unwrap();
+        read
+    }
+
+    #[tokio::test]
+    async fn the_body_is_read_whole_and_alone() {
+        for answer in [
+            "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\na 1\nb ",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+             2\r\na \r\n4\r\n1\nb \r\n0\r\n\r\n",
+        ] {
+            assert_eq!(read(answer).await.unwrap(), "a 1\nb ");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_metrics_is_an_error() {
+        let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+        let error = read(answer).await.unwrap_err().to_string();
+        assert!(error.contains("404"), "{error}");
+    }
+}
