@@ -172,9 +172,9 @@ fn every_method_has_its_limits() {
     let limits = Limits { large_bytes_max: 4 << 20, small_bytes_max: 64 << 10, patience: PATIENCE };
     let layer = IntakeLayer::new(limits, Arc::from([]));
     for path in LARGE {
-        assert_eq!(layer.methods[path].message_bytes_max, 4 << 20, "{path}");
+        assert_eq!(layer.0.methods[path].message_bytes_max, 4 << 20, "{path}");
     }
-    let of = |path: &str| layer.methods[path];
+    let of = |path: &str| layer.0.methods[path];
     assert_eq!(of("/bellwether.v1.ReportService/ReportStatus").message_bytes_max, 64 << 10);
     assert_eq!(of("/grpc.health.v1.Health/Check").message_bytes_max, 64 << 10);
     assert!(of("/bellwether.v1.ReportService/ReportStatus").one_message);

@@ -31,8 +31,8 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 
 use super::{
-    Applied, Bucket, CommitError, ConflictCause, Epoch, Follower, Notice, NumberedEvent, OpenError,
-    ReadError, Retention, Store, Version, random_store_id,
+    Applied, Bucket, CommitError, Epoch, Follower, Notice, NumberedEvent, OpenError, ReadError,
+    Retention, Store, Version, random_store_id,
 };
 
 use batch::{Batch, Mark};
@@ -46,6 +46,7 @@ use writer::{Job, Lane};
 
 mod batch;
 mod confirm;
+mod conflict;
 pub mod doctor;
 pub mod durability;
 mod key;
@@ -430,27 +431,6 @@ impl Shared {
     /// Calls a script on the master that holds a key.
     async fn call(&self, key: &str, call: &Cmd) -> Result<Vec<Value>, LinkError> {
         script::run(&self.links, key, call).await
-    }
-
-    /// Reads the conflict in an answer of `commit.lua` or `confirm.lua`. If another master serves
-    /// than the one that the readers have compared, they compare again.
-    fn read_conflict(&self, bucket: Bucket, answer: &[Value]) -> Option<CommitError> {
-        let [current, cause, number @ ..] = answer else { return None };
-        let cause = match reply::text(cause)? {
-            "master" => {
-                let number = number.first().and_then(reply::number);
-                if number != self.view.known_counts_above(bucket) {
-                    self.suspicions.send_replace(());
-                }
-                ConflictCause::Master
-            }
-            "revision" => ConflictCause::Revision,
-            "quiet" => ConflictCause::QuietCommits,
-            "overtaken" => ConflictCause::Overtaken,
-            "request" => ConflictCause::Request,
-            _ => return None,
-        };
-        Some(CommitError::Conflict { current: Revision(reply::number(current)?), cause })
     }
 
     /// Waits for a commit that this process has not seen yet. The log delivers it, so the caller
