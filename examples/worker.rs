@@ -5,12 +5,8 @@
 use std::path::PathBuf;
 
 use bellwether::client::Worker;
-use bellwether::client::worker::CollectRequest;
-use bellwether::client::worker::Error;
-use bellwether::client::worker::Event;
-use bellwether::client::worker::Options;
-use bellwether::proto::v1::Level;
-use bellwether::proto::v1::StatusReport;
+use bellwether::client::worker::{CollectRequest, Error, Event, Options};
+use bellwether::proto::v1::{Level, StatusReport};
 
 const SERVER: &str = "http://127.0.0.1:50051";
 

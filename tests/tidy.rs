@@ -82,8 +82,15 @@ const SERVER_RULES: &[Rule] = &[layers, wire_at_the_edge, domain_is_pure, client
 const CODE_RULES: &[Rule] = &[no_panics, file_length];
 
 /// For every Rust file, tests too.
-const RULES: &[Rule] =
-    &[opens_with_purpose, names, leftovers, columns, function_length, examples_are_clients];
+const RULES: &[Rule] = &[
+    opens_with_purpose,
+    names,
+    imports_are_grouped,
+    leftovers,
+    columns,
+    function_length,
+    examples_are_clients,
+];
 
 #[test]
 fn the_code_is_tidy() {
@@ -338,6 +345,25 @@ fn names(file: &Source) -> Vec<String> {
         .collect()
 }
 
+/// Imports of one module are one `use`, so that what a file needs is seen at a glance.
+fn imports_are_grouped(file: &Source) -> Vec<String> {
+    let module_of = |line: &str| {
+        let path = line.trim().strip_prefix("use ")?.strip_suffix(';')?;
+        let (module, name) = path.rsplit_once("::")?;
+        let is_item = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let is_module = module.contains("::") || !["crate", "std", "super"].contains(&module);
+        (is_item && is_module).then(|| module.to_string())
+    };
+    let mut errors = Vec::new();
+    for (at, pair) in file.lines.windows(2).enumerate() {
+        let (before, after) = (module_of(&pair[0]), module_of(&pair[1]));
+        if let Some(module) = after.filter(|after| before.as_ref() == Some(after)) {
+            errors.push(format!("{}:{}: group the imports of {module}", file.path, at + 2));
+        }
+    }
+    errors
+}
+
 fn leftovers(file: &Source) -> Vec<String> {
     let mut errors = Vec::new();
     for (i, line) in file.text.lines().enumerate() {
@@ -495,6 +521,8 @@ const FAULTS: &[(Rule, &str, &str, &str)] = &[
     (no_panics, "src/store/a.rs", "use anyhow::Result;", ":1: anyhow below app"),
     (opens_with_purpose, "src/store/a.rs", "use std::fs;", ":1: starts without a `//!` sentence"),
     (names, "src/store/utils.rs", "", ": `utils` says nothing"),
+    (imports_are_grouped, "tests/a.rs", "use a::b::C;\nuse a::b::D;", ":2: group the imports of a::b"),
+    (imports_are_grouped, "tests/a.rs", "use a::b::{C, D};\nuse a::b::e::F;\nuse a::c::D;", ""),
     (leftovers, "src/store/a.rs", concat!("// TO", "DO: later"), concat!(":1: leftover TO", "DO")),
     (leftovers, "src/store/a.rs", concat!("dbg", "!(a);"), concat!(":1: leftover dbg", "!(")),
 ];

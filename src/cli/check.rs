@@ -1,17 +1,11 @@
 //! `bellwether check --nagios`: prints one line and exits with the code of a monitoring plugin.
 
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
+use crate::cli::context::{Context, print_plain};
 use crate::cli::exit::Exit;
-use crate::cli::level;
-use crate::cli::refusal;
 use crate::cli::render::status::application_message;
-use crate::cli::silence;
-use crate::cli::silence::Silence;
-use crate::cli::silence::level_of;
-use crate::proto::v1::Application;
-use crate::proto::v1::GetApplicationRequest;
-use crate::proto::v1::Level;
+use crate::cli::silence::{Silence, level_of};
+use crate::cli::{level, refusal, silence};
+use crate::proto::v1::{Application, GetApplicationRequest, Level};
 
 /// Check an application for Nagios: one line, and 0 ok, 1 warning, 2 critical or 3 unknown
 #[derive(clap::Args)]

@@ -1,14 +1,11 @@
 //! `bellwether clear APP/UNIT`: withdraws statuses of a unit.
 
-use crate::cli::context::Context;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
+use crate::cli::context::{Context, print_value, say};
 use crate::cli::exit::Exit;
 use crate::cli::json;
 use crate::cli::report::KindWord;
 use crate::cli::target::UnitTarget;
-use crate::proto::v1::ClearStatusRequest;
-use crate::proto::v1::StatusKind;
+use crate::proto::v1::{ClearStatusRequest, StatusKind};
 
 /// Withdraw statuses of a unit: all, or those of a component
 #[derive(clap::Args)]

@@ -6,15 +6,11 @@ use std::io;
 use std::time::Duration;
 
 use clap::Command;
-use clap_complete::CompletionCandidate;
-use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
-use clap_complete::env::CompleteEnv;
-use clap_complete::env::Shells;
+use clap_complete::env::{CompleteEnv, Shells};
+use clap_complete::{CompletionCandidate, Shell};
 
-use crate::cli::context::Context;
-use crate::cli::context::Output;
-use crate::cli::context::print;
+use crate::cli::context::{Context, Output, print};
 use crate::cli::exit::Exit;
 use crate::cli::explain;
 use crate::client::Client;

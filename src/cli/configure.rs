@@ -2,28 +2,17 @@
 
 use std::time::Duration;
 
-use crate::cli::configure_damping;
 use crate::cli::configure_damping::DampingArgs;
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
-use crate::cli::json;
-use crate::cli::level;
+use crate::cli::context::{Context, print_plain, print_value, say};
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
-use crate::cli::span;
 use crate::cli::target::Target;
+use crate::cli::{configure_damping, json, level, span};
 use crate::client::Client;
-use crate::proto::v1::ApplicationConfig;
-use crate::proto::v1::ConfigureApplicationRequest;
-use crate::proto::v1::GetApplicationRequest;
-use crate::proto::v1::HandOver;
-use crate::proto::v1::Level;
-use crate::proto::v1::LostUnits;
-use crate::proto::v1::Policy;
-use crate::proto::v1::Ttls;
+use crate::proto::v1::{
+    ApplicationConfig, ConfigureApplicationRequest, GetApplicationRequest, HandOver, Level,
+    LostUnits, Policy, Ttls,
+};
 
 /// The contribution of a lost unit, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -256,9 +245,7 @@ fn render(config: &ApplicationConfig) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::Damping;
-    use crate::proto::v1::ExternalLeader;
-    use crate::proto::v1::Latch;
+    use crate::proto::v1::{Damping, ExternalLeader, Latch};
     use clap::Parser;
 
     #[derive(Parser)]

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use crate::cli::exit::UsageError;
 use crate::cli::span;
-use crate::proto::v1::ApplicationConfig;
-use crate::proto::v1::Damping;
-use crate::proto::v1::Latch;
+use crate::proto::v1::{ApplicationConfig, Damping, Latch};
 
 /// The good pulls that a latch may wait for.
 const GOOD_COUNT: RangeInclusive<i32> = 2..=100;

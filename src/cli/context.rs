@@ -2,19 +2,15 @@
 
 use std::env;
 use std::io;
-use std::io::IsTerminal;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use anstream::AutoStream;
-use anstream::ColorChoice;
+use anstream::{AutoStream, ColorChoice};
 use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::cli::json;
-use crate::cli::render::Screen;
-use crate::cli::render::one_line;
-use crate::cli::render::text;
+use crate::cli::render::{Screen, one_line, text};
 use crate::cli::target::shell_word;
 use crate::client::Client;
 

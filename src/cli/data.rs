@@ -1,34 +1,22 @@
 //! `bellwether data`: reads, changes and follows the data that the leader of an application shares.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::timeout;
 
-use crate::cli::context::Context;
-use crate::cli::context::print;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::exit::Exit;
-use crate::cli::exit::NotFoundError;
-use crate::cli::exit::UsageError;
+use crate::cli::context::{Context, print, print_plain, print_value, say};
+use crate::cli::exit::{Exit, NotFoundError, UsageError};
 use crate::cli::json;
-use crate::cli::leader::UnitArgs;
-use crate::cli::leader::epoch_of;
-use crate::cli::render::one_line;
-use crate::cli::render::text;
+use crate::cli::leader::{UnitArgs, epoch_of};
+use crate::cli::render::{one_line, text};
 use crate::cli::target::shell_word;
 use crate::client;
 use crate::client::Client;
-use crate::proto::v1::AppData;
-use crate::proto::v1::GetAppDataRequest;
-use crate::proto::v1::UpdateAppDataRequest;
-use crate::proto::v1::WatchAppDataRequest;
 use crate::proto::v1::watch_app_data_response::Event;
+use crate::proto::v1::{AppData, GetAppDataRequest, UpdateAppDataRequest, WatchAppDataRequest};
 
 /// How long to wait before a broken watch is opened again, unless the server names a time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

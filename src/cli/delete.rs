@@ -1,10 +1,7 @@
 //! `bellwether delete APP`: deletes an application with everything except its history.
 
-use crate::cli::context::Context;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
+use crate::cli::context::{Context, print_value, say};
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::json;
 use crate::cli::target::Target;
 use crate::proto::v1::DeleteApplicationRequest;

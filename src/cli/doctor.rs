@@ -5,23 +5,15 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::cli::context::Context;
-use crate::cli::context::print;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::context::screen;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
+use crate::cli::context::{Context, print, print_value, say, screen};
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::render::doctor;
 use crate::cli::render::doctor::Marks;
-use crate::cli::scrape;
-use crate::cli::span;
+use crate::cli::{scrape, span};
 use crate::config;
 use crate::config::StoreChoice;
-use crate::store::doctor::Finding;
-use crate::store::doctor::Level;
-use crate::store::embedded;
-use crate::store::redis;
+use crate::store::doctor::{Finding, Level};
+use crate::store::{embedded, redis};
 
 /// Check the store: version, eviction, persistence, replicas, rights and more
 ///

@@ -3,10 +3,7 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
+use crate::cli::context::{Context, print_plain, print_value, say};
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::Exit;
 use crate::cli::json;
@@ -15,12 +12,9 @@ use crate::cli::render::one_line;
 use crate::cli::target::UnitTarget;
 use crate::client;
 use crate::client::Client;
-use crate::proto::v1::Contribution;
-use crate::proto::v1::ErrorReport;
-use crate::proto::v1::ExplainApplicationRequest;
-use crate::proto::v1::ReportErrorRequest;
-use crate::proto::v1::StatusKind;
-use crate::proto::v1::Verdict;
+use crate::proto::v1::{
+    Contribution, ErrorReport, ExplainApplicationRequest, ReportErrorRequest, StatusKind, Verdict,
+};
 
 /// Report an error that a unit met, and print what to do about it
 #[derive(clap::Args)]
@@ -153,8 +147,7 @@ fn verdict(verdict: &Verdict, action: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::ErrorClass;
-    use crate::proto::v1::VerdictAction;
+    use crate::proto::v1::{ErrorClass, VerdictAction};
 
     #[test]
     fn a_verdict_says_what_to_do_and_when() {

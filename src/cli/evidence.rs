@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::span;
-use crate::domain::classify::ErrorOrigin;
-use crate::domain::classify::ErrorOutcome;
-use crate::domain::classify::Evidence;
-use crate::domain::classify::Hints;
+use crate::domain::classify::{ErrorOrigin, ErrorOutcome, Evidence, Hints};
 use crate::proto::v1;
 
 /// The origin of the answer, as typed.

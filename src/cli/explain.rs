@@ -3,12 +3,8 @@
 
 use serde_json::json;
 
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
-use crate::cli::context::screen;
-use crate::cli::exit::Exit;
-use crate::cli::exit::NotFoundError;
+use crate::cli::context::{Context, print_plain, print_value, screen};
+use crate::cli::exit::{Exit, NotFoundError};
 use crate::cli::render::text::wrap;
 
 const ERRORS: &str = include_str!("../../docs/errors.md");

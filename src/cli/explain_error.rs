@@ -4,17 +4,11 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
+use crate::cli::context::{Context, print_plain, print_value};
 use crate::cli::evidence::EvidenceArgs;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
+use crate::cli::exit::{Exit, UsageError};
 use crate::config;
-use crate::domain::classify::Finding;
-use crate::domain::classify::Rules;
-use crate::domain::classify::classify;
-use crate::domain::classify::is_reason;
+use crate::domain::classify::{Finding, Rules, classify, is_reason};
 use crate::domain::status::Level;
 
 /// Say what an error means: class, rule, verdict and effect, without asking a server

@@ -2,9 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
+use crate::cli::context::{Context, print_plain, print_value};
 use crate::cli::exit::Exit;
 use crate::proto::health::HealthCheckRequest;
 use crate::proto::health::health_check_response::ServingStatus;

@@ -3,9 +3,7 @@
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
-use prost_reflect::DescriptorPool;
-use prost_reflect::DynamicMessage;
-use prost_reflect::SerializeOptions;
+use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde_json::Value;
 
 use crate::cli::context::Output;

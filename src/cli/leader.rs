@@ -2,23 +2,15 @@
 
 use std::time::Duration;
 
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
-use crate::cli::json;
-use crate::cli::span;
-use crate::cli::target::Target;
-use crate::cli::target::UnitTarget;
+use crate::cli::context::{Context, print_plain, print_value, say};
+use crate::cli::exit::{Exit, UsageError};
+use crate::cli::target::{Target, UnitTarget};
+use crate::cli::{json, span};
 use crate::client::Client;
-use crate::proto::v1::ClaimLeadershipRequest;
-use crate::proto::v1::GetLeaderRequest;
-use crate::proto::v1::GetLeaderResponse;
-use crate::proto::v1::Lease;
-use crate::proto::v1::ReleaseLeadershipRequest;
-use crate::proto::v1::TransferLeadershipRequest;
+use crate::proto::v1::{
+    ClaimLeadershipRequest, GetLeaderRequest, GetLeaderResponse, Lease, ReleaseLeadershipRequest,
+    TransferLeadershipRequest,
+};
 
 /// Show or change the leader of an application
 #[derive(clap::Args)]

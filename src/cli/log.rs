@@ -6,21 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cli::context::Context;
-use crate::cli::context::Output;
-use crate::cli::context::print;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::context::screen;
+use crate::cli::context::{Context, Output, print, print_value, say, screen};
 use crate::cli::exit::Exit;
-use crate::cli::json;
-use crate::cli::render;
 use crate::cli::render::time;
-use crate::cli::span;
-use crate::cli::target::Target;
-use crate::cli::target::UnitTarget;
-use crate::proto::v1::ListStatusEventsRequest;
-use crate::proto::v1::ListStatusEventsResponse;
+use crate::cli::target::{Target, UnitTarget};
+use crate::cli::{json, render, span};
+use crate::proto::v1::{ListStatusEventsRequest, ListStatusEventsResponse};
 
 /// Show the history of an application or of one unit, the newest last
 #[derive(clap::Args)]

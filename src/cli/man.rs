@@ -1,16 +1,13 @@
 //! `bellwether man`: manual pages, generated from the definitions of `--help`.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::Command;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::cli::context::print;
-use crate::cli::context::say;
+use crate::cli::context::{print, say};
 use crate::cli::exit::Exit;
 
 /// Print the manual page: bellwether man | man -l -; or write one for each command

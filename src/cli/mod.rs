@@ -47,19 +47,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::CommandFactory;
-use clap::FromArgMatches;
-use clap::Parser;
-use clap::Subcommand;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::cli::context::Color;
-use crate::cli::context::Context;
-use crate::cli::context::Output;
-use crate::cli::context::say;
-use crate::cli::context::say_lines;
-use crate::cli::exit::EXIT_CODES;
-use crate::cli::exit::Exit;
+use crate::cli::context::{Color, Context, Output, say, say_lines};
+use crate::cli::exit::{EXIT_CODES, Exit};
 
 const EXAMPLES: &str = "\
 Examples:

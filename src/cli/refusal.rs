@@ -4,8 +4,7 @@
 use crate::cli::context::command_in;
 use crate::cli::render::one_line;
 use crate::cli::target::shell_word;
-use crate::client::Error;
-use crate::client::Refusal;
+use crate::client::{Error, Refusal};
 
 /// Returns the error as a sentence for a person at a terminal.
 pub fn sentence(error: &anyhow::Error) -> String {
@@ -50,8 +49,7 @@ fn of(refusal: &Refusal) -> Option<String> {
 mod tests {
     use super::*;
     use tonic::Code;
-    use tonic_types::ErrorDetails;
-    use tonic_types::StatusExt;
+    use tonic_types::{ErrorDetails, StatusExt};
 
     fn said(reason: &str, message: &str) -> String {
         let facts = [("namespace", "prod"), ("application", "web"), ("unit", "web/7")];

@@ -1,8 +1,6 @@
 //! `bellwether remove APP/UNIT`: removes a unit with its statuses.
 
-use crate::cli::context::Context;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
+use crate::cli::context::{Context, print_value, say};
 use crate::cli::exit::Exit;
 use crate::cli::json;
 use crate::cli::target::UnitTarget;

@@ -2,23 +2,14 @@
 
 use std::time::Duration;
 
-use crate::cli::context::Context;
-use crate::cli::context::JujuHook;
-use crate::cli::context::juju_hook;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
-use crate::cli::json;
-use crate::cli::level;
+use crate::cli::context::{Context, JujuHook, juju_hook, print_value, say};
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
-use crate::cli::span;
 use crate::cli::target::UnitTarget;
-use crate::proto::v1::Level;
-use crate::proto::v1::ReportStatusRequest;
-use crate::proto::v1::ReportStatusResponse;
-use crate::proto::v1::StatusKind;
-use crate::proto::v1::StatusReport;
+use crate::cli::{json, level, span};
+use crate::proto::v1::{
+    Level, ReportStatusRequest, ReportStatusResponse, StatusKind, StatusReport,
+};
 
 /// The kind of a status, as typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -1,19 +1,14 @@
 //! `bellwether resolve APP/UNIT`: resolves errors, or lets an operator release a component.
 
-use crate::cli::context::Context;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
+use crate::cli::context::{Context, print_value, say};
 use crate::cli::exit::Exit;
 use crate::cli::json;
 use crate::cli::render::faults::class_word;
-use crate::cli::target::UnitTarget;
-use crate::cli::target::shell_word;
-use crate::cli::target::unit_words;
+use crate::cli::target::{UnitTarget, shell_word, unit_words};
 use crate::client::Client;
-use crate::proto::v1::HoldResolution;
-use crate::proto::v1::ListFaultsRequest;
-use crate::proto::v1::ResolveErrorRequest;
-use crate::proto::v1::ResolveHoldRequest;
+use crate::proto::v1::{
+    HoldResolution, ListFaultsRequest, ResolveErrorRequest, ResolveHoldRequest,
+};
 
 /// Resolve errors of a unit; with --retry or --skip, release a component that they hold
 #[derive(clap::Args)]

@@ -32,8 +32,7 @@ pub async fn metrics(ops: SocketAddr) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncReadExt;
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     /// What is read from a server that gives this answer and keeps the connection open.

@@ -11,20 +11,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::signal::unix::Signal;
-use tokio::signal::unix::SignalKind;
-use tokio::signal::unix::signal;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::app::Addresses;
-use crate::app::App;
-use crate::app::Drained;
-use crate::cli::context::say;
-use crate::cli::context::say_lines;
+use crate::app::{Addresses, App, Drained};
+use crate::cli::context::{say, say_lines};
 use crate::cli::exit::Exit;
 use crate::config;
-use crate::config::Config;
-use crate::config::StoreChoice;
+use crate::config::{Config, StoreChoice};
 use crate::service::ErrorRules;
 use crate::telemetry;
 
@@ -102,9 +96,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 /// Raises the limit of open files. Each connection is an open file, and the usual soft limit of
 /// 1,024 is far below `connections_max`. Returns the limit in force; `None` if there is no limit.
 fn raise_file_limit() -> Option<u64> {
-    use rustix::process::Resource;
-    use rustix::process::getrlimit;
-    use rustix::process::setrlimit;
+    use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {

@@ -2,11 +2,7 @@
 //! store may have lost. A good level does not count while units are silent. `status`, its exit code
 //! and `wait` share this rule.
 
-use crate::proto::v1::Application;
-use crate::proto::v1::Freshness;
-use crate::proto::v1::Level;
-use crate::proto::v1::LostUnits;
-use crate::proto::v1::Unit;
+use crate::proto::v1::{Application, Freshness, Level, LostUnits, Unit};
 
 /// The number of silent units, by freshness.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,8 +65,7 @@ pub fn hides(application: &Application) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::AggregatedStatus;
-    use crate::proto::v1::ApplicationConfig;
+    use crate::proto::v1::{AggregatedStatus, ApplicationConfig};
 
     fn mk(level: Level, stale: i32, lost: i32, lost_units: LostUnits) -> Application {
         Application {

@@ -2,15 +2,11 @@
 
 use serde_json::json;
 
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
+use crate::cli::context::{Context, print_plain, print_value};
 use crate::cli::exit::Exit;
 use crate::cli::json;
-use crate::client::Client;
-use crate::client::Error;
-use crate::proto::v1::GetServerInfoRequest;
-use crate::proto::v1::GetServerInfoResponse;
+use crate::client::{Client, Error};
+use crate::proto::v1::{GetServerInfoRequest, GetServerInfoResponse};
 
 /// Commit of the source, from `build.rs`; empty if unknown at the build.
 const COMMIT: &str = env!("BELLWETHER_COMMIT");

@@ -9,25 +9,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::context::Context;
-use crate::cli::context::Output;
-use crate::cli::context::print;
-use crate::cli::context::say;
-use crate::cli::context::screen;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
-use crate::cli::json;
+use crate::cli::context::{Context, Output, print, say, screen};
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
-use crate::cli::span;
-use crate::cli::watch::change::Change;
-use crate::cli::watch::change::Known;
+use crate::cli::watch::change::{Change, Known};
 use crate::cli::watch::exec::Exec;
-use crate::client::Event;
-use crate::client::Watch;
-use crate::proto::v1::ApplicationRemoved;
-use crate::proto::v1::Level;
-use crate::proto::v1::WatchApplicationsRequest;
+use crate::cli::{json, span};
+use crate::client::{Event, Watch};
+use crate::proto::v1::{ApplicationRemoved, Level, WatchApplicationsRequest};
 
 /// Follow applications: a line for the current state of each, then one per change; JSON into a pipe
 #[derive(clap::Args)]

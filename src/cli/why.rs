@@ -2,14 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::cli::context::Context;
-use crate::cli::context::print;
-use crate::cli::context::print_value;
-use crate::cli::context::screen;
+use crate::cli::context::{Context, print, print_value, screen};
 use crate::cli::exit::Exit;
-use crate::cli::json;
-use crate::cli::render;
 use crate::cli::target::Target;
+use crate::cli::{json, render};
 use crate::proto::v1::ExplainApplicationRequest;
 
 /// Say why an application is as it is: the status that won, the rule, what it beat, what to do

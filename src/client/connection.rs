@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tonic::transport::Channel;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::client::error::Error;
 use crate::proto::health::health_client::HealthClient;

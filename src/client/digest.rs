@@ -1,10 +1,8 @@
 //! A watcher's copy of the applications, reduced to the revision and level that the digest covers.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::proto::v1::Application;
-use crate::proto::v1::Level;
+use crate::proto::v1::{Application, Level};
 
 type Name = (String, String);
 

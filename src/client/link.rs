@@ -4,17 +4,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::Instant;
-use tokio::time::sleep_until;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Code;
 use tonic::codec::Streaming;
 
 use crate::client::connection::Client;
-use crate::client::error::Error;
-use crate::client::error::Refusal;
-use crate::proto::v1::WatchApplicationsRequest;
-use crate::proto::v1::WatchApplicationsResponse;
+use crate::client::error::{Error, Refusal};
+use crate::proto::v1::{WatchApplicationsRequest, WatchApplicationsResponse};
 
 /// Bookmarks arrive every 5 s: three missing ones mean that the server is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(15);

@@ -22,9 +22,7 @@ pub mod worker;
 mod tests;
 
 pub use connection::Client;
-pub use error::Error;
-pub use error::Refusal;
+pub use error::{Error, Refusal};
 pub use operation::Held;
-pub use watch::Event;
-pub use watch::Watch;
+pub use watch::{Event, Watch};
 pub use worker::Worker;

@@ -4,14 +4,10 @@ use std::future::Future;
 
 use crate::client::connection::Client;
 use crate::client::error::Error;
-use crate::proto::v1::Application;
-use crate::proto::v1::ListApplicationsRequest;
-use crate::proto::v1::ListStatusEventsRequest;
-use crate::proto::v1::ListStatusesRequest;
-use crate::proto::v1::ListUnitsRequest;
-use crate::proto::v1::StatusEvent;
-use crate::proto::v1::StatusRecord;
-use crate::proto::v1::Unit;
+use crate::proto::v1::{
+    Application, ListApplicationsRequest, ListStatusEventsRequest, ListStatusesRequest,
+    ListUnitsRequest, StatusEvent, StatusRecord, Unit,
+};
 
 /// The largest page of a server.
 const PAGE_SIZE: i32 = 1_000;

@@ -2,34 +2,26 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::extract::Request;
 use axum::routing::post;
-use futures_util::StreamExt;
-use futures_util::future;
-use futures_util::stream;
-use tonic::Code;
-use tonic::Status;
-use tonic::server::Grpc;
-use tonic::server::ServerStreamingService;
+use futures_util::{StreamExt, future, stream};
+use tonic::server::{Grpc, ServerStreamingService};
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
-use tonic_types::ErrorDetails;
-use tonic_types::StatusExt;
+use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::client::connection::Client;
-use crate::client::watch::Event;
-use crate::client::watch::Watch;
-use crate::proto::v1::Application;
-use crate::proto::v1::SnapshotComplete;
-use crate::proto::v1::WatchApplicationsRequest;
-use crate::proto::v1::WatchApplicationsResponse;
+use crate::client::watch::{Event, Watch};
 use crate::proto::v1::watch_applications_response::Event as WireEvent;
+use crate::proto::v1::{
+    Application, SnapshotComplete, WatchApplicationsRequest, WatchApplicationsResponse,
+};
 
 const PATH: &str = "/bellwether.v1.ApplicationService/WatchApplications";
 

@@ -15,11 +15,8 @@ use crate::client::connection::Client;
 use crate::client::digest::Copy;
 use crate::client::error::Error;
 use crate::client::link::Link;
-use crate::proto::v1::Application;
-use crate::proto::v1::Unit;
-use crate::proto::v1::WatchApplicationsRequest;
-use crate::proto::v1::WatchApplicationsResponse;
 use crate::proto::v1::watch_applications_response::Event as WireEvent;
+use crate::proto::v1::{Application, Unit, WatchApplicationsRequest, WatchApplicationsResponse};
 
 /// Pause before a snapshot from a server that answers but cannot resume the watch.
 const FRESH_START: Duration = Duration::from_millis(50);
@@ -187,9 +184,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::ApplicationRemoved;
-    use crate::proto::v1::Bookmark;
-    use crate::proto::v1::SnapshotComplete;
+    use crate::proto::v1::{ApplicationRemoved, Bookmark, SnapshotComplete};
 
     fn mk_watch() -> Watch {
         Watch::new(&Client::mk_lazy(), WatchApplicationsRequest::default())

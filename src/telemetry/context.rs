@@ -1,9 +1,8 @@
 //! The W3C trace context in the headers of a call.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use opentelemetry::Context;
-use opentelemetry::global;
 use opentelemetry::propagation::{Extractor, Injector};
+use opentelemetry::{Context, global};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 /// Returns the context that the peer sent; it has no valid span if the peer sent none.

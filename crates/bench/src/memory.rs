@@ -9,8 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use bellwether::proto::v1;
 use bellwether::proto::v1::report_service_client::ReportServiceClient;
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::Load;

@@ -3,19 +3,13 @@
 mod source;
 mod values;
 
-use clap::Arg;
-use clap::ArgAction;
-use clap::ArgMatches;
 use clap::Args as _;
 use clap::Command;
-use serde_json::Value;
-use serde_json::json;
+use clap::{Arg, ArgAction, ArgMatches};
+use serde_json::{Value, json};
 
 use crate::cli::config::source::Sources;
-use crate::cli::context::Context;
-use crate::cli::context::print_plain;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
+use crate::cli::context::{Context, print_plain, print_value, say};
 use crate::cli::exit::Exit;
 use crate::config;
 use crate::config::Config;

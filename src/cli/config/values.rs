@@ -1,12 +1,10 @@
 //! Every setting of the server with the value in force, in the order and with the names of the
 //! file.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config;
-use crate::config::Config;
-use crate::config::StoreChoice;
+use crate::config::{Config, StoreChoice};
 
 /// Section, key and value of a setting.
 type Setting = (&'static str, &'static str, Value);

@@ -10,8 +10,7 @@ use jiff::fmt::strtime;
 use serde_json::Value;
 
 use crate::cli::juju::json;
-use crate::cli::juju::node::DocumentError;
-use crate::cli::juju::node::Node;
+use crate::cli::juju::node::{DocumentError, Node};
 use crate::cli::natural;
 
 /// The limit of the server for names.

@@ -1,19 +1,12 @@
 //! Executes a plan: sends its steps to the server.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::StreamExt;
-use futures_util::TryStreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cli::juju::document::Document;
-use crate::cli::juju::plan::Known;
-use crate::cli::juju::plan::Plan;
-use crate::cli::juju::plan::Step;
-use crate::cli::juju::plan::plan;
-use crate::client::Client;
-use crate::client::Error;
+use crate::cli::juju::plan::{Known, Plan, Step, plan};
+use crate::client::{Client, Error};
 use crate::proto::v1::Application;
 
 /// Applications imported at once: several commits share one write to disk.

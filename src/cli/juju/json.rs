@@ -3,15 +3,11 @@
 
 use std::fmt;
 
-use serde::Deserialize;
-use serde::Deserializer;
 use serde::de::DeserializeSeed;
 use serde::de::Error as _;
-use serde::de::MapAccess;
-use serde::de::SeqAccess;
-use serde::de::Visitor;
-use serde_json::Map;
-use serde_json::Value;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 /// Reads a document.
 ///

@@ -22,13 +22,10 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::time::MissedTickBehavior;
-use tokio::time::interval;
+use tokio::time::{MissedTickBehavior, interval};
 
-use crate::cli::context::Context;
-use crate::cli::context::say;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
+use crate::cli::context::{Context, say};
+use crate::cli::exit::{Exit, UsageError};
 use crate::cli::juju::document::Document;
 use crate::cli::juju::import::Outcome;
 use crate::cli::span;

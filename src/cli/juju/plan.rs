@@ -1,30 +1,17 @@
 //! Plans the calls that bring the server from its current state to that of a document.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cli::juju::document;
-use crate::cli::juju::document::Document;
-use crate::cli::juju::document::Offer;
-use crate::cli::juju::document::Reading;
-use crate::cli::juju::document::Unit;
-use crate::cli::juju::word;
-use crate::cli::juju::word::LABEL;
-use crate::cli::juju::word::Meaning;
+use crate::cli::juju::document::{Document, Offer, Reading, Unit};
+use crate::cli::juju::word::{LABEL, Meaning};
+use crate::cli::juju::{document, word};
 use crate::cli::render::time;
-use crate::proto::v1::Application;
-use crate::proto::v1::ApplicationConfig;
-use crate::proto::v1::ApplicationStatusMode;
-use crate::proto::v1::ClearApplicationStatusRequest;
-use crate::proto::v1::ConfigureApplicationRequest;
-use crate::proto::v1::DeleteApplicationRequest;
-use crate::proto::v1::ExternalLeader;
-use crate::proto::v1::Level;
-use crate::proto::v1::RemoveUnitRequest;
-use crate::proto::v1::ReplaceStatusesRequest;
-use crate::proto::v1::SetApplicationStatusRequest;
-use crate::proto::v1::StatusRecord;
-use crate::proto::v1::StatusReport;
+use crate::proto::v1::{
+    Application, ApplicationConfig, ApplicationStatusMode, ClearApplicationStatusRequest,
+    ConfigureApplicationRequest, DeleteApplicationRequest, ExternalLeader, Level,
+    RemoveUnitRequest, ReplaceStatusesRequest, SetApplicationStatusRequest, StatusRecord,
+    StatusReport,
+};
 
 /// The server's current state of one application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

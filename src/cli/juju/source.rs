@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::io::IsTerminal;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;

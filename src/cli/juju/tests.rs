@@ -1,22 +1,15 @@
 //! Tests on real documents, and on broken ones made from them.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cli::juju::document;
 use crate::cli::juju::document::Document;
 use crate::cli::juju::import::Outcome;
-use crate::cli::juju::plan::Known;
-use crate::cli::juju::plan::Plan;
-use crate::cli::juju::plan::Step;
-use crate::cli::juju::plan::plan;
-use crate::cli::juju::summary;
+use crate::cli::juju::plan::{Known, Plan, Step, plan};
+use crate::cli::juju::{document, summary};
 use crate::cli::level;
-use crate::proto::v1::Application;
-use crate::proto::v1::ApplicationConfig;
-use crate::proto::v1::ExternalLeader;
-use crate::proto::v1::StatusRecord;
-use crate::proto::v1::StatusReport;
+use crate::proto::v1::{
+    Application, ApplicationConfig, ExternalLeader, StatusRecord, StatusReport,
+};
 
 const DATABASE_WEBAPP: &str = include_str!("../../../tests/data/juju-status/database-webapp.json");
 const SNAPPASS: &str = include_str!("../../../tests/data/juju-status/snappass.json");

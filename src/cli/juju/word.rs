@@ -1,12 +1,9 @@
 //! Converts Juju's status words to reports.
 
-use crate::cli::juju::document::Reading;
-use crate::cli::juju::document::Status;
+use crate::cli::juju::document::{Reading, Status};
 use crate::cli::level;
 use crate::cli::render::time;
-use crate::proto::v1::Level;
-use crate::proto::v1::StatusKind;
-use crate::proto::v1::StatusReport;
+use crate::proto::v1::{Level, StatusKind, StatusReport};
 
 /// The label by which a later import recognises statuses of an earlier one.
 pub const LABEL: (&str, &str) = ("imported-from", "juju");

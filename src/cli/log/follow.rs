@@ -2,21 +2,12 @@
 
 use jiff::Timestamp;
 
-use crate::cli::context::Context;
-use crate::cli::context::print;
-use crate::cli::context::say;
-use crate::cli::context::screen;
+use crate::cli::context::{Context, print, say, screen};
 use crate::cli::exit::Exit;
-use crate::cli::json;
 use crate::cli::outage::Outage;
-use crate::cli::render;
-use crate::client::Client;
-use crate::client::Error;
-use crate::client::Event;
-use crate::client::Watch;
-use crate::proto::v1::ListStatusEventsRequest;
-use crate::proto::v1::StatusEvent;
-use crate::proto::v1::WatchApplicationsRequest;
+use crate::cli::{json, render};
+use crate::client::{Client, Error, Event, Watch};
+use crate::proto::v1::{ListStatusEventsRequest, StatusEvent, WatchApplicationsRequest};
 
 /// The most events that are fetched after a change. Older ones beyond it are left out, with a note.
 const EVENTS_MAX: usize = 1_000;

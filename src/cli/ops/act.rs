@@ -1,15 +1,10 @@
 //! `bellwether ops retry` and `cancel`: change an operation as an operator.
 
-use crate::cli::context::Context;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
+use crate::cli::context::{Context, print_value, say};
 use crate::cli::exit::Exit;
-use crate::cli::json;
-use crate::cli::render;
 use crate::cli::target::Target;
-use crate::proto::v1::CancelOperationRequest;
-use crate::proto::v1::Operation;
-use crate::proto::v1::RetryOperationRequest;
+use crate::cli::{json, render};
+use crate::proto::v1::{CancelOperationRequest, Operation, RetryOperationRequest};
 
 /// The operation to change.
 #[derive(clap::Args)]

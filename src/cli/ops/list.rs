@@ -2,17 +2,11 @@
 
 use jiff::Timestamp;
 
-use crate::cli::context::Context;
-use crate::cli::context::print;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::context::screen;
+use crate::cli::context::{Context, print, print_value, say, screen};
 use crate::cli::exit::Exit;
-use crate::cli::json;
-use crate::cli::render;
 use crate::cli::target::Target;
-use crate::proto::v1::ListOperationsRequest;
-use crate::proto::v1::ListOperationsResponse;
+use crate::cli::{json, render};
+use crate::proto::v1::{ListOperationsRequest, ListOperationsResponse};
 
 /// List the operations of an application, the latest first
 #[derive(clap::Args)]

@@ -2,17 +2,12 @@
 
 use jiff::Timestamp;
 
-use crate::cli::context::Context;
-use crate::cli::context::print;
-use crate::cli::context::print_value;
-use crate::cli::context::screen;
+use crate::cli::context::{Context, print, print_value, screen};
 use crate::cli::exit::Exit;
-use crate::cli::json;
-use crate::cli::render;
 use crate::cli::target::Target;
+use crate::cli::{json, render};
 use crate::client::Client;
-use crate::proto::v1::GetOperationRequest;
-use crate::proto::v1::Operation;
+use crate::proto::v1::{GetOperationRequest, Operation};
 
 /// Show an operation: its state, what happens next, and its history
 #[derive(clap::Args)]

@@ -4,16 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use crate::cli::context::Context;
-use crate::cli::context::say;
-use crate::cli::exit::Exit;
-use crate::cli::exit::UsageError;
-use crate::cli::ops::act;
-use crate::cli::ops::show;
+use crate::cli::context::{Context, say};
+use crate::cli::exit::{Exit, UsageError};
+use crate::cli::ops::{act, show};
 use crate::cli::target::Target;
-use crate::proto::v1::BeginOperationRequest;
-use crate::proto::v1::OperationKind;
-use crate::proto::v1::OperationState;
+use crate::proto::v1::{BeginOperationRequest, OperationKind, OperationState};
 
 /// Replace an operation that has failed or is blocked by another one, which a worker then takes up
 #[derive(clap::Args)]

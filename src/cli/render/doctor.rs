@@ -2,11 +2,9 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::cli::render::Screen;
-use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
-use crate::store::doctor::Finding;
-use crate::store::doctor::Level;
+use crate::cli::render::{Screen, one_line};
+use crate::store::doctor::{Finding, Level};
 
 /// The marks of the four levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

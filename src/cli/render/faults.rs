@@ -2,15 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::cli::render::one_line;
-use crate::cli::render::time;
+use crate::cli::render::{one_line, time};
 use crate::cli::span;
-use crate::cli::target::shell_word;
-use crate::cli::target::unit_words;
-use crate::proto::v1::ErrorClass;
-use crate::proto::v1::ExplainApplicationResponse;
-use crate::proto::v1::Fault;
-use crate::proto::v1::Hold;
+use crate::cli::target::{shell_word, unit_words};
+use crate::proto::v1::{ErrorClass, ExplainApplicationResponse, Fault, Hold};
 
 /// Returns label and text of each line. `hint` makes a command line of a command.
 pub fn lines(
@@ -94,8 +89,7 @@ fn place(unit: &str, component: &str, target: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::Application;
-    use crate::proto::v1::ErrorReport;
+    use crate::proto::v1::{Application, ErrorReport};
 
     #[test]
     fn errors_and_holds_are_told_in_a_line_each() {

@@ -3,17 +3,11 @@
 use jiff::Timestamp;
 
 use crate::cli::level;
-use crate::cli::render::Screen;
-use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::freshness_word;
-use crate::cli::render::table::Cell;
-use crate::cli::render::table::Table;
-use crate::cli::render::time;
-use crate::proto::v1::EventActor;
-use crate::proto::v1::EventKind;
-use crate::proto::v1::Level;
-use crate::proto::v1::StatusEvent;
+use crate::cli::render::table::{Cell, Table};
+use crate::cli::render::{Screen, one_line, time};
+use crate::proto::v1::{EventActor, EventKind, Level, StatusEvent};
 
 /// Formats the events of `application`, given newest first.
 pub fn render(
@@ -220,9 +214,7 @@ fn quoted(text: &str, message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::EventChange;
-    use crate::proto::v1::Freshness;
-    use crate::proto::v1::StatusRef;
+    use crate::proto::v1::{EventChange, Freshness, StatusRef};
 
     fn mk_event(seconds: i64, status: Option<StatusRef>, from: Level, to: Level) -> StatusEvent {
         StatusEvent {

@@ -2,17 +2,12 @@
 
 use jiff::Timestamp;
 
-use crate::cli::render::Screen;
-use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
-use crate::cli::render::table::Cell;
-use crate::cli::render::table::Table;
+use crate::cli::render::table::{Cell, Table};
 use crate::cli::render::text::wrap;
-use crate::cli::render::time;
+use crate::cli::render::{Screen, one_line, time};
 use crate::cli::span;
-use crate::proto::v1::Level;
-use crate::proto::v1::Operation;
-use crate::proto::v1::OperationState;
+use crate::proto::v1::{Level, Operation, OperationState};
 
 /// Columns before the value of a field.
 const LABEL: usize = 13;

@@ -1,7 +1,6 @@
 //! The colours of levels, as Juju uses them.
 
-use crate::proto::v1::Freshness;
-use crate::proto::v1::Level;
+use crate::proto::v1::{Freshness, Level};
 
 /// One of the terminal's own sixteen colours, so that its theme decides the shade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,22 +4,15 @@ mod units;
 
 use jiff::Timestamp;
 
-use crate::cli::level;
-use crate::cli::render::Screen;
 use crate::cli::render::paint::Paint;
-use crate::cli::render::table::Cell;
-use crate::cli::render::table::Table;
+use crate::cli::render::table::{Cell, Table};
 use crate::cli::render::text::middle;
-use crate::cli::render::time;
-use crate::cli::silence;
+use crate::cli::render::{Screen, time};
 use crate::cli::silence::level_of;
-use crate::proto::v1::Application;
-use crate::proto::v1::Contribution;
-use crate::proto::v1::Freshness;
-use crate::proto::v1::Level;
-use crate::proto::v1::Operation;
-use crate::proto::v1::StatusRecord;
-use crate::proto::v1::Unit;
+use crate::cli::{level, silence};
+use crate::proto::v1::{
+    Application, Contribution, Freshness, Level, Operation, StatusRecord, Unit,
+};
 
 /// The name of a unit within a message is not cut shorter than this.
 const UNIT_MIN: usize = 10;

@@ -4,12 +4,9 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::cli::render::Screen;
-use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
-use crate::cli::render::text::fit;
-use crate::cli::render::text::middle;
-use crate::cli::render::text::wrap;
+use crate::cli::render::text::{fit, middle, wrap};
+use crate::cli::render::{Screen, one_line};
 
 const GAP: usize = 2;
 

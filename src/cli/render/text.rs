@@ -1,8 +1,7 @@
 //! Makes text from outside safe for a terminal, and fits it: cuts it at the end or in the middle,
 //! or breaks it into lines.
 
-use unicode_width::UnicodeWidthChar;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The mark of a cut.
 const ELLIPSIS: &str = "…";

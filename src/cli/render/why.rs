@@ -3,17 +3,12 @@
 use jiff::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
-use crate::cli::level;
-use crate::cli::render::Screen;
-use crate::cli::render::faults;
-use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::freshness_word;
 use crate::cli::render::text::wrap;
-use crate::cli::render::time;
-use crate::cli::span;
-use crate::proto::v1::Contribution;
-use crate::proto::v1::ExplainApplicationResponse;
+use crate::cli::render::{Screen, faults, one_line, time};
+use crate::cli::{level, span};
+use crate::proto::v1::{Contribution, ExplainApplicationResponse};
 
 /// Columns of the label of a line: `  chosen   `.
 const LABEL: usize = 11;
@@ -207,11 +202,7 @@ fn message(contribution: &Contribution) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::AggregatedStatus;
-    use crate::proto::v1::Application;
-    use crate::proto::v1::Freshness;
-    use crate::proto::v1::Level;
-    use crate::proto::v1::StatusRef;
+    use crate::proto::v1::{AggregatedStatus, Application, Freshness, Level, StatusRef};
 
     fn mk_time(text: &str) -> Timestamp {
         text.parse().expect("a timestamp")

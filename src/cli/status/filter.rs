@@ -1,15 +1,11 @@
 //! Selects the applications, units and levels to show.
 
 use crate::cli::exit::UsageError;
-use crate::cli::level;
-use crate::cli::render::status::ApplicationView;
-use crate::cli::render::status::View;
-use crate::cli::silence;
+use crate::cli::render::status::{ApplicationView, View};
 use crate::cli::silence::level_of;
 use crate::cli::target::Target;
-use crate::proto::v1::Freshness;
-use crate::proto::v1::Level;
-use crate::proto::v1::Unit;
+use crate::cli::{level, silence};
+use crate::proto::v1::{Freshness, Level, Unit};
 
 /// Selects everything that one of its words names; without words, everything.
 #[derive(Debug, Clone, Default)]
@@ -131,8 +127,7 @@ fn is_unit(target: &Target, unit: &Unit) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::AggregatedStatus;
-    use crate::proto::v1::Application;
+    use crate::proto::v1::{AggregatedStatus, Application};
 
     fn mk_application(name: &str, level: Level, units: &[(&str, Level)]) -> ApplicationView {
         ApplicationView {

@@ -1,22 +1,16 @@
 //! Collects the data of the overview: applications, their units, their actions.
 
-use futures_util::StreamExt;
-use futures_util::TryStreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cli::context::say;
-use crate::cli::natural;
-use crate::cli::render;
 use crate::cli::render::status::ApplicationView;
 use crate::cli::silence::level_of;
-use crate::client::Client;
-use crate::client::Error;
-use crate::proto::v1::Application;
-use crate::proto::v1::ExplainApplicationRequest;
-use crate::proto::v1::ExplainApplicationResponse;
-use crate::proto::v1::GetApplicationRequest;
-use crate::proto::v1::Level;
-use crate::proto::v1::ListApplicationsRequest;
+use crate::cli::{natural, render};
+use crate::client::{Client, Error};
+use crate::proto::v1::{
+    Application, ExplainApplicationRequest, ExplainApplicationResponse, GetApplicationRequest,
+    Level, ListApplicationsRequest,
+};
 
 /// Calls under way at once: enough to hide the round trip, few enough to leave capacity for others.
 const CALLS_MAX: usize = 16;

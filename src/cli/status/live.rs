@@ -6,30 +6,18 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::Instant;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
-use crate::cli::context::print;
-use crate::cli::context::say;
-use crate::cli::context::screen;
+use crate::cli::context::{print, say, screen};
 use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
 use crate::cli::render;
-use crate::cli::render::Screen;
-use crate::cli::render::one_line;
-use crate::cli::render::status::ApplicationView;
-use crate::cli::render::status::View;
-use crate::cli::render::text::fit;
-use crate::cli::render::text::rows;
-use crate::cli::status::Query;
-use crate::cli::status::gather;
-use crate::cli::status::show;
-use crate::client::Client;
-use crate::client::Error;
-use crate::client::Event;
-use crate::client::Watch;
-use crate::proto::v1::Application;
-use crate::proto::v1::WatchApplicationsRequest;
+use crate::cli::render::status::{ApplicationView, View};
+use crate::cli::render::text::{fit, rows};
+use crate::cli::render::{Screen, one_line};
+use crate::cli::status::{Query, gather, show};
+use crate::client::{Client, Error, Event, Watch};
+use crate::proto::v1::{Application, WatchApplicationsRequest};
 
 /// Changes within this time are shown together.
 const SETTLE: Duration = Duration::from_millis(100);

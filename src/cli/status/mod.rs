@@ -8,18 +8,11 @@ mod verdict;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cli::context::Context;
-use crate::cli::context::Output;
-use crate::cli::context::print;
-use crate::cli::context::print_value;
-use crate::cli::context::say;
-use crate::cli::context::screen;
+use crate::cli::context::{Context, Output, print, print_value, say, screen};
 use crate::cli::exit::Exit;
-use crate::cli::json;
-use crate::cli::render;
-use crate::cli::render::status::ApplicationView;
-use crate::cli::render::status::View;
+use crate::cli::render::status::{ApplicationView, View};
 use crate::cli::status::filter::Filter;
+use crate::cli::{json, render};
 use crate::client::Client;
 
 /// Show applications and units with their levels, and what to do
@@ -172,8 +165,7 @@ fn value(view: &View) -> anyhow::Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::Application;
-    use crate::proto::v1::Unit;
+    use crate::proto::v1::{Application, Unit};
 
     #[test]
     fn json_has_units_under_their_application() {

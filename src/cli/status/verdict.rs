@@ -4,8 +4,7 @@ use crate::cli::exit::Exit;
 use crate::cli::render::status::View;
 use crate::cli::silence;
 use crate::cli::silence::level_of;
-use crate::proto::v1::Application;
-use crate::proto::v1::Level;
+use crate::proto::v1::{Application, Level};
 
 /// Returns the worst of all: error, blocked, unknown or stale, waiting or maintenance, ok. Without
 /// applications the result is unknown.

@@ -6,16 +6,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::cli::level;
 use crate::cli::render::time;
-use crate::cli::silence;
-use crate::cli::silence::Silence;
-use crate::cli::silence::level_of;
-use crate::cli::span;
+use crate::cli::silence::{Silence, level_of};
+use crate::cli::{level, silence, span};
 use crate::client::Event;
-use crate::proto::v1::Application;
-use crate::proto::v1::Level;
-use crate::proto::v1::Unit;
+use crate::proto::v1::{Application, Level, Unit};
 
 /// The most silent units that are named; the rest is counted.
 const NAMED_MAX: usize = 3;
@@ -268,8 +263,7 @@ impl Seen {
 mod tests {
     use super::*;
     use crate::client::Error;
-    use crate::proto::v1::AggregatedStatus;
-    use crate::proto::v1::Freshness;
+    use crate::proto::v1::{AggregatedStatus, Freshness};
 
     fn mk_progress(any: bool, fail_on: &[Level], stable: u64) -> Progress {
         let goal = Goal {

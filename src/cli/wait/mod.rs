@@ -3,32 +3,22 @@
 mod goal;
 
 use std::io;
-use std::io::IsTerminal;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::Instant;
-use tokio::time::timeout;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::cli::context::Context;
-use crate::cli::context::say;
-use crate::cli::context::terminal_width;
+use crate::cli::context::{Context, say, terminal_width};
 use crate::cli::exit::Exit;
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
 use crate::cli::render::one_line;
 use crate::cli::render::text::fit;
 use crate::cli::span;
-use crate::cli::wait::goal::Goal;
-use crate::cli::wait::goal::Progress;
-use crate::cli::wait::goal::Standing;
-use crate::client::Client;
-use crate::client::Event;
-use crate::client::Watch;
-use crate::proto::v1::Level;
-use crate::proto::v1::WatchApplicationsRequest;
+use crate::cli::wait::goal::{Goal, Progress, Standing};
+use crate::client::{Client, Event, Watch};
+use crate::proto::v1::{Level, WatchApplicationsRequest};
 
 /// Redraw interval: the line on a terminal shows seconds.
 const REDRAW: Duration = Duration::from_secs(1);

@@ -5,15 +5,12 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use crate::cli::level;
-use crate::cli::render::Screen;
-use crate::cli::render::one_line;
 use crate::cli::render::paint::Paint;
 use crate::cli::render::status::application_message;
-use crate::cli::render::time;
+use crate::cli::render::{Screen, one_line, time};
 use crate::cli::silence::level_of;
 use crate::client::Event;
-use crate::proto::v1::Application;
-use crate::proto::v1::Level;
+use crate::proto::v1::{Application, Level};
 
 /// Level and message of each application as printed last.
 #[derive(Debug, Default)]
@@ -137,8 +134,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::v1::AggregatedStatus;
-    use crate::proto::v1::StatusRef;
+    use crate::proto::v1::{AggregatedStatus, StatusRef};
 
     fn mk_event(level: Level, message: &str) -> Event {
         let winner = StatusRef { unit: "db/0".into(), ..StatusRef::default() };

@@ -3,22 +3,18 @@
 //! Changes that arrive together, or while a command runs, become one for each application, with the
 //! newest state. So there are never more pending runs than applications.
 
-use std::process::ExitStatus;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use indexmap::IndexMap;
-use tokio::process::Child;
-use tokio::process::Command;
-use tokio::time::Instant;
-use tokio::time::sleep_until;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep_until};
 
 use crate::cli::context::say;
 use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
-use crate::cli::watch::change::Change;
-use crate::cli::watch::change::Known;
+use crate::cli::watch::change::{Change, Known};
 use crate::client::Watch;
 
 /// Changes within this time are merged.

@@ -1,7 +1,6 @@
 //! The wait for the server's acknowledgement of a commit.
 
-use std::future::Future;
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use tokio::sync::watch;

@@ -2,8 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::future::pending;
+use std::future::{Future, pending};
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use crate::client::backoff::Backoff;
 use crate::client::error;
@@ -14,8 +13,7 @@ use crate::client::worker::error::Error;
 use crate::client::worker::event::Event;
 use crate::client::worker::options::Options;
 use crate::client::worker::session::Session;
-use crate::client::worker::shared::Phase;
-use crate::client::worker::shared::Shared;
+use crate::client::worker::shared::{Phase, Shared};
 
 /// The reason with which a server ends an incarnation or a session.
 pub(super) const STALE: &str = "STALE_INCARNATION";

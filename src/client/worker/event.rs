@@ -8,13 +8,9 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::client::error;
 use crate::client::error::Refusal;
 use crate::client::worker::error::Error;
-use crate::proto::v1::Hold;
-use crate::proto::v1::HoldReleased;
-use crate::proto::v1::Leadership;
-use crate::proto::v1::Operation;
-use crate::proto::v1::RetryDue;
-use crate::proto::v1::StatusReport;
-use crate::proto::v1::Verdict;
+use crate::proto::v1::{
+    Hold, HoldReleased, Leadership, Operation, RetryDue, StatusReport, Verdict,
+};
 
 /// Events kept for a busy reader; a worker has a few in a minute.
 pub(super) const KEPT_MAX: usize = 256;

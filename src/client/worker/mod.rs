@@ -30,22 +30,15 @@ use tokio::time::Instant;
 
 use crate::client::connection::endpoint;
 use crate::client::worker::collect::Collector;
-use crate::client::worker::driver::Driver;
-use crate::client::worker::driver::Stop;
-use crate::client::worker::outbox::Content;
-use crate::client::worker::outbox::Key;
-use crate::client::worker::outbox::key_of;
-use crate::client::worker::shared::Phase;
-use crate::client::worker::shared::Shared;
-use crate::proto::v1::ErrorReport;
-use crate::proto::v1::StatusKind;
-use crate::proto::v1::StatusReport;
+use crate::client::worker::driver::{Driver, Stop};
+use crate::client::worker::outbox::{Content, Key, key_of};
+use crate::client::worker::shared::{Phase, Shared};
+use crate::proto::v1::{ErrorReport, StatusKind, StatusReport};
 
 pub use acknowledged::Acknowledged;
 pub use collect::CollectRequest;
 pub use error::Error;
-pub use event::Event;
-pub use event::Events;
+pub use event::{Event, Events};
 pub use options::Options;
 
 /// A unit with a permanent session.

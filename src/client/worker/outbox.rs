@@ -16,15 +16,11 @@ use tokio::sync::watch;
 use crate::client::error::Refusal;
 use crate::client::worker::acknowledged::Outcome;
 use crate::client::worker::error::Error;
-use crate::proto::v1::ConnectClear;
-use crate::proto::v1::ConnectError;
-use crate::proto::v1::ConnectReplace;
-use crate::proto::v1::ConnectReport;
-use crate::proto::v1::ConnectResolve;
-use crate::proto::v1::ErrorReport;
-use crate::proto::v1::StatusKind;
-use crate::proto::v1::StatusReport;
 use crate::proto::v1::connect_request::Message;
+use crate::proto::v1::{
+    ConnectClear, ConnectError, ConnectReplace, ConnectReport, ConnectResolve, ErrorReport,
+    StatusKind, StatusReport,
+};
 
 /// A unit may have 4,096 statuses; the same number may be on their way out.
 pub(super) const KEYS_MAX: usize = 8_192;

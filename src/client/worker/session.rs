@@ -2,48 +2,28 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc;
-use tokio::sync::watch;
-use tokio::time::Instant;
-use tokio::time::sleep_until;
-use tokio::time::timeout;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::Streaming;
 
 use crate::client::backoff::Backoff;
 use crate::client::connection::Client;
-use crate::client::error::Error;
-use crate::client::error::Refusal;
+use crate::client::error::{Error, Refusal};
 use crate::client::worker;
-use crate::client::worker::collect::Answered;
-use crate::client::worker::collect::CollectRequest;
-use crate::client::worker::collect::Collector;
-use crate::client::worker::driver::Cut;
-use crate::client::worker::driver::Driver;
-use crate::client::worker::driver::STALE;
-use crate::client::worker::driver::Stop;
-use crate::client::worker::driver::stopped;
+use crate::client::worker::collect::{Answered, CollectRequest, Collector};
+use crate::client::worker::driver::{Cut, Driver, STALE, Stop, stopped};
 use crate::client::worker::event::Event;
-use crate::client::worker::outbox::Content;
-use crate::client::worker::outbox::Key;
-use crate::client::worker::shared::Phase;
-use crate::client::worker::shared::Shared;
-use crate::proto::v1::ClaimLeadership;
-use crate::proto::v1::Collect;
-use crate::proto::v1::ConnectDrain;
-use crate::proto::v1::ConnectRequest;
-use crate::proto::v1::ConnectResponse;
-use crate::proto::v1::Goodbye;
-use crate::proto::v1::Heartbeat;
-use crate::proto::v1::Leadership;
-use crate::proto::v1::Reject;
-use crate::proto::v1::ReleaseLeadership;
-use crate::proto::v1::Welcome;
+use crate::client::worker::outbox::{Content, Key};
+use crate::client::worker::shared::{Phase, Shared};
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
+use crate::proto::v1::{
+    ClaimLeadership, Collect, ConnectDrain, ConnectRequest, ConnectResponse, Goodbye, Heartbeat,
+    Leadership, Reject, ReleaseLeadership, Welcome,
+};
 
 /// A welcome needs one commit; a slower store is unavailable.
 const WELCOME_MAX: Duration = Duration::from_secs(10);

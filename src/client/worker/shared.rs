@@ -1,23 +1,14 @@
 //! The state that the handle of a worker and its task share.
 
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
-use tokio::sync::broadcast;
-use tokio::sync::watch;
+use tokio::sync::{Notify, broadcast, watch};
 
 use crate::client::worker::acknowledged::Acknowledged;
 use crate::client::worker::error::Error;
-use crate::client::worker::event::Event;
-use crate::client::worker::event::Events;
-use crate::client::worker::event::KEPT_MAX;
-use crate::client::worker::outbox::Content;
-use crate::client::worker::outbox::Key;
-use crate::client::worker::outbox::Outbox;
+use crate::client::worker::event::{Event, Events, KEPT_MAX};
+use crate::client::worker::outbox::{Content, Key, Outbox};
 use crate::proto::v1::StatusReport;
 
 /// The phase of a worker.

@@ -7,31 +7,18 @@ mod stage;
 use std::time::Duration;
 
 use prost::Message as _;
-use tonic::Code;
-use tonic::Status;
-use tonic_types::ErrorDetails;
-use tonic_types::StatusExt;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
 
 use super::Error;
 use super::Event;
 use super::Options;
 use super::Worker;
 use super::outbox::KEYS_MAX;
-use crate::proto::v1::ConnectDrain;
-use crate::proto::v1::Reject;
-use crate::proto::v1::StatusReport;
-use crate::proto::v1::Superseded;
-use crate::proto::v1::Welcome;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
-use stage::Stage;
-use stage::mk_options;
-use stage::mk_refusal;
-use stage::mk_status;
-use stage::mk_welcome;
-use stage::mk_worker;
-use stage::soon;
-use stage::told;
+use crate::proto::v1::{ConnectDrain, Reject, StatusReport, Superseded, Welcome};
+use stage::{Stage, mk_options, mk_refusal, mk_status, mk_welcome, mk_worker, soon, told};
 
 #[tokio::test]
 async fn waits_for_a_server_and_keeps_what_was_set() {

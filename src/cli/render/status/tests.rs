@@ -1,8 +1,7 @@
 //! Golden texts of the overview.
 
 use super::*;
-use crate::proto::v1::AggregatedStatus;
-use crate::proto::v1::StatusRef;
+use crate::proto::v1::{AggregatedStatus, StatusRef};
 
 fn mk_now() -> Timestamp {
     "2026-02-24T12:45:09Z".parse().expect("a timestamp")

@@ -5,20 +5,11 @@
 use jiff::Timestamp;
 
 use crate::cli::level;
-use crate::cli::render::operation;
 use crate::cli::render::paint::Paint;
-use crate::cli::render::status::ApplicationView;
-use crate::cli::render::status::View;
-use crate::cli::render::status::freshness_word;
-use crate::cli::render::status::or_dash;
-use crate::cli::render::table::Cell;
-use crate::cli::render::table::Table;
-use crate::cli::render::time;
-use crate::proto::v1::Contribution;
-use crate::proto::v1::Freshness;
-use crate::proto::v1::Operation;
-use crate::proto::v1::StatusRecord;
-use crate::proto::v1::Unit;
+use crate::cli::render::status::{ApplicationView, View, freshness_word, or_dash};
+use crate::cli::render::table::{Cell, Table};
+use crate::cli::render::{operation, time};
+use crate::proto::v1::{Contribution, Freshness, Operation, StatusRecord, Unit};
 
 /// One row, with all columns of the wide table.
 struct Row<'a> {

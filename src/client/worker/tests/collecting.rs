@@ -1,21 +1,13 @@
 //! Questions of the server, and heartbeats during the answers.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-use super::stage::Stage;
-use super::stage::mk_options;
-use super::stage::mk_status;
-use super::stage::mk_welcome;
-use super::stage::soon;
-use super::stage::told;
-use crate::client::worker::CollectRequest;
-use crate::client::worker::Event;
-use crate::client::worker::Worker;
+use super::stage::{Stage, mk_options, mk_status, mk_welcome, soon, told};
+use crate::client::worker::{CollectRequest, Event, Worker};
 use crate::proto::v1::Welcome;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;

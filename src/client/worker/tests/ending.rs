@@ -2,13 +2,8 @@
 
 use std::time::Duration;
 
-use super::stage::Stage;
-use super::stage::mk_options;
-use super::stage::mk_status;
-use super::stage::mk_worker;
-use super::stage::soon;
-use crate::client::worker::Error;
-use crate::client::worker::Worker;
+use super::stage::{Stage, mk_options, mk_status, mk_worker, soon};
+use crate::client::worker::{Error, Worker};
 use crate::proto::v1::connect_request::Message as Said;
 
 #[tokio::test]

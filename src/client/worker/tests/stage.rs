@@ -6,32 +6,19 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Request;
-use tonic::Response;
-use tonic::Status;
 use tonic::codec::Streaming;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
 
-use crate::client::worker::CollectRequest;
-use crate::client::worker::Event;
-use crate::client::worker::Events;
-use crate::client::worker::Options;
-use crate::client::worker::Worker;
-use crate::proto::v1::Ack;
-use crate::proto::v1::Collect;
-use crate::proto::v1::ConnectRequest;
-use crate::proto::v1::ConnectResponse;
-use crate::proto::v1::Hello;
-use crate::proto::v1::Level;
-use crate::proto::v1::RegisterUnitRequest;
-use crate::proto::v1::RegisterUnitResponse;
-use crate::proto::v1::StatusReport;
-use crate::proto::v1::Welcome;
+use crate::client::worker::{CollectRequest, Event, Events, Options, Worker};
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
-use crate::proto::v1::worker_service_server::WorkerService;
-use crate::proto::v1::worker_service_server::WorkerServiceServer;
+use crate::proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
+use crate::proto::v1::{
+    Ack, Collect, ConnectRequest, ConnectResponse, Hello, Level, RegisterUnitRequest,
+    RegisterUnitResponse, StatusReport, Welcome,
+};
 
 /// Long enough for a loaded machine; no test waits for its end.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -202,8 +189,7 @@ pub(super) async fn told(events: &mut Events) -> Event {
 
 /// Returns a refusal in the server's format.
 pub(super) fn mk_refusal(code: tonic::Code, reason: &str) -> Status {
-    use tonic_types::ErrorDetails;
-    use tonic_types::StatusExt;
+    use tonic_types::{ErrorDetails, StatusExt};
     let mut details = ErrorDetails::new();
     let facts: [(String, String); 0] = [];
     details.set_error_info(reason, "bellwether", facts);
