@@ -1,16 +1,16 @@
-//! Rules about every file of the tree: links that lead somewhere, widths, words with no place here.
+//! Rules about every file of the tree: valid links, line widths, and forbidden words.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const MARKDOWN_COLUMNS_MAX: usize = 120;
 
-/// Folders that are made, not written.
+/// Folders of generated files.
 const MADE: &[&str] =
     &[".git", ".tools", "__pycache__", "bellwether-data", "node_modules", "target"];
 
-/// What belongs to one machine and not to the project, and leftovers. Spelled so that this file
-/// does not hold them.
+/// Text that belongs to one machine and not to the project, and leftovers. The spelling keeps this
+/// file free of the words.
 const FORBIDDEN: &[&str] = &[
     concat!("registry.npmjs", ".org"),
     concat!("pypi", ".org"),
@@ -38,7 +38,7 @@ fn documents_are_tidy() {
             let read = |path: &str| fs::read_to_string(root.join(path)).ok();
             let exists = |path: &str| root.join(path).exists();
             errors.extend(links(&path, &text, &exists, &read));
-            // The vectors are a contract that comes as it is.
+            // The vectors are a contract and are not edited.
             if !path.starts_with("tests/vectors/") {
                 errors.extend(columns(&path, &text));
             }
@@ -65,7 +65,7 @@ fn columns(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every relative link leads to a file that is there, and its `#part` to a heading of it.
+/// Checks that every relative link leads to an existing file, and its `#part` to a heading in it.
 fn links(
     path: &str,
     text: &str,
@@ -94,7 +94,7 @@ fn links(
     errors
 }
 
-/// Lines outside fenced blocks, with their numbers.
+/// Returns the lines outside fenced blocks, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fenced = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -115,7 +115,7 @@ fn link_targets(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// `target` as seen from the folder of `path`, without `.` and `..`.
+/// Returns `target` relative to the folder of `path`, without `.` and `..`.
 fn resolved(path: &str, target: &str) -> String {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
@@ -129,7 +129,7 @@ fn resolved(path: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// The anchor of a heading, as the usual renderers make it.
+/// Returns the anchor of a heading, as the usual renderers make it.
 fn heading(line: &str) -> Option<String> {
     let title = line.strip_prefix('#')?.trim_start_matches('#').trim();
     let kept = title.chars().filter_map(|c| match c {
@@ -188,7 +188,7 @@ fn a_wide_line_is_named() {
     assert_eq!(columns("a.md", &text), ["a.md:2: wider than 120 columns"]);
 }
 
-/// Whoever meets a reason finds it explained.
+/// Every reason that the server sends has an explanation in the documents.
 #[test]
 fn every_reason_that_is_sent_is_explained() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,9 +1,9 @@
 //! Every shell block of the README and of `docs/` works as written.
 //!
 //! The blocks of a document run in order against one fresh server on free ports. A document that
-//! starts servers itself gets free ports for them, and one that speaks of a Redis gets a fresh one.
-//! A block of `make` and `git clone` lines says `sh no-test` and is left out; no other line may
-//! hide there.
+//! starts servers gets free ports for them, and a document that uses Redis gets a fresh one. A
+//! block of `make` and `git clone` lines is marked `sh no-test` and skipped; no other line may be
+//! in such a block.
 #![cfg(unix)]
 
 use std::fs;
@@ -16,31 +16,31 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// What a block says of a server on its usual ports.
+/// The address in a block of a server on its usual ports.
 const GRPC_AS_WRITTEN: &str = "127.0.0.1:50051";
 const OPS_AS_WRITTEN: &str = "127.0.0.1:9090";
 
-/// What it says of a second replica, and of Redis.
+/// The addresses in a block of a second replica and of Redis.
 const SECOND_GRPC_AS_WRITTEN: &str = "127.0.0.1:50052";
 const SECOND_OPS_AS_WRITTEN: &str = "127.0.0.1:9091";
 const REDIS_AS_WRITTEN: &str = "127.0.0.1:6379";
 
-/// How long Redis may take to start.
+/// The time limit for the start of Redis.
 const REDIS_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long a command that follows is followed, and how long a block may take.
+/// The time limits of a command that never ends and of a block.
 const FOLLOW_SECONDS: u32 = 3;
 const BLOCK_SECONDS: u32 = 60;
 
-/// What a block without a test may hold.
+/// The lines that a block without a test may contain.
 const LEFT_OUT: &[&str] = &["make ", "git clone ", "cd ", "#"];
 
-/// Around the commands of a block: what it started ends with it, and a block that leaves that to us
-/// is wrong.
+/// Code before and after the commands of a block: background jobs end with the block, and a block
+/// that leaves one running fails.
 const BEFORE: &str = "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT";
 const AFTER: &str = r#"[ -z "$(jobs -rp)" ] || { echo "is left running: $(jobs -r)"; exit 1; }"#;
 
-/// What stands in for Juju where a document calls it.
+/// A replacement for Juju in the documents that call it.
 const JUJU: &str = "#!/bin/sh\nexec cat tests/data/juju-status/snappass.json\n";
 
 #[test]
@@ -106,7 +106,7 @@ fn blocks(text: &str) -> Vec<Block> {
     found
 }
 
-/// Commands that a block without a test may not hold.
+/// Returns the commands that a block without a test may not contain.
 fn hidden(blocks: &[Block]) -> impl Iterator<Item = String> {
     blocks.iter().filter(|block| !block.tested).flat_map(|block| {
         let commands = block.commands.iter().filter(|command| {
@@ -116,7 +116,7 @@ fn hidden(blocks: &[Block]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Commands that never end by themselves are followed for a while; how they begin is what counts.
+/// Returns the command, with a time limit if it never ends: the start of its output is enough.
 fn ending(command: &str) -> String {
     let begins = ["bellwether watch", "bellwether data watch"];
     let follows = begins.iter().any(|start| command.starts_with(start))
@@ -129,20 +129,20 @@ fn ending(command: &str) -> String {
     }
 }
 
-/// What the blocks of one document find.
+/// The environment in which the blocks of one document run.
 struct Stage {
     _server: Option<Server>,
     _redis: Option<Redis>,
     grpc: String,
     ops: String,
-    /// Addresses as written, and as they are here.
+    /// Addresses as written, and the addresses in this test.
     addresses: Vec<(&'static str, String)>,
-    /// Holds the program that stands in for Juju.
+    /// Holds the program that replaces Juju.
     programs: tempfile::TempDir,
 }
 
 impl Stage {
-    /// `None` if Redis is needed and missing.
+    /// Prepares the environment; `None` if Redis is needed and missing.
     fn set(blocks: &[&Block]) -> Option<Stage> {
         let says = |text: &str| {
             blocks.iter().flat_map(|block| &block.commands).any(|command| command.contains(text))
@@ -210,10 +210,10 @@ impl Stage {
     }
 }
 
-/// A server of its own for each document; ends when dropped.
+/// The server of one document; ends when dropped.
 struct Server {
     process: Child,
-    /// Kept open, so that the server can go on printing.
+    /// Kept open, so that the server can print.
     _stdout: BufReader<ChildStdout>,
     grpc: String,
     ops: String,
@@ -246,7 +246,7 @@ impl Drop for Server {
     }
 }
 
-/// A Redis that keeps nothing; ends when dropped.
+/// A Redis without persistence; ends when dropped.
 struct Redis {
     process: Child,
     address: String,
@@ -254,7 +254,7 @@ struct Redis {
 }
 
 impl Redis {
-    /// `None` if there is no program for it.
+    /// Starts Redis; `None` if the program is not installed.
     fn start() -> Option<Redis> {
         let directory = tempfile::tempdir().expect("a folder for Redis");
         let address = free_address();
@@ -292,13 +292,13 @@ impl Drop for Redis {
     }
 }
 
-/// Free at this moment, for a program that cannot choose one itself.
+/// Returns an address that is free now, for a program that cannot choose one.
 fn free_address() -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
     listener.local_addr().expect("has an address").to_string()
 }
 
-/// A missing tool is said aloud, and is a fault where nothing may be skipped.
+/// Prints that a tool is missing; returns an error where no test may be skipped.
 fn skipped(line: usize, tool: &str) -> Result<(), String> {
     match std::env::var_os("CI").is_some_and(|ci| !ci.is_empty()) {
         true => Err(format!("{line}: {tool} is missing; run tools/install")),

@@ -1,5 +1,5 @@
-//! Scenarios as text: `tests/scripts/*.txt`. Each command is followed by what it prints, indented;
-//! `UPDATE=1` writes what is printed now.
+//! Scenarios as text: `tests/scripts/*.txt`. The indented output of each command follows the
+//! command; `UPDATE=1` writes the current output.
 //!
 //! ```text
 //! t=5s report web/0 db blocked "add a relation" action="juju integrate web db" ttl=90s
@@ -27,9 +27,9 @@
 //! resolve web/0 db target=pg        retry web/0 db why="mended"        skip web/0 db
 //! ```
 //!
-//! `t=` moves the clock, `id=` gives a request id, `incarnation=` names the worker, `session=` says
-//! in which of which replica's it speaks, `stateless=` is the label `line` of a stateless unit, `-`
-//! is no component.
+//! `t=` sets the clock, `id=` is a request id, `incarnation=` is the incarnation of the worker,
+//! `session=` is the session and its replica, `stateless=` is the label `line` of a stateless unit,
+//! and `-` is an empty component.
 #![allow(clippy::unwrap_used)] // here a panic is how a test fails
 
 use std::fmt::Write as _;
@@ -97,7 +97,7 @@ fn paths() -> Vec<PathBuf> {
     paths
 }
 
-/// The script with what it prints now.
+/// Returns the script with its current output.
 fn play(script: &str) -> String {
     let mut stage = Stage {
         now: Timestamp(0),
@@ -129,12 +129,12 @@ struct Stage {
     now: Timestamp,
     state: AppState,
     history: Vec<StatusEvent>,
-    /// Lines of history that `log` has printed.
+    /// The number of history lines that `log` has printed.
     told: usize,
 }
 
 impl Stage {
-    /// Plays lines that belong into one commit; says what they print.
+    /// Runs the lines of one commit; returns their output.
     fn play(&mut self, batch: &[Line]) -> String {
         if let Some(time) = batch[0].duration("t") {
             let now = Timestamp(0).after(time);
@@ -160,7 +160,7 @@ impl Stage {
         let before = self.state.clone();
         let mut draft = Draft::new(&before, &limits, self.now);
         if batch.iter().any(operation::is_order) {
-            // As the server does before each command: what time has changed shows first.
+            // The server does the same before each command: changes by time show first.
             expire(&mut draft);
         }
         for line in batch {
@@ -304,7 +304,7 @@ impl Stage {
         out
     }
 
-    /// What happened since it was last printed.
+    /// Returns the events since the last `log`.
     fn log(&mut self) -> String {
         let events: String = self.history[self.told..].iter().map(event).collect();
         self.told = self.history.len();

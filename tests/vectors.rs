@@ -1,4 +1,4 @@
-//! Every case of `tests/vectors/` through the pure core. The runner takes whatever the files hold.
+//! Every case of `tests/vectors/` through the pure core. The runner reads all cases in the files.
 
 #[path = "vectors/leadership.rs"]
 mod leadership;
@@ -158,6 +158,7 @@ fn commands(case: &Case) -> Vec<Command> {
 
 /// Runs a case; `one_commit` puts all of it into one draft, otherwise each command is a commit of
 /// its own.
+/// its own.
 fn run(case: &Case, one_commit: bool) -> AppState {
     let limits = Limits::default();
     let mut state = AppState::empty(AppName::new("", "app").unwrap(), Revision(0));
@@ -202,7 +203,7 @@ fn check(case: &Case, state: &AppState) {
     }
 }
 
-/// All cases of a file.
+/// Returns all cases of a file.
 fn read<T: serde::de::DeserializeOwned>(file: &str) -> Vec<T> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(file);
     let text = std::fs::read_to_string(path).unwrap();

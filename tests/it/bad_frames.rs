@@ -1,4 +1,4 @@
-//! Requests that are no messages of gRPC get typed errors too, and nobody else notices.
+//! Requests that are not gRPC messages get typed errors, and other clients are not affected.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
@@ -30,13 +30,13 @@ impl http_body::Body for Raw {
     }
 }
 
-/// A frame of gRPC that promises `length` bytes.
+/// Returns a gRPC frame whose header announces `length` bytes.
 fn frame(flag: u8, length: usize, message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(length).unwrap().to_be_bytes();
     [&[flag][..], &length, message].concat()
 }
 
-/// Sends these bytes as the body of a call, and answers the error.
+/// Sends these bytes as the body of a call and returns the error.
 async fn send(server: &Server, path: &str, body: Vec<u8>, encoding: Option<&str>) -> tonic::Status {
     let request = http::Request::post(format!("{}{path}", server.url()))
         .header("content-type", "application/grpc")
@@ -61,7 +61,7 @@ async fn send(server: &Server, path: &str, body: Vec<u8>, encoding: Option<&str>
     }
 }
 
-/// Method, body, encoding, and the code and reason that answer it.
+/// Method, body, encoding, and the expected code and reason.
 type Case = (&'static str, Vec<u8>, Option<&'static str>, Code, &'static str);
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn what_is_no_request_is_the_clients_error_with_a_reason() {
     let listed = server.applications().await;
     let listed = { listed }.list_applications(v1::ListApplicationsRequest::default()).await;
     assert!(listed.unwrap().into_inner().applications.is_empty(), "nothing was reported");
-    // None of this is the server's failure.
+    // The metrics do not count these requests as failures of the server.
     let (_, metrics) = fetch(server.ops, "/metrics");
     let blamed = metrics.lines().find(|line| line.contains("error_type="));
     assert_eq!(blamed, None);
@@ -170,7 +170,7 @@ async fn an_error_is_never_larger_than_clients_take() {
     }
 }
 
-/// The error of reflection for a symbol that there is not.
+/// Returns the reflection error for an unknown symbol.
 async fn reflect(server: &Server, symbol: &str) -> tonic::Status {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;

@@ -1,5 +1,5 @@
-//! A process that wants to lead and writes a register while it does: what can be stopped and killed
-//! by itself, and says on its standard output what it was told.
+//! A process that campaigns for leadership and, as the leader, writes a register. The test can stop
+//! and kill it alone. It prints the answers of the server to its standard output.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,19 +12,19 @@ use bellwether::proto::v1;
 
 use crate::server::LOOK_EVERY;
 
-/// A write that takes longer is not waited for.
+/// The timeout of a write.
 pub const WRITE_MAX: Duration = Duration::from_secs(1);
-/// Writes of a leader before it steps back.
+/// The number of writes of a leader before it steps down.
 const TERM: u32 = 8;
 
 /// A line of a candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// It was told that it leads.
+    /// The server answered that this unit leads.
     Leads { process: u32, unit: String, epoch: u64 },
     /// A write was accepted.
     Accepted(Accepted),
-    /// A write was not, or nobody knows.
+    /// A write was refused, or its result is unknown.
     Refused { reason: String },
 }
 
@@ -33,15 +33,15 @@ pub enum Said {
 pub struct Accepted {
     pub unit: String,
     pub epoch: u64,
-    /// Which change of the data it was: their etags only rise.
+    /// The data version of the write: etags only rise.
     pub version: u64,
-    /// Of the register; 0 of what was written without having read it.
+    /// The value of the register; 0 if the write did not read it first.
     pub value: u64,
 }
 
-// === in the process ===
+// === inside the process ===
 
-/// Not a test: what [`Candidate::spawn`] starts.
+/// The process that [`Candidate::spawn`] starts, not a test.
 #[tokio::test]
 #[ignore = "the process of one candidate"]
 async fn run() {
@@ -55,7 +55,7 @@ async fn run() {
     worker.claim_leadership();
     let (mut term, mut last) = (0, None);
     for server in servers.iter().cycle() {
-        // One that does not notice, or does not want to, that it leads no longer.
+        // Simulates a former leader that does not notice or ignores the end of its lease.
         if let Some(epoch) = last {
             tell(&unit, epoch, insist(server, &unit, epoch)).await;
         }
@@ -79,13 +79,13 @@ async fn run() {
     }
 }
 
-/// Says how a write ended. True if it was accepted.
+/// Prints the result of a write. Returns true if it was accepted.
 async fn tell(
     unit: &str,
     epoch: u64,
     write: impl Future<Output = Result<(String, u64), Error>>,
 ) -> bool {
-    // A line of its own, whatever the harness has written of its own.
+    // Starts a new line, because the test harness may have printed part of one.
     let ended = tokio::time::timeout(WRITE_MAX, write).await;
     match &ended {
         Ok(Ok((etag, value))) => println!("\naccepted {unit} {epoch} {etag} {value}"),
@@ -95,13 +95,13 @@ async fn tell(
     matches!(ended, Ok(Ok(_)))
 }
 
-/// Writes whatever was written meanwhile: the epoch alone can refuse it.
+/// Writes over concurrent changes: only the epoch can refuse this write.
 pub async fn insist(server: &str, unit: &str, epoch: u64) -> Result<(String, u64), Error> {
     let value = format!("{epoch} {:?}", SystemTime::now());
     Ok((write(server, unit, epoch, ("insisted", value), None).await?, 0))
 }
 
-/// Adds one to the register, if nobody did since it was read.
+/// Adds one to the register, if it did not change since it was read.
 async fn increment(server: &str, unit: &str, epoch: u64) -> Result<(String, u64), Error> {
     let read = read(server).await?;
     let value = register(&read) + 1;
@@ -129,7 +129,7 @@ async fn write(
     Ok(wrote.etag)
 }
 
-/// The data as a server has them now.
+/// Returns the current data, read from a server.
 pub async fn read(server: &str) -> Result<v1::AppData, Error> {
     let client = Client::connect(server).await?;
     let request = v1::GetAppDataRequest { application: "web".into(), ..Default::default() };
@@ -137,13 +137,13 @@ pub async fn read(server: &str) -> Result<v1::AppData, Error> {
     Ok(read.app_data.unwrap_or_default())
 }
 
-/// What the register in them says.
+/// Returns the value of the register in the data.
 pub fn register(data: &v1::AppData) -> u64 {
     let value = data.data.get("register");
     value.map_or(0, |value| std::str::from_utf8(value).unwrap().parse().unwrap())
 }
 
-// === outside ===
+// === outside the process ===
 
 /// A running candidate; killed when dropped.
 pub struct Candidate {

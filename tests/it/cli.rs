@@ -1,4 +1,4 @@
-//! The command line against the real server: what it prints, and how it ends.
+//! The command line against the real server: its output and its exit codes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -33,7 +33,7 @@ pub fn run(server: &Server, line: &[&str]) -> Said {
     }
 }
 
-/// Runs what must succeed; returns what it printed.
+/// Runs a command that must succeed and returns its output.
 pub fn ok(server: &Server, line: &[&str]) -> String {
     let said = run(server, line);
     assert_eq!(said.code, Some(0), "{line:?}: {}{}", said.out, said.err);
@@ -117,7 +117,7 @@ fn how_it_ends() {
     }
 }
 
-/// A child that is ended when dropped.
+/// A child process that is killed when dropped.
 pub struct Running(pub Child);
 
 impl Drop for Running {
@@ -192,7 +192,7 @@ fn importing_again_changes_only_what_changed() {
     let again = run(&server, &["import", "juju", &fixture("database-webapp")]);
     assert!(again.err.contains("nothing changed"), "{}", again.err);
     assert_eq!(revision(), first);
-    // One unit's status moves, the other application keeps its revision.
+    // The status of one unit changes; the other application keeps its revision.
     let text = std::fs::read_to_string(fixture("database-webapp")).unwrap();
     let mut document: Value = serde_json::from_str(&text).unwrap();
     let unit = &mut document["applications"]["webapp"]["units"]["webapp/0"];
@@ -201,7 +201,7 @@ fn importing_again_changes_only_what_changed() {
     let second = revision();
     assert_eq!(second[0], first[0]);
     assert_ne!(second[1], first[1]);
-    // Gone from the document: gone here.
+    // An application that the document no longer contains is deleted.
     document["applications"].as_object_mut().unwrap().shift_remove("webapp");
     import_text(&server, &document.to_string());
     assert_eq!(revision().len(), 1);
@@ -227,7 +227,7 @@ fn importing_again_and_again_follows_the_model() {
         ok(&server, &[&line[..], &[level]].concat());
     };
     until("active");
-    // A document that is cut off is refused, and the last good one stands.
+    // A truncated document is refused, and the last valid one stays in use.
     std::fs::write(file.path(), &text[..text.len() / 2]).unwrap();
     std::fs::write(file.path(), text.replace("\"active\"", "\"blocked\"")).unwrap();
     until("blocked");

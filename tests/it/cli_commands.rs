@@ -103,7 +103,7 @@ fn config_print_names_the_source_of_each_value_and_no_password() {
     assert!(!json.contains("hunter2"), "{json}");
 }
 
-/// The keys that a file may have, as the error about an unknown one lists them.
+/// Returns the keys that a file may contain, as the error about an unknown key lists them.
 fn keys(section: &str) -> Vec<String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     let head = if section.is_empty() { String::new() } else { format!("[{section}]\n") };

@@ -1,5 +1,5 @@
-//! `leader`, `data` and the leader's mark in `status`: what they print, how they end, and the
-//! sentence of each mistake.
+//! `leader`, `data` and the leader mark in `status`: output, exit codes, and the error message of
+//! each mistake.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cli::{Running, command, json, ok, run};
 use crate::server::{DEADLINE, Server};
 
-/// How a line ends, and what it says then.
+/// Checks the exit code of a command line and its output.
 fn check(server: &Server, line: &[&str], code: i32, words: &str) {
     let said = run(server, line);
     assert_eq!(said.code, Some(code), "{line:?}: {}{}", said.out, said.err);
@@ -64,7 +64,7 @@ fn the_leader_is_marked_in_the_status() {
     assert_eq!(lines("web/0*"), 0);
 }
 
-/// As a charm does: nothing was reported yet.
+/// A charm claims leadership before its first report.
 #[test]
 fn a_claim_comes_before_the_first_report() {
     let server = Server::ephemeral();
@@ -130,7 +130,7 @@ fn the_leader_keeps_data_that_all_read() {
     assert_eq!(value, b"two\nlines \xff", "a value is printed as it is");
     let same = run(&server, &["data", "set", "web/0", "a=b=c"]);
     assert!(same.err.starts_with("unchanged: etag 1 (revision "), "{}", same.err);
-    // An empty value and `rm` are the same.
+    // An empty value and `rm` have the same effect.
     ok(&server, &["data", "set", "web/0", "a=", "--etag", "1"]);
     check(&server, &["data", "rm", "web/0", "motd", "--etag", "1"], 1, "[ETAG_MISMATCH]");
     ok(&server, &["data", "rm", "web/0", "motd", "--etag", "2", "--epoch", "1"]);
@@ -186,7 +186,7 @@ fn a_watch_of_data_prints_a_line_for_each_change() {
     assert_eq!(next()["data"], serde_json::json!({}));
     ok(&server, &["data", "set", "web/0", "a=1"]);
     assert_eq!(next()["data"]["a"], "MQ==");
-    // What changes nothing is not told, nor is what is not about the data.
+    // A call that changes nothing sends no event, and neither does a change outside the data.
     ok(&server, &["data", "set", "web/0", "a=1"]);
     ok(&server, &["leader", "transfer", "web/1"]);
     ok(&server, &["data", "rm", "web/1", "a"]);

@@ -1,4 +1,4 @@
-//! `ops`: work in flight, as an operator sees and moves it.
+//! `ops`: the operator's view of operations in flight, and the commands that change them.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::operation_service_client::OperationServiceClient;
@@ -6,7 +6,8 @@ use bellwether::proto::v1::operation_service_client::OperationServiceClient;
 use crate::cli::{json, ok, run};
 use crate::server::Server;
 
-/// A server with `up-v2` of `web`, which failed with an error of this class, if of any.
+/// Returns a server with the operation `up-v2` of `web`, which failed with an error of this class
+/// if there is one.
 async fn mk_server(class: Option<v1::ErrorClass>) -> Server {
     let server = Server::ephemeral();
     let mut client = OperationServiceClient::new(server.channel().await);

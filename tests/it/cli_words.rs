@@ -1,5 +1,5 @@
-//! What the command line says about silence, history, actions, errors and a server that does not
-//! answer: each sentence against the real server.
+//! The messages of the command line about silence, history, actions, errors and an unresponsive
+//! server, each against the real server.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::cli::{Running, command, json, ok, run};
 use crate::server::{DEADLINE, Server};
 
-/// Asks until the output has these words.
+/// Repeats the command until its output contains these words.
 fn until(server: &Server, line: &[&str], words: &str) -> String {
     let start = Instant::now();
     loop {
@@ -98,7 +98,7 @@ fn a_log_followed_without_the_past_prints_new_events_only() {
     std::thread::spawn(move || send.send(lines.next().unwrap().unwrap()));
     let start = Instant::now();
     let line = (0..).find_map(|n| {
-        // The command prints nothing at its start that says when it follows.
+        // The command prints nothing when it starts to follow.
         let message = format!("after {n}");
         ok(&server, &["report", "web/0", "--level", "active", "-m", &message]);
         assert!(start.elapsed() < DEADLINE, "no event is printed");
@@ -208,7 +208,7 @@ fn nothing_from_outside_moves_the_terminal() {
     assert_eq!(unsafe_in(&said.err), None, "{:?}", said.err);
     let unknown = run(&server, &["why", evil]);
     assert_eq!(unsafe_in(&unknown.err), None, "{:?}", unknown.err);
-    // With colours the line would come back as it was typed.
+    // With colours, the output would contain the line as it was typed.
     let usage = run(&server, &["--color", "always", evil]);
     assert_eq!((usage.code, unsafe_in(&usage.err)), (Some(2), None), "{:?}", usage.err);
     for line in [
@@ -233,7 +233,7 @@ fn nothing_from_outside_moves_the_terminal() {
     assert_eq!(unsafe_in(&imported.err), None, "{:?}", imported.err);
 }
 
-/// A program that accepts connections and says nothing.
+/// Returns a program that accepts connections and sends nothing.
 fn silent_listener() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -295,7 +295,7 @@ fn a_watch_as_lines_says_what_changed() {
     let mut lines = BufReader::new(watching.0.stdout.take().unwrap()).lines();
     let mut next = || lines.next().unwrap().unwrap();
     assert!(next().ends_with("Z  web  active"));
-    // A change of configuration is none of the status.
+    // A change of the configuration is not an event of the status.
     ok(&server, &["configure", "web", "--default-ttl", "5m"]);
     ok(&server, &["report", "web/0", "--level", "error", "-m", "down"]);
     assert!(next().ends_with("Z  web  active -> error  web/0: down"));

@@ -1,4 +1,4 @@
-//! A replica whose clock is wrong: times and deadlines are the store's, so nothing changes.
+//! A replica with a wrong clock: times and deadlines come from the store, so nothing changes.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +12,8 @@ use crate::redis::Redis;
 use crate::server::{Server, command, eventually, get, mk_report};
 use crate::testing::RedisServer;
 
-/// What shifts the clock of a process; said loudly if it is missing, and in CI that is a failure.
+/// Returns the library that shifts the clock of a process. Prints a warning if it is missing; in CI
+/// that is a failure.
 pub fn shifting_library() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let files = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
@@ -24,7 +25,7 @@ pub fn shifting_library() -> Option<PathBuf> {
     found
 }
 
-/// The application with the times of its units, and how far the clock of the server is off.
+/// Returns the application with the times of its units, and the offset of the server's clock.
 async fn look(server: &Server) -> (v1::Application, Vec<v1::Unit>, Duration) {
     let mut client = server.applications().await;
     let got = client.get_application(get("web")).await.unwrap();
@@ -43,7 +44,7 @@ async fn an_hour_off_on_one_replica_changes_nothing() {
     };
     let right = Server::start(&["--store", &redis.url()]);
     let mut command = command(&["--store", &redis.url()]);
-    // The clock that measures does not jump on a machine either.
+    // A jump of the wall clock does not move the monotonic clock of a real machine either.
     command.env("LD_PRELOAD", library).env("FAKETIME", "+3600s");
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
     let wrong = Server::spawn(command);
@@ -56,7 +57,7 @@ async fn an_hour_off_on_one_replica_changes_nothing() {
         insist(server, report).await;
     }
     let after = SystemTime::now();
-    // Each has read what the other wrote.
+    // Each server has read the writes of the other one.
     let (seen, units) = eventually("both say the same", async || {
         let (ours, theirs) = (look(&right).await, look(&wrong).await);
         assert!(ours.2 < Duration::from_secs(60), "the clock is right");
@@ -85,8 +86,8 @@ async fn an_hour_off_on_one_replica_changes_nothing() {
     }
 }
 
-/// As where the clock of a master is an hour ahead of the next one's: the note in Redis is how
-/// servers know the first time, and it is lost with the first master.
+/// Simulates a master whose clock is an hour ahead of the clock of its successor. Servers know the
+/// first time from the note in Redis, and that note is lost with the first master.
 #[tokio::test(flavor = "multi_thread")]
 async fn time_goes_on_while_the_clock_of_redis_is_behind() {
     let Some(redis) = Redis::start(&[]) else { return };
@@ -120,7 +121,7 @@ async fn time_goes_on_while_the_clock_of_redis_is_behind() {
         (look(&server).await.0.status?.stale_units == 1).then_some(())
     })
     .await;
-    // A server that never saw the earlier times agrees with the one that did.
+    // A server that never saw the earlier times agrees with the server that did.
     let other = Server::start(&["--store", &redis.url()]);
     insist(&other, report).await;
     assert!(soon < seen_at(&look(&other).await.1), "the time of the store went back");

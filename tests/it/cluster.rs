@@ -1,5 +1,5 @@
-//! Several servers over a Redis Cluster: one fleet over all masters, and one master that is away is
-//! nobody else's matter.
+//! Several servers over a Redis Cluster: one fleet over all masters. The loss of one master affects
+//! only the applications on it.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::server::{DEADLINE, Server, eventually, get, mk_report};
 use crate::testing::{Cluster, RedisServer};
 use crate::watch::{Copy, Stream};
 
-/// So many that each of three masters has some.
+/// Enough applications that each of three masters has some.
 const APPLICATIONS: usize = 20;
 
 async fn watch(server: &Server) -> Stream {
@@ -20,7 +20,7 @@ async fn watch(server: &Server) -> Stream {
     server.applications().await.watch_applications(request).await.unwrap().into_inner()
 }
 
-/// The applications that a master has.
+/// Returns the applications on a master.
 async fn applications_on(node: &RedisServer) -> BTreeSet<String> {
     let keys: Vec<String> = node.call(&["KEYS", "bw:*:app:default/*"]).await.unwrap();
     keys.iter().map(|key| key.rsplit('/').next().unwrap().to_string()).collect()
@@ -31,7 +31,7 @@ async fn one_fleet_spans_the_masters_and_two_servers_write_it_at_once() {
     let Some(cluster) = Cluster::start().await else { return };
     let start = || Server::start(&["--store", &cluster.url()]);
     let servers = [start(), start()];
-    // From before there is anything, and over all masters.
+    // The watch starts before the first write and covers all masters.
     let mut stream = watch(&servers[1]).await;
     let load = Load::start(&servers, APPLICATIONS, 2 * APPLICATIONS, 20).await;
     let expected = load.finish(&servers).await;
@@ -46,16 +46,16 @@ async fn one_fleet_spans_the_masters_and_two_servers_write_it_at_once() {
     while copy.0 != listed {
         copy.read_to_bookmark(&mut stream).await;
     }
-    // Each application is written through both servers at once: some were in each other's way, and
+    // Both servers write each application at the same time: some commits conflicted and were
     // decided again.
     let conflicts: u64 = servers.iter().map(conflicts).sum();
     println!("{conflicts} conflicts in {} reports", 2 * APPLICATIONS * 20);
     assert!(0 < conflicts);
-    // Who starts now finds the same.
+    // A server that starts now lists the same applications.
     assert_eq!(list(&start()).await, listed);
 }
 
-/// Commits that another server was faster than, as the metrics say.
+/// Returns the number of commits that conflicted with those of another server, from the metrics.
 fn conflicts(server: &Server) -> u64 {
     let (_, metrics) = fetch(server.ops, "/metrics");
     let name = r#"bellwether_commits_total{result="conflict"} "#;
@@ -89,7 +89,7 @@ async fn one_master_dies_under_load_the_others_go_on_and_it_heals() {
     let mut expected = load.finish(&servers).await;
     let after = insist(&servers[1], mk_report("app0", "web/x", Level::Waiting, "1")).await;
     assert!(before.revision < after.revision);
-    // What was asked in between as well; a refused report may have arrived.
+    // The list includes the reports that were sent while the master was down.
     let listed = agree(&servers).await;
     let mut copy = Copy::default();
     while copy.0 != listed {
@@ -99,7 +99,7 @@ async fn one_master_dies_under_load_the_others_go_on_and_it_heals() {
     for application in &all {
         let messages = expected.get_mut(application).unwrap();
         match away.contains(application) {
-            // Refused all the time, and never there.
+            // Every report was refused, and none was stored.
             true => assert_eq!(crate::load::reported(&servers[0], application).await, *messages),
             false => drop(messages.insert("meanwhile".to_string(), 1)),
         }
@@ -107,7 +107,7 @@ async fn one_master_dies_under_load_the_others_go_on_and_it_heals() {
     check_history(&servers, &expected).await;
 }
 
-/// What a server says of an application while one of the masters is away.
+/// Checks the answers of a server about an application while one of the masters is down.
 async fn check_one(server: &Server, application: &str, is_away: bool) {
     let report = mk_report(application, "web/meanwhile", Level::Active, "meanwhile");
     if !is_away {
@@ -117,7 +117,7 @@ async fn check_one(server: &Server, application: &str, is_away: bool) {
     let mut reports = server.reports().await;
     let answer = tokio::time::timeout(DEADLINE, reports.report_status(report)).await;
     check_refusal(&answer.expect("it is answered").unwrap_err());
-    // It is read from memory, and the answer says so.
+    // The server reads from memory, and the answer carries its age.
     eventually("a read that says how old it is", async || {
         let got = server.applications().await.get_application(get(application)).await.unwrap();
         got.metadata().contains_key("bellwether-as-of").then_some(())

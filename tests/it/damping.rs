@@ -1,4 +1,4 @@
-//! What flaps and what is latched, over the wire: few events, nothing lost, and marked.
+//! Damped and latched statuses over the wire: few events, no lost status, and a mark on each.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn application(server: &Server, name: &str) -> v1::Application {
     got.into_inner().application.unwrap()
 }
 
-/// The one status of an application.
+/// Returns the only status of an application.
 async fn record(server: &Server, application: &str) -> v1::StatusRecord {
     let request = v1::ListStatusesRequest {
         application: application.to_string(),
@@ -63,7 +63,7 @@ async fn swing(server: &Server, application: &str, count: u64) {
     }
 }
 
-/// Runs a command of the binary; what it prints.
+/// Runs a command of the binary and returns its output.
 fn command(server: &Server, arguments: &[&str]) -> String {
     let mut command = std::process::Command::new(BINARY);
     command.args(arguments).args(["--server", &server.url(), "--color", "never"]);
@@ -92,7 +92,8 @@ async fn watchers_sleep_while_an_application_flaps() {
             _ => {}
         }
     }
-    // The snapshot, the first report, six swings of which the last begins it; then nothing more.
+    // The snapshot, the first report, and six changes of which the last one starts the damping;
+    // then no more events.
     assert!(upserts <= 9, "{upserts} events of {SWINGS} swings");
     let damped = application(&server, "damped").await;
     assert_eq!(damped.revision, 8);
@@ -122,7 +123,7 @@ async fn what_was_said_last_survives_and_is_shown_when_calm() {
         "{why}"
     );
 
-    // A shorter calm counts from the next swing.
+    // A shorter calm period applies from the next change on.
     configure(&server, "web", mk_damping(1)).await;
     swing(&server, "web", 2).await;
     let status = eventually("it is calm", async || {
@@ -205,7 +206,7 @@ async fn what_cannot_be_configured_is_said() {
     assert!(text.contains("latches_max"), "{text}");
 }
 
-/// A replica is not told of swings that move no revision; its next commit must not undo them.
+/// A replica receives no notification of quiet commits; its next commit must not undo them.
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_do_not_undo_what_they_were_not_told() {
     let Some(redis) = Redis::start(&[]) else { return };
@@ -213,12 +214,13 @@ async fn replicas_do_not_undo_what_they_were_not_told() {
     let (first, second) = (over(), over());
     configure(&first, "web", mk_latch(4)).await;
     pull(&first, Some(Level::Error)).await;
-    // Both know it as it is now.
+    // Both replicas have the current status.
     pull(&second, Some(Level::Active)).await;
     pull(&first, Some(Level::Active)).await;
     let held = record(&first, "web").await.held.unwrap();
     assert_eq!((held.good_count, held.latest_level()), (2, Level::Active));
-    // The second has seen one good pull, and now a bad one: the first has not seen that.
+    // The second replica has seen one good pull and now a bad one. The first replica did not see
+    // the bad one.
     pull(&second, Some(Level::Error)).await;
     for good in 1..=3 {
         pull(&first, Some(Level::Active)).await;
@@ -226,7 +228,7 @@ async fn replicas_do_not_undo_what_they_were_not_told() {
         assert_eq!(record.report.as_ref().unwrap().level(), Level::Error);
         assert_eq!(record.held.unwrap().good_count, good);
     }
-    // Said again at the second, what it believes to be a repeat is none.
+    // The second replica takes the repeated report for a repetition, but it is a change.
     pull(&second, Some(Level::Error)).await;
     let third = over();
     assert_eq!(record(&third, "web").await.held, None);

@@ -1,4 +1,4 @@
-//! `bellwether doctor` against real stores: what it finds, what it says to do, and how it ends.
+//! `bellwether doctor` against real stores: its findings, its advice and its exit codes.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ struct Said {
 
 fn doctor(arguments: &[&str]) -> Said {
     let mut command = Command::new(BINARY);
-    // Whoever runs the tests may have a locale, and a store.
+    // The environment of the developer may set a locale and a store.
     command.arg("doctor").args(arguments).env("LC_ALL", "C.UTF-8");
     for name in ["STORE", "DURABILITY", "EPHEMERAL", "DATA_DIR", "CONFIG"] {
         command.env_remove(format!("BELLWETHER_{name}"));
@@ -30,7 +30,7 @@ fn doctor(arguments: &[&str]) -> Said {
     }
 }
 
-/// Ends with this code, and the lines are there.
+/// Checks the exit code and the lines of the output.
 #[track_caller]
 fn assert_said(arguments: &[&str], code: i32, lines: &[&str]) {
     let said = doctor(arguments);
@@ -69,7 +69,7 @@ fn each_fault_comes_with_what_to_do() {
         "2 errors, 1 warning, ",
     ];
     assert_said(&["--store", &store], 1, &lines);
-    // Done as it says.
+    // This command follows the advice.
     redis.cli(&["config", "set", "maxmemory-policy", "noeviction"]);
     redis.cli(&["config", "set", "appendonly", "yes"]);
     assert_said(&["--store", &store], 0, &["√ eviction ", "0 errors, 1 warning, "]);
@@ -104,7 +104,7 @@ fn what_cannot_be_reached_is_a_finding() {
     assert_said(&["--store", &wrong], 1, &["× connection", refused, "1 error\n"]);
     assert!(!doctor(&["--store", &wrong]).out.contains("wrong"), "the password is not shown");
     assert_said(&["--store", &format!("redis://:secret@{address}")], 1, &["× persistence"]);
-    // One that is frozen takes connections and answers nothing.
+    // A frozen server accepts connections and answers nothing.
     redis.signal("STOP");
     let start = Instant::now();
     let frozen = format!("redis://:secret@{address}");
@@ -138,7 +138,7 @@ fn what_a_user_may_not_is_said_with_the_grant() {
     let Some(redis) = Redis::start(GOOD) else { return };
     let address = redis.url().replace("redis://", "");
     let user = ["acl", "setuser", "bellwether", "on", ">secret", "~bw:*"];
-    // As docs/redis.md says.
+    // The user has the rights that docs/redis.md lists.
     redis.cli(&[&user[..], &["+@all", "-@dangerous", "+info"]].concat());
     let store = format!("redis://bellwether:secret@{address}");
     let lines = ["? settings ", "-> ACL SETUSER bellwether +config|get", "√ permissions "];
@@ -214,7 +214,7 @@ async fn a_server_that_may_not_hear_says_so() {
     let ops = server.ops.to_string();
     let arguments = ["--store", "memory", "--ops", &ops];
     assert_said(&arguments, 0, &["√ observer ", "in contact with its workers"]);
-    // One of one is more than half.
+    // One of one session is more than half.
     drop(Peer::connect(&server, hello("web", "web/0")).await);
     eventually("the server suspects itself", async || {
         let said = doctor(&arguments);

@@ -1,4 +1,5 @@
-//! How a server stops: at once for those who have nothing open, and at the second signal for all.
+//! The stop of a server: immediately for clients with nothing open, and at the second signal for
+//! all.
 
 use bellwether::proto::v1;
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use bellwether::proto::v1::Level;
 use crate::ops::fetch;
 use crate::server::{Server, eventually, get, mk_report, reason};
 
-/// Longer than any test waits: whatever ends has ended by itself.
+/// Longer than any test waits: a stream that ends did not end because of the deadline.
 const NEVER: &str = "drain_deadline_seconds = 3600";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +55,7 @@ async fn reads_that_wait_end_with_the_server() {
 async fn a_second_signal_ends_it_at_once() {
     let mut server = Server::configured(&["--ephemeral"], NEVER);
     let stream = TcpStream::connect(server.grpc).await.unwrap();
-    // A watch whose reader takes nothing, so that it cannot be told of the end.
+    // A watch whose client reads nothing, so the server cannot send it the end.
     let mut builder = h2::client::Builder::new();
     let (mut client, connection) =
         builder.initial_window_size(0).handshake::<_, Bytes>(stream).await.unwrap();

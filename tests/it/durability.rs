@@ -1,5 +1,5 @@
-//! What was acknowledged is there: after kill -9, on a full disk, and never under two processes at
-//! once.
+//! Acknowledged writes survive kill -9 and a full disk, and two processes never open one data
+//! directory at the same time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tonic::transport::Endpoint;
 
 use crate::server::{Server, eventually, get, mk_report, reason, refused};
 
-/// Rounds of load and kill; each one starts on what the last one left.
+/// Rounds of load and kill; each round starts on the data of the previous one.
 const ROUNDS: usize = 12;
 
 const WRITERS: usize = 8;
@@ -32,7 +32,7 @@ async fn every_acknowledged_status_survives_kill_9() {
                 tokio::spawn(write_until_killed(url, w, acknowledged))
             })
             .collect();
-        // The moment of the kill differs between rounds, in the middle of the load.
+        // The kill happens at a different moment of the load in each round.
         let enough = 50 + 40 * round as u64;
         let before: u64 = acknowledged.lock().unwrap().values().sum();
         eventually("enough acknowledged reports", async || {
@@ -50,7 +50,7 @@ async fn every_acknowledged_status_survives_kill_9() {
     assert_eq!(acknowledged.lock().unwrap().len(), WRITERS);
 }
 
-/// Counts up in the status of its own unit, and notes each number that was acknowledged.
+/// Counts up in the status of its own unit, and records each acknowledged number.
 pub async fn write_until_killed(
     url: String,
     writer: usize,
@@ -62,7 +62,8 @@ pub async fn write_until_killed(
     let unit = format!("web/{writer}");
     let last = acknowledged.lock().unwrap().get(&unit).copied().unwrap_or_default();
     for n in last + 1.. {
-        // A third of them share one application: group commit across and within applications.
+        // A third of the writers share one application: group commit across and within
+        // applications.
         let application = format!("app{}", writer % 3);
         let report = mk_report(&application, &unit, Level::Active, &format!("{n}"));
         match reports.report_status(report).await {
@@ -72,7 +73,8 @@ pub async fn write_until_killed(
     }
 }
 
-/// Every unit says at least what was acknowledged; at most one report more, that was on its way.
+/// Each unit has at least the last acknowledged report, and at most one later report, which was in
+/// flight.
 pub async fn check(server: &Server, acknowledged: &Mutex<BTreeMap<String, u64>>) {
     let mut applications = server.applications().await;
     let expected = acknowledged.lock().unwrap().clone();
@@ -126,7 +128,8 @@ fn a_damaged_database_is_refused() {
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// `None`, said loudly, where mounting is not allowed; in CI that is a failure.
+    /// Mounts the file system. Prints a warning and returns `None` where mounting is not allowed;
+    /// in CI that is a failure.
     fn mount() -> Option<SmallDisk> {
         let directory = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
@@ -164,7 +167,7 @@ async fn on_a_full_disk_reports_are_refused_reads_go_on_and_it_recovers() {
     let mut reports = server.reports().await;
     let mut applications = server.applications().await;
     reports.report_status(mk_report("web", "web/0", Level::Active, "before")).await.unwrap();
-    // Somebody else fills the disk.
+    // Another program fills the disk.
     let ballast = disk.path().join("ballast");
     let _full = std::fs::write(&ballast, vec![0_u8; 8 << 20]);
     let text = "x".repeat(4000);

@@ -1,4 +1,4 @@
-//! Peers that want more than their share, or say nothing: the others are served as before.
+//! Peers that exceed their share or send nothing: the server serves the others as before.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::ops::fetch;
 use crate::peer::{Peer, hello};
 use crate::server::{DEADLINE, Server, eventually, get, mk_report, reason};
 
-/// The preface of HTTP/2, and SETTINGS with nothing in them.
+/// The HTTP/2 preface and an empty SETTINGS frame.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-/// A connection from this address, and without a word.
+/// Opens a connection from this address and sends nothing.
 async fn connect(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     if from != LOCAL {
@@ -34,7 +34,7 @@ async fn connect(from: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     socket.connect(to).await
 }
 
-/// A channel from this address.
+/// Returns a channel from this address.
 async fn channel(from: IpAddr, server: &Server) -> Channel {
     let to = server.grpc;
     let connector =
@@ -45,7 +45,7 @@ async fn channel(from: IpAddr, server: &Server) -> Channel {
     endpoint.connect_with_connector(connector).await.unwrap()
 }
 
-/// Each connection of this process is a file.
+/// Each connection of this process takes a file descriptor.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -53,7 +53,8 @@ fn raise_file_limit() {
     setrlimit(Resource::Nofile, limit).unwrap();
 }
 
-/// Opens so many connections from `peers` addresses, each with these first words and no other.
+/// Opens this many connections from `peers` addresses; each sends these first bytes and nothing
+/// else.
 async fn crowd(
     server: &Server,
     count: usize,
@@ -66,7 +67,7 @@ async fn crowd(
         let peer = n % peers;
         let from = IpAddr::from([127, 0, (peer >> 8) as u8, (peer & 255) as u8 + 1]);
         let mut stream = connect(from, to).await.unwrap();
-        // It may be over before it has said anything.
+        // The connection may be closed before the bytes are sent.
         let _ = stream.write_all(words).await;
         stream
     });
@@ -79,7 +80,7 @@ async fn crowd(
 }
 
 const CROWD: usize = 10_000;
-/// How long a newcomer waits: a second more than a handshake may take.
+/// The time that a new client waits: a second more than the handshake timeout.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,13 +122,13 @@ async fn ten_thousand_connections_without_a_word_lock_nobody_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_speak_http2_in_time_is_let_go() {
     let server = Server::configured(&["--ephemeral"], "[limits]\nhandshake_seconds_max = 1");
-    // Nothing, half of the preface, and something else.
+    // Nothing, half of the preface, and another protocol.
     for words in [&b""[..], &GREETING[..20], b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"] {
         let mut stream = connect(LOCAL, server.grpc).await.unwrap();
         stream.write_all(words).await.unwrap();
         let mut answer = Vec::new();
         let ended = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer)).await;
-        // An end or a reset: both are no answer.
+        // The server closes or resets the connection without an answer.
         assert!(ended.is_ok() && answer.is_empty(), "{words:?}: {ended:?}");
     }
 }
@@ -142,7 +143,7 @@ async fn one_address_has_its_share_of_connections_and_the_others_theirs() {
         let mut client = ApplicationServiceClient::new(channel(other, &server).await);
         held.push(client.watch_applications(watch.clone()).await.unwrap().into_inner());
     }
-    // The share is 2 of 16, and both have an open call.
+    // The share is 2 of 16, and both connections have an open call.
     let mut third = connect(other, server.grpc).await.unwrap();
     let ended = tokio::time::timeout(DEADLINE, third.read(&mut [0])).await.unwrap();
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
@@ -177,7 +178,7 @@ async fn one_address_has_its_share_of_watches_and_sessions() {
     let mut theirs = ApplicationServiceClient::new(channel(other, &server).await);
     theirs.watch_applications(watch.clone()).await.unwrap();
 
-    // Health watches have places of their own.
+    // Health watches have their own limit.
     let mut health = server.health().await;
     let mut watched = Vec::new();
     for _ in 0..2 {
@@ -195,7 +196,7 @@ async fn one_address_has_its_share_of_watches_and_sessions() {
     let refused = Peer::try_connect(&server, hello("web", "web/2")).await.err().unwrap();
     assert_eq!(limit(&refused), "sessions_per_peer_max");
     Peer::over(channel(other, &server).await, hello("web", "web/3")).await.unwrap();
-    // A place that is given back can be had again.
+    // A released permit can be used again.
     drop(sessions);
     eventually("a session again", async || {
         Peer::try_connect(&server, hello("web", "web/4")).await.ok()
@@ -205,7 +206,7 @@ async fn one_address_has_its_share_of_watches_and_sessions() {
     eventually("a watch again", async || mine.watch_applications(watch.clone()).await.ok()).await;
 }
 
-/// The start of a message of 4 MiB that never comes.
+/// The start of a 4 MiB message whose rest is never sent.
 const PROMISE: &[u8] = &[0, 0, 0x40, 0, 0];
 const STREAMS: usize = 1000;
 
@@ -229,11 +230,11 @@ async fn a_promise_of_bytes_takes_no_memory() {
         client = client.ready().await.unwrap();
         let request = post(&server, "/bellwether.v1.ReportService/ReplaceStatuses");
         let (answer, mut body) = client.send_request(request, false).unwrap();
-        // More than the prefix, so that it touches what was reserved.
+        // More than the prefix, so that the server touches the reserved memory.
         body.send_data(Bytes::from([PROMISE, &[0x0a]].concat()), false).unwrap();
         held.push((answer, body));
     }
-    // What is sent behind all of them is answered, so they have arrived.
+    // The server answers a call that was sent after all of them, so they have arrived.
     let mut worst = 0;
     for _ in 0..100 {
         client = client.ready().await.unwrap();
@@ -264,7 +265,7 @@ async fn bytes_of_requests_that_are_not_complete_are_bounded() {
         body.send_data(Bytes::from([PROMISE, &[0; 30_000]].concat()), false).unwrap();
         held.push(body);
         assert!(held.len() < 10, "nothing is refused");
-        // Only the one that is too much is answered.
+        // Only the call above the limit is answered.
         let looks = tokio::time::timeout(Duration::from_millis(300), &mut answer).await;
         if let Ok(answer) = looks {
             break tonic::Status::from_header_map(answer.unwrap().headers()).unwrap();
@@ -272,7 +273,7 @@ async fn bytes_of_requests_that_are_not_complete_are_bounded() {
     };
     assert_eq!(held.len(), 4);
     assert_eq!(reason(&refused), "RATE_LIMITED");
-    // Others are served, and messages that arrive in one piece on the same connection too.
+    // Other clients are served, and so are complete messages on the same connection.
     server.reports().await.report_status(mk_report("a", "a/0", Level::Active, "")).await.unwrap();
 }
 
@@ -284,7 +285,7 @@ async fn a_request_that_is_never_complete_is_ended() {
     tokio::spawn(connection);
     let report = prost::Message::encode_to_vec(&mk_report("web", "web/0", Level::Active, ""));
     let whole = [&[0, 0, 0, 0, report.len() as u8][..], &report].concat();
-    // Nothing; a part of it; all of it, but not the end of the request.
+    // No byte; a part of the message; the whole message without the end of the request.
     for sent in [vec![], whole[..7].to_vec(), whole] {
         let mut client = client.clone().ready().await.unwrap();
         let request = post(&server, "/bellwether.v1.ReportService/ReportStatus");
@@ -308,7 +309,7 @@ async fn connections_that_are_old_end_and_their_calls_do_not() {
     let mut said = Vec::new();
     let ended = tokio::time::timeout(DEADLINE, idle.read_to_end(&mut said)).await;
     assert!(ended.is_ok(), "it is never too old");
-    // GOAWAY, with no error.
+    // The header of a GOAWAY frame of 8 bytes: it has no debug data.
     assert!(said.windows(4).any(|frame| frame == [0, 0, 8, 7]), "{said:?}");
     server.reports().await.report_status(mk_report("a", "a/0", Level::Active, "")).await.unwrap();
     let told = eventually("the change", async || {

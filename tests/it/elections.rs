@@ -1,10 +1,10 @@
-//! A register that only the leader writes, in the manner of Jepsen: candidates that are processes
-//! of their own, two replicas over a Redis that fails over, and everything that goes wrong. What a
-//! former leader writes is never accepted after the first write of its successor, an epoch has one
-//! holder, epochs only rise, and what was acknowledged is never lost; or, where Redis loses writes
-//! on purpose, the first three of these.
+//! A register that only the leader writes, tested in the manner of Jepsen: candidates as separate
+//! processes, two replicas over a Redis that fails over, and faults of every kind. A former
+//! leader's write is never accepted after the first write of its successor, an epoch has one
+//! holder, epochs only rise, and acknowledged writes are never lost. Where the test makes Redis
+//! lose writes, only the first three hold.
 //!
-//! `BELLWETHER_ELECTIONS_SECONDS` makes it longer.
+//! `BELLWETHER_ELECTIONS_SECONDS` sets a longer run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,12 +29,12 @@ const CANDIDATES: usize = 4;
 const SECONDS_DEFAULT: u64 = 15;
 /// Longer than the lease of 2 s.
 const STANDSTILL: Duration = Duration::from_millis(2500);
-/// How often each server is asked who leads.
+/// The interval at which each server is asked for the leader.
 const ASK_EVERY: Duration = Duration::from_millis(20);
-/// Epochs, and versions, that different masters gave are further apart than this.
+/// The minimum distance between epochs, and between versions, of different masters.
 const COUNTS_PER_MASTER: u64 = 1 << 19;
 
-/// All that runs, and what may go wrong with it.
+/// All running processes and the faults that can be injected.
 struct Arena {
     dice: Dice,
     candidates: Vec<Candidate>,
@@ -65,7 +65,7 @@ impl Arena {
             server(&ways[1].url(), durability, &clock, shifting_library()),
         ];
         configure(&servers[1], "web", 2).await;
-        // With it the short lease would be lost.
+        // Otherwise the first failover could lose the configuration of the short lease.
         has_caught_up(&redis.replica, &redis.master).await;
         let (said, history) = mpsc::channel();
         let urls = servers.each_ref().map(Server::url);
@@ -89,7 +89,7 @@ impl Arena {
         Instant::now() < self.end
     }
 
-    /// Who leads, as the second server says; anyone if nobody does.
+    /// Returns the leader according to the second server, or any candidate if there is no leader.
     async fn leader(&mut self) -> usize {
         let lease = ask(&mut self.servers[1].leaders().await).await;
         let is_leader = |c: &Candidate| lease.as_ref().is_some_and(|lease| lease.unit == c.unit);
@@ -97,7 +97,7 @@ impl Arena {
         found.unwrap_or_else(|| self.dice.below(CANDIDATES))
     }
 
-    /// One thing goes wrong, or nothing but what did before.
+    /// Injects one fault, or only keeps the earlier ones.
     async fn go_wrong(&mut self) {
         let leader = self.leader().await;
         match self.dice.below(8) {
@@ -128,12 +128,12 @@ impl Arena {
         }
     }
 
-    /// A candidate that starts anew. Those with odd numbers prefer the second server.
+    /// Starts a candidate. Candidates with odd numbers prefer the second server.
     fn spawn(&self, n: usize) -> Candidate {
         Candidate::spawn(n, &self.servers.each_ref().map(Server::url), &self.said)
     }
 
-    /// For longer than the lease; Redis may fail over meanwhile.
+    /// Stops a process for longer than the lease; Redis may fail over meanwhile.
     async fn stand_still(&mut self) {
         let start = Instant::now();
         if self.dice.below(2) == 0 {
@@ -142,7 +142,7 @@ impl Arena {
         tokio::time::sleep(STANDSTILL.saturating_sub(start.elapsed())).await;
     }
 
-    /// The replica of Redis has all that was acknowledged.
+    /// Fails over while the Redis replica has all acknowledged writes.
     async fn fail_over(&mut self) {
         match self.dice.below(2) {
             0 => self.redis.hand_over(&self.ways).await,
@@ -151,16 +151,17 @@ impl Arena {
         self.failovers += 1;
     }
 
-    /// The replica of Redis lacks what was acknowledged last, seen by both servers or by one alone.
+    /// Fails over while the Redis replica lacks the last acknowledged writes, which both servers or
+    /// only one of them saw.
     async fn lose(&mut self) {
         self.redis.part().await;
-        // The one that comes to the next master first knows nothing of what is lost.
+        // The server that first connects to the next master knows nothing of the lost writes.
         let is_alone = self.dice.below(3) == 0;
         if is_alone {
             self.ways[1].cut();
         }
         let (lease, version) = eventually("a leader", async || self.known(0).await).await;
-        // A leader whose election is lost, or one that is deposed and comes back after that was.
+        // The leader whose election is lost runs, or is stopped and continues after the loss.
         let is_leader = |c: &Candidate| c.unit == lease.unit;
         let leader = self.candidates.iter().position(is_leader).unwrap();
         let stands = self.dice.below(2) == 0;
@@ -168,7 +169,7 @@ impl Arena {
             self.candidates[leader].signal("STOP");
         }
         if is_alone {
-            // Those that want to lead may all be with the other server.
+            // All remaining candidates may be connected to the other server.
             eventually("another one leads, and writes", async || self.elect(&lease.unit).await)
                 .await;
         }
@@ -195,7 +196,8 @@ impl Arena {
             self.candidates[leader].signal("CONT");
         }
         if is_alone {
-            // A worker stays with a server that is cut off: all may be with the other one.
+            // A worker stays with a server that is cut off, so all candidates may be on the other
+            // one.
             self.candidates[1] = self.spawn(1);
         }
         self.goes_on_after(version, 1).await;
@@ -203,7 +205,7 @@ impl Arena {
         self.goes_on_after(version, 0).await;
     }
 
-    /// A leader writes on the next master, as a server says.
+    /// Waits until a server reports a write of a leader on the next master.
     async fn goes_on_after(&self, version: u64, server: usize) {
         eventually("a leader writes on the next master", async || {
             let (_, at) = self.known(server).await?;
@@ -212,7 +214,7 @@ impl Arena {
         .await;
     }
 
-    /// An operator has another one lead, in whose name something is written.
+    /// Elects another leader as an operator, and writes something in its name.
     async fn elect(&self, leader: &str) -> Option<()> {
         let server = &self.servers[0];
         let others = self.candidates.iter().filter(|candidate| candidate.unit != leader);
@@ -235,7 +237,7 @@ impl Arena {
         None
     }
 
-    /// Who leads, and the version of the data, as a server says.
+    /// Returns the leader and the data version according to a server.
     async fn known(&self, server: usize) -> Option<(v1::Lease, u64)> {
         let lease = ask(&mut self.servers[server].leaders().await).await?;
         let url = self.servers[server].url();
@@ -244,7 +246,7 @@ impl Arena {
     }
 }
 
-/// A replica whose clock is as a file says, if there is what shifts it.
+/// Starts a replica whose clock follows a file, if the library that shifts the clock is installed.
 fn server(redis: &str, durability: &str, file: &Path, library: Option<PathBuf>) -> Server {
     let mut command = command(&["--store", redis, "--durability", durability, "--config"]);
     let times = file.with_extension("toml");
@@ -264,7 +266,7 @@ async fn ask(client: &mut LeaderServiceClient<Channel>) -> Option<v1::Lease> {
     asked.ok()?.ok()?.into_inner().lease
 }
 
-/// How often the data were changed, as their etag says.
+/// Returns the version of the data, which is their etag.
 fn version(data: &v1::AppData) -> u64 {
     match &*data.etag {
         "" => 0,
@@ -272,7 +274,7 @@ fn version(data: &v1::AppData) -> u64 {
     }
 }
 
-/// Asks a server all the time, and notes each lease that it tells.
+/// Polls a server continuously, and records each lease in the answers.
 struct Witness {
     task: tokio::task::JoinHandle<()>,
     told: Receiver<(u64, String)>,
@@ -296,7 +298,7 @@ impl Witness {
         Witness { task, told }
     }
 
-    /// What was told, in this order.
+    /// Returns the recorded leases, in order.
     fn told(self) -> Vec<(u64, String)> {
         self.task.abort();
         self.told.try_iter().collect()
@@ -347,11 +349,11 @@ async fn epochs_rise_and_have_one_holder_where_redis_loses_elections_and_writes(
     assert!(COUNTS_PER_MASTER < last.epoch, "nothing was lost: {last:?}");
 }
 
-/// Everything the candidates and the witnesses observed.
+/// All observations of the candidates and the witnesses.
 #[derive(Default)]
 struct History {
     accepted: Vec<Accepted>,
-    /// Epochs and their holders, by observer, in the order of its observations.
+    /// Epochs and their holders by observer, in the order of observation.
     leases: BTreeMap<String, Vec<(u64, String)>>,
     refused: BTreeMap<String, usize>,
 }
@@ -370,7 +372,8 @@ impl History {
         }
     }
 
-    /// Adds what the candidates wrote before they were killed, and the leases the servers answered.
+    /// Adds the writes of the candidates before they were killed, and the leases that the servers
+    /// answered.
     fn end(&mut self, said: Receiver<Said>, witnesses: [Witness; 2]) {
         self.add(said.iter());
         self.accepted.sort_by_key(|write: &Accepted| write.version);
@@ -379,7 +382,7 @@ impl History {
         }
     }
 
-    /// Whether each kind of thing happened: how much depends on the machine.
+    /// Returns true if each kind of event happened; the number of events depends on the machine.
     fn is_enough(&self) -> bool {
         let former = self.refused.get("NOT_LEADER").copied().unwrap_or_default();
         let epochs: BTreeSet<u64> = self.accepted.iter().map(|write| write.epoch).collect();

@@ -1,5 +1,5 @@
-//! Errors through the real service: every vector on both kinds of store, thresholds by time alone,
-//! bad input, limits.
+//! Errors through the real service: every vector on both kinds of store, thresholds that only time
+//! reaches, bad input, limits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tonic_types::StatusExt;
 use crate::redis::Redis;
 use crate::server::{Server, eventually, get, mk_report, reason};
 
-/// An error of a component `db` of `web/0`.
+/// Returns an error of the component `db` of `web/0`.
 pub fn mk_error(system: &str, code: &str, target: &str) -> v1::ReportErrorRequest {
     v1::ReportErrorRequest {
         application: "web".into(),
@@ -64,7 +64,7 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_string()
 }
 
-/// The pairs that the vectors call registered, as a file of rules.
+/// Returns a rules file with the pairs that the vectors call registered.
 fn rules() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut pairs: Vec<(String, String)> = Vec::new();
@@ -183,13 +183,14 @@ async fn time_alone_passes_the_thresholds_and_a_success_clears() {
     let failed = at_level(Level::Error).await;
     assert_eq!(failed.reason, "Unreachable");
     assert!(failed.message.starts_with("unreachable since 20"), "{}", failed.message);
-    // A retry that fails again in other words of the same meaning moves nothing that is shown.
+    // A retry that fails again with a different message of the same meaning changes no field that
+    // is shown.
     let mut again = met.clone();
     again.error.as_mut().unwrap().message = "refused".into();
     reports.report_error(again).await.unwrap();
     let later = status(&server).await;
     assert_eq!((later.since_time, &later.message), (failed.since_time, &failed.message));
-    // It is kept like anything else.
+    // The error is stored like all other data.
     server.kill();
     let server = Server::configured(&data, fast);
     let open = faults(&server, false).await;
@@ -216,7 +217,7 @@ async fn a_repeated_request_counts_once_and_an_old_incarnation_not_at_all() {
     let old = v1::ReportErrorRequest { request_id: String::new(), incarnation: Some(1), ..once };
     let refused = reports.report_error(old).await.unwrap_err();
     assert_eq!(reason(&refused), "STALE_INCARNATION");
-    // A unit may say that something works before it has said anything else.
+    // A unit may resolve an error before it has reported anything else.
     let first = v1::ResolveErrorRequest { unit: "web/9".into(), ..mk_resolve("pg") };
     for nothing in [first, mk_resolve("mysql")] {
         let answer = reports.resolve_error(nothing).await.unwrap().into_inner();
@@ -272,7 +273,7 @@ async fn every_bad_error_names_its_field() {
     assert!(applications.get_application(get("web")).await.is_err(), "something was applied");
 }
 
-/// A page after the other, each fault once.
+/// Reads page by page; each fault appears once.
 async fn count_by_pages(server: &Server) -> usize {
     let mut applications = server.applications().await;
     let mut token = String::new();
@@ -297,7 +298,7 @@ async fn count_by_pages(server: &Server) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn open_errors_are_bounded_and_removal_always_works() {
     let server = Server::ephemeral();
-    // Ten thousand, 250 of each of forty units.
+    // Ten thousand faults: 250 of each of forty units.
     let fill = (0..40).map(|unit| {
         let server = &server;
         async move {
@@ -319,7 +320,7 @@ async fn open_errors_are_bounded_and_removal_always_works() {
         (Code::ResourceExhausted, "LIMIT_EXCEEDED")
     );
     assert!(refused.message().contains("faults_max"), "{}", refused.message());
-    // What is open can still be met again, resolved, and removed.
+    // An open fault can still be reported again, resolved, and removed.
     reports.report_error(mk_error("grpc", "DATA_LOSS", "t7")).await.unwrap();
     assert_eq!(status(&server).await.fault_count, 10_000);
     let mut applications = server.applications().await;
@@ -350,7 +351,7 @@ async fn open_errors_are_bounded_and_removal_always_works() {
     assert_eq!(status(&server).await.fault_count, 1);
 }
 
-/// A socket that is not there reads as `NOT_FOUND` once tonic has made a status of it.
+/// tonic converts the error of a missing socket into a status with the code `NOT_FOUND`.
 #[tokio::test]
 async fn a_missing_socket_is_not_a_missing_target() {
     let dir = tempfile::tempdir().unwrap();
@@ -369,13 +370,13 @@ async fn a_missing_socket_is_not_a_missing_target() {
     let verdict = reports.report_error(met.clone()).await.unwrap().into_inner().verdict.unwrap();
     assert_eq!(verdict.class(), ErrorClass::Transient, "{verdict:?}");
     assert!(verdict.explanation.contains("there was no answer"), "{verdict:?}");
-    // From its owner the same words end it.
+    // The same error from the owner of the target ends the retries.
     met.error.as_mut().unwrap().origin = ErrorOrigin::Peer.into();
     let verdict = reports.report_error(met).await.unwrap().into_inner().verdict.unwrap();
     assert_eq!(verdict.class(), ErrorClass::Gone, "{verdict:?}");
 }
 
-/// The pace of a whole application is bounded, however many fail at once.
+/// The retry rate of a whole application is limited, however many units fail at the same time.
 #[tokio::test]
 async fn what_failed_together_does_not_come_back_together() {
     let server = Server::configured(&["--ephemeral"], "[faults]\nretries_per_second_max = 2");

@@ -1,4 +1,5 @@
-//! Error rules of one's own: read, checked, replaced while serving. The commands about errors.
+//! Custom error rules: read, checked, and replaced while the server runs. The commands about
+//! errors.
 
 use std::process::Command;
 
@@ -29,7 +30,7 @@ struct Said {
 
 fn bellwether(server: Option<&Server>, line: &[&str]) -> Said {
     let mut command = Command::new(BINARY);
-    // Where nobody listens, so that what works offline does.
+    // A port without a listener, so that only offline commands work.
     let url = server.map_or_else(|| "http://127.0.0.1:1".to_string(), Server::url);
     command.args(line).env("BELLWETHER_SERVER", url).env_remove("BELLWETHER_ERROR_RULES");
     let output = command.output().unwrap();

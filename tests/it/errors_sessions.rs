@@ -1,5 +1,5 @@
-//! Errors in a worker's session: verdicts, holds, and being asked to try again. What is for
-//! operators only.
+//! Errors in a worker's session: verdicts, holds, and retry requests. Details that only operators
+//! may read.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::connect_response::Message as Told;
@@ -15,7 +15,7 @@ fn error(code: &str, target: &str) -> v1::ErrorReport {
     mk_error("grpc", code, target).error.unwrap()
 }
 
-/// The next of a kind, whatever is said between.
+/// Returns the next message of a kind and skips all others.
 async fn until<T>(peer: &mut Peer, mut is_it: impl FnMut(&Told) -> Option<T>) -> T {
     loop {
         let told = peer.answer().await;
@@ -65,14 +65,14 @@ async fn a_worker_is_told_what_to_do_and_asked_when_the_time_has_come() {
     assert_eq!((due.component.as_str(), due.target.as_str()), ("db", "pg"));
     let open = faults(&server, false).await;
     assert!(open[0].next_retry_time.is_some());
-    // Asked again in a new session, until it has said how it went.
+    // A new session is asked again until it reports the result of the retry.
     let mut again = Peer::connect(&server, hello("web", "web/0")).await;
     again.keep_alive();
     until(&mut again, |told| matches!(told, Told::RetryDue(_)).then_some(())).await;
     let seq = again.resolve("db", "pg").await;
     again.acknowledged(seq).await;
     assert!(faults(&server, false).await.is_empty());
-    // What makes no sense is refused, and the session goes on.
+    // An invalid report is refused, and the session stays open.
     let bad = v1::ErrorReport { reason: "NotSo".into(), ..error("UNAVAILABLE", "pg") };
     let seq = again.error(bad).await;
     let Told::Reject(reject) = again.answer().await else { panic!("accepted") };
@@ -85,7 +85,7 @@ async fn a_component_that_halted_stands_still(server: &Server, other: &Server) {
     let mut peer = Peer::connect(server, hello("web", "web/0")).await;
     peer.keep_alive();
     let seq = peer.error(error("DATA_LOSS", "pg")).await;
-    // Both are told, in whichever order.
+    // Both messages arrive, in either order.
     let (mut hold, mut told) = (None, None);
     while hold.is_none() || told.is_none() {
         match peer.answer().await {
@@ -101,11 +101,12 @@ async fn a_component_that_halted_stands_still(server: &Server, other: &Server) {
         unit(other, "web", "web/0").await.filter(|unit| !unit.holds.is_empty())
     });
     assert_eq!(held.await.holds[0].target, "pg");
-    // Its own success does not end it.
+    // The success of the component itself does not end the hold.
     let seq = peer.resolve("db", "pg").await;
     peer.acknowledged(seq).await;
     assert_eq!(status(server).await.level(), Level::Error);
-    // An operator, wherever they ask, lets it try again: told, and asked.
+    // An operator releases the component through any replica: the worker receives the release and a
+    // retry request.
     assert_eq!(let_go(other, HoldResolution::Retry).await, 1);
     let released = until(&mut peer, |told| match told {
         Told::HoldReleased(released) => Some(released.clone()),
@@ -114,7 +115,7 @@ async fn a_component_that_halted_stands_still(server: &Server, other: &Server) {
     .await;
     assert_eq!((released.component.as_str(), released.reason.as_str()), ("db", "Retry"));
     until(&mut peer, |told| matches!(told, Told::RetryDue(_)).then_some(())).await;
-    // It fails again, and a new incarnation is told at once.
+    // The component fails again, and a new incarnation receives the hold immediately.
     let seq = peer.error(error("DATA_LOSS", "pg")).await;
     verdict(&mut peer, seq).await;
     let mut new = Peer::connect(other, hello("web", "web/0")).await;
@@ -127,7 +128,7 @@ async fn a_component_that_halted_stands_still(server: &Server, other: &Server) {
     })
     .await;
     assert_eq!(released.reason, "Skip");
-    // And its success would have ended it as well.
+    // The success of the new incarnation would have ended it as well.
     let seq = new.error(error("DATA_LOSS", "pg")).await;
     verdict(&mut new, seq).await;
     let mut newest = Peer::connect(server, hello("web", "web/0")).await;
@@ -197,7 +198,7 @@ async fn by_every_read(server: &Server) -> Vec<String> {
     read
 }
 
-/// Everything that anybody can read without asking for it.
+/// Returns all that a client can read without asking for operator details.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_for_operators_is_given_to_who_asks_for_it_alone() {
     const SECRET: &str = "xyzzy-0x7f3a";
@@ -217,7 +218,7 @@ async fn what_is_for_operators_is_given_to_who_asks_for_it_alone() {
     request.error = Some(detail("UNAVAILABLE", "mysql"));
     let mut reports = server.reports().await;
     read.push(format!("{:?}", reports.report_error(request.clone()).await.unwrap()));
-    // What is refused is not quoted either.
+    // A refusal does not quote the refused value either.
     request.error.as_mut().unwrap().internal_detail = SECRET.repeat(6000);
     read.push(format!("{:?}", reports.report_error(request).await.unwrap_err()));
     read.extend(by_the_command_line(&server));
@@ -230,7 +231,7 @@ async fn what_is_for_operators_is_given_to_who_asks_for_it_alone() {
         assert!(!text.contains(SECRET), "it leaks: {text}");
     }
     assert!(read.iter().any(|text| text.contains("bellwether_errors_total")));
-    // Who asks for it is given it.
+    // A client that asks for the details receives them.
     let open = faults(&server, true).await;
     assert!(open.iter().all(|fault| {
         fault.last.as_ref().is_some_and(|last| last.internal_detail.contains(SECRET))

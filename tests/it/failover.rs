@@ -1,5 +1,5 @@
-//! Another master takes over behind the same address: as Redis does it when told to, which loses
-//! nothing, and by hand to a replica that was behind, which does.
+//! Another master takes over behind the same address: by a Redis failover command, which loses
+//! nothing, and by manual promotion of a replica that lags, which loses writes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -12,11 +12,11 @@ use crate::load::{Load, agree, check_digests, check_history, insist};
 use crate::server::{DEADLINE, LOOK_EVERY, Server, eventually, get, mk_report, reason};
 use crate::testing::{Proxy, RedisServer};
 
-/// What a watcher was told, from the snapshot on.
+/// The events that a watcher received, from the snapshot on.
 pub struct Witness(Arc<Mutex<Vec<Told>>>);
 
-/// One event: the epoch it came with, the name and level of an application that is there now, or
-/// the name alone if it is gone; neither is a bookmark.
+/// One event: its epoch, and the name and level of an existing application, or only the name of a
+/// deleted one. A bookmark has neither.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     epoch: String,
@@ -46,12 +46,12 @@ impl Witness {
         Witness(told)
     }
 
-    /// The events so far.
+    /// Returns the events so far.
     pub fn told(&self) -> Vec<Told> {
         self.0.lock().unwrap().clone()
     }
 
-    /// Waits until it was told this, in any epoch but one. Answers the epoch.
+    /// Waits for this event in any epoch but one. Returns its epoch.
     async fn heard(&self, name: &str, level: Option<Level>, but: &str) -> String {
         let start = Instant::now();
         loop {
@@ -67,7 +67,7 @@ impl Witness {
         }
     }
 
-    /// Waits until the last that it was told of an application is this level.
+    /// Waits until the last event of an application has this level.
     pub async fn heard_last(&self, name: &str, level: Option<Level>) {
         eventually(&format!("{name} is told as it is"), async || {
             let last = self.told().into_iter().rfind(|told| told.name == name)?;
@@ -76,7 +76,7 @@ impl Witness {
         .await;
     }
 
-    /// Waits for the first bookmark. Answers its epoch and its token.
+    /// Waits for the first bookmark. Returns its epoch and its token.
     pub async fn bookmark(&self) -> (String, String) {
         eventually("a bookmark", async || {
             let found = self.told().into_iter().find(|told| !told.token.is_empty());
@@ -86,14 +86,14 @@ impl Witness {
     }
 }
 
-/// A replica as those of Sentinels are.
+/// Starts a replica with the settings of a replica under Sentinel.
 async fn replica_of(master: &RedisServer) -> RedisServer {
     let replica_of = format!("127.0.0.1 {}", master.port);
     let arguments = ["--repl-diskless-sync-delay", "0", "--replicaof", &replica_of];
     RedisServer::start_with(&arguments).await.unwrap()
 }
 
-/// Waits until a replica has all that its master has now.
+/// Waits until a replica has all writes that its master has now.
 pub async fn has_caught_up(replica: &RedisServer, master: &RedisServer) {
     let there: u64 = master.info("master_repl_offset").await.parse().unwrap();
     eventually("the replica has caught up", async || {
@@ -104,10 +104,10 @@ pub async fn has_caught_up(replica: &RedisServer, master: &RedisServer) {
     .await;
 }
 
-/// Writes that only the master has, which dies, while a replica takes over as `promote` does it.
+/// Makes writes that only the master has, and lets a replica take over by `promote`.
 ///
-/// An application was active and fails, and another one is new: both are acknowledged, and seen by
-/// all. The new master believes that the first one is well, and knows nothing of the second one.
+/// One application was active and fails, and another one is new: both writes are acknowledged and
+/// visible to all. The new master has the first application as active and lacks the second one.
 pub async fn lose_writes(
     servers: &[Server; 2],
     redis: &mut [RedisServer],
@@ -121,7 +121,7 @@ pub async fn lose_writes(
     agree(servers).await;
     let witnesses = [Witness::of(&servers[0]).await, Witness::of(&servers[1]).await];
     let (epoch, token) = witnesses[0].bookmark().await;
-    // From now on no replica gets anything, and none can come back.
+    // From now on no replica receives writes, and none can reconnect.
     master.call::<()>(&["ACL", "SETUSER", "default", "-psync", "-sync"]).await.unwrap();
     let _killed: i64 = master.call(&["CLIENT", "KILL", "TYPE", "replica"]).await.unwrap();
     eventually("the master is alone", async || {
@@ -137,7 +137,8 @@ pub async fn lose_writes(
         witness.heard("new", Some(Level::Active), "").await;
     }
     promote(redis).await;
-    // What is lost is told as it is now, and the epoch of what follows is another.
+    // Watchers receive the current state of the lost applications, and later events have a new
+    // epoch.
     let mut epochs = Vec::new();
     for witness in &witnesses {
         witness.heard_last("new", None).await;
@@ -145,7 +146,8 @@ pub async fn lose_writes(
         epochs.push(witness.heard("", None, &epoch).await);
     }
     assert_eq!(epochs[0], epochs[1]);
-    // Who was away meanwhile is told to begin anew, and learns the same.
+    // A watcher that was disconnected meanwhile must start again from a snapshot, and receives the
+    // same state.
     let resume = v1::WatchApplicationsRequest { resume_token: token, ..Default::default() };
     let refused = servers[1].applications().await.watch_applications(resume).await;
     assert_eq!(reason(&refused.unwrap_err()), "RESUME_TOKEN_EXPIRED");
@@ -154,7 +156,7 @@ pub async fn lose_writes(
     for server in servers {
         check_doubt(server).await;
     }
-    // Who speaks is believed, above all revisions that were told.
+    // A report makes the unit certain again, with a revision above all that were sent.
     let well =
         insist(&servers[1], mk_report("failing", "failing/0", Level::Active, "mended")).await;
     assert!(failed < well.revision, "{failed}, then {}", well.revision);
@@ -173,7 +175,7 @@ pub async fn lose_writes(
     check_digests(servers, &agree(servers).await).await;
 }
 
-/// The application is not believed, and neither is its unit.
+/// The application and its unit are marked uncertain.
 async fn check_doubt(server: &Server) {
     let mut client = server.applications().await;
     eventually("the application is doubted", async || {
@@ -212,7 +214,7 @@ async fn a_failover_on_command_loses_nothing_and_nothing_is_doubted() {
     .await;
     proxy.lead_to(&replicas[0].address());
     load.go_on(100).await;
-    // And back, while our connections are cut, too.
+    // The first master takes over again, and our connections are cut meanwhile.
     eventually("the old master has become a replica", async || {
         (master.info("master_link_status").await == "up").then_some(())
     })

@@ -1,5 +1,5 @@
-//! What may happen to a Redis and to the way there: nothing acknowledged is lost, nothing is there
-//! twice, and it goes on by itself.
+//! Faults of Redis and of the network to it: no acknowledged write is lost, none appears twice, and
+//! the server recovers without help.
 
 use std::collections::BTreeMap;
 use std::slice;
@@ -48,7 +48,7 @@ async fn connections_and_scripts_vanish_under_load_and_each_report_is_there_once
         match faults % 3 {
             0 => redis.cli(&["script", "flush"]),
             1 => redis.cli(&["client", "kill", "type", "normal"]),
-            // Both: the new connection knows no script.
+            // Both: the new connection has no script loaded.
             _ => {
                 redis.cli(&["script", "flush"]);
                 redis.cli(&["client", "kill", "type", "normal"])
@@ -86,14 +86,14 @@ async fn a_replica_that_slept_through_a_decision_overwrites_nothing() {
         assert!(acknowledged.insert(revision, message).is_none(), "{revision} is given twice");
     };
     for round in 0..rounds {
-        // The history tells of levels that change.
+        // The history contains the changes of the level.
         let level =
             |turn: usize| if turn.is_multiple_of(2) { Level::Active } else { Level::Waiting };
         let first = format!("first {round}");
         let report = mk_report("web", "web/0", Level::Active, &first);
         let before = insist(&sleeper, report).await.revision;
         note(first, before);
-        // Some of it is on its way when the process stops, and arrives late.
+        // Some reports are in flight when the process stops, and arrive late.
         let late = format!("late {round}");
         let report = mk_report("web", "web/1", level(round / 2), &late);
         let server = sleeper.clone();
@@ -112,7 +112,7 @@ async fn a_replica_that_slept_through_a_decision_overwrites_nothing() {
         assert!(between < after, "{between} was decided while it slept, and it gave {after}");
         if let Some(on_its_way) = on_its_way {
             let revision = on_its_way.await.unwrap();
-            // Both may have gone together, as one change.
+            // One commit may contain both reports as one change.
             if revision != after {
                 note(late, revision);
             }
@@ -130,7 +130,8 @@ async fn a_replica_that_slept_through_a_decision_overwrites_nothing() {
     assert_eq!(counts, reported(&awake, "web").await);
 }
 
-/// Takes writes away and gives them back: reads go on, reports say so, nothing that was is changed.
+/// Makes Redis refuse writes and accept them again: reads work, reports are refused with the
+/// reason, and the stored data stay the same.
 async fn without_writes(redis: &Redis, take: &[&str], give_back: &[&str]) {
     let server = over(redis);
     let report = mk_report("web", "web/0", Level::Active, "before");
@@ -145,7 +146,7 @@ async fn without_writes(redis: &Redis, take: &[&str], give_back: &[&str]) {
     .await;
     assert_eq!(reason(&refused), "STORE_UNAVAILABLE");
     assert!(refused.get_error_details().retry_info().is_some(), "{refused:?}");
-    // New applications too: there is nothing of them to be read first.
+    // New applications are refused too, although there is nothing to read first.
     let refused = reports.report_status(mk_report("new", "new/0", Level::Active, "")).await;
     assert_eq!(reason(&refused.unwrap_err()), "STORE_UNAVAILABLE");
     assert_eq!(application(&server, 0).await, before);
@@ -162,7 +163,7 @@ async fn without_writes(redis: &Redis, take: &[&str], give_back: &[&str]) {
         BTreeMap::from(expected),
         "nothing was refused half"
     );
-    // Who starts now finds the same.
+    // A server that starts now has the same data.
     assert_eq!(application(&over(redis), 0).await.revision, seen.revision);
 }
 

@@ -1,4 +1,5 @@
-//! What charms call before their first report, in their order; and calls that are no sign of life.
+//! The calls that charms make before their first report, in their order; and calls that are not a
+//! sign of life.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
@@ -54,12 +55,12 @@ async fn leadership_data_and_resolved_errors_come_before_the_first_report() {
     assert_eq!(kept.data["url"], "http://x");
     let units: Vec<String> = units(&server).await.into_iter().map(|unit| unit.name).collect();
     assert_eq!(units, ["web/0"]);
-    // A unit that says something for the first time, of an application that is there.
+    // The first call of a unit, for an existing application.
     let resolve = v1::ResolveErrorRequest { unit: "web/1".into(), ..resolve };
     assert_eq!(reports.resolve_error(resolve).await.unwrap().into_inner().resolved_count, 0);
 }
 
-/// Its etag is the one that a change has to name.
+/// The next change must name this etag.
 #[tokio::test]
 async fn the_data_of_a_deleted_application_are_empty_and_can_be_set_anew() {
     let server = Server::ephemeral();
@@ -108,7 +109,7 @@ async fn an_incarnation_that_was_never_given_out_fences_nobody() {
         let refused = workers.register_unit(previous).await.unwrap_err();
         assert_eq!(reason(&refused), "INVALID_VALUE");
     }
-    // The worker that lives is heard, and the next ones fence it.
+    // The report of the live worker is accepted, and the next incarnations fence it.
     reports.report_status(report(first)).await.unwrap();
     let second = workers.register_unit(register).await.unwrap().into_inner().incarnation;
     let peer = Peer::connect(&server, hello("web", "web/0")).await;
@@ -117,7 +118,7 @@ async fn an_incarnation_that_was_never_given_out_fences_nobody() {
     assert_eq!(reason(&stale), "STALE_INCARNATION");
 }
 
-/// What is done already may be asked for by anybody: the unit has not been heard for that.
+/// Any caller may clear or resolve what is already gone, so that is no contact with the unit.
 #[tokio::test]
 async fn a_clear_or_resolve_of_nothing_does_not_renew_a_unit() {
     let server = Server::ephemeral();
@@ -147,7 +148,7 @@ async fn a_clear_or_resolve_of_nothing_does_not_renew_a_unit() {
     };
     reports.resolve_error(resolve).await.unwrap();
     assert_eq!(units(&server).await.remove(0).last_seen_time, before);
-    // What is there to clear is a word like any other.
+    // A clear that removes something is a report like any other.
     let clear = v1::ClearStatusRequest { key: None, ..clear };
     assert_eq!(reports.clear_status(clear).await.unwrap().into_inner().cleared_count, 1);
     assert_ne!(units(&server).await.remove(0).last_seen_time, before);

@@ -1,4 +1,4 @@
-//! `grpc.health.v1`, to the letter of its specification.
+//! `grpc.health.v1`, exactly as its specification says.
 
 use bellwether::proto::health::health_check_response::ServingStatus;
 use bellwether::proto::health::{HealthCheckRequest, HealthListRequest};
@@ -38,7 +38,7 @@ async fn check_and_list() {
     assert_eq!(all["default/api"].status(), ServingStatus::NotServing);
 }
 
-/// What clients ask for that balance calls by health: the service that they call.
+/// The services that clients with health-based load balancing ask for.
 const SERVICES: [&str; 6] = [
     "bellwether.v1.AppDataService",
     "bellwether.v1.ApplicationService",
@@ -82,7 +82,7 @@ async fn watch_on_an_unknown_name_stays_open_and_tells_each_change_once() {
     };
     report(Level::Active, "a").await;
     assert_eq!(next().await, ServingStatus::Serving);
-    // Another text is no other status.
+    // A different message does not change the health status.
     report(Level::Active, "b").await;
     report(Level::Error, "c").await;
     assert_eq!(next().await, ServingStatus::NotServing);

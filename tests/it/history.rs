@@ -1,4 +1,4 @@
-//! History says what happened, what moved and who caused it, for each kind of event.
+//! The history contains the event, the change and its cause for each kind of event.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::{EventActor, EventKind, Level};
@@ -7,7 +7,7 @@ use crate::server::{Server, eventually, mk_report};
 
 type Line = (EventKind, EventActor, String, Vec<(String, String, String)>);
 
-/// The newest event that fits, as kind, actor, cause and changes.
+/// Returns the newest matching event as kind, actor, cause and changes.
 async fn newest(server: &Server, fits: impl Fn(&v1::StatusEvent) -> bool) -> Option<Line> {
     let request = v1::ListStatusEventsRequest { application: "web".into(), ..Default::default() };
     let answer = server.applications().await.list_status_events(request).await.unwrap();

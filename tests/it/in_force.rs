@@ -1,6 +1,6 @@
-//! Every answer is in force: over a shared store, an answer that needs no commit ("unchanged", a
-//! refusal) is true in the store after the call came in, also at a replica that follows the log
-//! late, or not at all.
+//! Every answer is in force. Over a shared store, an answer without a commit ("unchanged", a
+//! refusal) is true in the store after the call arrived, even at a replica that follows the log
+//! late or not at all.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::redis::Redis;
 use crate::server::{Server, eventually, get, mk_report, reason};
 use crate::testing::Proxy;
 
-/// A replica with a Redis user of its own, so that its rights can be changed while it runs.
+/// A replica with a Redis user of its own, so that the test can change its rights while it runs.
 pub struct Replica<'a> {
     pub server: Server,
     redis: &'a Redis,
@@ -35,7 +35,7 @@ impl<'a> Replica<'a> {
         Replica { server: Server::start(&["--store", &url]), redis, user }
     }
 
-    /// Ends its log reader, and keeps it from coming back. Commits and reads go on.
+    /// Ends its log reader and prevents it from reconnecting. Commits and reads still work.
     pub fn cut_reader(&self) {
         self.redis.cli(&["acl", "setuser", self.user, "-xread", "-script|load"]);
         let user = format!("user={}", self.user);
@@ -53,7 +53,7 @@ impl<'a> Replica<'a> {
     }
 }
 
-/// Calls that can be without effect, each with a call of another effect.
+/// Calls that can be without effect, each with an opposite call that has one.
 #[derive(Debug, Clone, Copy)]
 enum Case {
     Report,
@@ -73,7 +73,8 @@ fn mk_replace(level: Level) -> v1::ReplaceStatusesRequest {
 }
 
 impl Case {
-    /// The call without effect where the store is as the replica believes. Answers the revision.
+    /// Makes the call, which has no effect if the store is as the replica has it. Returns the
+    /// revision.
     async fn repeat(self, server: &Server) -> Result<u64, tonic::Status> {
         let (application, unit) = ("web".to_string(), "web/0".to_string());
         let mut reports = server.reports().await;
@@ -108,7 +109,8 @@ impl Case {
         })
     }
 
-    /// Another call, after which the first one has an effect again. Answers the revision.
+    /// Makes the opposite call, after which the first call has an effect again. Returns the
+    /// revision.
     async fn oppose(self, server: &Server) -> u64 {
         let mut reports = server.reports().await;
         match self {
@@ -281,29 +283,29 @@ async fn a_replica_cut_off_from_redis_acknowledges_no_repeat() {
 
 // === the soak ===
 
-/// Makes the soak longer.
+/// The variable that sets a longer soak, in seconds.
 const SECONDS: &str = "BELLWETHER_IN_FORCE_SECONDS";
 const SECONDS_DEFAULT: u64 = 10;
 /// A call without an answer by then may take effect later, or never.
 const CALL_MAX: Duration = Duration::from_secs(4);
-/// Few values: a repeat is what a stale replica mistakes.
+/// Few values, so that a stale replica can mistake a change for a repeat.
 const LEVELS: [Level; 2] = [Level::Active, Level::Blocked];
 const UNITS: usize = 6;
 const USERS: [&str; 3] = ["one", "two", "three"];
 
-/// Connections to the replicas that run now, and how long the soak goes on.
+/// Connections to the running replicas, and the end of the soak.
 struct Arena {
     channels: Mutex<Vec<Channel>>,
     end: Instant,
 }
 
-/// A connection that is made again whenever it is needed.
+/// Returns a connection that reconnects when it is needed.
 fn mk_channel(server: &Server) -> Channel {
     Endpoint::from_shared(server.url()).unwrap().timeout(CALL_MAX).connect_lazy()
 }
 
 impl Arena {
-    /// A connection to one of the replicas.
+    /// Returns a connection to a random replica.
     fn any(&self, dice: &mut Dice) -> Channel {
         let channels = self.channels.lock().unwrap();
         channels[dice.below(channels.len())].clone()
@@ -314,22 +316,22 @@ impl Arena {
     }
 }
 
-/// What a client found.
+/// The counts of one client.
 #[derive(Debug, Default)]
 struct Looks {
     acknowledged: usize,
-    /// Acknowledged without effect.
+    /// Calls acknowledged without effect.
     repeated: usize,
     looks: usize,
 }
 
-/// A client of one unit, which calls one thing after the other, each at any replica. After each
-/// acknowledgement, and before the next call, the value is in force.
+/// Runs a client of one unit, which makes one call after the other, each at a random replica. After
+/// each acknowledgement, and before the next call, the value is in force.
 async fn report_and_look(arena: Arc<Arena>, n: usize, mut dice: Dice) -> Looks {
     let unit = format!("web/{n}");
     let mut found = Looks::default();
-    // Without an answer it may take effect later: nothing can be said until a call that changes
-    // the revision has been acknowledged.
+    // A call without an answer may take effect later: the value is unknown until a call that
+    // changes the revision has been acknowledged.
     let mut is_certain = true;
     while arena.goes_on() {
         let level = LEVELS[dice.below(2)];
@@ -388,7 +390,8 @@ fn is_not_found(refused: &tonic::Status) -> bool {
     refused.code() == tonic::Code::NotFound
 }
 
-/// The levels of a unit's statuses by component, as any replica shows them at a revision or later.
+/// Returns the levels of a unit's statuses by component, from a random replica at this revision or
+/// later.
 async fn look(
     arena: &Arena,
     dice: &mut Dice,
@@ -411,8 +414,9 @@ async fn look(
     None
 }
 
-/// Who leads moves from unit to unit; each leader writes few values, at any replica. A write that
-/// is acknowledged is in force until the next one, and none is acknowledged under a former epoch.
+/// Moves leadership from unit to unit; each leader writes few values, at random replicas. An
+/// acknowledged write is in force until the next one, and no write under a former epoch is
+/// acknowledged.
 async fn lead_and_look(arena: Arc<Arena>, mut dice: Dice) -> Looks {
     let mut found = Looks::default();
     let mut lease: Option<v1::Lease> = None;
@@ -434,7 +438,7 @@ async fn lead_and_look(arena: Arc<Arena>, mut dice: Dice) -> Looks {
             continue;
         }
         let value = ["a", "b"][dice.below(2)];
-        // A former leader says again what it said under its epoch.
+        // A former leader repeats its write under its old epoch.
         if let Some(former) = former.as_ref().filter(|_| dice.below(3) == 0) {
             let written = write_as(channel, former, value).await;
             assert!(written.is_err(), "{former:?} wrote after {lease:?}");
@@ -442,7 +446,7 @@ async fn lead_and_look(arena: Arc<Arena>, mut dice: Dice) -> Looks {
         }
         let Some(current) = lease.clone() else { continue };
         let Ok(etag) = write_as(channel, &current, value).await else {
-            // Without an answer nobody knows: a new epoch ends the doubt.
+            // Without an answer the result is unknown: a new epoch ends that.
             lease = None;
             former = None;
             continue;
@@ -457,7 +461,7 @@ async fn lead_and_look(arena: Arc<Arena>, mut dice: Dice) -> Looks {
     found
 }
 
-/// Writes one key of `led`. Answers the etag and the revision.
+/// Writes one key of `led`. Returns the etag and the revision.
 async fn write_as(
     channel: Channel,
     lease: &v1::Lease,
@@ -489,7 +493,7 @@ async fn read_data(arena: &Arena, dice: &mut Dice, min_revision: &u64) -> Option
     None
 }
 
-/// Replicas stop, die and come back, their log readers are cut, and Redis stands still.
+/// Stops, kills and restarts replicas, cuts their log readers, and freezes Redis.
 async fn disturb<'a>(
     arena: &Arena,
     redis: &'a Redis,

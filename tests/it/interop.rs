@@ -1,5 +1,5 @@
-//! Other people's clients: grpcurl, Python over reflection, grpc_health_probe. The programs are
-//! beside this file in `tests/interop/`; `tools/install` gets what they need.
+//! Third-party clients: grpcurl, Python over reflection, grpc_health_probe. The programs are in
+//! `tests/interop/`; `tools/install` installs their dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,13 +10,13 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The tools of this repository come before those of the machine.
+/// Returns a path with the tools of this repository before those of the machine.
 pub fn path() -> String {
     let bin = root().join(".tools/bin");
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-/// Whether a tool is there. If not, that is said loudly, and in CI it is a failure.
+/// Returns true if a tool is installed. Prints a warning if it is missing; in CI that is a failure.
 pub fn have(tool: &str) -> bool {
     let found = std::env::split_paths(&path()).any(|dir| dir.join(tool).is_file())
         || Path::new(tool).is_file();

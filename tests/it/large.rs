@@ -1,5 +1,5 @@
-//! Nothing that a client may write makes an answer that a client cannot read: every client here
-//! takes 4 MiB, which is the default.
+//! No input of a client makes an answer too large for a client: every client here accepts 4 MiB,
+//! which is the default.
 
 use bellwether::client::worker::{Options, Worker};
 use bellwether::proto::v1;
@@ -14,9 +14,9 @@ use crate::cli;
 use crate::peer::{Peer, hello};
 use crate::server::{DEADLINE, Server, eventually, mk_report};
 
-/// Calls under way at once.
+/// Concurrent calls.
 const CALLS: usize = 64;
-/// What a page may have, and the one entry that is always in it.
+/// The size limit of a page, in bytes. A page has at least one entry.
 const PAGE: usize = 1 << 20;
 
 fn mk_large(key: usize) -> v1::StatusReport {
@@ -30,7 +30,7 @@ fn mk_large(key: usize) -> v1::StatusReport {
     }
 }
 
-/// Reports this about units of `web`, many at once.
+/// Sends these reports of units of `web`, many at the same time.
 async fn report(server: &Server, reports: Vec<(String, v1::StatusReport)>) {
     let client = server.reports().await;
     let calls = reports.into_iter().map(|(unit, status)| {
@@ -46,7 +46,7 @@ async fn report(server: &Server, reports: Vec<(String, v1::StatusReport)>) {
     futures_util::stream::iter(calls).buffer_unordered(CALLS).collect::<Vec<_>>().await;
 }
 
-/// Reads all pages; each is within bounds, and there are several.
+/// Reads all pages; each is within the limit, and there are several.
 async fn pages<T: Message>(mut page: impl AsyncFnMut(String) -> (Vec<T>, String)) -> Vec<T> {
     let (mut all, mut token, mut count) = (Vec::new(), String::new(), 0);
     loop {
@@ -127,7 +127,7 @@ async fn a_unit_with_statuses_at_their_limits_registers_and_connects() {
     let peer = Peer::connect(&server, hello("web", "web/0")).await;
     check(&peer.welcome.retained, peer.welcome.retained_rest_count);
     drop(peer);
-    // What the welcome had no room for, the client fetches.
+    // The client fetches the data that the welcome had no space for.
     let options = Options::new(&server.url(), "web", "web/0");
     let worker = Worker::connect(options, async |_| Vec::new()).unwrap();
     let retained = eventually("the worker has all", async || {
@@ -231,7 +231,8 @@ async fn two_mebibytes_of_data_are_read_and_watched() {
     };
     let claimed = server.leaders().await.claim_leadership(claim).await.unwrap().into_inner();
     let mut client = server.app_data().await;
-    // With its keys just under the limit; half of it in short values, which cost most on the wire.
+    // The keys are just under the limit; half of the data are short values, which cost most on the
+    // wire.
     let long = (0..16).map(|n| (format!("long{n:02}"), vec![1; 65_536 - 6]));
     let short = (0..9_900).map(|n| (format!("short{n:05}"), vec![2; 95]));
     let set = long.chain(short).map(|(key, value)| (key, value.into())).collect();

@@ -1,5 +1,5 @@
-//! Leadership and the leader's data through the real service: the vectors, what is refused, and
-//! what sessions and watchers are told.
+//! Leadership and the leader's data through the real service: the vectors, the refusals, and the
+//! messages to sessions and watchers.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -77,7 +77,7 @@ pub async fn transfer(server: &Server, application: &str, to: &str) -> Result<v1
     Ok(transferred.into_inner().lease.unwrap())
 }
 
-/// Writes one key of the data of `web`. Answers the etag.
+/// Writes one key of the data of `web`. Returns the etag.
 pub async fn write(
     server: &Server,
     unit: &str,
@@ -106,7 +106,7 @@ fn update(unit: &str, lease_epoch: u64, key: &str, value: &str) -> v1::UpdateApp
 
 // === the vectors ===
 
-/// One step; `Ok(false)` is the answer no.
+/// Runs one step; `Ok(false)` is a negative answer.
 async fn act(
     server: &Server,
     id: &str,
@@ -200,17 +200,18 @@ fn patch_of(step: &Value, etags: &[String]) -> v1::UpdateAppDataRequest {
     v1::UpdateAppDataRequest { set, delete, etag, ..Default::default() }
 }
 
-/// How many times faster than they are written the cases are played in which time matters.
+/// The speed-up of the cases that depend on time.
 const SPEED: u32 = 3;
-/// A step that was begun and looked at later than this may have met what was to come after it.
+/// A step that started or was checked later than this may have overlapped with the next one.
 const LATE: Duration = Duration::from_millis(100);
 const ATTEMPTS: usize = 10;
 
-/// When the steps of a case are taken.
+/// The times at which the steps of a case run.
 enum Pace {
-    /// One after the other: time alone changes nothing.
+    /// One step after the other: time alone changes nothing.
     AtOnce,
-    /// Each at its time; when the last one was to be taken, and how late one was looked at.
+    /// Each step at its time. Holds the due time of the current step and the largest delay of a
+    /// check.
     Timed(Cell<Instant>, Cell<Duration>),
 }
 
@@ -219,7 +220,7 @@ impl Pace {
         Pace::Timed(Cell::new(Instant::now()), Cell::default())
     }
 
-    /// How long a lease or a status is to last here.
+    /// Returns the duration of a lease or a status ttl at this pace.
     fn of(&self, duration: Duration) -> Duration {
         match self {
             Pace::AtOnce => duration,
@@ -303,7 +304,7 @@ async fn play(server: &Server, case: &Value, id: &str, pace: &Pace) {
     }
 }
 
-/// Cases in which time alone changes nothing.
+/// Returns true if time alone changes nothing in the case.
 fn is_timeless(case: &Value) -> bool {
     let lease = case["config"]["lease_ms"].as_u64().unwrap();
     let mut steps = case["steps"].as_sequence().unwrap().iter();
@@ -323,7 +324,7 @@ async fn play_all(server: &Server) {
     join_all(timed.into_iter().map(|case| play_in_time(server, case))).await;
 }
 
-/// Plays a case again if it went wrong because this machine was too slow for it.
+/// Runs a case, and repeats it if it failed because this machine was too slow for it.
 async fn play_in_time(server: &Server, case: &Value) {
     for attempt in 1..=ATTEMPTS {
         let (id, pace) = (format!("{}-{attempt}", text(case, "id")), Pace::in_time());
@@ -348,7 +349,7 @@ async fn the_vectors_hold_on_redis() {
     play_all(&Server::start(&["--store", &redis.url()])).await;
 }
 
-// === what is refused ===
+// === refusals ===
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_makes_no_sense_is_refused_and_changes_nothing() {
@@ -415,7 +416,7 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
     assert_eq!(leader(&server, "web").await.candidates, ["web/1"]);
 }
 
-/// What a refusal says of who leads.
+/// Returns the fields of a refusal that name the leader.
 fn names(refused: Status) -> (String, String, String) {
     let details = tonic_types::StatusExt::get_error_details(&refused);
     let facts = &details.error_info().unwrap().metadata;
@@ -495,7 +496,7 @@ async fn a_lost_unit_is_not_made_the_leader() {
     assert!(refused.message().contains("lost"), "{}", refused.message());
 }
 
-// === what is told ===
+// === messages ===
 
 async fn leadership(peer: &mut Peer) -> v1::Leadership {
     loop {
@@ -525,7 +526,7 @@ async fn sessions_claim_wait_in_line_and_are_told() {
     let told = leadership(&mut second).await;
     assert_eq!((&*told.leader, told.lease_epoch, told.is_self), ("web/0", 1, false));
     assert_eq!(told.heartbeat_interval, None);
-    // Waiting is no error, and the answer says who leads.
+    // Waiting is not an error, and the answer names the leader.
     second.say(claim()).await;
     assert!(!leadership(&mut second).await.is_self);
     eventually("it waits", async || {
@@ -550,7 +551,7 @@ async fn sessions_claim_wait_in_line_and_are_told() {
     assert_eq!((&*told.leader, told.lease_epoch, told.is_self), ("web/1", 2, true));
     let told = leadership(&mut first).await;
     assert_eq!((&*told.leader, told.is_self), ("web/1", false));
-    // A leader that says goodbye for good hands over at once.
+    // A leader that says goodbye without a return hands over immediately.
     first.say(claim()).await;
     leadership(&mut first).await;
     second.say(Said::Goodbye(v1::Goodbye { removed: true })).await;
@@ -570,7 +571,7 @@ async fn a_leader_that_connects_again_within_its_lease_still_leads() {
     let mut peer = Peer::connect(&server, again).await;
     let told = leadership(&mut peer).await;
     assert_eq!((told.lease_epoch, told.is_self), (1, true));
-    // A new life of the unit has to ask anew.
+    // A new incarnation of the unit must claim again.
     let newer = Peer::connect(&server, hello("web", "web/0")).await;
     assert_eq!((newer.welcome.leader.as_str(), newer.welcome.incarnation), ("", 2));
     let refused = server.app_data().await.update_app_data(update("web/0", 1, "a", "b")).await;
@@ -586,7 +587,7 @@ async fn a_leader_that_is_silent_for_its_lease_leads_no_longer_in_an_open_sessio
     assert!(leadership(&mut silent).await.is_self);
     let told = leadership(&mut silent).await;
     assert_eq!((&*told.leader, told.lease_epoch, told.is_self), ("", 1, false));
-    // It was only slow: the session lives on.
+    // The session was only slow and stays open.
     let seq = silent.report(vec![crate::peer::status(v1::Level::Active, "here")]).await;
     silent.acknowledged(seq).await;
 }
@@ -610,7 +611,8 @@ async fn a_watch_tells_the_data_at_once_at_each_change_and_its_end() {
     let wrote = client.update_app_data(update("web/0", 1, "a", "1")).await.unwrap().into_inner();
     let told = next_data(&mut stream).await;
     assert_eq!((&told.data["a"][..], &told.etag), (&b"1"[..], &wrote.etag));
-    // What changes nothing wakes nobody, nor does what is not about the data.
+    // A call that changes nothing does not wake the watch, and neither does a change outside the
+    // data.
     let same = client.update_app_data(update("web/0", 1, "a", "1")).await.unwrap().into_inner();
     assert_eq!((same.changed, &same.etag, same.revision), (false, &wrote.etag, wrote.revision));
     let report = crate::server::mk_report("web", "web/0", v1::Level::Active, "up");

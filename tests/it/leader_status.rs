@@ -1,4 +1,4 @@
-//! The status that a leader set for its application is listed with those of the units.
+//! The status that a leader sets for its application appears in the list beside those of the units.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;

@@ -1,5 +1,5 @@
-//! Who asked to lead goes on asking: through a store that is away, through one that has forgotten,
-//! and after it was not heard for too long.
+//! A worker keeps its claim to leadership: while the store is down, after the store lost its data,
+//! and after the session lapsed.
 
 use std::time::{Duration, Instant};
 
@@ -20,10 +20,10 @@ use crate::server::{Server, eventually, mk_report};
 use crate::sessions_replicas::TIMES;
 use crate::testing::Proxy;
 
-/// Epochs up to here are of the first history of the store.
+/// Epochs up to this one belong to the first history of the store.
 const COUNTS_PER_HISTORY: u64 = 1 << 32;
 
-/// Longer than a server tries to write.
+/// Longer than the time for which a server retries a write.
 const REFUSED_AFTER: Duration = Duration::from_secs(4);
 
 async fn work(server: &str, unit: &str) -> Worker {
@@ -44,7 +44,7 @@ async fn leads(worker: &Worker) -> u64 {
     eventually("it leads", async || worker.lease_epoch()).await
 }
 
-/// Until the server has noticed that its store is away, or back.
+/// Waits until the server has noticed that its store is down, or available again.
 async fn is_ready(server: &Server, expected: bool) {
     eventually("the server notices", async || {
         (fetch(server.ops, "/readyz").0.contains("200") == expected).then_some(())
@@ -60,7 +60,7 @@ async fn a_claim_and_a_release_are_made_again_once_the_store_is_back() {
     redis.signal("STOP");
     is_ready(&server, false).await;
     first.claim_leadership();
-    // Refused: who asks is told how things are in any case.
+    // The claim is refused, and the worker still receives the state of the leadership.
     let mut events = first.events();
     while !matches!(events.next().await, Some(Event::Leadership(_))) {}
     redis.signal("CONT");
@@ -136,7 +136,8 @@ async fn a_release_that_the_store_has_forgotten_is_made_again() {
     .await;
     assert!(before < after);
     eventually("the first one knows", async || first.lease_epoch().is_none().then_some(())).await;
-    // Whom an operator chooses leads, although it had stepped back, also after the next loss.
+    // A unit that an operator chooses leads although it had stepped down, and keeps leading after
+    // the next data loss.
     redis.cli(&["SAVE"]);
     let transfer = v1::TransferLeadershipRequest {
         application: "web".into(),
@@ -159,7 +160,7 @@ async fn a_release_that_the_store_has_forgotten_is_made_again() {
     assert_eq!(leader(&server, "web").await.lease.unwrap().unit, "web/0");
 }
 
-/// Where its election was lost with the master, nobody but that server knows of it.
+/// If its election was lost with the master, only the server that granted it has a record of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_epoch_that_one_server_told_is_not_given_again_by_the_other() {
     let Some(mut redis) = Pair::start().await else { return };

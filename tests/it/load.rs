@@ -1,4 +1,5 @@
-//! Writers that go on whatever happens to the store, and what must be there in the end.
+//! Writers that continue during faults of the store, and checks of the data that must exist at the
+//! end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,23 +15,23 @@ use tonic_types::StatusExt;
 
 use crate::server::{DEADLINE, Server, eventually, mk_report, reason};
 
-/// How often each message was reported, for each application.
+/// The number of reports of each message, by application.
 pub type History = BTreeMap<String, BTreeMap<String, usize>>;
 
-/// Revision and level of each application.
+/// The revision and level of each application.
 pub type Listed = BTreeMap<(String, String), (u64, i32)>;
 
-/// Writers, each with a unit of its own and so many reports to make.
+/// Writers, each with its own unit and a number of reports to make.
 pub struct Load {
     acknowledged: Arc<AtomicU64>,
-    /// The highest of each application that was acknowledged.
+    /// The highest acknowledged revision of each application.
     revisions: Arc<Mutex<BTreeMap<String, u64>>>,
     writers: Vec<JoinHandle<()>>,
     expected: History,
 }
 
 impl Load {
-    /// Starts them. Those of one application are spread over the servers.
+    /// Starts the writers. Those of one application are spread over the servers.
     pub async fn start(
         servers: &[Server],
         applications: usize,
@@ -50,7 +51,7 @@ impl Load {
             let (acknowledged, revisions) = (acknowledged.clone(), revisions.clone());
             tasks.push(tokio::spawn(async move {
                 for n in 0..reports {
-                    // The history tells of levels that change.
+                    // The history contains the changes of the level.
                     let level = if n % 2 == 0 { Level::Waiting } else { Level::Active };
                     let message = format!("{w}.{n}");
                     let report = mk_report(&application, &format!("web/{w}"), level, &message);
@@ -65,7 +66,7 @@ impl Load {
         Load { acknowledged, revisions, writers: tasks, expected }
     }
 
-    /// Waits until so many more reports are acknowledged.
+    /// Waits until this many more reports are acknowledged.
     pub async fn go_on(&self, more: u64) {
         let enough = self.acknowledged.load(Ordering::Relaxed) + more;
         eventually("more acknowledged reports", async || {
@@ -74,8 +75,8 @@ impl Load {
         .await;
     }
 
-    /// Waits until every report is acknowledged, and listed by all servers. Answers the history
-    /// that there must be.
+    /// Waits until every report is acknowledged and listed by all servers. Returns the expected
+    /// history.
     pub async fn finish(self, servers: &[Server]) -> History {
         for writer in self.writers {
             writer.await.unwrap();
@@ -96,8 +97,8 @@ impl Load {
     }
 }
 
-/// Reports until it is acknowledged; what comes between is said as `STORE_UNAVAILABLE`, with when
-/// to try again.
+/// Repeats a report until it is acknowledged. Until then each refusal must be `STORE_UNAVAILABLE`
+/// with a retry delay.
 pub async fn insist_on(
     client: &mut ReportServiceClient<Channel>,
     report: v1::ReportStatusRequest,
@@ -113,19 +114,19 @@ pub async fn insist_on(
     }
 }
 
-/// A store that is away is said as what it is.
+/// Checks that a refusal names the unavailable store as the reason.
 pub fn check_refusal(refused: &tonic::Status) {
     assert_eq!(reason(refused), "STORE_UNAVAILABLE", "{refused:?}");
     assert_eq!(refused.code(), tonic::Code::Unavailable);
     assert!(refused.get_error_details().retry_info().is_some(), "{refused:?}");
 }
 
-/// [`insist_on`] a connection of its own.
+/// Calls [`insist_on`] over a connection of its own.
 pub async fn insist(server: &Server, report: v1::ReportStatusRequest) -> v1::ReportStatusResponse {
     insist_on(&mut server.reports().await, report).await
 }
 
-/// How often each message was reported, as the history of an application tells.
+/// Returns the number of reports of each message, from the history of an application.
 pub async fn reported(server: &Server, application: &str) -> BTreeMap<String, usize> {
     let request = v1::ListStatusEventsRequest {
         application: application.into(),
@@ -149,7 +150,7 @@ pub async fn reported(server: &Server, application: &str) -> BTreeMap<String, us
     counts
 }
 
-/// Every report is there once, by what each of the servers says.
+/// Checks that every report appears once in the history of each server.
 pub async fn check_history(servers: &[Server], expected: &History) {
     for server in servers {
         for (application, messages) in expected {
@@ -159,7 +160,7 @@ pub async fn check_history(servers: &[Server], expected: &History) {
     }
 }
 
-/// Everything that a server lists.
+/// Returns all applications that a server lists.
 pub async fn list(server: &Server) -> Listed {
     let mut client = server.applications().await;
     let mut listed = Listed::new();
@@ -176,7 +177,7 @@ pub async fn list(server: &Server) -> Listed {
     }
 }
 
-/// Waits until all servers list the same. Answers it.
+/// Waits until all servers list the same applications. Returns the list.
 pub async fn agree(servers: &[Server]) -> Listed {
     eventually("all servers list the same", async || {
         let first = list(&servers[0]).await;
@@ -190,14 +191,14 @@ pub async fn agree(servers: &[Server]) -> Listed {
     .await
 }
 
-/// The digest of every server is that of the list.
+/// Checks that the digest of every server matches the list.
 pub async fn check_digests(servers: &[Server], listed: &Listed) {
-    // Together, because a bookmark takes its time.
+    // The reads run together, because each waits for a bookmark.
     let reads = servers.iter().map(async |server| {
         let request = v1::WatchApplicationsRequest::default();
         let watch = server.applications().await.watch_applications(request).await;
         let mut copy = crate::watch::Copy::default();
-        // It holds the digest against the copy.
+        // It compares the digest with the copy.
         copy.read_to_bookmark(&mut watch.unwrap().into_inner()).await;
         assert_eq!(&copy.0, listed);
     });

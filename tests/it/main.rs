@@ -1,4 +1,4 @@
-//! The real binary over real sockets: one test binary, a file a subject.
+//! The real binary over real sockets: one test binary, one file for each subject.
 
 mod candidate;
 mod load;
@@ -6,7 +6,7 @@ mod pair;
 mod peer;
 mod redis;
 mod server;
-/// Redis servers, Sentinels, Clusters and a faulty network, as the tests of the library have them.
+/// Redis servers, Sentinels, Clusters and a faulty network, shared with the tests of the library.
 #[allow(dead_code, unused_imports, reason = "the library's tests use the rest")]
 #[path = "../../src/store/redis/testing/mod.rs"]
 mod testing;

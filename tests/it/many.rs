@@ -1,4 +1,4 @@
-//! Ten thousand applications are there when a server starts.
+//! The start of a server with ten thousand stored applications.
 
 use std::time::Instant;
 
@@ -8,12 +8,12 @@ use crate::load::{agree, check_digests, insist_on};
 use crate::server::{Server, mk_report};
 use crate::testing::RedisServer;
 
-/// Fewer with the variable `APPLICATIONS`, for a machine that is slow.
+/// Returns the number of applications. The variable `APPLICATIONS` lowers it for a slow machine.
 fn applications() -> usize {
     std::env::var("APPLICATIONS").map_or(10_000, |count| count.parse().unwrap())
 }
 
-/// Connections to fill through, and reports on their way on each.
+/// Connections that fill the store, and reports in flight on each.
 const CONNECTIONS: usize = 4;
 const CONCURRENCY: usize = 32;
 

@@ -1,4 +1,4 @@
-//! Many watches on one stream: each keeps the contract of a watch, and none disturbs another.
+//! Many watches on one stream: each keeps the contract of a watch, and no watch disturbs another.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,19 +15,19 @@ use tonic::{Code, Status, Streaming};
 use crate::server::{DEADLINE, Server, mk_report, reason};
 use crate::watch::{Copy, snapshot_token};
 
-/// What one watch is told.
+/// What one watch receives.
 #[derive(Debug)]
 enum Told {
     Event(Box<v1::WatchApplicationsResponse>),
     Ended(Status),
 }
 
-/// A stream of many watches, taken apart.
+/// A stream of many watches, split by watch.
 struct Many {
     requests: Option<mpsc::UnboundedSender<v1::MultiplexWatchesRequest>>,
     answers: Streaming<v1::MultiplexWatchesResponse>,
     told: BTreeMap<u64, VecDeque<Told>>,
-    /// To how many watches each message went, if it told of an application.
+    /// The number of watches that each message about an application went to.
     shared: Vec<usize>,
 }
 
@@ -53,7 +53,7 @@ impl Many {
         self.send(Request::Cancel(v1::CancelWatch { watch_id }));
     }
 
-    /// Takes one message apart; None at the end of the stream.
+    /// Reads and splits one message; `None` at the end of the stream.
     async fn read(&mut self) -> Result<Option<()>, Status> {
         let answer = tokio::time::timeout(DEADLINE, self.answers.message()).await;
         let Some(answer) = answer.expect("a message in time")? else { return Ok(None) };
@@ -77,7 +77,7 @@ impl Many {
         Ok(Some(()))
     }
 
-    /// What is told next to a watch, whatever comes for others before.
+    /// Returns the next message for a watch, and queues those for others.
     async fn next(&mut self, id: u64) -> Told {
         loop {
             if let Some(told) = self.told.entry(id).or_default().pop_front() {
@@ -101,7 +101,7 @@ impl Many {
         }
     }
 
-    /// Reads what a watch is told up to a bookmark, which must prove the copy.
+    /// Reads the messages of a watch up to a bookmark, which must match the copy.
     async fn read_to_bookmark(&mut self, id: u64, copy: &mut Copy) -> String {
         loop {
             let response = self.event(id).await;
@@ -160,7 +160,7 @@ async fn each_watch_keeps_the_contract_and_they_share_messages() {
         }
         assert_eq!(seen, if *id == 300 { 1 } else { 2 });
     }
-    // Those that follow the same become one as soon as all are current.
+    // Watches with the same filter share messages as soon as all are current.
     let mut round = 0;
     while !many.shared.contains(&3) {
         round += 1;
@@ -196,7 +196,7 @@ async fn what_goes_wrong_with_one_watch_ends_it_alone() {
         many.create(id, &watch);
         let ended = many.ended(id).await;
         assert_eq!((ended.code(), &*reason(&ended)), (Code::InvalidArgument, expected));
-        // Its number is free again.
+        // The number of the ended watch is free again.
         many.create(id, &only("nothing"));
         assert!(matches!(many.event(id).await.event, Some(Event::SnapshotComplete(_))));
         many.cancel(id);
@@ -204,7 +204,7 @@ async fn what_goes_wrong_with_one_watch_ends_it_alone() {
     }
     many.cancel(99);
     many.read_to_bookmark(7, &mut Copy::default()).await;
-    // A number in use is a mistake about the stream itself.
+    // A number in use is an error of the stream itself.
     many.create(7, &all());
     let status = loop {
         match many.read().await {
@@ -237,7 +237,7 @@ async fn tokens_are_good_on_either_kind_of_stream() {
     let request = v1::WatchApplicationsRequest { resume_token: token, ..all() };
     let mut client = server.applications().await;
     let mut single = client.watch_applications(request).await.unwrap().into_inner();
-    // Nothing was missed.
+    // No event is missing.
     assert!(matches!(crate::watch::next(&mut single).await.event, Some(Event::Bookmark(_))));
 }
 
@@ -262,7 +262,7 @@ async fn a_drain_tells_every_watch_then_ends_the_stream() {
         assert!(matches!(response.event, Some(Event::Drain(_))), "{response:?}");
         assert!(!response.resume_token.is_empty());
     }
-    // Also one without any watch.
+    // A stream without any watch ends in the same way.
     for mut many in [many, empty] {
         let status = many.read().await.unwrap_err();
         assert_eq!((status.code(), &*reason(&status)), (Code::Unavailable, "DRAINING"));
@@ -279,7 +279,7 @@ async fn a_half_closed_stream_ends_with_its_last_watch() {
     many.cancel(1);
     many.requests = None;
     assert_eq!(loop_to_end(&mut many, 1).await.code(), Code::Cancelled);
-    // The other one goes on.
+    // The other watch continues.
     many.read_to_bookmark(2, &mut Copy::default()).await;
     let mut none = Many::open(&server).await;
     none.create(1, &all());
@@ -290,7 +290,7 @@ async fn a_half_closed_stream_ends_with_its_last_watch() {
     assert!(matches!(last, Some(Told::Ended(status)) if status.code() == Code::Cancelled));
 }
 
-/// What a watch ends with, after whatever it is told before.
+/// Returns the status that ends a watch, and skips the messages before it.
 async fn loop_to_end(many: &mut Many, id: u64) -> Status {
     loop {
         if let Told::Ended(status) = many.next(id).await {

@@ -1,5 +1,5 @@
-//! A bad way to Redis, and a Redis that stands still: every report ends, as taken or as a typed
-//! refusal, each that was taken is there once, and all is well once the way is.
+//! A slow or broken network to Redis, and a frozen Redis: every report ends, as accepted or as a
+//! typed refusal, each accepted report is stored once, and the server recovers with the network.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::ops::fetch;
 use crate::server::{DEADLINE, Server, eventually, get, mk_report};
 use crate::testing::{Proxy, RedisServer};
 
-/// One server behind a proxy, and one with a good way.
+/// Starts one server behind a proxy, and one with a direct connection.
 async fn mk_servers(redis: &RedisServer, proxy: &Proxy) -> [Server; 2] {
     let start = |url: &str| Server::start(&["--store", url]);
     [start(&proxy.url()), start(&redis.url())]
@@ -41,7 +41,7 @@ async fn a_slow_way_slows_down_and_breaks_nothing() {
     let servers = mk_servers(&redis, &proxy).await;
     let load = Load::start(&servers, 4, 16, 12).await;
     load.go_on(20).await;
-    // Each way, so that an answer takes twice as long.
+    // The delay applies in each direction, so an answer takes twice as long.
     proxy.delay(Duration::from_millis(200));
     load.go_on(60).await;
     let start = Instant::now();
@@ -69,7 +69,8 @@ async fn in_a_black_hole_every_report_is_refused_in_time() {
         let refused = reports.report_status(report.clone()).await.unwrap_err();
         check_refusal(&refused);
         assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
-        // Who has less patience than we have; unless we know already that Redis is away.
+        // A client with a shorter timeout than the server's, unless the server already knows that
+        // Redis is down.
         let mut request = tonic::Request::new(report);
         request.set_timeout(Duration::from_millis(1));
         let refused = reports.report_status(request).await.unwrap_err();
@@ -102,7 +103,7 @@ async fn a_redis_that_stands_still_for_long_makes_nothing_stale() {
     let stopped = Instant::now();
     eventually("it is noticed", async || read(&server).await.1.then_some(())).await;
     let mut reports = server.reports().await;
-    // Twice the ttl, and all the time the server says so and refuses.
+    // Twice the ttl, during which the server reports the failure and refuses.
     let mut refusals = 0;
     while stopped.elapsed() < 2 * ttl {
         let ready = fetch(server.ops, "/readyz");
@@ -122,7 +123,7 @@ async fn a_redis_that_stands_still_for_long_makes_nothing_stale() {
     .await;
     assert_eq!(status.stale_units, 0, "nobody could repeat anything meanwhile");
     let back = Instant::now();
-    // From now on somebody can, and does not.
+    // From now on the unit can report again, and does not.
     eventually("it is stale", async || (read(&server).await.0.stale_units == 1).then_some(()))
         .await;
     assert!(ttl / 2 < back.elapsed(), "stale {:?} after it was back", back.elapsed());

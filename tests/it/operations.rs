@@ -1,4 +1,5 @@
-//! Work in flight over the wire: bad input, repeats, restarts, several replicas, removal, workers.
+//! Operations in flight over the wire: bad input, repeats, restarts, several replicas, removal,
+//! workers.
 
 use std::time::Duration;
 
@@ -195,7 +196,7 @@ async fn a_repeat_by_request_id_is_answered_as_the_first_time() {
     }
 }
 
-/// The server dies; the record, its payload and its checkpoint do not.
+/// The server is killed; the record, its payload and its checkpoint survive.
 #[tokio::test]
 async fn it_outlives_the_server() {
     let dir = tempfile::tempdir().unwrap();
@@ -231,7 +232,7 @@ async fn it_outlives_the_server() {
     assert_eq!((status.level(), status.message.as_str()), (Level::Active, "upgraded to v2"));
 }
 
-/// An interruption shows by itself, and `why` has what happens next.
+/// An interruption shows without a call, and `why` contains the next step.
 #[tokio::test]
 async fn the_application_shows_it_and_what_comes_next() {
     let server = Server::ephemeral();
@@ -252,7 +253,7 @@ async fn the_application_shows_it_and_what_comes_next() {
     assert_eq!(next, "continues from its checkpoint when a worker acquires it");
 }
 
-/// Two replicas never let two work at once, however fast they ask.
+/// Two replicas never grant an operation to two workers at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_many_acquires_over_two_replicas() {
     let Some(redis) = Redis::start(&[]) else { return };
@@ -276,7 +277,7 @@ async fn one_of_many_acquires_over_two_replicas() {
     }
     assert_eq!(won.len(), 1, "{won:?}");
     assert_eq!(won[0].fence, 2);
-    // A heartbeat by way of the one is known to the other, though nobody was told.
+    // A heartbeat through one replica is visible to the other, although it sends no notification.
     let heartbeat = v1::HeartbeatOperationRequest {
         application: "web".into(),
         operation_id: "up-v2".into(),
@@ -295,7 +296,7 @@ async fn one_of_many_acquires_over_two_replicas() {
     assert_eq!(&released.await.unwrap().into_inner().operation.unwrap().checkpoint[..], b"half");
 }
 
-/// Nothing stands in the way of removal.
+/// No state of an operation prevents removal.
 #[tokio::test]
 async fn whatever_it_does_its_unit_and_its_application_can_be_removed() {
     let server = Server::ephemeral();
@@ -316,14 +317,14 @@ async fn whatever_it_does_its_unit_and_its_application_can_be_removed() {
     applications.remove_unit(remove).await.unwrap();
     let delete = v1::DeleteApplicationRequest { application: "web".into(), ..Default::default() };
     applications.delete_application(delete).await.unwrap();
-    // Who still works on it hears that it is over, and nothing is brought back.
+    // A worker that still runs the operation receives a refusal, and nothing is restored.
     let late = operations.complete_operation(mk_complete(1)).await.unwrap_err();
     assert_eq!(
         (reason(&late).as_str(), metadata(&late, "operation_reason").as_str()),
         ("OPERATION_STATE", "ORPHANED")
     );
     assert_eq!(applications.get_application(get("web")).await.unwrap_err().code(), Code::NotFound);
-    // A new life may use the name again, with a fence that was never given.
+    // A new operation may use the name again, with a fence that was never issued.
     let begun = operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap().into_inner();
     assert!(begun.begun);
     assert_eq!(begun.operation.unwrap().fence, 2);
@@ -352,7 +353,7 @@ async fn no_fence_is_given_twice_after_redis_lost_the_begin() {
         assert_eq!(operation.holder, "web/1");
         let late = operations.complete_operation(mk_complete(former)).await;
         assert_eq!(reason(&late.unwrap_err()), "STALE_FENCE");
-        // The newest fence is no use to a unit that it was not given to.
+        // The newest fence is of no use to a unit that does not hold it.
         let stolen =
             v1::CompleteOperationRequest { unit: "web/0".into(), ..mk_complete(operation.fence) };
         let refused = operations.complete_operation(stolen).await;
@@ -370,7 +371,7 @@ async fn no_fence_is_given_twice_after_redis_lost_the_begin() {
     }
 }
 
-/// The former master may have lost an acquire, whose fence was a higher one.
+/// The former master may have lost an acquire that had a higher fence.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fence_of_a_former_master_is_refused_until_the_operation_is_acquired_again() {
     let Some(redis) = Redis::start(&["--enable-debug-command", "yes"]) else { return };

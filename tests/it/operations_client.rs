@@ -1,4 +1,4 @@
-//! Operations by the client of the library: a lease that is renewed, and work that has to stop.
+//! Operations through the client library: a lease that is renewed, and work that must stop.
 
 use bellwether::client::operation::Lost;
 use bellwether::client::worker::{Event, Events, Options};
@@ -39,7 +39,7 @@ async fn get(client: &Client) -> v1::Operation {
     let request = v1::GetOperationRequest {
         application: "web".into(),
         operation_id: "up-v2".into(),
-        // Another replica may not have heard of it yet.
+        // Another replica may not have read the commit yet.
         min_revision: 1,
         ..Default::default()
     };
@@ -71,8 +71,8 @@ async fn a_lease_is_renewed_until_the_work_is_done() {
     assert_eq!((done.state(), done.progress.as_str()), (OperationState::Succeeded, "step 3/7"));
 }
 
-/// A heartbeat is told to nobody. A replica that did not take it must not judge the lease by what
-/// it last heard.
+/// A heartbeat sends no notification. A replica that did not receive it must not judge the lease by
+/// the last state that it read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_one_replica_renews_no_other_lets_lapse() {
     let Some(redis) = Redis::start(&[]) else { return };
@@ -82,9 +82,9 @@ async fn a_lease_that_one_replica_renews_no_other_lets_lapse() {
     let other = Client::connect(&servers[1].url()).await.unwrap();
     let held = Held::begin(&client, mk_begin(5)).await.unwrap().expect("begun");
     let first = held.operation().lease_expire_time.unwrap().seconds;
-    // By the clock that all share, the lease of the begin is over.
+    // On the shared clock, the lease of the begin has lapsed.
     eventually("the lease was renewed beyond its first end", async || {
-        // Who is asked has the application in memory, and looks at its deadlines.
+        // The other replica has the application in memory, and checks its deadlines on this read.
         get(&other).await;
         let now = get(&client).await.lease_expire_time.unwrap().seconds;
         (first + 6 < now).then_some(())
@@ -153,7 +153,8 @@ async fn until(events: &mut Events, is_it: impl Fn(&Event) -> bool) -> Event {
     .await
 }
 
-/// A worker with a session finds what is open in its welcome, and is told when to try again.
+/// The welcome of a session lists the open operations, and the worker is notified when a retry is
+/// due.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_has_what_is_open_and_hears_when_to_try_again() {
     let server = Server::ephemeral();

@@ -1,5 +1,5 @@
-//! An upgrade with the real Helm by a worker that is killed half-way: the next worker goes on with
-//! the same target from where it stopped.
+//! An upgrade with the real Helm by a worker that is killed half-way: the next worker continues
+//! with the same target at the same step.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,14 +14,14 @@ use tempfile::TempDir;
 use crate::interop::{have, path, root};
 use crate::server::{Server, reason};
 
-/// A worker that runs; killed when dropped.
+/// A running worker; killed when dropped.
 struct Worker {
     child: Child,
     says: BufReader<ChildStdout>,
 }
 
 impl Worker {
-    /// What it says next, which must be of this step.
+    /// Returns the next line of its output, which must be about this step.
     fn says(&mut self, step: &str) -> Value {
         let mut line = String::new();
         self.says.read_line(&mut line).unwrap();
@@ -54,7 +54,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// `None`, said loudly, where a tool is missing.
+    /// Prepares the test. Prints a warning and returns `None` if a tool is missing.
     fn set() -> Option<Stage> {
         let python = root().join(".tools/venv/bin/python");
         if !have(python.to_str().unwrap()) || !have("helm4") {
@@ -75,7 +75,7 @@ impl Stage {
         self.dir.path().join("world")
     }
 
-    /// What was done to the world, in order.
+    /// Returns the completed actions, in order.
     fn done(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.world()).unwrap_or_default();
         text.lines().map(str::to_string).collect()
@@ -106,7 +106,7 @@ impl Stage {
         operations.get_operation(request).await.unwrap().into_inner().operation.unwrap()
     }
 
-    /// Why v3 may not begin yet.
+    /// Returns the reason why v3 may not begin yet.
     async fn ask_for_v3(&self) -> String {
         let request = v1::BeginOperationRequest {
             application: "shop".into(),
@@ -135,7 +135,7 @@ async fn an_upgrade_that_is_killed_is_resumed_before_the_next() {
     let refused = stage.ask_for_v3().await;
     assert!(["OPERATION_HELD", "RESUME_FIRST"].contains(&refused.as_str()), "{refused}");
 
-    // It is asked for v3, and finds v2.
+    // The second worker is asked for v3, and finds v2 in progress.
     let mut second = stage.worker("shop/1", "v3", "60s", "4");
     assert_eq!(second.says("found")["operation"], "up-v2");
     assert_eq!(second.says("holds")["fence"], "2");
@@ -144,7 +144,7 @@ async fn an_upgrade_that_is_killed_is_resumed_before_the_next() {
     let running = stage.operation().await;
     assert_eq!((running.state(), running.interruptions), (OperationState::Running, 1));
     assert_eq!((running.holder.as_str(), &running.checkpoint[..]), ("shop/1", &b"3"[..]));
-    // And is killed in its turn; its lease was asked for by the first.
+    // It is killed too; the lease has the duration that the first worker asked for.
     second.signal("KILL");
     assert!(!second.ends());
 
@@ -172,7 +172,7 @@ async fn an_upgrade_that_is_killed_is_resumed_before_the_next() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_asked_to_stop_costs_nothing() {
     let Some(stage) = Stage::set() else { return };
-    // A lease that no test outlives: only what the worker says can let it go.
+    // A lease longer than any test: only the release by the worker can end it.
     let mut first = stage.worker("shop/0", "v2", "3600s", "3");
     first.says("holds");
     first.says("waiting");

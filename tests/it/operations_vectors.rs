@@ -1,5 +1,5 @@
-//! A sample of the operation vectors through the real service, on both stores: every case that
-//! needs no time to pass.
+//! A sample of the operation vectors through the real service, on both stores: every case that does
+//! not depend on time.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::server::{Server, get, reason};
 
 type Client = OperationServiceClient<Channel>;
 
-/// Longer than any test takes: what a case does within its lease is within this one too.
+/// Longer than any test: the steps of a case within its lease are within this lease too.
 const LEASE_SECONDS: i64 = 600;
 
 fn text(value: &Value, key: &str) -> String {
@@ -24,12 +24,12 @@ fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_default()
 }
 
-/// Whether nothing in a case waits for time: no lease lapses, no retry comes due, no deadline.
+/// Returns true if no step of a case waits for time: for a lapse of a lease, a retry or a deadline.
 fn is_timeless(case: &Value) -> bool {
     let config = &case["config"];
     let steps = case["steps"].as_sequence().unwrap();
     let lease = number(config, "lease_ms");
-    // Within its lease a tick finds all as it was.
+    // Within its lease a tick changes nothing.
     let passes = |step: &Value| {
         let waits = text(step, "do") == "expire";
         waits || step.get("store").is_some() || lease < number(step, "at")
@@ -43,7 +43,7 @@ fn is_timeless(case: &Value) -> bool {
         && !steps.windows(2).any(retries)
 }
 
-/// The operation after a step, or the refusal.
+/// Runs a step. Returns the operation after it, or the refusal.
 async fn play(
     client: &mut Client,
     application: &str,
@@ -76,7 +76,7 @@ async fn play(
     Ok(operation.unwrap())
 }
 
-/// What a worker does.
+/// Runs the action of a worker.
 async fn work(
     client: &mut Client,
     application: String,

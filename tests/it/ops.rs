@@ -1,4 +1,4 @@
-//! What operators see: metrics and probes; and that a collector that is away is nobody's problem.
+//! Metrics and probes for operators; an unavailable collector affects no client.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use bellwether::proto::v1::Level;
 
 use crate::server::{Server, command, get, mk_report};
 
-/// A plain HTTP GET: status line and body.
+/// Sends a plain HTTP GET. Returns the status line and the body.
 pub fn fetch(address: SocketAddr, path: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -56,7 +56,7 @@ async fn metrics_count_what_happened() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_is_not_noticed() {
-    // Takes connections and never answers.
+    // A collector that accepts connections and never answers.
     let black_hole = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", black_hole.local_addr().unwrap());
     let mut command = command(&["--ephemeral"]);

@@ -1,10 +1,10 @@
-//! Two Redis servers of which one is the master, and the other takes over again and again.
+//! Two Redis servers: one master and one replica, which takes over repeatedly.
 
 use crate::failover::has_caught_up;
 use crate::server::eventually;
 use crate::testing::{Proxy, RedisServer};
 
-/// A master and its replica, which take turns.
+/// A master and its replica, which swap roles.
 pub struct Pair {
     pub master: RedisServer,
     pub replica: RedisServer,
@@ -22,7 +22,8 @@ impl Pair {
         Some(pair)
     }
 
-    /// As Redis does it when told to, which loses nothing. Connections to the former master stay.
+    /// Fails over by a command of Redis, which loses nothing. Connections to the former master stay
+    /// open.
     pub async fn hand_over(&mut self, ways: &[Proxy]) {
         let port = self.replica.port.to_string();
         self.master.call::<()>(&["FAILOVER", "TO", "127.0.0.1", &port]).await.unwrap();
@@ -31,7 +32,7 @@ impl Pair {
         self.follows().await;
     }
 
-    /// The master dies and comes back empty, as a replica. What its replica has is kept.
+    /// Kills the master, which restarts empty, as a replica. The data of its replica are kept.
     pub async fn kill(&mut self, ways: &[Proxy]) {
         self.master.kill();
         self.replica.call::<()>(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
@@ -41,7 +42,7 @@ impl Pair {
         self.follow().await;
     }
 
-    /// From now on the replica gets nothing, and cannot come back: what is written can be lost.
+    /// Cuts the replica off for good: it receives no writes from now on, so writes can be lost.
     pub async fn part(&self) {
         self.master.call::<()>(&["ACL", "SETUSER", "default", "-psync", "-sync"]).await.unwrap();
         let _killed: i64 = self.master.call(&["CLIENT", "KILL", "TYPE", "replica"]).await.unwrap();
@@ -51,7 +52,7 @@ impl Pair {
         .await;
     }
 
-    /// The master answers who reads, and lets those who write wait.
+    /// Makes the master answer reads and block writes.
     pub async fn hold_writes(&self) {
         self.master.call::<()>(&["CLIENT", "PAUSE", "60000", "WRITE"]).await.unwrap();
     }
@@ -76,7 +77,7 @@ impl Pair {
         self.follows().await;
     }
 
-    /// Waits until the replica has all, and the master knows.
+    /// Waits until the replica has all writes, and the master knows it.
     async fn follows(&self) {
         has_caught_up(&self.replica, &self.master).await;
         eventually("the master counts on its replica", async || {

@@ -1,5 +1,5 @@
-//! A worker of the wire: sends and reads single messages of a session, so that tests decide what is
-//! said and when.
+//! A worker on the level of the wire: it sends and reads single messages of a session, so that
+//! tests control their content and their time.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub fn status(level: v1::Level, message: &str) -> v1::StatusReport {
 }
 
 impl Peer {
-    /// Connects and is welcomed.
+    /// Connects and waits for the welcome.
     pub async fn connect(server: &Server, hello: v1::Hello) -> Peer {
         Peer::try_connect(server, hello).await.unwrap()
     }
@@ -40,7 +40,7 @@ impl Peer {
         Peer::over(server.channel().await, hello).await
     }
 
-    /// The same over a connection of one's own.
+    /// Connects over an existing channel.
     pub async fn over(channel: Channel, hello: v1::Hello) -> Result<Peer, Status> {
         let mut client = WorkerServiceClient::new(channel);
         let (say, said) = mpsc::channel(16);
@@ -52,7 +52,7 @@ impl Peer {
         }
     }
 
-    /// Is heard from now on, as often as it was told to.
+    /// Sends heartbeats from now on, at the interval of the welcome.
     pub fn keep_alive(&self) {
         let interval = self.welcome.heartbeat_interval.unwrap();
         let interval = Duration::try_from(interval).unwrap() / 2;
@@ -72,14 +72,14 @@ impl Peer {
         self.say.send(request(message)).await.unwrap();
     }
 
-    /// Reports statuses; answers the sequence number.
+    /// Reports statuses; returns the sequence number.
     pub async fn report(&mut self, statuses: Vec<v1::StatusReport>) -> u64 {
         self.seq += 1;
         self.say(Said::Report(v1::ConnectReport { seq: self.seq, statuses })).await;
         self.seq
     }
 
-    /// Answers a question, or volunteers with an empty id.
+    /// Answers a question, or replaces the pull set without a question if the id is empty.
     pub async fn replace(&mut self, collect_id: &str, statuses: Vec<v1::StatusReport>) -> u64 {
         self.seq += 1;
         let (seq, collect_id) = (self.seq, collect_id.into());
@@ -88,7 +88,7 @@ impl Peer {
         seq
     }
 
-    /// Tells of an error; answers the sequence number.
+    /// Reports an error; returns the sequence number.
     pub async fn error(&mut self, error: v1::ErrorReport) -> u64 {
         self.seq += 1;
         self.say(Said::Error(Box::new(v1::ConnectError { seq: self.seq, error: Some(error) })))
@@ -96,7 +96,7 @@ impl Peer {
         self.seq
     }
 
-    /// Tells that a target works; answers the sequence number.
+    /// Reports that a target works; returns the sequence number.
     pub async fn resolve(&mut self, component: &str, target: &str) -> u64 {
         self.seq += 1;
         let (component, target) = (component.into(), target.into());
@@ -105,17 +105,17 @@ impl Peer {
         self.seq
     }
 
-    /// The next message; `None` at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Told>, Status> {
         next(&mut self.told).await
     }
 
-    /// The next message, however long it takes.
+    /// Returns the next message, without a timeout.
     pub async fn try_next(&mut self) -> Result<Option<Told>, Status> {
         Ok(self.told.message().await?.and_then(|response| response.message))
     }
 
-    /// The next message that is no question.
+    /// Returns the next message that is not a question.
     pub async fn answer(&mut self) -> Told {
         loop {
             match self.next().await.unwrap() {
@@ -126,7 +126,7 @@ impl Peer {
         }
     }
 
-    /// The next question.
+    /// Returns the next question.
     pub async fn question(&mut self) -> v1::Collect {
         loop {
             match self.next().await.unwrap() {
@@ -148,7 +148,7 @@ impl Peer {
         }
     }
 
-    /// With which status the stream ends.
+    /// Returns the status with which the stream ends.
     pub async fn end(&mut self) -> Result<(), Status> {
         while self.next().await?.is_some() {}
         Ok(())

@@ -1,4 +1,4 @@
-//! A real `redis-server` or `valkey-server` of our own, on a free port, ended when dropped.
+//! A real `redis-server` or `valkey-server` of the test's own, on a free port, ended when dropped.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,13 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// `None`, said loudly, where there is no redis-server; in CI that is a failure.
+    /// Starts a server. Prints a warning and returns `None` if there is no redis-server; in CI that
+    /// is a failure.
     pub fn start(arguments: &[&str]) -> Option<Redis> {
         Redis::start_program("redis-server", arguments)
     }
 
-    /// The same with Valkey in its place.
+    /// Starts Valkey instead of Redis.
     pub fn start_valkey(arguments: &[&str]) -> Option<Redis> {
         Redis::start_program("valkey-server", arguments)
     }
@@ -51,7 +52,7 @@ impl Redis {
             if redis.answers() {
                 return Some(redis);
             }
-            // Somebody else took the port meanwhile.
+            // Another process took the port meanwhile.
             assert!(start.elapsed() < DEADLINE, "{name} does not start");
         }
     }
@@ -60,18 +61,18 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// On 127.0.0.1.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `kill -9`: without persistence everything in it is gone.
+    /// Sends `kill -9`: without persistence all data are lost.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again where it was.
+    /// Starts the server again at the same address.
     pub fn restart(&mut self) {
         let start = Instant::now();
         loop {
@@ -90,7 +91,7 @@ impl Redis {
         assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
     }
 
-    /// What `redis-cli` says.
+    /// Returns the output of `redis-cli`.
     pub fn cli(&self, arguments: &[&str]) -> String {
         let port = self.port.to_string();
         let mut command = Command::new("redis-cli");
@@ -98,7 +99,7 @@ impl Redis {
         String::from_utf8_lossy(&output.stdout).trim().to_string()
     }
 
-    /// Whether it is up; false if it ended instead.
+    /// Returns true once the server answers; false if it has ended.
     fn answers(&mut self) -> bool {
         let start = Instant::now();
         loop {

@@ -1,4 +1,5 @@
-//! Several servers over one Redis: one truth, and nothing acknowledged is lost with one of them.
+//! Several servers over one Redis: all have the same state, and the loss of one server loses no
+//! acknowledged write.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -62,7 +63,7 @@ async fn concurrent_writers_on_three_replicas_have_one_history() {
     let mut client = servers[0].applications().await;
     let events = client.list_status_events(events).await.unwrap().into_inner().events;
     let reported = events.iter().filter(|e| e.cause == "Reported").count();
-    // Every report changed the level, so every one stands in the history: none was lost.
+    // Every report changed the level, so each one is in the history: none was lost.
     assert_eq!(reported, 3 * reports, "no update is lost, none is there twice");
 }
 
@@ -70,7 +71,7 @@ async fn concurrent_writers_on_three_replicas_have_one_history() {
 async fn a_replica_is_killed_under_load_and_nothing_acknowledged_is_lost() {
     let Some(redis) = Redis::start(&[]) else { return };
     let (first, second) = (over(&redis), over(&redis));
-    // A watcher of the first, up to its first bookmark.
+    // A watcher of the first server, up to its first bookmark.
     let request = v1::WatchApplicationsRequest::default();
     let mut client = first.applications().await;
     let token = crate::watch::snapshot_token(&mut client, request.clone()).await;
@@ -91,7 +92,7 @@ async fn a_replica_is_killed_under_load_and_nothing_acknowledged_is_lost() {
         writer.await.unwrap();
     }
     crate::durability::check(&second, &acknowledged).await;
-    // The watcher goes on at the other one, with its token, and gets to the same place.
+    // The watcher continues at the other server with its token, and reaches the same state.
     let resume = v1::WatchApplicationsRequest { resume_token: token, ..request };
     let mut client = second.applications().await;
     let mut stream = client.watch_applications(resume).await.unwrap().into_inner();
@@ -167,7 +168,7 @@ async fn a_frozen_redis_is_noticed_and_found_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_writes_move_the_epoch_and_nothing_stays_active_on_them() {
-    // Nothing is kept over a restart.
+    // Redis keeps nothing over a restart.
     let Some(mut redis) = Redis::start(&["--appendonly", "no"]) else { return };
     let server = over(&redis);
     let mut reports = server.reports().await;
@@ -178,7 +179,7 @@ async fn lost_writes_move_the_epoch_and_nothing_stays_active_on_them() {
     let epoch = stream.message().await.unwrap().unwrap().store_epoch;
     redis.kill();
     redis.restart();
-    // What is gone is told as gone, and the epoch of what follows is another.
+    // The watch receives lost applications as deleted, and later events have a new epoch.
     loop {
         let next = stream.message().await.unwrap().unwrap();
         match next.event {

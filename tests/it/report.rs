@@ -1,4 +1,4 @@
-//! What is reported is kept, derived, explained and listed.
+//! Reports are stored, aggregated, explained and listed.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
@@ -136,7 +136,7 @@ async fn a_request_id_is_applied_once() {
     first.request_id = "one".into();
     let answer = reports.report_status(first.clone()).await.unwrap().into_inner();
     reports.report_status(mk_report("web", "web/0", Level::Active, "b")).await.unwrap();
-    // The late duplicate must not bring the old status back.
+    // The late duplicate must not restore the old status.
     let again = reports.report_status(first).await.unwrap().into_inner();
     assert_eq!(again, answer);
     let mut applications = server.applications().await;
@@ -181,7 +181,7 @@ async fn configuration_counts_at_once_and_removal_always_works() {
     let deleted = applications.delete_application(delete).await.unwrap().into_inner();
     let gone = applications.get_application(get("web")).await.unwrap_err();
     assert_eq!(reason(&gone), "APPLICATION_NOT_FOUND");
-    // The history outlives it, and the count goes on.
+    // The history survives the application, and the revision continues.
     let history = v1::ListStatusEventsRequest {
         application: "web".into(),
         ..v1::ListStatusEventsRequest::default()

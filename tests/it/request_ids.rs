@@ -1,4 +1,4 @@
-//! The id of a request over the wire: it answers for that request alone, and for all ten minutes.
+//! Request ids over the wire: an id answers for its request alone, and for ten minutes.
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
@@ -9,7 +9,7 @@ use tonic_types::StatusExt;
 
 use crate::server::{Server, get, mk_report, reason};
 
-/// Asks something that is new with an id that a report has.
+/// Sends another request with the id of an earlier report.
 macro_rules! ask {
     ($client:ident.$method:ident($request:ident { $($field:ident: $value:expr),* })) => {{
         let request = v1::$request {
@@ -31,7 +31,7 @@ fn mk_error() -> Option<v1::ErrorReport> {
     })
 }
 
-/// Each method that takes an id, with a body that is right but for the id.
+/// Calls each method that takes an id, with a body that is valid except for the id.
 async fn ask_all(server: &Server) -> Vec<(&'static str, Option<Status>)> {
     let (mut r, mut a) = (server.reports().await, server.applications().await);
     let (mut l, mut d) = (server.leaders().await, server.app_data().await);
@@ -117,11 +117,11 @@ async fn an_id_of_another_request_is_refused_by_every_method() {
     }
     let after = applications.get_application(get("web")).await.unwrap().into_inner();
     assert_eq!(after, before, "nothing was applied");
-    // The request itself is answered as the first time.
+    // The repeated request receives the first answer.
     assert_eq!(reports.report_status(first).await.unwrap().into_inner(), answer);
 }
 
-/// Maps have no order on the wire, and a repeat may come in another one.
+/// Maps have no order on the wire, so a repeat may arrive in another order.
 #[tokio::test]
 async fn a_repeat_is_known_whatever_the_order_of_its_maps() {
     let server = Server::ephemeral();
@@ -135,7 +135,7 @@ async fn a_repeat_is_known_whatever_the_order_of_its_maps() {
     }
 }
 
-/// The store was written by a version that remembered answers by their ids alone.
+/// An earlier version wrote the store and kept answers by their ids alone.
 #[tokio::test]
 async fn answers_of_the_version_before_are_still_given() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The password of the store works from where it is not seen, and is never shown. What others can
-//! read of the data directory is said.
+//! The password of the store is read from places that others cannot see, and is never shown. The
+//! server warns about a data directory that others can read.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn file(text: &str) -> tempfile::NamedTempFile {
     file
 }
 
-/// What a server says that must not start.
+/// Returns the output of a server that must not start.
 fn refused(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -60,7 +60,7 @@ fn no_mistake_shows_the_password() {
         let said = refused(command(&["--config", file.path().to_str().unwrap()]));
         assert!(said.contains(&format!(", line {line}, column ")), "{column} {text}: {said}");
     }
-    // Where no password can be, the mistake is named.
+    // The error names the mistake where no password can be.
     let file = file("[limits]\nunits_max = 'many'\n");
     let said = refused(command(&["--config", file.path().to_str().unwrap()]));
     assert!(said.contains("line 2, column 13: invalid type: string \"many\""), "{said}");
@@ -80,7 +80,7 @@ async fn a_password_of_any_characters_comes_by_file_variable_or_url() {
     let mut variable_and_file = command(&["--store", &bare, "--store-password-file", path]);
     variable_and_file.env("BELLWETHER_STORE_PASSWORD", password);
     let config = file(&format!("store = '{bare}'\nstore_password_file = '{path}'\n"));
-    // Only what is `%` in a URL must be encoded: the last `@` ends the password.
+    // Only `%` must be encoded in a URL: the last `@` ends the password.
     let url = format!("redis://:{}@127.0.0.1:{}", password.replace('%', "%25"), redis.port);
     for (n, command) in [
         command(&["--store", &bare, "--store-password-file", path]),
@@ -104,7 +104,7 @@ async fn a_password_of_any_characters_comes_by_file_variable_or_url() {
     assert!(said.contains("has no password; write one line into it"), "{said}");
 }
 
-/// A server that writes its log into a file.
+/// Starts a server that writes its log into a file.
 fn logging(mut command: Command) -> (Server, tempfile::NamedTempFile) {
     let log = tempfile::NamedTempFile::new().unwrap();
     command.stderr(log.reopen().unwrap());
@@ -160,7 +160,7 @@ async fn a_data_directory_that_is_open_to_others_is_warned_of() {
     assert!(!std::fs::read_to_string(log.path()).unwrap().contains("has mode"));
 }
 
-/// `kill -9`, and then the disk spoils the record of the newest commit.
+/// The test kills the server with `kill -9` and damages the record of the newest commit on disk.
 #[tokio::test]
 async fn a_start_that_lost_the_newest_commit_says_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -180,7 +180,7 @@ async fn a_start_that_lost_the_newest_commit_says_so() {
     let (server, log) = logging(command(&["--data-dir", &data]));
     warned(log.path(), "the newest commit is damaged").await;
     server.kill();
-    // It is said once: the next start has nothing to go back from.
+    // The message appears once: the next start has no commit to discard.
     let (server, log) = logging(command(&["--data-dir", &data]));
     let mut reports = server.reports().await;
     reports.report_status(mk_report("web", "web/0", Level::Active, "two")).await.unwrap();

@@ -1,4 +1,5 @@
-//! Several servers over a Redis that Sentinels watch: when the master dies they go on alone.
+//! Several servers over a Redis that Sentinels watch: they recover without help after the loss of
+//! the master.
 
 use bellwether::proto::v1::Level;
 
@@ -29,7 +30,7 @@ async fn the_master_dies_under_load_and_nothing_that_was_replicated_is_lost() {
     let expected = load.finish(&servers).await;
     check_history(&servers, &expected).await;
     let listed = agree(&servers).await;
-    // The watch from before has gone on to the end.
+    // The watch from before the failover has received the final state.
     for ((_, name), (_, level)) in listed {
         witness.heard_last(&name, Level::try_from(level).ok()).await;
     }
@@ -43,7 +44,7 @@ async fn a_replica_that_was_behind_takes_over_and_nothing_is_active_on_what_was_
     let Sentinels { mut servers, sentinels } = redis;
     lose_writes(&ours, &mut servers, async |redis| {
         redis[0].kill();
-        // A Sentinel closes the connections of whom it promotes, ours too.
+        // A Sentinel closes all connections of the server that it promotes, including ours.
         let is_master = async |redis: &RedisServer| {
             let role = redis.call::<String>(&["INFO", "replication"]).await;
             role.is_ok_and(|role| role.contains("role:master"))

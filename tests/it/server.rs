@@ -16,9 +16,9 @@ use bellwether::proto::v1::server_service_client::ServerServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic_types::StatusExt;
 
-/// Long enough for a loaded machine; a condition that holds is noticed at once.
+/// Long enough for a loaded machine; a condition that holds is noticed immediately.
 pub const DEADLINE: Duration = Duration::from_secs(30);
-/// Between two looks at a condition: the processes that are waited for need the processor.
+/// The time between two checks of a condition: the awaited processes need the processor.
 pub const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The binary under test.
@@ -32,12 +32,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// With nothing on disk.
+    /// Starts a server with nothing on disk.
     pub fn ephemeral() -> Server {
         Server::start(&["--ephemeral"])
     }
 
-    /// With the embedded store in this directory.
+    /// Starts a server with the embedded store in this directory.
     pub fn on(data_dir: &Path) -> Server {
         Server::start(&["--data-dir", data_dir.to_str().unwrap()])
     }
@@ -46,7 +46,7 @@ impl Server {
         Server::spawn(command(arguments))
     }
 
-    /// With a configuration file as well.
+    /// Starts a server with a configuration file.
     pub fn configured(arguments: &[&str], text: &str) -> Server {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
@@ -67,7 +67,7 @@ impl Server {
             }
             panic!("the server did not start: {said}");
         }
-        // Nobody else reads it, and a full pipe would stop the server.
+        // No other reader exists, and a full pipe would stop the server.
         if let Some(mut stderr) = child.stderr.take() {
             std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         }
@@ -108,26 +108,26 @@ impl Server {
         HealthClient::new(self.channel().await)
     }
 
-    /// What it has in memory, in bytes.
+    /// Returns the resident memory, in bytes.
     pub fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         1024 * line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     }
 
-    /// `kill -9`.
+    /// Sends `kill -9`.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to stop, as systemd and Kubernetes do.
+    /// Asks the server to stop, as systemd and Kubernetes do.
     pub fn terminate(&self) {
         self.signal("TERM");
     }
 
-    /// Sends a signal: `STOP`, `CONT`. After `STOP` it stands still: on a busy machine that takes a
-    /// moment, in which it could still answer.
+    /// Sends a signal: `STOP`, `CONT`. After `STOP` it waits until the server is stopped: on a busy
+    /// machine that takes a moment, in which the server could still answer.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap().success());
@@ -138,7 +138,7 @@ impl Server {
         }
     }
 
-    /// Every thread of it; where that cannot be seen, it is believed.
+    /// Returns true if every thread is stopped, or if the threads cannot be listed.
     fn stands_still(&self) -> bool {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
             return true;
@@ -149,7 +149,7 @@ impl Server {
         })
     }
 
-    /// Waits for it to end.
+    /// Waits until the process ends.
     pub fn wait(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
@@ -169,7 +169,7 @@ impl Drop for Server {
     }
 }
 
-/// The command that starts a server, to be changed and spawned.
+/// Returns the command that starts a server, to be changed and spawned.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command
@@ -183,14 +183,14 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a server that must not start says, and how it ends.
+/// Returns the exit code and the output of a server that must not start.
 pub fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output = command(arguments).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     (output.status.code(), said)
 }
 
-/// A report of the whole unit `unit` of application `application`.
+/// Returns a report of the whole unit `unit` of application `application`.
 pub fn mk_report(
     application: &str,
     unit: &str,
@@ -216,7 +216,7 @@ pub fn get(application: &str) -> v1::GetApplicationRequest {
     }
 }
 
-/// The reason of an error, which every error has.
+/// Returns the reason of an error, which every error has.
 pub fn reason(status: &tonic::Status) -> String {
     let details = status.get_error_details();
     let info = details.error_info().unwrap_or_else(|| panic!("no ErrorInfo: {status:?}"));
@@ -224,7 +224,7 @@ pub fn reason(status: &tonic::Status) -> String {
     info.reason.clone()
 }
 
-/// Repeats until the answer is there, or the deadline has passed.
+/// Repeats `look` until it returns a value; panics after the deadline.
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

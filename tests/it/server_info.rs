@@ -1,4 +1,4 @@
-//! What the server says of itself.
+//! The server's information about itself.
 
 use bellwether::proto::v1::{GetServerInfoRequest, GetServerInfoResponse, StoreKind};
 

@@ -27,7 +27,7 @@ async fn a_worker_is_welcomed_reports_is_asked_and_leaves() {
     assert!(peer.welcome.heartbeat_interval.is_some());
     let found = unit(&server, "web", "web/0").await.unwrap();
     assert!(found.connected && found.incarnation == 1);
-    // A new worker is asked at once.
+    // The server asks a new worker immediately.
     let question = peer.question().await;
     let seq = peer.replace(&question.collect_id, vec![status(Level::Active, "serving")]).await;
     peer.acknowledged(seq).await;
@@ -54,18 +54,18 @@ async fn a_new_incarnation_ends_the_old_one_whose_last_words_do_not_count() {
     assert_eq!(new.welcome.incarnation, 2);
     assert_eq!(new.welcome.retained.len(), 1, "what was pushed is given back");
     assert_eq!(new.welcome.retained[0].message, "pushed");
-    // The old one is told, and its stream ends.
+    // The old worker is notified, and its stream ends.
     assert!(matches!(old.answer().await, Told::Superseded(s) if s.incarnation == 2));
     let ended = old.end().await.unwrap_err();
     assert_eq!(
         (ended.code(), reason(&ended).as_str()),
         (tonic::Code::Aborted, "STALE_INCARNATION")
     );
-    // It cannot come back.
+    // The old worker cannot reconnect.
     let again = v1::Hello { incarnation: Some(1), ..hello("web", "web/0") };
     let refused = Peer::try_connect(&server, again).await.err().unwrap();
     assert_eq!(reason(&refused), "STALE_INCARNATION");
-    // What the old one pulled is the last known, until the new one has answered.
+    // The pull set of the old worker stays the last known one until the new worker has answered.
     let request = v1::ListStatusesRequest { application: "web".into(), ..Default::default() };
     let list = async || {
         let listed = server.applications().await.list_statuses(request.clone()).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_rejected_message_names_its_seq_and_the_rest_goes_on() {
     assert_eq!(rejected[0].1.code, tonic::Code::InvalidArgument as i32);
     assert!(rejected[0].1.message.contains("statuses[1].level"), "{rejected:?}");
     assert_eq!(level(&server, "web").await, Level::Waiting);
-    // However much is wrong, the answer stays one that a client can take.
+    // The refusal stays small enough for a client, however many entries are wrong.
     for (count, said) in [(1000, "; and 99"), (5000, "at most 1024 in one message")] {
         peer.report(vec![v1::StatusReport::default(); count]).await;
         let Told::Reject(reject) = peer.answer().await else { panic!() };
@@ -113,7 +113,7 @@ async fn a_rejected_message_names_its_seq_and_the_rest_goes_on() {
         assert!(prost::Message::encoded_len(&status) <= 4 << 10);
         peer.answer().await;
     }
-    // What cannot be read is refused, and the session goes on.
+    // A message without its required field is refused, and the session stays open.
     peer.say(Said::Error(Box::new(v1::ConnectError { seq: 9000, error: None }))).await;
     let Told::Reject(reject) = peer.answer().await else { panic!() };
     assert_eq!(reject.status.unwrap().code, tonic::Code::InvalidArgument as i32);
@@ -163,7 +163,7 @@ async fn collecting_asks_each_worker_once_and_knows_who_did_not_answer() {
         let collected = call.await.unwrap().unwrap().into_inner();
         assert_eq!(collected.asked_count, 2);
         let [first, second] = &collected.answers[..] else { panic!("{collected:?}") };
-        // Two that come one after the other are two questions; those at once are one.
+        // Consecutive collects send two questions; concurrent collects share one.
         if first.answered {
             assert_eq!(first.statuses[0].report.as_ref().unwrap().message, "second");
         }
@@ -261,7 +261,7 @@ async fn what_a_replaced_pod_pushed_passes_to_its_successor() {
     assert_eq!(second.welcome.retained.len(), 1);
     assert_eq!(second.welcome.retained[0].message, "schema too old");
     assert_eq!(unit(&server, "web", "web-7d9f-x1").await, None);
-    // Now the successor comes before the one it replaces goes.
+    // The successor connects before the pod that it replaces departs.
     let third = Peer::connect(&server, pod("web-7d9f-x3")).await;
     assert!(third.welcome.retained.is_empty());
     second.say(Said::Goodbye(v1::Goodbye { removed: true })).await;

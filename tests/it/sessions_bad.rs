@@ -1,4 +1,4 @@
-//! Workers that misbehave: their sessions end, the server stays as it is.
+//! Workers that misbehave: their sessions end, and the server is not affected.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::server::{Server, eventually, mk_report, reason};
 use crate::sessions::{level, unit};
 use crate::sessions_replicas::TIMES;
 
-/// Growth that no misbehaviour of one worker may pass.
+/// The growth of memory, in bytes, that no misbehaviour of one worker may exceed.
 const GROWTH_MAX: u64 = 64 << 20;
 
 fn quick() -> Server {
@@ -37,7 +37,7 @@ async fn gone(server: &Server, name: &str) {
     .await;
 }
 
-/// Some that are well, so that one is not most of them.
+/// Connects healthy workers, so that a single lost one is not the majority.
 async fn others(server: &Server) -> Vec<Peer> {
     let mut peers = Vec::new();
     for n in 1..=2 {
@@ -47,7 +47,7 @@ async fn others(server: &Server) -> Vec<Peer> {
     peers
 }
 
-/// Sends whatever bytes it is given as messages.
+/// A codec that sends the given bytes as messages.
 #[derive(Default)]
 struct Raw;
 
@@ -80,7 +80,7 @@ fn encoded(message: Said) -> Vec<u8> {
     v1::ConnectRequest { message: Some(message) }.encode_to_vec()
 }
 
-/// A stream of single messages given as bytes. The answers are read only by whoever asks for them.
+/// Opens a stream whose messages are raw bytes. Only the caller reads the answers.
 async fn connect(
     server: &Server,
 ) -> Result<(mpsc::Sender<Vec<u8>>, Streaming<v1::ConnectResponse>), Status> {
@@ -88,7 +88,7 @@ async fn connect(
     over(endpoint.initial_stream_window_size(65_535).connect().await.unwrap()).await
 }
 
-/// The same over a connection that others share.
+/// Opens such a stream over a shared connection.
 async fn over(
     channel: Channel,
 ) -> Result<(mpsc::Sender<Vec<u8>>, Streaming<v1::ConnectResponse>), Status> {
@@ -101,11 +101,11 @@ async fn over(
     Ok((say, told))
 }
 
-/// With which status a stream of these messages ends, after a hello.
+/// Returns the status that ends a stream of these messages, after a hello.
 async fn ends_with(server: &Server, messages: Vec<Vec<u8>>) -> Status {
     let (say, mut told) = connect(server).await.unwrap();
     for message in messages {
-        // It may have ended before the last.
+        // The stream may have ended before the last message.
         let _ended = say.send(message).await;
     }
     loop {
@@ -153,7 +153,7 @@ async fn what_has_no_place_in_a_session_ends_it_and_says_why() {
             applications.remove_unit(remove).await.unwrap();
         }
     }
-    // What a newer version of the contract adds to a known message does no harm.
+    // An unknown field in a known message, as a newer version of the contract adds, does no harm.
     let mut with_more = encoded(Said::Hello(Box::new(hello("web", "web/3"))));
     with_more.extend([0xfa, 0x7f, 0x01, 0x00]);
     let (say, mut told) = connect(&server).await.unwrap();
@@ -240,7 +240,7 @@ async fn ten_thousand_messages_without_waiting_are_acknowledged_in_order() {
 async fn while_the_store_stands_still_senders_are_held_back_and_stay_connected() {
     let Some(redis) = Redis::start(&[]) else { return };
     let server = Server::configured(&["--store", &redis.url()], TIMES);
-    // All over one connection, which must get over it.
+    // All sessions share one connection, which must survive.
     let channel = server.channel().await;
     let mut floods = Vec::new();
     for n in 0..8 {
@@ -258,7 +258,7 @@ async fn while_the_store_stands_still_senders_are_held_back_and_stay_connected()
     redis.signal("CONT");
     for (say, mut told, sent) in flooded {
         assert!(sent < 50_000, "{sent} messages of one worker were taken");
-        // Each is answered, and the same session goes on.
+        // Each message is answered, and the same session continues.
         say.send(short(sent + 1)).await.unwrap();
         loop {
             match told.message().await.unwrap().unwrap().message {
@@ -274,7 +274,7 @@ async fn while_the_store_stands_still_senders_are_held_back_and_stay_connected()
 
 type Flooded = (mpsc::Sender<Vec<u8>>, Streaming<v1::ConnectResponse>, u64);
 
-/// Says short things, each by itself, until nothing is taken any more.
+/// Sends short reports, one in each message, until the stream accepts no more.
 async fn flood((say, told): (mpsc::Sender<Vec<u8>>, Streaming<v1::ConnectResponse>)) -> Flooded {
     let mut sent = 0;
     let end = tokio::time::Instant::now() + Duration::from_secs(2);
@@ -301,7 +301,7 @@ async fn a_connection_that_is_open_at_one_end_only_is_noticed() {
     peer.keep_alive();
     let seq = peer.report(vec![status(Level::Active, "serving")]).await;
     peer.acknowledged(seq).await;
-    // Longer than it may be silent.
+    // Longer than the allowed silence.
     let start = std::time::Instant::now();
     while start.elapsed() < Duration::from_secs(5) {
         assert!(unit(&server, "web", "web/0").await.unwrap().connected);
@@ -315,7 +315,7 @@ async fn a_connection_that_is_open_at_one_end_only_is_noticed() {
     assert_eq!(level(&server, "web").await, Level::Active);
 }
 
-/// Passes everything on, until it is told not to: then connections stay open, and nothing passes.
+/// Forwards everything until it is blocked: then connections stay open, and no byte passes.
 struct Proxy {
     address: std::net::SocketAddr,
     passes: watch::Sender<bool>,
@@ -374,7 +374,7 @@ async fn a_server_that_stops_does_not_wait_for_who_says_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_stream_is_open_before_anything_is_said() {
     let server = quick();
-    // Some clients wait for the head of the answer before they say anything.
+    // Some clients wait for the head of the answer before they send a message.
     let (say, mut told) = connect(&server).await.unwrap();
     say.send(encoded(Said::Hello(Box::new(hello("web", "web/0"))))).await.unwrap();
     assert!(matches!(told.message().await.unwrap().unwrap().message, Some(Told::Welcome(_))));

@@ -1,5 +1,6 @@
 //! Collect cycles of a real charm (`tests/data/charm-collects`): a real worker answers real
-//! collects with what the charm's handler added, and the unit is as the charm framework chose.
+//! collects with the statuses that the charm's handler added, and the unit gets the status that the
+//! charm framework chose.
 
 use bellwether::proto::v1;
 
@@ -27,8 +28,9 @@ fn level(word: &str) -> v1::Level {
     v1::Level::from_str_name(&format!("LEVEL_{}", word.to_uppercase())).unwrap()
 }
 
-/// The pull set of a cycle. Of two that are equally bad the framework takes the one that was added
-/// first; here the order of components decides, so each is named by its place.
+/// Returns the pull set of a cycle. Among equally bad statuses the framework takes the one that was
+/// added first. The server takes the first by component name, so the component is the number of its
+/// position.
 fn pull_set(collected: &[(String, String)]) -> Vec<v1::StatusReport> {
     let places = collected.iter().enumerate().map(|(place, (word, message))| v1::StatusReport {
         component: format!("{place:03}"),
@@ -77,8 +79,8 @@ async fn a_unit_is_as_the_charm_framework_chose() {
     }
 }
 
-/// Not in the data, which has no tie between different words: among equals the first one counts,
-/// also beyond ten, and whatever is said of it.
+/// The data contain no tie between different messages. Among equal levels the first status wins,
+/// even with more than ten, and whatever its message is.
 #[tokio::test(flavor = "multi_thread")]
 async fn among_equals_the_one_that_was_added_first_is_chosen() {
     let server = Server::ephemeral();

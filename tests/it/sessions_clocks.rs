@@ -1,4 +1,4 @@
-//! Wall clocks that jump by an hour: silence and promises are judged as before.
+//! Wall clocks that jump by an hour do not change the detection of silence or the end of a ttl.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::server::{Server, command, eventually};
 use crate::sessions::unit;
 use crate::sessions_replicas::TIMES;
 
-/// Where Debian has it, for this machine.
+/// Returns the library at its Debian path, for this machine.
 fn library() -> Option<String> {
     let found = Command::new("sh")
         .args(["-c", "ls /usr/lib/*/faketime/libfaketimeMT.so.1 2>/dev/null | head -n 1"])
@@ -32,7 +32,7 @@ fn library() -> Option<String> {
     Some(found)
 }
 
-/// A server whose wall clock differs from ours by what stands in `clock`.
+/// Starts a server whose wall clock differs from ours by the offset in the file `clock`.
 fn start(library: &str, clock: &Path, redis: &Redis, config: &Path) -> Server {
     let config = config.to_str().unwrap();
     let mut command = command(&["--store", &redis.url(), "--config", config]);

@@ -1,4 +1,4 @@
-//! A thousand workers whose server is killed: all are back, and nothing about them has changed.
+//! A thousand workers whose server is killed: all reconnect, and their statuses are the same.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use crate::server::{Server, eventually};
 
 const APPLICATIONS: usize = 10;
 const UNITS: usize = 100;
-/// Over how long those that were cut off come back.
+/// The time over which disconnected workers reconnect.
 const SPREAD_MILLIS: u64 = 3000;
 
-/// A worker that connects again whenever it is cut off, and answers when it is asked.
+/// Runs a worker that reconnects whenever it is disconnected, and answers questions.
 async fn work(channel: Channel, application: usize, unit: usize) {
     let levels = [Level::Active, Level::Waiting, Level::Blocked, Level::Maintenance];
     let level = levels[(application + unit) % 4];
@@ -33,16 +33,16 @@ async fn work(channel: Channel, application: usize, unit: usize) {
                 }
             }
         }
-        // As different as they are.
+        // A different delay for each worker.
         let wait = (application * 7919 + unit * 104_729) as u64 % SPREAD_MILLIS;
         tokio::time::sleep(Duration::from_millis(wait)).await;
     }
 }
 
-/// Each status with what may not change, by (application, unit).
+/// Each status with the fields that may not change, by (application, unit).
 type Statuses = BTreeMap<(String, String), (i32, String, Option<prost_types::Timestamp>)>;
 
-/// All statuses, once every unit is connected and fresh.
+/// Returns all statuses, once every unit is connected and fresh.
 async fn current(server: &Server) -> Statuses {
     let mut client = server.applications().await;
     let mut found = Statuses::new();
@@ -104,7 +104,7 @@ async fn a_thousand_workers_come_back_to_a_killed_server_as_they_were() {
     let endpoint = Endpoint::from_shared(server.url()).unwrap();
     let mut workers = tokio::task::JoinSet::new();
     for unit in 0..UNITS {
-        // One of each application shares a connection, as on one machine.
+        // One worker of each application shares a connection, as on one machine.
         let channel = endpoint.connect_lazy();
         for application in 0..APPLICATIONS {
             workers.spawn(work(channel.clone(), application, unit));

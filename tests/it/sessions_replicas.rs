@@ -1,5 +1,5 @@
-//! Sessions on one of two replicas over one Redis: asked from the other, taken over by it, and what
-//! becomes of them when theirs dies or stands still.
+//! Sessions on one of two replicas over one Redis: asked from the other replica, taken over by it,
+//! and their state after the death or a freeze of their own replica.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use crate::redis::Redis;
 use crate::server::{DEADLINE, Server, eventually, reason};
 use crate::sessions::{level, unit};
 
-/// Short times, so that what takes half a minute is seen in a few seconds.
+/// Short times, so that half a minute of waiting takes a few seconds.
 pub const TIMES: &str = "[sessions]\nheartbeat_interval_seconds = 1\nreplica_ttl_seconds = 2\n";
 
-/// A server over this Redis.
+/// Starts a server over this Redis.
 fn over(redis: &Redis) -> Server {
     Server::configured(&["--store", &redis.url()], TIMES)
 }
@@ -30,7 +30,7 @@ async fn causes(server: &Server) -> Vec<String> {
     events.into_inner().events.into_iter().map(|event| event.cause).collect()
 }
 
-/// Goes on with its incarnation.
+/// Returns a hello that continues with the incarnation.
 fn again() -> v1::Hello {
     v1::Hello { incarnation: Some(1), ..hello("web", "web/0") }
 }
@@ -114,7 +114,8 @@ async fn the_units_of_a_killed_replica_have_one_ttl_to_connect_elsewhere() {
     .await;
     let found = unit(&other, "web", "web/0").await.unwrap();
     assert_eq!((found.freshness(), found.connected), (Freshness::Fresh, true));
-    // Of the one that came back nothing is told but that the other did not.
+    // The history has one new event, that the other unit did not return; the unit that reconnected
+    // adds none.
     assert_eq!(causes(&other).await.len(), history.len() + 1);
 }
 
@@ -136,12 +137,12 @@ async fn a_replica_that_stood_still_says_again_that_its_sessions_are_there() {
     let moved = Peer::connect(&other, moved).await;
     moved.keep_alive();
     one.signal("CONT");
-    // Nothing that it said is refused.
+    // No report of the worker is refused.
     peer.acknowledged(seq).await;
     eventually("it is connected again", async || is_connected(&other, "web/0").await.then_some(()))
         .await;
     assert_eq!(level(&other, "web").await, Level::Blocked);
-    // Who moved stays where it is.
+    // The unit that moved stays on the other replica.
     assert!(matches!(moves.answer().await, Told::Superseded(_)));
     assert_eq!(reason(&moves.end().await.unwrap_err()), "STALE_INCARNATION");
     let start = Instant::now();

@@ -1,4 +1,5 @@
-//! TLS to Redis: whom the server trusts, and certificates that change while it runs.
+//! TLS to Redis: the certificates that the server trusts, and certificates that change while it
+//! runs.
 
 use bellwether::proto::v1::Level;
 
@@ -34,7 +35,7 @@ async fn the_right_authority_is_trusted_and_a_wrong_one_refused_at_the_start() {
     let server = Server::start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
     insist(&server, mk_report("web", "web/0", Level::Active, "0")).await;
 
-    // Redis shows another certificate, from an authority that we do not know.
+    // Redis presents another certificate, from an unknown authority.
     let (shown, its_key) = (path(&others, "server.pem"), path(&others, "server.key"));
     let words = ["CONFIG", "SET", "tls-cert-file", &shown, "tls-key-file", &its_key];
     redis.server.call::<()>(&words).await.unwrap();
@@ -50,7 +51,7 @@ async fn the_right_authority_is_trusted_and_a_wrong_one_refused_at_the_start() {
         (ready.0.contains("503") && ready.1.contains("check the CA file")).then_some(())
     })
     .await;
-    // Once we trust it, it goes on by itself.
+    // Once the server trusts the authority, it recovers without help.
     std::fs::copy(others.path("ca.pem"), &ca).unwrap();
     insist(&server, mk_report("web", "web/0", Level::Blocked, "2")).await;
 }

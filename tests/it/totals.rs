@@ -1,5 +1,5 @@
-//! Bounds on all applications together, on the real server: over a restart, over replicas, and on a
-//! store of a version that did not count.
+//! Limits on the totals of all applications, on the real server: after a restart, with several
+//! replicas, and on a store of a version that kept no totals.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ async fn report(server: &Server, app: &str, unit: &str) -> Result<(), tonic::Sta
     server.reports().await.report_status(report).await.map(|_| ())
 }
 
-/// Refused, with the name of the limit.
+/// Checks that the request was refused with the name of the limit.
 fn check(refused: Result<(), tonic::Status>, limit: &str, max: &str) {
     let refused = refused.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
@@ -64,7 +64,8 @@ async fn replicas_count_the_same() {
     let (one, other) = (start(), start());
     report(&one, "a", "a/0").await.unwrap();
     report(&one, "b", "b/0").await.unwrap();
-    // A commit is acknowledged once its replica was told of it, and so of those before it.
+    // A commit is acknowledged once its replica has read it from the log, and with it all earlier
+    // commits.
     for (app, unit) in [("a", "a/0"), ("b", "b/0")] {
         let again = mk_report(app, unit, Level::Blocked, "again");
         other.reports().await.report_status(again).await.unwrap();
@@ -75,7 +76,7 @@ async fn replicas_count_the_same() {
     eventually("there is room again", async || report(&one, "c", "c/0").await.ok()).await;
 }
 
-/// Its four statuses are counted when their application is next used.
+/// The four statuses of an application are counted when the application is next used.
 #[tokio::test]
 async fn what_a_version_before_stored_is_counted() {
     let dir = tempfile::tempdir().unwrap();

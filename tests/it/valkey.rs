@@ -1,5 +1,5 @@
-//! The real binary over a real Valkey, which can do what the Redis of most distributions cannot:
-//! wait for disks.
+//! The real binary over a real Valkey, which has a feature that the Redis of most distributions
+//! lacks: it can wait for disks.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ fn over(valkey: &Redis, durability: &str) -> Server {
     Server::start(&["--store", &valkey.url(), "--durability", durability])
 }
 
-/// Reports something; the sentence of the refusal if it is refused.
+/// Sends a report; returns the message of the refusal if it is refused.
 async fn report(server: &Server, message: &str) -> Result<(), String> {
-    // The same again is the same request.
+    // The same message again is the same request.
     let report = v1::ReportStatusRequest {
         request_id: message.to_string(),
         ..mk_report("web", "web/0", Level::Active, message)
@@ -89,10 +89,10 @@ async fn a_report_is_on_disk_before_it_is_acknowledged() {
     let said = report(&both, "on no second disk").await.unwrap_err();
     assert!(said.contains("0 of 1 replicas have it on disk"), "{said}");
     assert!(asked.elapsed() < Duration::from_secs(5), "after {:?}", asked.elapsed());
-    // Sent again it is there already, and on no second disk either.
+    // The repeated report is stored already, and still on one disk only.
     let said = report(&both, "on no second disk").await.unwrap_err();
     assert!(said.contains("0 of 1 replicas have it on disk"), "{said}");
-    // It is there all the same, and who asks for less goes on.
+    // The refused report is stored, and a server that requires less continues.
     assert_eq!(message(&alone).await.as_deref(), Some("on no second disk"));
     report(&alone, "on one disk again").await.unwrap();
     replica.signal("CONT");

@@ -21,8 +21,8 @@ fn number(value: &Value, key: &str) -> i32 {
     value[key].as_i64().unwrap_or_default() as i32
 }
 
-/// Every case but those with lost units: losing one takes its time, which the core's runner can
-/// move.
+/// Runs every case except those with lost units: the loss of a unit takes time, which the core's
+/// runner can move.
 #[tokio::test]
 async fn aggregation_through_the_service() {
     let server = Server::ephemeral();

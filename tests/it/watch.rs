@@ -1,4 +1,4 @@
-//! What a watcher sees: snapshot, changes, bookmarks, a drain; and that it misses nothing.
+//! The events of a watch: snapshot, changes, bookmarks, a drain; and that none is missing.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ pub type Client = ApplicationServiceClient<Channel>;
 
 pub type Stream = tonic::Streaming<v1::WatchApplicationsResponse>;
 
-/// The next event; the test fails if none comes.
+/// Returns the next event; the test fails if none arrives.
 pub async fn next(stream: &mut Stream) -> v1::WatchApplicationsResponse {
     let next = tokio::time::timeout(DEADLINE, stream.message()).await;
     next.expect("an event in time").unwrap().expect("the stream goes on")
 }
 
-/// A copy of what is watched, as a client keeps it.
+/// A copy of the watched applications, as a client keeps it.
 #[derive(Default)]
 pub struct Copy(pub BTreeMap<(String, String), (u64, i32)>);
 
@@ -41,7 +41,7 @@ impl Copy {
         }
     }
 
-    /// As the comment at `Bookmark.digest` says.
+    /// Returns the digest that the comment at `Bookmark.digest` defines.
     pub fn digest(&self) -> String {
         let hash = |text: String| {
             text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -56,7 +56,7 @@ impl Copy {
         format!("{:016x}", sum.fold(0_u64, u64::wrapping_add))
     }
 
-    /// Reads up to the next bookmark, which must prove the copy.
+    /// Reads up to the next bookmark, which must match the copy.
     pub async fn read_to_bookmark(&mut self, stream: &mut Stream) -> String {
         loop {
             let response = next(stream).await;
@@ -71,7 +71,7 @@ impl Copy {
     }
 }
 
-/// The token that comes with the end of the snapshot.
+/// Returns the token at the end of the snapshot.
 pub async fn snapshot_token(client: &mut Client, request: v1::WatchApplicationsRequest) -> String {
     let mut stream = client.watch_applications(request).await.unwrap().into_inner();
     loop {
@@ -145,7 +145,7 @@ async fn a_token_resumes_after_the_server_restarted() {
     let resume = v1::WatchApplicationsRequest { resume_token: token, ..request };
     let mut client = server.applications().await;
     let mut stream = client.watch_applications(resume).await.unwrap().into_inner();
-    // Only what changed comes, and then the proof that the copy is right.
+    // Only the changes arrive, and then the bookmark that verifies the copy.
     copy.read_to_bookmark(&mut stream).await;
     let names: Vec<_> = copy.0.keys().map(|(_, name)| name.as_str()).collect();
     assert_eq!(names, ["changed", "kept", "new"]);
@@ -187,7 +187,7 @@ async fn a_slow_reader_gets_the_newest_state_only() {
     let mut client = server.applications().await;
     let request = v1::WatchApplicationsRequest::default();
     let mut stream = client.watch_applications(request).await.unwrap().into_inner();
-    // Fills every buffer between the server and us, while nobody reads.
+    // Fills every buffer between the server and the client, which does not read.
     let text = "x".repeat(4000);
     let changes = 3000;
     for n in 1..=changes {

@@ -1,4 +1,5 @@
-//! The worker of the library against the real server: through its restarts, and against a rival.
+//! The worker of the client library against the real server: restarts of the server, and a rival
+//! worker.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,7 +12,7 @@ use bellwether::proto::v1::Level;
 
 use crate::server::{DEADLINE, Server, command, eventually, get};
 
-/// A server at an address that it had before.
+/// Starts a server at an address that it had before.
 fn again(address: SocketAddr, store: &[&str]) -> Server {
     let mut command = command(store);
     command.env("BELLWETHER_GRPC_LISTEN", address.to_string());
@@ -22,7 +23,7 @@ fn on(data_dir: &Path) -> Vec<&str> {
     vec!["--data-dir", data_dir.to_str().unwrap()]
 }
 
-/// A worker whose pull set is always `serving`.
+/// Starts a worker whose pull set is always `serving`.
 fn work(server: &Server) -> (Worker, Events) {
     let options = Options::new(&server.url(), "web", "web/0");
     let worker = Worker::connect(options, |_| async { vec![status("", Level::Active, "serving")] });
@@ -57,7 +58,7 @@ async fn until(events: &mut Events, is_it: impl Fn(&Event) -> bool) -> Event {
     .await
 }
 
-/// What there is of the unit: `component=message`, sorted.
+/// Returns the stored statuses of the unit: `component=message`, sorted.
 async fn told(server: &Server) -> Vec<String> {
     let request =
         v1::ListStatusesRequest { application: "web".into(), ..v1::ListStatusesRequest::default() };
@@ -161,7 +162,7 @@ async fn of_two_workers_of_a_unit_the_newer_one_lives() {
     let over = soon(old.over()).await;
     assert!(matches!(over, Error::Superseded { incarnation: Some(2), .. }), "{over:?}");
     soon(new.set_status(status("db", Level::Active, "fine")).into_future()).await.unwrap();
-    // The old one does not come back.
+    // The old worker does not reconnect.
     assert!(soon(old.shutdown(false)).await.is_err());
     soon(new.flush()).await.unwrap();
 }
@@ -204,7 +205,7 @@ async fn a_server_that_stands_still_is_left() {
     let worker = Worker::connect(options, |_| async { Vec::new() }).unwrap();
     soon(worker.connected()).await.unwrap();
     stuck.signal("STOP");
-    // HTTP/2 finds out within 14 s.
+    // HTTP/2 detects the dead connection within 14 s.
     soon(worker.set_status(status("db", Level::Active, "fine")).into_future()).await.unwrap();
     stuck.signal("CONT");
     assert_eq!(told(&other).await, ["db=fine"]);
@@ -230,7 +231,7 @@ async fn errors_are_answered_with_verdicts_and_asked_about_until_it_works() {
     until(&mut events, |e| matches!(e, Event::RetryDue(due) if due.target == "pg")).await;
     soon(worker.resolve_error("db", "pg", "").into_future()).await.unwrap();
     assert!(crate::errors::faults(&server, false).await.is_empty());
-    // What is refused is told to who said it, and names what it was about.
+    // The refusal reaches the caller, and an event names the component.
     let bad = v1::ErrorReport { reason: "NotSo".into(), ..error };
     let refused = soon(worker.report_error(bad).into_future()).await.unwrap_err();
     assert!(refused.to_string().contains("error.reason"), "{refused}");

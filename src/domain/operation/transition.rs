@@ -16,7 +16,7 @@
 //! | T11 | VERIFYING | verify: applied | SUCCEEDED | |
 //! | T12 | VERIFYING | verify: not applied | RUNNING | |
 //! | T13 | VERIFYING | verify: undetermined | BLOCKED | RUNNING if deterministic |
-//! | T14 | RUNNING | complete | SUCCEEDED | counters 0; also if only time ended the hold |
+//! | T14 | RUNNING | complete | SUCCEEDED | counters 0; accepted after a lapse of the lease |
 //! | T15 | RUNNING VERIFYING | fail, not counted | RETRY_WAIT | |
 //! | T16 | the same | fail | RETRY_WAIT | attempts_failed + 1 |
 //! | T17 | the same | fail, at the maximum | FAILED | |

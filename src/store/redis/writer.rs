@@ -161,7 +161,7 @@ async fn send(shared: &Shared, sender: &Sender<'_>, group: Vec<Numbered>) -> Has
                 }
             }
             Err(LinkError::Refused { reason }) => {
-                // Also where the replicas or the disk did not confirm a commit that was made.
+                // Includes a commit that Redis made and the replicas or the disk did not confirm.
                 give_up(shared, left, &reason, Applied::Maybe);
                 return apps;
             }

@@ -1,5 +1,5 @@
-//! Every row of the targets in one table: one that fails leaves the others alone, nothing is left
-//! behind, and the page of documentation has a place for it.
+//! Every row of the targets in one table: a failed row does not affect the others, no process or
+//! file remains, and the documentation page has a place for the table.
 
 use std::fs;
 use std::io::Read;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::program::{LOOK_EVERY, bench};
 
-/// What no row takes, on a machine that does much else.
+/// Longer than any row takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 fn all(line: &[&str], directory: &Path) -> Command {
@@ -56,7 +56,7 @@ fn a_row_that_fails_is_in_the_table_with_its_reason() {
     let data = directory.path().join("data");
     fs::create_dir(&data).unwrap();
     let mut command = all(&["--quick", "--only", "1,11"], &data);
-    // Neither Redis nor etcd is to be found; the second needs none.
+    // Redis and etcd are not in the path; the second row needs neither.
     let output = command.arg("--page").arg(&page).env("PATH", &data).output().unwrap();
     let table = text(&output);
     assert!(!output.status.success(), "{table}");

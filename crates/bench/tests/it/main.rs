@@ -1,4 +1,4 @@
-//! The real load generator with the real server: every measurement runs once, as short as it can.
+//! The real load generator with the real server: every measurement runs once, as short as possible.
 
 mod all;
 mod program;

@@ -1,17 +1,18 @@
-//! The programs under test, as cargo lays them beside each other.
+//! The programs under test, which cargo builds into one folder.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Between two looks at a condition: the processes that are waited for need the processor.
+/// The time between two checks of a condition: the awaited processes need the processor.
 pub const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The load generator.
 const BENCH: &str = env!("CARGO_BIN_EXE_bellwether-bench");
 
-/// The load generator with this line. It starts the server that lies beside it, which cargo builds
-/// for the tests of the workspace, but not for those of this package alone.
+/// Returns the load generator with these arguments. It starts the server from its own folder. Cargo
+/// builds the server there for the tests of the workspace, but not for the tests of this package
+/// alone.
 pub fn bench(line: &[&str]) -> Command {
     let server = Path::new(BENCH).with_file_name("bellwether");
     assert!(

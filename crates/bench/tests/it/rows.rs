@@ -1,5 +1,5 @@
-//! Every measurement once, as short as goes: both sides do something, and the report says what. How
-//! much it was is not for a test.
+//! Every measurement once, as short as possible: both sides do some work, and the report names it.
+//! The tests do not check the amounts.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::program;
 
-/// Whether all of these programs are there. If not, that is said loudly; in CI it is a failure.
+/// Returns true if all of these programs are installed. Prints a warning if one is missing; in CI
+/// that is a failure.
 pub fn available(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|p| Command::new(p).arg("--version").output().is_err());
     let Some(missing) = missing else { return true };
@@ -25,7 +26,7 @@ fn bench(line: &[&str], directory: &Path) -> Output {
     command.output().unwrap()
 }
 
-/// The report of a measurement, which leaves nothing behind.
+/// Returns the report of a measurement and checks that no file remains.
 pub fn measure(line: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let output = bench(&[line, &["--json"]].concat(), directory.path());
@@ -43,7 +44,7 @@ pub fn positive(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| number > 0.0)
 }
 
-/// Reports and commits, each beside etcd.
+/// Checks reports and commits, each beside etcd.
 fn check_ingest(report: &Value, store: &str) {
     let rows = report["rows"].as_array().unwrap();
     let works: Vec<&str> = rows.iter().map(|row| row["work"].as_str().unwrap()).collect();
@@ -114,7 +115,7 @@ fn ingest_on_two_stores_in_one_run() {
     assert_eq!(report["rows"].as_array().unwrap().len(), 5, "and the commits of each store");
 }
 
-/// With the version of Redis, which is the machine's own.
+/// Returns the name of a row with the version of Redis on this machine.
 fn on_redis(report: &Value, work: &str) -> String {
     let works = report["rows"].as_array().unwrap().iter().map(|row| row["work"].as_str().unwrap());
     let redis = works.filter_map(|work| work.split_once("Redis ")).next().unwrap().1;
@@ -230,7 +231,7 @@ fn growth_of_an_application() {
     assert!(positive(&explained["ours"]["p99_seconds"]) && positive(&explained["target_seconds"]));
 }
 
-/// The only row whose work contains this.
+/// Returns the only row whose work contains this text.
 pub fn row<'a>(report: &'a Value, work: &str) -> &'a Value {
     let rows = report["rows"].as_array().unwrap();
     let found: Vec<&Value> =

@@ -1,4 +1,4 @@
-//! Which server is measured: the one that was named, and a sentence if there is none.
+//! The choice of the measured server: the named one, or an error if there is no server.
 
 use crate::program::bench;
 
@@ -28,7 +28,7 @@ fn a_server_that_is_not_there_is_said_with_what_to_do() {
 fn the_server_that_is_named_is_measured() {
     let directory = tempfile::tempdir().unwrap();
     let mut command = bench(LINE);
-    // A program that starts and is no server.
+    // A program that starts and is not a server.
     command.args(["--bellwether", "/bin/true"]).arg("--dir").arg(directory.path());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

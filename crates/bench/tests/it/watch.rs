@@ -1,4 +1,4 @@
-//! The measurements of watching, once and as short as goes.
+//! The measurements of watches, once and as short as possible.
 
 use serde_json::Value;
 
