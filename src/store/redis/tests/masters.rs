@@ -3,6 +3,7 @@
 use crate::domain::command::Command;
 use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
+use crate::store::ConflictCause;
 use crate::store::conformance::driver::mk_speaker;
 
 use super::*;

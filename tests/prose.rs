@@ -1,0 +1,214 @@
+//! Plain language, checked as a test: phrases that a reader has to decode do not occur in comments,
+//! in the protos and in the documents, and one type name does not stand for many things.
+//!
+//! `cargo test --test prose -- --nocapture` prints what it counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Words that stand for a person where the actor is a process, a client or a record.
+const PERSONS: &[&str] = &[
+    "whoever",
+    "whomever",
+    "nobody",
+    "somebody",
+    "everybody",
+    "anybody",
+    "is told",
+    "are told",
+    "was told",
+    "were told",
+    "be told",
+    "been told",
+    "tells nobody",
+    "speaks",
+    "spoke",
+    "who stands",
+    "is heard",
+    "was heard",
+];
+
+/// Definitions by negation, and word order of another language.
+const FOREIGN: &[&str] = &[
+    "that is none",
+    "that are none",
+    "go on above",
+    "goes on above",
+    "all the same",
+    "also if",
+    "also where",
+    "lets go of",
+    "let go of",
+];
+
+/// Where one type name may stand for a different thing in each module, because the module's name is
+/// read with it: `watch::Error`, `telemetry::Options`.
+const QUALIFIED: &[&str] = &[
+    "Args", "Error", "Options", "Response", "Future", "State", "Shared", "Limits", "Config",
+    "Inner", "Data", "Item", "Event", "Kind", "Err",
+];
+
+/// Modules in which one other type name may be defined.
+const MODULES_PER_NAME_MAX: usize = 2;
+
+#[test]
+fn comments_and_documents_are_in_plain_language() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut faults = Vec::new();
+    let (mut files, mut lines) = (0, 0);
+    for path in texts(root) {
+        let text = fs::read_to_string(&path).unwrap();
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        let prose = prose_of(&name, &text);
+        files += 1;
+        lines += prose.len();
+        faults.extend(faults_of(&prose).into_iter().map(|fault| format!("{name}:{fault}")));
+    }
+    println!("{lines} lines of prose in {files} files, {} phrases to rewrite", faults.len());
+    assert!(faults.is_empty(), "rewrite in plain language:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn a_type_name_stands_for_one_thing() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut homes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in texts(&root.join("src")) {
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        if !name.ends_with(".rs") || name.contains("/tests") || name.contains("/testing/") {
+            continue;
+        }
+        let module = module_of(&name);
+        for defined in types_in(&fs::read_to_string(&path).unwrap()) {
+            homes.entry(defined).or_default().insert(module.clone());
+        }
+    }
+    let is_open = |name: &str| !QUALIFIED.contains(&name);
+    let crowded: Vec<String> = homes
+        .iter()
+        .filter(|(name, modules)| is_open(name) && MODULES_PER_NAME_MAX < modules.len())
+        .map(|(name, modules)| format!("{name}: {modules:?}"))
+        .collect();
+    println!("{} type names", homes.len());
+    assert!(crowded.is_empty(), "one name for different things:\n{}", crowded.join("\n"));
+}
+
+/// Each list has a planted fault, and prose without one passes.
+#[test]
+fn planted_faults_are_found() {
+    for text in [
+        "/// Whoever asks gets it.",
+        "// The watcher is told.",
+        "//! A store that is none.",
+        "/// Also if it fails.",
+    ] {
+        assert_eq!(faults_of(&prose_of("src/x.rs", text)).len(), 1, "{text}");
+    }
+    for text in [
+        "/// Notifies the watcher.",
+        "let nobody = 1;",
+        "/// Calls `nobody`.",
+        "let url = \"redis://nobody:@x\";",
+    ] {
+        assert!(faults_of(&prose_of("src/x.rs", text)).is_empty(), "{text}");
+    }
+    let types = types_in(
+        "pub struct One;\npub(super) enum Two<T> {\n  type Item = u8;\ntrait Three: Send {\n",
+    );
+    assert_eq!(types, ["One", "Two", "Three"]);
+}
+
+/// `watch` for `src/watch/group.rs`.
+fn module_of(path: &str) -> String {
+    let inside = path.trim_start_matches("src/").trim_end_matches(".rs");
+    inside.split('/').next().unwrap_or_default().to_string()
+}
+
+fn types_in(text: &str) -> Vec<String> {
+    let heads = text.lines().filter(|line| !line.starts_with(' '));
+    let defined = heads.filter_map(|line| {
+        let mut words =
+            line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        let kind = words
+            .by_ref()
+            .find(|word| !["pub", "super", "crate", "in", "domain"].contains(word))?;
+        ["struct", "enum", "trait", "type"].contains(&kind).then(|| words.next())?
+    });
+    defined.map(str::to_string).collect()
+}
+
+/// Source, protos, scripts of Redis and documents.
+fn texts(folder: &Path) -> Vec<PathBuf> {
+    const KINDS: [&str; 4] = ["rs", "proto", "lua", "md"];
+    const OTHERS: [&str; 6] = ["target", ".git", ".tools", "vectors", "grpc", "node_modules"];
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy().into_owned();
+        if path.is_dir() && !OTHERS.contains(&&*name) {
+            found.extend(texts(&path));
+        } else if path.extension().is_some_and(|kind| KINDS.iter().any(|known| kind == *known))
+            && name != "prose.rs"
+        {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The lines of prose with their numbers, without code in backticks and without blocks of code.
+fn prose_of(name: &str, text: &str) -> Vec<(usize, String)> {
+    let is_document = name.ends_with(".md");
+    let mark = if name.ends_with(".lua") { "--" } else { "//" };
+    let mut prose = Vec::new();
+    let mut in_block = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let said = match is_document {
+            true => Some(line),
+            false => comment_of(line, mark),
+        };
+        let Some(said) = said else {
+            in_block = false;
+            continue;
+        };
+        if said.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            let words = said.split('`').step_by(2).collect::<Vec<_>>().join("`");
+            // The target of a link is a name.
+            let words: Vec<&str> = words
+                .split("](")
+                .map(|part| part.split_once(')').map_or(part, |(_, rest)| rest))
+                .collect();
+            prose.push((number, words.join(" ").to_lowercase()));
+        }
+    }
+    prose
+}
+
+/// The comment of a line. A mark within a word is an address.
+fn comment_of<'t>(line: &'t str, mark: &str) -> Option<&'t str> {
+    let starts = line.match_indices(mark).map(|(at, _)| at);
+    let at = starts.into_iter().find(|at| line[..*at].ends_with(' ') || *at == 0)?;
+    Some(line[at + mark.len()..].trim_start_matches(['/', '!']))
+}
+
+fn faults_of(prose: &[(usize, String)]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (number, line) in prose {
+        for phrase in PERSONS.iter().chain(FOREIGN) {
+            if has_phrase(line, phrase) {
+                faults.push(format!("{number}: \"{phrase}\""));
+            }
+        }
+    }
+    faults
+}
+
+fn has_phrase(line: &str, phrase: &str) -> bool {
+    let is_edge = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+    line.match_indices(phrase).any(|(at, _)| {
+        is_edge(line[..at].chars().next_back()) && is_edge(line[at + phrase.len()..].chars().next())
+    })
+}
