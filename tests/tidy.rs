@@ -521,7 +521,7 @@ const FAULTS: &[(Rule, &str, &str, &str)] = &[
     (no_panics, "src/store/a.rs", "use anyhow::Result;", ":1: anyhow below app"),
     (opens_with_purpose, "src/store/a.rs", "use std::fs;", ":1: starts without a `//!` sentence"),
     (names, "src/store/utils.rs", "", ": `utils` says nothing"),
-    (imports_are_grouped, "tests/a.rs", "use a::b::C;\nuse a::b::D;", ":2: group the imports of a::b"),
+    (imports_are_grouped, "a.rs", "use a::b::C;\nuse a::b::D;", ":2: group the imports of a::b"),
     (imports_are_grouped, "tests/a.rs", "use a::b::{C, D};\nuse a::b::e::F;\nuse a::c::D;", ""),
     (leftovers, "src/store/a.rs", concat!("// TO", "DO: later"), concat!(":1: leftover TO", "DO")),
     (leftovers, "src/store/a.rs", concat!("dbg", "!(a);"), concat!(":1: leftover dbg", "!(")),

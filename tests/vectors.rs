@@ -13,7 +13,7 @@ use bellwether::domain::classify::{
     ErrorOrigin, ErrorOutcome, Evidence, GonePair, Hints, Rules, classify,
 };
 use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Request, Speaker,
+    Claim, Command, NewApplicationStatus, NewStatus, Reporter, Request,
 };
 use bellwether::domain::draft::Draft;
 use bellwether::domain::limits::Limits;
@@ -133,7 +133,7 @@ fn commands(case: &Case) -> Vec<Command> {
     }
     commands.extend(case.statuses.iter().map(|given| {
         Command::Report(
-            Speaker::new(UnitName::new(&given.unit).unwrap(), None),
+            Reporter::new(UnitName::new(&given.unit).unwrap(), None),
             match given.kind.as_str() {
                 "pull" => Kind::Pull,
                 "push" => Kind::Push,

@@ -8,8 +8,8 @@ use tokio::sync::{mpsc, watch};
 use crate::domain::app::AppState;
 use crate::domain::apply::apply;
 use crate::domain::command::Rejected;
+use crate::domain::data_loss::mark_uncertain;
 use crate::domain::delete::delete;
-use crate::domain::doubt::doubt;
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
 use crate::domain::name::AppName;
@@ -20,8 +20,8 @@ use crate::domain::transition::Transition;
 use crate::store::{Applied, CommitError, ConflictCause, ReadError, Version};
 use crate::telemetry::{CommitResult, ReportResult};
 
-use super::arrivals::Arrivals;
-use super::ask::{Answer, Ask, Requests, Work};
+use super::mailbox::{Answer, Ask, Requests, Work};
+use super::remote_commits::RemoteCommits;
 use super::{Error, Inner};
 
 /// Wait between two attempts of due changes at an unavailable store. Reports reach the store often
@@ -52,7 +52,7 @@ pub(super) struct Shared {
     state: RwLock<AppState>,
     progress: watch::Sender<Progress>,
     /// Commits of all replicas that are not replayed yet.
-    pub(super) arrivals: Arrivals,
+    pub(super) remote_commits: RemoteCommits,
 }
 
 /// The progress of the state.
@@ -118,7 +118,7 @@ impl Application {
         let shared = Arc::new(Shared {
             state: RwLock::new(AppState::empty(name.clone(), Revision::default())),
             progress: watch::Sender::new(Progress::Loading),
-            arrivals: Arrivals::default(),
+            remote_commits: RemoteCommits::default(),
         });
         let handle = Handle { mailbox: sender, shared: shared.clone() };
         let inner = inner.clone();
@@ -169,7 +169,7 @@ impl Application {
                         self.serve(&mut batch).await;
                     }
                 },
-                () = shared.arrivals.arrived() => self.look().await,
+                () = shared.remote_commits.arrived() => self.look().await,
                 () = due => self.serve(&mut batch).await,
                 () = tokio::time::sleep(idle), if next_due.is_none() => {
                     // Waiting deadlines that only memory has must not be dropped.
@@ -205,7 +205,7 @@ impl Application {
         let now = self.inner.store.now();
         // Before the read, so that commits during the read are not missed.
         self.behind = true;
-        self.shared.arrivals.forget_gap();
+        self.shared.remote_commits.forget_gap();
         let records = self.inner.store.load(&self.name).await.inspect_err(|error| {
             if matches!(error, ReadError::Unavailable { .. }) {
                 self.inner.outage.begun(now);
@@ -242,7 +242,7 @@ impl Application {
 
     /// Replays the arrived commits that continue the state without a gap.
     fn catch_up(&mut self) {
-        let arrived = self.shared.arrivals.take();
+        let arrived = self.shared.remote_commits.take();
         self.behind |= arrived.has_gap;
         let mut state = self.shared.state_mut();
         for (revision, transition) in arrived.commits {
@@ -334,8 +334,8 @@ impl Application {
         loop {
             self.catch_up();
             // A state read from another master may differ at the same revision.
-            let counts_above = self.inner.store.counts_above(&self.name);
-            self.behind |= self.shared.state().counts_above != counts_above;
+            let epoch_floor = self.inner.store.epoch_floor(&self.name);
+            self.behind |= self.shared.state().epoch_floor != epoch_floor;
             if self.behind || self.must_read_to_judge(self.inner.store.now()) {
                 self.pause = STORE_PAUSE;
                 self.load().await?;
@@ -399,7 +399,7 @@ impl Application {
                 false => Ok(()),
             };
         };
-        self.shared.arrivals.expect(transition.head.revision);
+        self.shared.remote_commits.expect(transition.head.revision);
         let committed = self.inner.store.commit(transition.clone());
         let result = self.measured(outcomes.len(), committed).await;
         match &result {
@@ -460,7 +460,7 @@ fn decide(
     draft.beside(others);
     // A new application has no records from before a loss.
     let losses = if state.exists() { losses } else { inner.store.epoch().losses };
-    doubt(&mut draft, losses);
+    mark_uncertain(&mut draft, losses);
     expire(&mut draft);
     let requests = together.iter().flat_map(|requests| requests.iter());
     let outcomes = requests.map(|request| apply(&mut draft, request)).collect();

@@ -27,20 +27,20 @@ use crate::store::Store;
 use crate::telemetry::Metrics;
 
 mod application;
-mod arrivals;
-mod ask;
-mod doubts;
+mod data_loss;
 pub mod error;
+mod mailbox;
 mod outage;
+mod remote_commits;
 mod schedule;
 mod sweep;
 
 pub use error::Error;
 
 use application::{Application, Handle};
-use arrivals::Tap;
-use ask::{Answer, Ask, Requests, Work};
+use mailbox::{Answer, Ask, Requests, Work};
 use outage::Outage;
+use remote_commits::StoreObserver;
 use schedule::Schedule;
 
 /// Limits and times of the aggregator.
@@ -110,9 +110,9 @@ impl Aggregator {
             draining: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        inner.store.follow(Arc::new(Tap::new(&inner)));
+        inner.store.follow(Arc::new(StoreObserver::new(&inner)));
         inner.tasks.spawn(sweep::run(inner.clone()));
-        inner.tasks.spawn(doubts::run(inner.clone()));
+        inner.tasks.spawn(data_loss::run(inner.clone()));
         inner.tasks.spawn(outage::run(inner.clone()));
         Aggregator { inner }
     }

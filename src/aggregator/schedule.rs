@@ -20,7 +20,7 @@ pub(super) struct Schedule {
     /// Notifies of a deadline earlier than all others.
     pub(super) earlier: Notify,
     /// Notifies of a data loss to handle.
-    pub(super) doubted: Notify,
+    pub(super) uncertain: Notify,
 }
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct Entries {
     /// Loss count of each bucket.
     losses: BTreeMap<Bucket, u32>,
     /// Epoch floor of each bucket.
-    counts_above: BTreeMap<Bucket, u64>,
+    epoch_floor: BTreeMap<Bucket, u64>,
     /// Usage of all applications together.
     usage: Usage,
 }
@@ -40,7 +40,7 @@ struct Known {
     due: Option<Timestamp>,
     bucket: Bucket,
     /// The loss count when its units were last marked uncertain; `None` if it has no units.
-    doubted: Option<u32>,
+    uncertain: Option<u32>,
     /// Epoch of the lease; `None` without a lease.
     lease_epoch: Option<u64>,
     /// Usage of the application.
@@ -85,13 +85,13 @@ impl Schedule {
 
     /// Returns the applications that a data loss affects: their units are not yet marked uncertain,
     /// or their lease has an epoch from before.
-    pub(super) fn to_doubt(&self) -> Vec<AppName> {
+    pub(super) fn to_mark_uncertain(&self) -> Vec<AppName> {
         let entries = lock(&self.entries);
         let is_open = |known: &Known| {
             let losses = entries.losses.get(&known.bucket).copied().unwrap_or_default();
-            let counts_above = entries.counts_above.get(&known.bucket).copied().unwrap_or_default();
-            known.doubted.is_some_and(|doubted| doubted < losses)
-                || known.lease_epoch.is_some_and(|epoch| epoch <= counts_above)
+            let epoch_floor = entries.epoch_floor.get(&known.bucket).copied().unwrap_or_default();
+            known.uncertain.is_some_and(|uncertain| uncertain < losses)
+                || known.lease_epoch.is_some_and(|epoch| epoch <= epoch_floor)
         };
         let open = entries.known.iter().filter(|(_, known)| is_open(known));
         open.map(|(app, _)| app.clone()).collect()
@@ -103,13 +103,13 @@ impl Schedule {
         let mut entries = lock(&self.entries);
         let due = head.next_due.filter(|_| !head.deleted);
         let has_units = 0 < head.summary.totals.units;
-        let doubted = has_units.then_some(head.losses);
+        let uncertain = has_units.then_some(head.losses);
         let lease_epoch = head.lease.as_ref().map(|_| head.lease_epoch);
         let old = match head.deleted {
             true => entries.known.remove(&change.app),
             false => {
                 let (bucket, usage) = (change.bucket, head.usage());
-                let known = Known { due, bucket, doubted, lease_epoch, usage };
+                let known = Known { due, bucket, uncertain, lease_epoch, usage };
                 entries.usage = entries.usage.plus(usage);
                 entries.known.insert(change.app.clone(), known)
             }
@@ -137,16 +137,16 @@ impl Schedule {
         let known = entries.losses.entry(bucket).or_default();
         *known = losses.max(*known);
         drop(entries);
-        self.doubted.notify_one();
+        self.uncertain.notify_one();
     }
 
     /// Records the epoch floor of a bucket.
-    pub(super) fn count_above(&self, bucket: Bucket, counts_above: u64) {
+    pub(super) fn raise_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
         let mut entries = lock(&self.entries);
-        let known = entries.counts_above.entry(bucket).or_default();
-        *known = counts_above.max(*known);
+        let known = entries.epoch_floor.entry(bucket).or_default();
+        *known = epoch_floor.max(*known);
         drop(entries);
-        self.doubted.notify_one();
+        self.uncertain.notify_one();
     }
 
     /// Returns whether an application may be in a bucket; true for an unknown one.

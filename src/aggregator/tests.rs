@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::domain::command::{Command, NewStatus, Speaker};
+use crate::domain::command::{Command, NewStatus, Reporter};
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::replay::Records;
 use crate::domain::request::RequestId;
@@ -15,8 +15,8 @@ use crate::domain::session::ReplicaId;
 use crate::domain::status::{Freshness, Kind, Level, Report};
 use crate::domain::transition::Transition;
 use crate::store::{
-    Applied, Bucket, CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError,
-    Retention, Version,
+    Applied, Broadcast, Bucket, CommitError, Epoch, MemoryStore, NumberedEvent, Observer,
+    ReadError, Retention, Version,
 };
 
 fn mk_app(name: &str) -> AppName {
@@ -24,7 +24,7 @@ fn mk_app(name: &str) -> AppName {
 }
 
 fn mk_report(unit: &str, level: Level, message: &str, ttl: Option<u64>) -> Request {
-    let speaker = Speaker::new(UnitName::new(unit).unwrap(), None);
+    let reporter = Reporter::new(UnitName::new(unit).unwrap(), None);
     let report = Report {
         level,
         message: message.into(),
@@ -37,7 +37,7 @@ fn mk_report(unit: &str, level: Level, message: &str, ttl: Option<u64>) -> Reque
         report: Arc::new(report),
         observe_time: None,
     };
-    Request { id: None, command: Command::Report(speaker, Kind::Push, status) }
+    Request { id: None, command: Command::Report(reporter, Kind::Push, status) }
 }
 
 fn start(store: Arc<dyn Store>) -> Aggregator {
@@ -213,7 +213,7 @@ struct Troubled {
     woken: tokio::sync::Notify,
     loads: Mutex<usize>,
     losses: Mutex<u32>,
-    followers: Mutex<Vec<Arc<dyn Follower>>>,
+    observers: Mutex<Vec<Arc<dyn Observer>>>,
 }
 
 impl Troubled {
@@ -224,7 +224,7 @@ impl Troubled {
             away: Mutex::default(),
             loads: Mutex::default(),
             losses: Mutex::default(),
-            followers: Mutex::default(),
+            observers: Mutex::default(),
             hangs: Mutex::default(),
             woken: tokio::sync::Notify::new(),
         })
@@ -241,8 +241,8 @@ impl Troubled {
     /// Simulates a data loss.
     fn lose(&self) {
         *lock(&self.losses) += 1;
-        for follower in &*lock(&self.followers) {
-            follower.doubted(Bucket::default(), self.epoch());
+        for observer in &*lock(&self.observers) {
+            observer.on_data_loss(Bucket::default(), self.epoch());
         }
     }
 }
@@ -291,9 +291,9 @@ impl Store for Troubled {
         self.is_there()?;
         self.inner.confirm(app, version).await
     }
-    fn follow(&self, follower: Arc<dyn Follower>) {
-        lock(&self.followers).push(follower.clone());
-        self.inner.follow(follower);
+    fn follow(&self, observer: Arc<dyn Observer>) {
+        lock(&self.observers).push(observer.clone());
+        self.inner.follow(observer);
     }
     async fn events(
         &self,
@@ -309,8 +309,8 @@ impl Store for Troubled {
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
         self.inner.beat().await
     }
-    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
-        self.inner.announce(notice).await
+    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
+        self.inner.broadcast(notice).await
     }
     fn health(&self) -> Result<(), String> {
         match *lock(&self.away) {

@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 /// A reason with its paragraph.
-struct Entry {
+struct ReasonEntry {
     reason: &'static str,
     code: String,
     meaning: String,
@@ -32,7 +32,8 @@ struct Entry {
 pub fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     let entries = entries();
     let Some(given) = &args.reason else {
-        let line = |entry: &Entry| format!("{:<24}  {}\n", entry.reason, first(&entry.meaning));
+        let line =
+            |entry: &ReasonEntry| format!("{:<24}  {}\n", entry.reason, first(&entry.meaning));
         print_plain(&entries.iter().map(line).collect::<String>())?;
         return Ok(Exit::Ok);
     };
@@ -41,7 +42,7 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
         return Err(NotFoundError(unknown(given, &wanted, &entries)).into());
     };
     if context.is_structured() {
-        let Entry { reason, code, meaning, to_do } = entry;
+        let ReasonEntry { reason, code, meaning, to_do } = entry;
         let value = json!({ "reason": reason, "code": code, "meaning": meaning, "to_do": to_do });
         print_value(&value, context.output)?;
     } else {
@@ -50,7 +51,7 @@ pub fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-impl Entry {
+impl ReasonEntry {
     fn text(&self, width: usize) -> String {
         let mut text = format!("{} ({})\n", self.reason, self.code);
         let to_do = match self.to_do.as_str() {
@@ -71,7 +72,7 @@ pub fn reasons() -> Vec<&'static str> {
     entries().into_iter().map(|entry| entry.reason).collect()
 }
 
-fn entries() -> Vec<Entry> {
+fn entries() -> Vec<ReasonEntry> {
     let sections = ERRORS.split("\n### ").skip(1);
     sections
         .map(|section| {
@@ -80,7 +81,7 @@ fn entries() -> Vec<Entry> {
             let body = plain(paragraph(rest.split("\n## ").next().unwrap_or_default()));
             let (code, rest) = body.split_once(". ").unwrap_or(("", &body));
             let (meaning, to_do) = rest.split_once("**To do:**").unwrap_or((rest, ""));
-            Entry {
+            ReasonEntry {
                 reason: reason.trim(),
                 code: code.trim_matches('`').to_string(),
                 meaning: meaning.trim().to_string(),
@@ -120,8 +121,8 @@ fn first(meaning: &str) -> &str {
 }
 
 /// Returns a sentence for an unknown reason, with known reasons that share a word with it.
-fn unknown(given: &str, wanted: &str, entries: &[Entry]) -> String {
-    let is_near = |entry: &&Entry| {
+fn unknown(given: &str, wanted: &str, entries: &[ReasonEntry]) -> String {
+    let is_near = |entry: &&ReasonEntry| {
         let words = |reason: &str| reason.split('_').map(str::to_string).collect::<Vec<_>>();
         let near = words(entry.reason);
         wanted.len() > 2 && words(wanted).iter().any(|word| near.contains(word))

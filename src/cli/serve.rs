@@ -70,7 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
             tokio::spawn(reload_rules(path, hangup, app.error_rules()));
         }
-        announce(&addresses, &store, print_json)?;
+        broadcast(&addresses, &store, print_json)?;
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
         tokio::select! {
             drained = app.run(stop.cancelled_owned()) => anyhow::Ok(Some(drained?)),
@@ -156,7 +156,7 @@ async fn reload_rules(path: PathBuf, mut hangup: Signal, rules: ErrorRules) {
     }
 }
 
-fn announce(addresses: &Addresses, store: &StoreChoice, json: bool) -> anyhow::Result<()> {
+fn broadcast(addresses: &Addresses, store: &StoreChoice, json: bool) -> anyhow::Result<()> {
     if json {
         // Flushed at once: the parent process may be waiting for this line.
         use std::io::Write;

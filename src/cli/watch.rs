@@ -13,7 +13,7 @@ use crate::cli::context::{Context, Output, print, say, screen};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
-use crate::cli::watch::change::{Change, Known};
+use crate::cli::watch::change::{KnownLevels, LevelChange};
 use crate::cli::watch::exec::Exec;
 use crate::cli::{json, span};
 use crate::client::{Event, Watch};
@@ -58,7 +58,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return Exec::new(command, context.server.clone()).run(watch).await;
     }
     let mut outage = Outage::default();
-    let mut known = Known::default();
+    let mut known = KnownLevels::default();
     loop {
         let event = watch.next().await?;
         if let Some(trouble) = outage.line(&event) {
@@ -100,14 +100,14 @@ fn request(args: Args, context: &Context) -> Result<WatchApplicationsRequest, Us
 
 /// Returns a change as a document; `None` if the event is not a change. The configuration is left
 /// out: it is long, and `configure APP` shows it.
-fn document(event: &Event, change: Option<&Change>) -> anyhow::Result<Option<Value>> {
+fn document(event: &Event, change: Option<&LevelChange>) -> anyhow::Result<Option<Value>> {
     Ok(match event {
         Event::Upserted(application, _) => {
             let mut value = json::from_message(application.as_ref(), "Application")?;
             if let Value::Object(fields) = &mut value {
                 fields.shift_remove("config");
             }
-            if let Some(from) = change.and_then(Change::level_before) {
+            if let Some(from) = change.and_then(LevelChange::level_before) {
                 value = json::with_first("level_changed_from", from.as_str_name(), value);
             }
             Some(json::with_first("event", "upserted", value))

@@ -115,7 +115,7 @@ fn mk_expired() -> Status {
 }
 
 /// Returns the next events, one word each.
-async fn told(watch: &mut Watch, count: usize) -> String {
+async fn received(watch: &mut Watch, count: usize) -> String {
     let mut words = Vec::new();
     for _ in 0..count {
         words.push(match watch.next().await.expect("nothing final") {
@@ -136,7 +136,7 @@ async fn goes_on_where_the_stream_ended() {
     ])
     .await;
     let expected = "+web current (the server ended the stream) +db";
-    assert_eq!(told(&mut watch, 4).await, expected);
+    assert_eq!(received(&mut watch, 4).await, expected);
     assert_eq!(*scripted.tokens.lock().expect("not poisoned"), ["", "t1"]);
 }
 
@@ -149,7 +149,7 @@ async fn a_token_too_old_means_a_snapshot() {
     ])
     .await;
     let expected = "+old +web current (the server ended the stream) -old current";
-    assert_eq!(told(&mut watch, 6).await, expected);
+    assert_eq!(received(&mut watch, 6).await, expected);
     assert_eq!(*scripted.tokens.lock().expect("not poisoned"), ["", "t1", ""]);
 }
 
@@ -166,13 +166,13 @@ async fn silence_is_a_dead_stream() {
     let (mut watch, _) =
         play(vec![Script::Hold(vec![mk_complete("t1")]), Script::Hold(vec![mk_upsert("web")])])
             .await;
-    assert_eq!(told(&mut watch, 1).await, "current");
+    assert_eq!(received(&mut watch, 1).await, "current");
     // From here on only the clock advances.
     tokio::time::pause();
-    let text = told(&mut watch, 1).await;
+    let text = received(&mut watch, 1).await;
     assert!(text.contains("no message for 15 s"), "{text}");
     tokio::time::resume();
-    assert_eq!(told(&mut watch, 1).await, "+web");
+    assert_eq!(received(&mut watch, 1).await, "+web");
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ pub struct Watch {
     copy: Copy,
     store_epoch: String,
     current: bool,
-    told: VecDeque<Event>,
+    received: VecDeque<Event>,
 }
 
 impl Watch {
@@ -71,7 +71,7 @@ impl Watch {
             copy,
             store_epoch: String::new(),
             current: false,
-            told: VecDeque::new(),
+            received: VecDeque::new(),
         }
     }
 
@@ -81,7 +81,7 @@ impl Watch {
     /// Only errors that a retry cannot heal: an invalid filter, or missing rights.
     pub async fn next(&mut self) -> Result<Event, Error> {
         loop {
-            if let Some(event) = self.told.pop_front() {
+            if let Some(event) = self.received.pop_front() {
                 return Ok(event);
             }
             match self.link.next(self.client.url()).await {
@@ -92,7 +92,7 @@ impl Watch {
                 }
                 Err(error) if error.is_passing() => {
                     let pause = self.disconnect(error.retry_after());
-                    self.told.push_back(Event::Disconnected { error, pause });
+                    self.received.push_back(Event::Disconnected { error, pause });
                 }
                 Err(error) => return Err(error),
             }
@@ -117,15 +117,15 @@ impl Watch {
             Some(WireEvent::Removed(removed)) => self.remove(removed.namespace, removed.name),
             Some(WireEvent::SnapshotComplete(_)) => {
                 for (namespace, name) in self.copy.end_snapshot() {
-                    self.told.push_back(Event::Removed { namespace, name });
+                    self.received.push_back(Event::Removed { namespace, name });
                 }
-                self.tell_current();
+                self.send_current();
             }
             Some(WireEvent::Bookmark(bookmark)) => {
                 if bookmark.digest == self.copy.digest() {
                     // Only a verified copy resets the pause, not a mere answer.
                     self.backoff.reset();
-                    self.tell_current();
+                    self.send_current();
                 } else {
                     // A snapshot costs the server much, so repeated mismatches increase the pause.
                     let pause = self.backoff.pause(None);
@@ -143,19 +143,19 @@ impl Watch {
     fn upsert(&mut self, application: Application, units: Vec<Unit>) {
         if self.copy.upsert(&application) {
             let event = Event::Upserted(Box::new(application), units);
-            self.told.push_back(event);
+            self.received.push_back(event);
         }
     }
 
     fn remove(&mut self, namespace: String, name: String) {
         if self.copy.remove(&namespace, &name) {
-            self.told.push_back(Event::Removed { namespace, name });
+            self.received.push_back(Event::Removed { namespace, name });
         }
     }
 
-    fn tell_current(&mut self) {
+    fn send_current(&mut self) {
         if !std::mem::replace(&mut self.current, true) {
-            self.told.push_back(Event::Current);
+            self.received.push_back(Event::Current);
         }
     }
 
@@ -219,8 +219,8 @@ mod tests {
     }
 
     /// Returns the events since the last call, one word for each.
-    fn told(watch: &mut Watch) -> String {
-        let words = watch.told.drain(..).map(|event| match event {
+    fn received(watch: &mut Watch) -> String {
+        let words = watch.received.drain(..).map(|event| match event {
             Event::Upserted(application, _) => format!("+{}", application.name),
             Event::Removed { name, .. } => format!("-{name}"),
             Event::Current => "current".to_string(),
@@ -236,13 +236,13 @@ mod tests {
         watch.take(mk_complete("t1"));
         watch.take(mk_upsert("web", 2));
         watch.take(mk_upsert("web", 2));
-        assert_eq!(told(&mut watch), "+web current +web");
+        assert_eq!(received(&mut watch), "+web current +web");
         assert_eq!(watch.request.resume_token, "t1");
         watch.take(mk_message(WireEvent::Removed(ApplicationRemoved {
             namespace: "default".into(),
             name: "web".into(),
         })));
-        assert_eq!(told(&mut watch), "-web");
+        assert_eq!(received(&mut watch), "-web");
     }
 
     #[tokio::test]
@@ -250,7 +250,7 @@ mod tests {
         let mut watch = mk_watch();
         watch.take(mk_complete("t1"));
         watch.take(mk_bookmark("0000000000000000"));
-        assert_eq!(told(&mut watch), "current");
+        assert_eq!(received(&mut watch), "current");
         assert_eq!(watch.request.resume_token, "t1");
     }
 
@@ -261,12 +261,12 @@ mod tests {
         watch.take(mk_upsert("web", 1));
         watch.take(mk_complete("t1"));
         watch.take(mk_bookmark("00000000deadbeef"));
-        assert_eq!(told(&mut watch), "+db +web current");
+        assert_eq!(received(&mut watch), "+db +web current");
         assert_eq!(watch.request.resume_token, "");
         assert!(matches!(watch.link, Link::Waiting(_)));
         watch.take(mk_upsert("web", 1));
         watch.take(mk_complete("t2"));
-        assert_eq!(told(&mut watch), "+web -db current");
+        assert_eq!(received(&mut watch), "+web -db current");
     }
 
     #[tokio::test]
@@ -274,7 +274,7 @@ mod tests {
         let mut watch = mk_watch();
         watch.take(mk_upsert("web", 7));
         watch.take(mk_complete("t1"));
-        told(&mut watch);
+        received(&mut watch);
         watch.take(WatchApplicationsResponse { store_epoch: "two".into(), ..mk_upsert("web", 3) });
         assert_eq!(watch.request.resume_token, "");
         assert!(matches!(watch.link, Link::Waiting(_)));
@@ -285,9 +285,9 @@ mod tests {
         let mut watch = mk_watch();
         watch.take(mk_complete("t1"));
         watch.disconnect(None);
-        told(&mut watch);
+        received(&mut watch);
         watch.take(mk_bookmark("0000000000000000"));
-        assert_eq!(told(&mut watch), "current");
+        assert_eq!(received(&mut watch), "current");
     }
 
     #[tokio::test]

@@ -275,7 +275,7 @@ pub struct AppState {
     pub name: AppName,
     /// Epoch floor: every new epoch, fence and data version is greater than it. A store whose
     /// masters can replace each other has a different floor for each master; other stores have 0.
-    pub counts_above: u64,
+    pub epoch_floor: u64,
     pub(super) head: Arc<Head>,
     pub(super) units: BTreeMap<UnitName, Unit>,
     pub(super) statuses: Statuses,
@@ -293,7 +293,7 @@ impl AppState {
     pub fn empty(name: AppName, revision: Revision) -> AppState {
         AppState {
             name,
-            counts_above: 0,
+            epoch_floor: 0,
             head: Arc::new(Head::empty(revision)),
             units: BTreeMap::new(),
             statuses: Statuses::default(),

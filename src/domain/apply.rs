@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::app::{ApplicationStatus, Unit};
-use super::command::{Claim, Command, NewApplicationStatus, NewStatus, Rejected, Request, Speaker};
+use super::command::{
+    Claim, Command, NewApplicationStatus, NewStatus, Rejected, Reporter, Request,
+};
+use super::damping::decide::Reported;
+use super::damping::flapping::Swings;
 use super::draft::Draft;
-use super::flapping::Swings;
-use super::held::Said;
 use super::limits::{DAMPENERS_MAX, INCARNATION_MAX, INCARNATION_STEP_MAX};
 use super::name::{PartName, UnitName};
 use super::policy::ConfigPatch;
+use super::quota::within;
 use super::request::Outcome;
-use super::room::within;
 use super::session::Presence;
 use super::status::{Kind, Status, StatusKey};
 use super::transition::{Cause, StatusEvent, Subject};
@@ -28,24 +30,24 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         return answer.repeat(id);
     }
     let effect = match &request.command {
-        Command::Report(speaker, kind, new) => draft.report(speaker, *kind, new),
-        Command::ReportAll(speaker, statuses) => draft.report_all(speaker, statuses),
-        Command::Replace(speaker, component, set) => {
-            draft.replace(speaker, component.as_ref(), set)
+        Command::Report(reporter, kind, new) => draft.report(reporter, *kind, new),
+        Command::ReportAll(reporter, statuses) => draft.report_all(reporter, statuses),
+        Command::Replace(reporter, component, set) => {
+            draft.replace(reporter, component.as_ref(), set)
         }
-        Command::Clear { speaker, component, key, kind } => {
-            draft.clear(speaker, component.as_ref(), key.as_ref(), *kind)
+        Command::Clear { reporter, component, key, kind } => {
+            draft.clear(reporter, component.as_ref(), key.as_ref(), *kind)
         }
         Command::Configure(patch) => draft.configure(patch),
         Command::SetApplicationStatus(claim, new) => draft.set_application_status(claim, new),
         Command::ClearApplicationStatus(claim) => draft.clear_application_status(claim),
         Command::RemoveUnit(name) => draft.remove_unit(name),
-        Command::ClaimLeadership(speaker, duration) => draft.claim_leadership(speaker, *duration),
+        Command::ClaimLeadership(reporter, duration) => draft.claim_leadership(reporter, *duration),
         Command::RenewLeadership(claim) => draft.renew_leadership(claim),
         Command::ReleaseLeadership(claim) => draft.release_leadership(claim),
         Command::TransferLeadership(to) => draft.transfer_leadership(to),
         Command::LapseLeadership(claim, session) => Ok(draft.lapse_leadership(claim, *session)),
-        Command::StepBack(speaker) => draft.step_back(speaker),
+        Command::StepBack(reporter) => draft.step_back(reporter),
         Command::UpdateData(claim, patch) => draft.update_data(claim, patch),
         Command::Connect(who, session) => draft.connect(who, *session),
         Command::Reconnect(who, session) => draft.reconnect(who, *session),
@@ -53,12 +55,12 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         Command::Disconnect { unit, session, ttl, silent } => {
             Ok(draft.disconnect(unit, *session, *ttl, *silent))
         }
-        Command::Depart { speaker, ttl } => draft.depart(speaker, *ttl),
-        Command::ReportError { speaker, component, target, error } => {
-            draft.report_error(speaker, component, target, error)
+        Command::Depart { reporter, ttl } => draft.depart(reporter, *ttl),
+        Command::ReportError { reporter, component, target, error } => {
+            draft.report_error(reporter, component, target, error)
         }
-        Command::ResolveError { speaker, component, target, generation } => {
-            draft.resolve_error(speaker, component, target.as_deref(), generation)
+        Command::ResolveError { reporter, component, target, generation } => {
+            draft.resolve_error(reporter, component, target.as_deref(), generation)
         }
         Command::ResolveHold { unit, component, resolution, why } => {
             draft.resolve_hold(unit, component, *resolution, why)
@@ -94,61 +96,61 @@ pub(super) struct Effect {
 impl Draft<'_> {
     fn report(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         kind: Kind,
         new: &NewStatus,
     ) -> Result<Effect, Rejected> {
-        self.may_speak(speaker)?;
-        let key = Arc::new(new.key_of(self.known_name(&speaker.unit), kind));
+        self.check_reporter(reporter)?;
+        let key = Arc::new(new.key_of(self.known_name(&reporter.unit), kind));
         let old = self.status(&key).cloned();
         if old.is_none() {
-            self.has_room(&speaker.unit, [(*key).clone()], &BTreeSet::new())?;
+            self.check_quota(&reporter.unit, [(*key).clone()], &BTreeSet::new())?;
         }
         self.has_bytes(new.report.size(), || size_of(old.as_ref()))?;
-        let mut changed = self.hear_unit(speaker);
-        changed |= self.set(speaker, key, old, new);
+        let mut changed = self.note_contact(reporter);
+        changed |= self.set(reporter, key, old, new);
         Ok(Effect { changed, ..Effect::default() })
     }
 
     fn report_all(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         statuses: &[(Kind, NewStatus)],
     ) -> Result<Effect, Rejected> {
-        self.may_speak(speaker)?;
-        let keys = statuses.iter().map(|(kind, new)| new.key_of(&speaker.unit, *kind));
-        self.has_room(&speaker.unit, keys, &BTreeSet::new())?;
+        self.check_reporter(reporter)?;
+        let keys = statuses.iter().map(|(kind, new)| new.key_of(&reporter.unit, *kind));
+        self.check_quota(&reporter.unit, keys, &BTreeSet::new())?;
         let set = statuses.iter().map(|(kind, new)| (*kind, new));
-        self.has_bytes_for(&speaker.unit, set, &BTreeSet::new())?;
-        let mut changed = self.hear_unit(speaker);
+        self.has_bytes_for(&reporter.unit, set, &BTreeSet::new())?;
+        let mut changed = self.note_contact(reporter);
         for (kind, new) in statuses {
-            changed |= self.look_and_set(speaker, *kind, new);
+            changed |= self.look_and_set(reporter, *kind, new);
         }
         Ok(Effect { changed, ..Effect::default() })
     }
 
     fn replace(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         component: Option<&PartName>,
         set: &[NewStatus],
     ) -> Result<Effect, Rejected> {
-        self.may_speak(speaker)?;
+        self.check_reporter(reporter)?;
         let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
-        let mut gone = self.keys_of(&speaker.unit, component);
+        let mut gone = self.keys_of(&reporter.unit, component);
         gone.retain(|key| key.kind == Kind::Pull && !kept.contains(&(&key.component, &key.key)));
-        let keys = || set.iter().map(|new| new.key_of(&speaker.unit, Kind::Pull));
+        let keys = || set.iter().map(|new| new.key_of(&reporter.unit, Kind::Pull));
         let mut held = self.held_without(&gone);
         let leaving: BTreeSet<_> = gone.difference(&held).cloned().collect();
-        if self.has_room(&speaker.unit, keys(), &leaving).is_err() {
+        if self.check_quota(&reporter.unit, keys(), &leaving).is_err() {
             // New reports have priority over statuses that a latch or damping keeps.
-            self.has_room(&speaker.unit, keys(), &gone)?;
+            self.check_quota(&reporter.unit, keys(), &gone)?;
             held.clear();
         }
-        self.has_bytes_for(&speaker.unit, set.iter().map(|new| (Kind::Pull, new)), &gone)?;
-        let mut changed = self.hear_unit(speaker);
+        self.has_bytes_for(&reporter.unit, set.iter().map(|new| (Kind::Pull, new)), &gone)?;
+        let mut changed = self.note_contact(reporter);
         if component.is_none() {
-            self.answered(&speaker.unit);
+            self.answered(&reporter.unit);
         }
         let leaving = gone.into_iter().filter(|key| !held.contains(key));
         let removed = self.remove_all(leaving, Cause::Replaced);
@@ -156,28 +158,28 @@ impl Draft<'_> {
             changed |= self.take_result(key, None);
         }
         for new in set {
-            changed |= self.look_and_set(speaker, Kind::Pull, new);
+            changed |= self.look_and_set(reporter, Kind::Pull, new);
         }
         Ok(Effect { changed: changed || 0 < removed, removed, ..Effect::default() })
     }
 
     fn clear(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         component: Option<&PartName>,
         key: Option<&PartName>,
         kind: Option<Kind>,
     ) -> Result<Effect, Rejected> {
-        self.unit_exists(&speaker.unit)?;
-        self.may_speak(speaker)?;
-        let mut matching = self.keys_of(&speaker.unit, component);
+        self.unit_exists(&reporter.unit)?;
+        self.check_reporter(reporter)?;
+        let mut matching = self.keys_of(&reporter.unit, component);
         matching.retain(|found| {
             key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)
         });
-        if matching.is_empty() && !self.is_word_of_unit(speaker) {
+        if matching.is_empty() && !self.is_word_of_unit(reporter) {
             return Ok(Effect::default());
         }
-        let mut changed = self.hear_unit(speaker);
+        let mut changed = self.note_contact(reporter);
         let removed = self.remove_all(matching.into_iter(), Cause::Cleared);
         changed |= 0 < removed;
         Ok(Effect { changed, removed, ..Effect::default() })
@@ -225,8 +227,8 @@ impl Draft<'_> {
 
     /// Checks that the sender is the newest incarnation, one that may have been assigned, and uses
     /// the newest session.
-    pub(super) fn may_speak(&self, speaker: &Speaker) -> Result<(), Rejected> {
-        let Speaker { unit, incarnation, session } = speaker;
+    pub(super) fn check_reporter(&self, reporter: &Reporter) -> Result<(), Rejected> {
+        let Reporter { unit, incarnation, session } = reporter;
         let known = self.unit(unit);
         let current = known.map_or(0, |u| u.incarnation);
         if let Some(given) = incarnation.filter(|given| *given < current) {
@@ -262,24 +264,24 @@ impl Draft<'_> {
     /// Returns whether the command is contact from the unit, even if it changes nothing: it comes
     /// in the unit's session or from a new incarnation. Without both, any client can ask for what
     /// is already done, which is no proof of contact.
-    pub(super) fn is_word_of_unit(&self, speaker: &Speaker) -> bool {
-        let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
-        speaker.session.is_some() || speaker.incarnation.is_some_and(|given| current < given)
+    pub(super) fn is_word_of_unit(&self, reporter: &Reporter) -> bool {
+        let current = self.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+        reporter.session.is_some() || reporter.incarnation.is_some_and(|given| current < given)
     }
 
     /// Records contact with the unit: it exists and is neither lost nor uncertain. Returns whether
     /// that is a visible change.
-    pub(super) fn hear_unit(&mut self, speaker: &Speaker) -> bool {
-        let name = &speaker.unit;
+    pub(super) fn note_contact(&mut self, reporter: &Reporter) -> bool {
+        let name = &reporter.unit;
         self.hear(name);
         let known = self.unit(name);
-        let incarnation = speaker.incarnation.unwrap_or_default();
+        let incarnation = reporter.incarnation.unwrap_or_default();
         if known.is_some_and(|unit| unit.is_well(incarnation) && !unit.is_news(self.now)) {
             return false;
         }
         let before = known.cloned().unwrap_or_default();
         let is_new = before.incarnation < incarnation;
-        let heard = Unit {
+        let memory_only = Unit {
             incarnation: incarnation.max(before.incarnation),
             // The open session belongs to the earlier incarnation.
             presence: match is_new || before.departed {
@@ -300,17 +302,17 @@ impl Draft<'_> {
             ..before.clone()
         };
         // A report about another status is contact too, and restarts the silence period.
-        let silence_ends = heard.is_overdue().then(|| self.silence_from_now());
-        let heard = Unit { silence_ends, ..heard };
+        let silence_ends = memory_only.is_overdue().then(|| self.silence_from_now());
+        let memory_only = Unit { silence_ends, ..memory_only };
         let returned = !before.is_believed() || before.quiet_since.is_some();
-        let is_shown = returned || before.departed || heard.incarnation != before.incarnation;
+        let is_shown = returned || before.departed || memory_only.incarnation != before.incarnation;
         if known.is_some() && !is_shown {
-            if heard != before || heard.is_news(self.now) {
-                self.put_unit_quietly(name.clone(), heard);
+            if memory_only != before || memory_only.is_news(self.now) {
+                self.put_unit_quietly(name.clone(), memory_only);
             }
             return false;
         }
-        self.put_unit(name.clone(), Some(heard));
+        self.put_unit(name.clone(), Some(memory_only));
         match is_new {
             true => self.leave_lease(name),
             false => self.welcome_candidate(name),
@@ -324,17 +326,17 @@ impl Draft<'_> {
         true
     }
 
-    fn look_and_set(&mut self, speaker: &Speaker, kind: Kind, new: &NewStatus) -> bool {
-        let key = Arc::new(new.key_of(self.known_name(&speaker.unit), kind));
+    fn look_and_set(&mut self, reporter: &Reporter, kind: Kind, new: &NewStatus) -> bool {
+        let key = Arc::new(new.key_of(self.known_name(&reporter.unit), kind));
         let old = self.status(&key).cloned();
-        self.set(speaker, key, old, new)
+        self.set(reporter, key, old, new)
     }
 
     /// Sets one status, given its state in the draft so far, so that each report looks it up only
     /// once. A repeat moves only the deadline. Returns whether a visible value changed.
     fn set(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         key: Arc<StatusKey>,
         old: Option<Arc<Status>>,
         new: &NewStatus,
@@ -344,10 +346,10 @@ impl Draft<'_> {
             Arc::make_mut(&mut report).ttl = self.head.config.default_ttl;
         }
         let expire_time = report.ttl.map(|ttl| self.now.after(ttl));
-        let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
-        let incarnation = speaker.incarnation.unwrap_or(current);
+        let current = self.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+        let incarnation = reporter.incarnation.unwrap_or(current);
         if old.as_ref().is_some_and(|old| self.may_hold(&key, old)) {
-            let said = Said { report, observe_time: new.observe_time, incarnation };
+            let said = Reported { report, observe_time: new.observe_time, incarnation };
             return self.take_result(key, Some(said));
         }
         let is_repeat =

@@ -14,7 +14,7 @@ use super::command::Rejected;
 use super::draft::Draft;
 use super::limits::CALLBACKS_PER_UNIT_MAX;
 use super::name::{PartName, UnitName};
-use super::room::within;
+use super::quota::within;
 use super::time::Timestamp;
 
 /// The subject of a callback: one target of a component of the unit.

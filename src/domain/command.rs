@@ -9,7 +9,7 @@ use super::callback::Topic;
 use super::data::DataPatch;
 use super::fault::{NewError, Resolution};
 use super::name::{PartName, UnitName};
-use super::operation::order::Order;
+use super::operation::command::Order;
 use super::operation::refused::Refused;
 use super::policy::ConfigPatch;
 use super::request::{Fingerprint, Outcome, Remembered, RequestId};
@@ -54,7 +54,7 @@ pub struct NewStatus {
 
 /// The sender of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Speaker {
+pub struct Reporter {
     /// The unit.
     pub unit: UnitName,
     /// Its incarnation, if given.
@@ -63,10 +63,10 @@ pub struct Speaker {
     pub session: Option<SessionId>,
 }
 
-impl Speaker {
+impl Reporter {
     /// Returns a sender outside of any session.
-    pub fn new(unit: UnitName, incarnation: Option<u64>) -> Speaker {
-        Speaker { unit, incarnation, session: None }
+    pub fn new(unit: UnitName, incarnation: Option<u64>) -> Reporter {
+        Reporter { unit, incarnation, session: None }
     }
 }
 
@@ -96,16 +96,16 @@ pub struct Claim {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Sets one status.
-    Report(Speaker, Kind, NewStatus),
+    Report(Reporter, Kind, NewStatus),
     /// Sets several statuses, or none if the command is rejected.
-    ReportAll(Speaker, Vec<(Kind, NewStatus)>),
+    ReportAll(Reporter, Vec<(Kind, NewStatus)>),
     /// Replaces the pull set of a unit, or of one of its components. Each (component, key) occurs
     /// once.
-    Replace(Speaker, Option<PartName>, Vec<NewStatus>),
+    Replace(Reporter, Option<PartName>, Vec<NewStatus>),
     /// Removes the statuses that match; `None` matches all.
     Clear {
         /// The sender.
-        speaker: Speaker,
+        reporter: Reporter,
         /// The component.
         component: Option<PartName>,
         /// The key.
@@ -122,7 +122,7 @@ pub enum Command {
     /// Removes a unit with its statuses.
     RemoveUnit(UnitName),
     /// The sender requests leadership, with a lease of this length or the configured one.
-    ClaimLeadership(Speaker, Option<Duration>),
+    ClaimLeadership(Reporter, Option<Duration>),
     /// The leader renews its lease.
     RenewLeadership(Claim),
     /// The leader steps back.
@@ -132,7 +132,7 @@ pub enum Command {
     /// A connected leader was silent, in this session, for as long as its lease lasts.
     LapseLeadership(Claim, SessionId),
     /// The sender withdraws: it stops leading, and stops waiting to lead.
-    StepBack(Speaker),
+    StepBack(Reporter),
     /// The leader changes the data.
     UpdateData(Claim, DataPatch),
     /// A unit opens a session.
@@ -156,14 +156,14 @@ pub enum Command {
     /// The sending unit leaves for good.
     Depart {
         /// The sender.
-        speaker: Speaker,
+        reporter: Reporter,
         /// Time that a successor has before the statuses that the unit leaves behind count as lost.
         ttl: Duration,
     },
     /// A unit met an error.
     ReportError {
         /// The sender.
-        speaker: Speaker,
+        reporter: Reporter,
         /// Its component.
         component: PartName,
         /// The target that the component asked or acted on.
@@ -174,7 +174,7 @@ pub enum Command {
     /// A target that failed works again.
     ResolveError {
         /// The sender.
-        speaker: Speaker,
+        reporter: Reporter,
         /// Its component.
         component: PartName,
         /// The target that the component asked or acted on; `None`: every target.
@@ -227,15 +227,15 @@ impl Command {
     /// `None` for the application as a whole.
     fn unit(&self) -> Option<&UnitName> {
         match self {
-            Command::Report(speaker, ..)
-            | Command::ReportAll(speaker, _)
-            | Command::Replace(speaker, ..)
-            | Command::Clear { speaker, .. }
-            | Command::ClaimLeadership(speaker, _)
-            | Command::StepBack(speaker)
-            | Command::Depart { speaker, .. }
-            | Command::ReportError { speaker, .. }
-            | Command::ResolveError { speaker, .. } => Some(&speaker.unit),
+            Command::Report(reporter, ..)
+            | Command::ReportAll(reporter, _)
+            | Command::Replace(reporter, ..)
+            | Command::Clear { reporter, .. }
+            | Command::ClaimLeadership(reporter, _)
+            | Command::StepBack(reporter)
+            | Command::Depart { reporter, .. }
+            | Command::ReportError { reporter, .. }
+            | Command::ResolveError { reporter, .. } => Some(&reporter.unit),
             Command::SetApplicationStatus(claim, _)
             | Command::ClearApplicationStatus(claim)
             | Command::RenewLeadership(claim)
@@ -424,19 +424,19 @@ pub enum Rejected {
 }
 
 fn not_leader(unit: &UnitName, leader: Option<&UnitName>, lease_epoch: u64) -> String {
-    let speaker = match unit.as_str() {
+    let reporter = match unit.as_str() {
         "" => "a sender without a unit".to_string(),
         unit => format!("unit {unit}"),
     };
     match leader {
         Some(leader) if leader == unit => {
             format!(
-                "{speaker} does not lead by that epoch: its lease has {lease_epoch}, or is over"
+                "{reporter} does not lead by that epoch: its lease has {lease_epoch}, or is over"
             )
         }
         Some(leader) => {
-            format!("{speaker} does not lead: {leader} does, with lease epoch {lease_epoch}")
+            format!("{reporter} does not lead: {leader} does, with lease epoch {lease_epoch}")
         }
-        None => format!("{speaker} does not lead, and no unit does"),
+        None => format!("{reporter} does not lead, and no unit does"),
     }
 }

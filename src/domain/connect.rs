@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::app::Unit;
 use super::apply::Effect;
 use super::callback::Callbacks;
-use super::command::{Newcomer, Rejected, Speaker};
+use super::command::{Newcomer, Rejected, Reporter};
 use super::draft::Draft;
 use super::limits::EXPIRED_PER_COMMIT_MAX;
 use super::name::UnitName;
@@ -80,7 +80,7 @@ impl Draft<'_> {
             Unit { silence_ends: unit.is_overdue().then(|| self.silence_from_now()), ..unit };
         let leaving = is_new.then(|| self.predecessor(name, &unit)).flatten();
         if known.is_none() && leaving.is_none() {
-            self.has_room_for_unit()?;
+            self.check_unit_quota()?;
         }
         self.hear(name);
         // A restart of the silence period alone is no visible change.
@@ -129,7 +129,7 @@ impl Draft<'_> {
                 current.checked_add(1).ok_or_else(|| Rejected::IncarnationsUsedUp { unit: unit() })
             }
             Some(given) => {
-                self.may_speak(&Speaker::new(who.unit.clone(), Some(given)))?;
+                self.check_reporter(&Reporter::new(who.unit.clone(), Some(given)))?;
                 Ok(given)
             }
         }
@@ -175,12 +175,16 @@ impl Draft<'_> {
 
     /// Removes a unit that leaves for good. The pushed statuses of a stateless unit pass to its
     /// successor, or wait for one, if the application has a hand-over configured.
-    pub(super) fn depart(&mut self, speaker: &Speaker, ttl: Duration) -> Result<Effect, Rejected> {
-        let name = &speaker.unit;
+    pub(super) fn depart(
+        &mut self,
+        reporter: &Reporter,
+        ttl: Duration,
+    ) -> Result<Effect, Rejected> {
+        let name = &reporter.unit;
         self.unit_exists(name)?;
-        self.may_speak(speaker)?;
+        self.check_reporter(reporter)?;
         // The departure itself is contact, so a silent unit does not also count as lost.
-        self.hear_unit(speaker);
+        self.note_contact(reporter);
         let Some(line) = self.unit(name).and_then(|unit| self.line_of(unit)) else {
             return self.remove_unit(name);
         };
@@ -233,8 +237,8 @@ impl Draft<'_> {
             !unit.departed && unit.is_believed() && unit.quiet_since.is_none()
         });
         let newest = here.max_by_key(|(name, unit)| {
-            let is_heard = unit.session().is_some();
-            (is_heard, unit.presence != Presence::Unbound, unit.began, *name)
+            let has_contact = unit.session().is_some();
+            (has_contact, unit.presence != Presence::Unbound, unit.began, *name)
         });
         newest.map(|(name, _)| name.clone())
     }
@@ -257,8 +261,8 @@ impl Draft<'_> {
         let pushed = self.keys_of(from, None).into_iter().filter(|key| key.kind == Kind::Push);
         for key in pushed.collect::<Vec<_>>() {
             let own = StatusKey { unit: to.clone(), ..(*key).clone() };
-            let has_room = || self.has_room(to, [own.clone()], &BTreeSet::new()).is_ok();
-            if self.status(&own).is_some() || !has_room() {
+            let check_quota = || self.check_quota(to, [own.clone()], &BTreeSet::new()).is_ok();
+            if self.status(&own).is_some() || !check_quota() {
                 continue;
             }
             let Some(status) = self.with_swings(&key) else {

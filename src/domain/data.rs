@@ -13,7 +13,7 @@ use super::bytes::Bytes;
 use super::command::{Claim, Rejected};
 use super::draft::Draft;
 use super::limits::{DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX};
-use super::room::{Total, within};
+use super::quota::{Total, within};
 
 /// Values by key.
 pub type Data = BTreeMap<Arc<str>, Bytes>;
@@ -80,7 +80,7 @@ impl Draft<'_> {
             return Err(Rejected::ValueTooLarge { what, bytes, max: DATA_BYTES_MAX });
         }
         if self.head.data.bytes < bytes {
-            self.within_total(Total::DataBytes, bytes)?;
+            self.check_total(Total::DataBytes, bytes)?;
         }
         let removed = changes.values().filter(|value| value.is_none()).count() as u32;
         self.data.extend(changes);

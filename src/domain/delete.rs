@@ -10,7 +10,7 @@ use super::limits::FENCES_PER_DELETION_MAX;
 use super::request::{self, Outcome, Remembered, RequestId};
 use super::status::Freshness;
 use super::time::Timestamp;
-use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
+use super::transition::{Cause, MemoryOnly, StatusEvent, Transition, Write};
 use super::usage::Kept;
 
 /// Deletes an application: a separate transition, never part of a draft. The revision stays, so
@@ -66,11 +66,11 @@ pub fn delete(
         app: state.name.clone(),
         base: old.revision,
         base_quiet: old.quiet_commits,
-        counts_above: state.counts_above,
+        epoch_floor: state.epoch_floor,
         head: Arc::new(head),
         writes: answers.chain(orphans).collect(),
         events: vec![event],
-        heard: Heard::default(),
+        memory_only: MemoryOnly::default(),
         time: now,
     };
     Ok((Some(transition), outcome))

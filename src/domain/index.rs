@@ -60,7 +60,7 @@ impl Index {
     pub fn ranked(&self) -> Ranked<'_> {
         Ranked {
             firsts: self.strongest.iter().peekable(),
-            followers: BinaryHeap::new(),
+            observers: BinaryHeap::new(),
             index: self,
         }
     }
@@ -69,7 +69,7 @@ impl Index {
 /// The iterator of [`Index::ranked`].
 pub struct Ranked<'a> {
     firsts: std::iter::Peekable<std::collections::btree_set::Iter<'a, Rank>>,
-    followers: BinaryHeap<std::cmp::Reverse<&'a Rank>>,
+    observers: BinaryHeap<std::cmp::Reverse<&'a Rank>>,
     index: &'a Index,
 }
 
@@ -77,16 +77,16 @@ impl<'a> Iterator for Ranked<'a> {
     type Item = &'a Rank;
 
     fn next(&mut self) -> Option<&'a Rank> {
-        let follower = self.followers.peek().map(|r| r.0);
-        let next = match (self.firsts.peek(), follower) {
-            (Some(first), Some(follower)) if follower < *first => self.followers.pop()?.0,
-            (None, Some(_)) => self.followers.pop()?.0,
+        let observer = self.observers.peek().map(|r| r.0);
+        let next = match (self.firsts.peek(), observer) {
+            (Some(first), Some(observer)) if observer < *first => self.observers.pop()?.0,
+            (None, Some(_)) => self.observers.pop()?.0,
             _ => self.firsts.next()?,
         };
         let ranks = self.index.units.get(&next.key.unit)?;
         let after = (std::ops::Bound::Excluded(next), std::ops::Bound::Unbounded);
-        if let Some(follower) = ranks.range::<Rank, _>(after).next() {
-            self.followers.push(std::cmp::Reverse(follower));
+        if let Some(observer) = ranks.range::<Rank, _>(after).next() {
+            self.observers.push(std::cmp::Reverse(observer));
         }
         Some(next)
     }

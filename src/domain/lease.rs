@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
 use super::apply::Effect;
-use super::command::{Claim, Rejected, Speaker};
+use super::command::{Claim, Rejected, Reporter};
 use super::draft::Draft;
 use super::name::UnitName;
 use super::session::{Presence, SessionId};
@@ -43,9 +43,9 @@ const COUNTS_PER_HISTORY: u64 = 1 << 32;
 /// Returns the next value of a count that must only rise, even if the store has lost the last ones:
 /// it is above the stored value, above all values that clients received before the loss, and above
 /// the epoch floor. It may exceed 2^53: JSON carries it as text.
-pub(super) fn next_count(last: u64, losses: u32, counts_above: u64) -> u64 {
+pub(super) fn next_count(last: u64, losses: u32, epoch_floor: u64) -> u64 {
     let told = u64::from(losses) * COUNTS_PER_HISTORY;
-    last.max(told).max(counts_above) + 1
+    last.max(told).max(epoch_floor) + 1
 }
 
 impl Head {
@@ -68,16 +68,16 @@ impl Draft<'_> {
     /// the claim is rejected, but the waiting position is written.
     pub(super) fn claim_leadership(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         duration: Option<Duration>,
     ) -> Result<Effect, Rejected> {
-        self.may_speak(speaker)?;
-        self.has_room(&speaker.unit, [], &BTreeSet::new())?;
+        self.check_reporter(reporter)?;
+        self.check_quota(&reporter.unit, [], &BTreeSet::new())?;
         if let Some(leader) = &self.head.config.external_leader {
             return Err(Rejected::LeaderIsExternal { leader: leader.clone() });
         }
-        let changed = self.hear_unit(speaker);
-        let name = &speaker.unit;
+        let changed = self.note_contact(reporter);
+        let name = &reporter.unit;
         let incarnation = self.unit(name).map_or(0, |unit| unit.incarnation);
         let held = self.head.lease.clone();
         match held {
@@ -152,15 +152,15 @@ impl Draft<'_> {
     }
 
     /// Withdraws a unit from leadership, whether it leads or waits.
-    pub(super) fn step_back(&mut self, speaker: &Speaker) -> Result<Effect, Rejected> {
-        self.unit_exists(&speaker.unit)?;
-        self.may_speak(speaker)?;
-        let changed = self.hear_unit(speaker);
-        let waits = self.unit(&speaker.unit).is_some_and(|unit| unit.candidate.is_some());
+    pub(super) fn step_back(&mut self, reporter: &Reporter) -> Result<Effect, Rejected> {
+        self.unit_exists(&reporter.unit)?;
+        self.check_reporter(reporter)?;
+        let changed = self.note_contact(reporter);
+        let waits = self.unit(&reporter.unit).is_some_and(|unit| unit.candidate.is_some());
         if waits {
-            self.unqueue(&speaker.unit);
+            self.unqueue(&reporter.unit);
         }
-        let leads = self.head.lease.as_ref().is_some_and(|lease| lease.holder == speaker.unit);
+        let leads = self.head.lease.as_ref().is_some_and(|lease| lease.holder == reporter.unit);
         if leads {
             self.end_lease(Cause::LeaderReleased);
         }
@@ -257,7 +257,7 @@ impl Draft<'_> {
 
     /// Moves a lease to a new epoch after a data loss: the store may have lost a later grant, so
     /// the old epoch may not be unique.
-    pub(super) fn doubt_lease(&mut self) {
+    pub(super) fn renew_lease_after_loss(&mut self) {
         if let Some(lease) = self.head.lease.clone() {
             self.grant(lease.holder, Some(lease.duration), Cause::Doubted);
         }
@@ -265,7 +265,7 @@ impl Draft<'_> {
 
     /// Returns the next value of a count; see the function `next_count`.
     pub(super) fn next_count(&self, last: u64) -> u64 {
-        next_count(last, self.head.losses, self.base.counts_above)
+        next_count(last, self.head.losses, self.base.epoch_floor)
     }
 
     /// Extends the lease. Returns whether that is a visible change: a lease that lasts as long as a

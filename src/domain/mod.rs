@@ -18,7 +18,6 @@ pub mod revision;
 pub mod time;
 
 pub mod classify;
-pub mod flapping;
 pub mod limits;
 pub mod message;
 pub mod policy;
@@ -33,26 +32,22 @@ pub mod session;
 pub mod transition;
 
 pub mod app;
-pub mod held;
 pub mod index;
 pub mod rank;
 
 pub mod apply;
 pub mod callback;
 pub mod connect;
+pub mod damping;
 pub mod data;
+pub mod data_loss;
 pub mod delete;
-pub mod doubt;
 pub mod draft;
-mod drafted;
 pub mod expire;
 pub mod fault;
-pub mod history;
-pub mod hold;
 pub mod lease;
-pub mod recount;
+pub mod quota;
 pub mod replay;
-pub mod room;
 pub mod summary;
 pub mod usage;
 

@@ -22,8 +22,8 @@ use super::transition::{Transition, Write};
 pub struct Records {
     /// The head.
     pub head: Head,
-    /// The epoch floor; see [`AppState::counts_above`].
-    pub counts_above: u64,
+    /// The epoch floor; see [`AppState::epoch_floor`].
+    pub epoch_floor: u64,
     /// The units.
     pub units: Vec<(UnitName, Unit)>,
     /// The statuses.
@@ -45,7 +45,7 @@ impl Records {
     pub fn of_head(head: Head) -> Records {
         Records {
             head,
-            counts_above: 0,
+            epoch_floor: 0,
             units: Vec::new(),
             statuses: Vec::new(),
             faults: Vec::new(),
@@ -65,7 +65,7 @@ impl AppState {
     pub fn load(name: AppName, records: Records) -> AppState {
         let mut state = AppState::empty(name, records.head.revision);
         state.head = Arc::new(records.head);
-        state.counts_above = records.counts_above;
+        state.epoch_floor = records.epoch_floor;
         state.units = records.units.into_iter().collect();
         state.units.values_mut().for_each(|unit| unit.last_seen_written = unit.last_seen);
         for (mut key, mut status) in records.statuses {
@@ -172,22 +172,22 @@ impl AppState {
             self.replay_ranks(transition);
         }
         self.write_requests(transition);
-        for unit in &transition.heard.units {
+        for unit in &transition.memory_only.units {
             if let Some(unit) = self.units.get_mut(unit) {
                 unit.last_seen = unit.last_seen.max(transition.time);
             }
         }
-        for unit in &transition.heard.answers {
+        for unit in &transition.memory_only.answers {
             if let Some(unit) = self.units.get_mut(unit) {
                 unit.last_answer = unit.last_answer.max(transition.time);
             }
         }
-        for (key, until) in &transition.heard.deadlines {
+        for (key, until) in &transition.memory_only.deadlines {
             if let Some(status) = self.statuses.get_mut(key) {
                 Arc::make_mut(status).expire_time = Some(*until);
             }
         }
-        for (key, swings) in &transition.heard.swings {
+        for (key, swings) in &transition.memory_only.swings {
             if let Some(status) = self.statuses.get_mut(key) {
                 Arc::make_mut(status).swings = *swings;
             }

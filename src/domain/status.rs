@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::flapping::Swings;
-use super::held::Held;
+use super::damping::decide::Damped;
+use super::damping::flapping::Swings;
 use super::name::{PartName, UnitName};
 use super::time::Timestamp;
 
@@ -166,7 +166,7 @@ pub struct Status {
     pub swings: Swings,
     /// Present while `report` is not the last report, or may not be.
     #[serde(default)]
-    pub held: Option<Box<Held>>,
+    pub held: Option<Box<Damped>>,
 }
 
 impl Status {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::app::{Unit, own_ranks, silent_rank, status_rank};
 use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
 use super::draft::Draft;
-use super::drafted::Drafted;
+use super::draft::statuses::Drafted;
 use super::fault::{FaultKey, fault_rank, fault_words};
 use super::name::{PartName, UnitName};
 use super::rank::{Origin, Rank};

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::app::{Head, Unit};
 use super::bytes::Bytes;
+use super::damping::flapping::Swings;
 use super::fault::{Fault, FaultKey};
-use super::flapping::Swings;
 use super::limits::CHANGE_BYTES_MAX;
 use super::name::{AppName, OperationId, PartName, UnitName};
 use super::operation::Operation;
@@ -27,9 +27,9 @@ pub struct Transition {
     pub base: Revision,
     /// The number of quiet commits that it is based on; see [`Head::quiet_commits`].
     pub base_quiet: u64,
-    /// The epoch floor, see [`AppState::counts_above`](super::app::AppState::counts_above); the
+    /// The epoch floor, see [`AppState::epoch_floor`](super::app::AppState::epoch_floor); the
     /// store rejects the transition if its own floor is different.
-    pub counts_above: u64,
+    pub epoch_floor: u64,
     /// The head after the transition; `head.revision` is `base` if no visible value changed.
     pub head: Arc<Head>,
     /// Records to write or remove.
@@ -38,7 +38,7 @@ pub struct Transition {
     pub events: Vec<StatusEvent>,
     /// Changes kept in memory only: deadlines moved by a repeat, contacts, results without a level
     /// change.
-    pub heard: Heard,
+    pub memory_only: MemoryOnly,
     /// Time of the decision, by the store's clock.
     pub time: Timestamp,
 }
@@ -88,7 +88,7 @@ pub enum Write {
 
 /// The changes of a report that are not stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heard {
+pub struct MemoryOnly {
     /// Units that made contact.
     pub units: Vec<UnitName>,
     /// Repeated statuses with their new deadline.

@@ -15,7 +15,7 @@ use crate::domain::request::{Outcome, RequestId};
 use crate::domain::status::{Kind, StatusKey};
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
-use crate::service::code::Problem;
+use crate::service::code::ApiError;
 use crate::service::collect;
 use crate::service::convert::{self, Fields, PAGE_BYTES_MAX, Page, PageToken};
 use crate::service::faults;
@@ -68,9 +68,9 @@ impl Applications {
         app: &AppName,
         id: Option<RequestId>,
         command: Command,
-    ) -> Result<Outcome, Problem> {
+    ) -> Result<Outcome, ApiError> {
         let request = command::Request { id, command };
-        self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
+        self.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
     }
 }
 
@@ -244,7 +244,7 @@ impl ApplicationService for Applications {
         // The events of one unit lie between those of other units, so one page may need several
         // reads.
         loop {
-            let read = self.store.events(&app, before, page.0).await.map_err(Problem::from)?;
+            let read = self.store.events(&app, before, page.0).await.map_err(ApiError::from)?;
             let is_last = read.len() < page.0;
             for numbered in read {
                 if after_time.is_some_and(|after| numbered.event.time <= after) {
@@ -271,7 +271,7 @@ impl ApplicationService for Applications {
         }
         // Events outlive a deletion, so an empty history means that the application never existed.
         if events.is_empty() && wire.page_token.is_empty() && self.hub.get(&app).is_none() {
-            return Err(Problem::application_not_found(&app).into());
+            return Err(ApiError::application_not_found(&app).into());
         }
         Ok(Response::new(events_page(&token, events, None)))
     }
@@ -359,7 +359,7 @@ impl ApplicationService for Applications {
         let id = convert::request_id(&mut fields, &wire);
         let (app, id) = fields.finish(app.zip(id))?;
         let deleted = self.aggregator.delete(&app, id).await;
-        let outcome = deleted.map_err(|e| Problem::of(&app, e))?;
+        let outcome = deleted.map_err(|e| ApiError::of(&app, e))?;
         Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))
     }
 }

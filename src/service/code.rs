@@ -189,7 +189,7 @@ impl Violation {
 /// A failure on its way to the client. The text alone is enough to act on; the details have the
 /// same facts for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ApiError {
     reason: Reason,
     message: String,
     metadata: Vec<(&'static str, String)>,
@@ -199,10 +199,10 @@ pub struct Problem {
     retry_after: Option<Duration>,
 }
 
-impl Problem {
+impl ApiError {
     /// Returns a failure that has only a reason and a text.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Problem {
-        Problem {
+    pub fn new(reason: Reason, message: impl Into<String>) -> ApiError {
+        ApiError {
             reason,
             message: message.into(),
             metadata: Vec::new(),
@@ -214,75 +214,75 @@ impl Problem {
 
     /// Adds a fact of the text.
     #[must_use]
-    pub fn with(mut self, key: &'static str, value: impl ToString) -> Problem {
+    pub fn with(mut self, key: &'static str, value: impl ToString) -> ApiError {
         self.metadata.push((key, value.to_string()));
         self
     }
 
     /// Sets the time to wait before a retry.
     #[must_use]
-    pub fn retry_after(mut self, after: Duration) -> Problem {
+    pub fn retry_after(mut self, after: Duration) -> ApiError {
         self.retry_after = Some(after);
         self
     }
 
     /// Returns the failure of a request with wrong fields. The first violation determines the
     /// reason and the facts.
-    pub fn of_fields(violations: Vec<Violation>) -> Problem {
+    pub fn of_fields(violations: Vec<Violation>) -> ApiError {
         let reason = violations.first().map_or(Reason::InvalidValue, |v| v.reason);
-        let mut problem = Problem::new(reason, String::new());
+        let mut problem = ApiError::new(reason, String::new());
         if let Some(first) = violations.first() {
             problem = problem.with("field", &first.field).with("violations", violations.len());
             problem.metadata.extend(first.facts.iter().cloned());
         }
-        Problem { violations, ..problem }
+        ApiError { violations, ..problem }
     }
 
     /// Adds a number of violations that are counted, but not listed.
     #[must_use]
-    pub fn and_more(mut self, count: usize) -> Problem {
+    pub fn and_more(mut self, count: usize) -> ApiError {
         self.left_out = count;
         self
     }
 
     /// Converts a failure of the aggregator for this application.
-    pub fn of(app: &AppName, error: aggregator::Error) -> Problem {
+    pub fn of(app: &AppName, error: aggregator::Error) -> ApiError {
         use aggregator::Error;
         let text = error.to_string();
         let problem = match error {
-            Error::Rejected(rejected) => return Problem::of_rejected(app, &rejected),
+            Error::Rejected(rejected) => return ApiError::of_rejected(app, &rejected),
             Error::Overloaded { mailbox_max, retry_after } => {
-                Problem::new(Reason::RateLimited, text)
+                ApiError::new(Reason::RateLimited, text)
                     .with("limit", "mailbox_max")
                     .with("max", mailbox_max)
                     .retry_after(retry_after)
             }
             Error::Contention { attempts } => {
-                Problem::new(Reason::Contention, format!("{text}; nothing was applied, try again"))
+                ApiError::new(Reason::Contention, format!("{text}; nothing was applied, try again"))
                     .with("attempts", attempts)
                     .retry_after(RETRY_SOON)
             }
-            Error::Unavailable { applied, retry_after, .. } => Problem::new(
+            Error::Unavailable { applied, retry_after, .. } => ApiError::new(
                 Reason::StoreUnavailable,
                 format!("{text}; try again: a repeated report does no harm"),
             )
             .with("applied", applied.word())
             .retry_after(retry_after),
-            Error::Corrupt { record, .. } => Problem::new(
+            Error::Corrupt { record, .. } => ApiError::new(
                 Reason::RecordCorrupt,
                 format!("{text}; delete the application and let its workers report again"),
             )
             .with("record", record),
-            Error::Draining => Problem::draining(),
+            Error::Draining => ApiError::draining(),
         };
         problem.about(app)
     }
 
-    fn of_rejected(app: &AppName, rejected: &Rejected) -> Problem {
+    fn of_rejected(app: &AppName, rejected: &Rejected) -> ApiError {
         let text = rejected.to_string();
         match rejected {
-            Rejected::ApplicationNotFound => Problem::application_not_found(app),
-            Rejected::UnitNotFound { unit } => Problem::new(
+            Rejected::ApplicationNotFound => ApiError::application_not_found(app),
+            Rejected::UnitNotFound { unit } => ApiError::new(
                 Reason::UnitNotFound,
                 format!("{app} has no unit {unit}; ListUnits lists its units"),
             )
@@ -294,14 +294,16 @@ impl Problem {
             | Rejected::UnitRemoved { .. }
             | Rejected::SessionOver { .. }
             | Rejected::RequestIdReused { .. } => identity::problem(rejected).about(app),
-            Rejected::LimitExceeded { limit, max, .. } => Problem::new(Reason::LimitExceeded, text)
-                .about(app)
-                .with("limit", limit)
-                .with("max", max),
+            Rejected::LimitExceeded { limit, max, .. } => {
+                ApiError::new(Reason::LimitExceeded, text)
+                    .about(app)
+                    .with("limit", limit)
+                    .with("max", max)
+            }
             Rejected::Operation(refused) => operation::problem(refused).about(app),
             Rejected::NotLeader { unit, leader, lease_epoch } => {
                 let leader = leader.as_ref().map_or("", |l| l.as_str());
-                Problem::new(Reason::NotLeader, text)
+                ApiError::new(Reason::NotLeader, text)
                     .about(app)
                     .with("unit", unit)
                     .with("leader", leader)
@@ -310,48 +312,50 @@ impl Problem {
             Rejected::LeaseHeld { leader, lease_epoch, ends } => {
                 let expires =
                     ends.map_or_else(String::new, |at| super::convert::timestamp(at).to_string());
-                Problem::new(Reason::LeaseHeld, text)
+                ApiError::new(Reason::LeaseHeld, text)
                     .about(app)
                     .with("holder", leader)
                     .with("lease_epoch", lease_epoch)
                     .with("expires", expires)
             }
-            Rejected::LeaderIsExternal { leader } => Problem::new(Reason::LeaseHeld, text)
+            Rejected::LeaderIsExternal { leader } => ApiError::new(Reason::LeaseHeld, text)
                 .about(app)
                 .with("holder", leader)
                 .with("expires", ""),
             Rejected::UnitNotThere { unit } => {
-                Problem::new(Reason::InvalidValue, text).about(app).with("unit", unit)
+                ApiError::new(Reason::InvalidValue, text).about(app).with("unit", unit)
             }
             Rejected::EtagMismatch { current } => {
-                Problem::new(Reason::EtagMismatch, text).about(app).with("etag", current)
+                ApiError::new(Reason::EtagMismatch, text).about(app).with("etag", current)
             }
-            Rejected::ValueTooLarge { bytes, max, .. } => Problem::new(Reason::ValueTooLarge, text)
-                .about(app)
-                .with("bytes", bytes)
-                .with("max", max),
+            Rejected::ValueTooLarge { bytes, max, .. } => {
+                ApiError::new(Reason::ValueTooLarge, text)
+                    .about(app)
+                    .with("bytes", bytes)
+                    .with("max", max)
+            }
         }
     }
 
     /// Returns the failure for an application that does not exist.
-    pub fn application_not_found(app: &AppName) -> Problem {
+    pub fn application_not_found(app: &AppName) -> ApiError {
         let text =
             format!("{app} has no reports; ListApplications lists the applications that exist");
-        Problem::new(Reason::ApplicationNotFound, text).about(app)
+        ApiError::new(Reason::ApplicationNotFound, text).about(app)
     }
 
     /// Returns the failure of a server that is shutting down.
-    pub fn draining() -> Problem {
-        Problem::new(Reason::Draining, aggregator::Error::Draining.to_string())
+    pub fn draining() -> ApiError {
+        ApiError::new(Reason::Draining, aggregator::Error::Draining.to_string())
             .retry_after(RETRY_SOON)
     }
 
     /// Converts the reason why a session was not opened.
-    pub fn of_open(app: &AppName, error: session::OpenError) -> Problem {
+    pub fn of_open(app: &AppName, error: session::OpenError) -> ApiError {
         let text = error.to_string();
         match error {
-            session::OpenError::Refused(error) => Problem::of(app, error),
-            session::OpenError::TooMany { max } => Problem::new(Reason::TooManyStreams, text)
+            session::OpenError::Refused(error) => ApiError::of(app, error),
+            session::OpenError::TooMany { max } => ApiError::new(Reason::TooManyStreams, text)
                 .with("limit", "sessions_max")
                 .with("max", max)
                 .retry_after(RETRY_LATER),
@@ -359,43 +363,43 @@ impl Problem {
     }
 
     /// Returns the failure of a worker that was silent for `ttl`.
-    pub fn silent(ttl: Duration) -> Problem {
+    pub fn silent(ttl: Duration) -> ApiError {
         let text = format!(
             "the server received nothing for {} s, or its messages were not read; connect again, \
              and send a heartbeat at every heartbeat_interval of welcome",
             ttl.as_secs()
         );
-        Problem::new(Reason::HeartbeatMissed, text).with("silent_seconds", ttl.as_secs())
+        ApiError::new(Reason::HeartbeatMissed, text).with("silent_seconds", ttl.as_secs())
     }
 
     /// Returns the failure for a page token that this call did not issue.
-    pub fn page_token(given: &str) -> Problem {
+    pub fn page_token(given: &str) -> ApiError {
         let text = "is not from an answer to this request; start again without it";
         let violation = Violation::new("page_token", Reason::InvalidPageToken, text);
-        Problem::of_fields(vec![violation.with("value", given)])
+        ApiError::of_fields(vec![violation.with("value", given)])
     }
 
-    fn about(self, app: &AppName) -> Problem {
+    fn about(self, app: &AppName) -> ApiError {
         self.with("namespace", app.namespace()).with("application", app.application())
     }
 }
 
-impl From<ReadError> for Problem {
-    fn from(error: ReadError) -> Problem {
+impl From<ReadError> for ApiError {
+    fn from(error: ReadError) -> ApiError {
         let text = error.to_string();
         match error {
             ReadError::Unavailable { .. } => {
-                Problem::new(Reason::StoreUnavailable, text).retry_after(RETRY_SOON)
+                ApiError::new(Reason::StoreUnavailable, text).retry_after(RETRY_SOON)
             }
             ReadError::Corrupt { record, .. } => {
-                Problem::new(Reason::RecordCorrupt, text).with("record", record)
+                ApiError::new(Reason::RecordCorrupt, text).with("record", record)
             }
         }
     }
 }
 
-impl From<WatchError> for Problem {
-    fn from(error: WatchError) -> Problem {
+impl From<WatchError> for ApiError {
+    fn from(error: WatchError) -> ApiError {
         let text = error.to_string();
         match error {
             WatchError::Malformed | WatchError::OtherFilters => {
@@ -405,30 +409,32 @@ impl From<WatchError> for Problem {
                     _ => "other filters",
                 };
                 let violation = Violation::new("resume_token", Reason::InvalidValue, text);
-                Problem::of_fields(vec![violation.with("cause", cause)])
+                ApiError::of_fields(vec![violation.with("cause", cause)])
             }
             WatchError::OtherStore => {
-                Problem::new(Reason::ResumeTokenExpired, text).with("cause", "other store")
+                ApiError::new(Reason::ResumeTokenExpired, text).with("cause", "other store")
             }
             WatchError::OtherEpoch => {
-                Problem::new(Reason::ResumeTokenExpired, text).with("cause", "writes lost")
+                ApiError::new(Reason::ResumeTokenExpired, text).with("cause", "writes lost")
             }
             WatchError::Expired(_) => {
-                Problem::new(Reason::ResumeTokenExpired, text).with("cause", "too old")
+                ApiError::new(Reason::ResumeTokenExpired, text).with("cause", "too old")
             }
-            WatchError::TooManyWatchers { max } => Problem::new(Reason::TooManyStreams, text)
+            WatchError::TooManyWatchers { max } => ApiError::new(Reason::TooManyStreams, text)
                 .with("limit", "watchers_max")
                 .with("max", max)
                 .retry_after(RETRY_LATER),
-            WatchError::TooManyFiltersOfScope { max } => Problem::new(Reason::TooManyStreams, text)
-                .with("limit", "filters_per_scope_max")
-                .with("max", max)
-                .retry_after(RETRY_LATER),
-            WatchError::TooManyFiltersOfPeer { max } => Problem::new(Reason::TooManyStreams, text)
+            WatchError::TooManyFiltersOfScope { max } => {
+                ApiError::new(Reason::TooManyStreams, text)
+                    .with("limit", "filters_per_scope_max")
+                    .with("max", max)
+                    .retry_after(RETRY_LATER)
+            }
+            WatchError::TooManyFiltersOfPeer { max } => ApiError::new(Reason::TooManyStreams, text)
                 .with("limit", "filters_per_peer_max")
                 .with("max", max)
                 .retry_after(RETRY_LATER),
-            WatchError::TooManyFilters { max } => Problem::new(Reason::TooManyStreams, text)
+            WatchError::TooManyFilters { max } => ApiError::new(Reason::TooManyStreams, text)
                 .with("limit", "indexed_max")
                 .with("max", max)
                 .retry_after(RETRY_LATER),
@@ -436,8 +442,8 @@ impl From<WatchError> for Problem {
     }
 }
 
-impl From<Problem> for tonic::Status {
-    fn from(problem: Problem) -> tonic::Status {
+impl From<ApiError> for tonic::Status {
+    fn from(problem: ApiError) -> tonic::Status {
         bound::status(&problem)
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::revision::Revision;
 use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
-use crate::service::code::Problem;
+use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields};
 use crate::service::observe::Deadline;
 use crate::session::{Collected, Sessions};
@@ -55,11 +55,11 @@ pub(super) async fn collect(
     let left = deadline.map(|Deadline(at)| at - tokio::time::Instant::now());
     let wait = wait.unwrap_or(WAIT_DEFAULT).min(left.unwrap_or(WAIT_MAX));
     let units = aggregator.read(&app, Revision::default(), |state| state.units_after(None).count());
-    let units = units.await.map_err(|e| Problem::of(&app, e))?;
+    let units = units.await.map_err(|e| ApiError::of(&app, e))?;
     let units = u32::try_from(units).unwrap_or(u32::MAX);
     let wait = wait - (ANSWER_TIME + ANSWER_TIME_OF_UNIT * units).min(wait / 10);
     let collected = sessions.collect(&app, component, request.recompute, wait).await;
-    let collected = collected.map_err(|e| Problem::of(&app, e))?;
+    let collected = collected.map_err(|e| ApiError::of(&app, e))?;
     let newest = collected.answered.values().max().copied().unwrap_or_default();
     let now = sessions.now();
     let read = |state: &AppState| answer(state, &collected, now);
@@ -69,7 +69,7 @@ pub(super) async fn collect(
         Ok(seen) => seen,
         Err(_elapsed) => aggregator.read(&app, Revision::default(), read).await,
     };
-    seen.map_err(|e| Problem::of(&app, e).into())
+    seen.map_err(|e| ApiError::of(&app, e).into())
 }
 
 fn answer(

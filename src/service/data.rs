@@ -16,12 +16,12 @@ use crate::domain::revision::Revision;
 use crate::proto::v1;
 use crate::proto::v1::app_data_service_server::AppDataService;
 use crate::proto::v1::watch_app_data_response as wire;
-use crate::service::code::Problem;
+use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields};
 use crate::service::edge::Caller;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
-use crate::service::watch::{Place, RECONNECT_AFTER, Watches};
+use crate::service::watch::{RECONNECT_AFTER, StreamPlace, Watches};
 use crate::watch::{Event, Filter, Hub, Scope, Start, WatchError, Watcher};
 
 /// Response stream of a watch of the data.
@@ -72,7 +72,7 @@ impl AppDataService for AppDatas {
         let (((app, claim), patch), id) = fields.finish(app.zip(claim).zip(patch).zip(id))?;
         let request = command::Request { id, command: Command::UpdateData(claim, patch) };
         let applied = self.aggregator.apply(&app, request).await;
-        let outcome = applied.map_err(|e| Problem::of(&app, e))?;
+        let outcome = applied.map_err(|e| ApiError::of(&app, e))?;
         Ok(Response::new(v1::UpdateAppDataResponse {
             etag: etag(outcome.data_version),
             changed: outcome.changed,
@@ -93,7 +93,7 @@ impl AppDataService for AppDatas {
         let app = fields.finish(app)?;
         let place = self.watches.place(caller.as_ref())?;
         let filter = Filter::of(Scope::Applications(BTreeSet::from([app.clone()])));
-        let watcher = self.hub.watch(filter, Start::Snapshot).map_err(Problem::from)?;
+        let watcher = self.hub.watch(filter, Start::Snapshot).map_err(ApiError::from)?;
         let reader = Reader {
             app,
             watcher,
@@ -123,7 +123,7 @@ struct Reader {
     told: Option<Box<str>>,
     drained: bool,
     ended: bool,
-    _place: Place,
+    _place: StreamPlace,
 }
 
 impl Reader {
@@ -142,7 +142,7 @@ impl Reader {
             biased;
             () = watches.draining() => {
                 if std::mem::replace(&mut self.drained, true) {
-                    return self.end(Problem::draining().into());
+                    return self.end(ApiError::draining().into());
                 }
                 let reconnect_after = prost_types::Duration::try_from(RECONNECT_AFTER).ok();
                 wire::Event::Drain(v1::Drain { reconnect_after })
@@ -166,10 +166,10 @@ impl Reader {
 
     /// Returns the next data with another etag than the reader has; the first call returns
     /// immediately.
-    async fn changed(&mut self) -> Result<v1::AppData, Problem> {
+    async fn changed(&mut self) -> Result<v1::AppData, ApiError> {
         loop {
             let item = self.watcher.next().await;
-            let item = item.map_err(|expired| Problem::from(WatchError::from(expired)))?;
+            let item = item.map_err(|expired| ApiError::from(WatchError::from(expired)))?;
             let is_end = matches!(item.event, Event::SnapshotComplete { .. });
             if is_end && self.told.is_some() {
                 continue;
@@ -196,11 +196,11 @@ impl Reader {
 
     /// Reads the data at a revision or later; `None` if the application was deleted in the
     /// meantime.
-    async fn read(&self, revision: Revision) -> Result<Option<v1::AppData>, Problem> {
+    async fn read(&self, revision: Revision) -> Result<Option<v1::AppData>, ApiError> {
         match self.aggregator.read(&self.app, revision, convert::app_data).await {
             Ok(app_data) => Ok(Some(app_data)),
             Err(aggregator::Error::Rejected(_)) => Ok(None),
-            Err(error) => Err(Problem::of(&self.app, error)),
+            Err(error) => Err(ApiError::of(&self.app, error)),
         }
     }
 }

@@ -20,9 +20,9 @@ use crate::proto::v1::{
     app_data_service_server, application_service_server, leader_service_server,
     operation_service_server, report_service_server, server_service_server, worker_service_server,
 };
-use crate::service::code::{Problem, Reason, quoted};
+use crate::service::code::{ApiError, Reason, quoted};
 use crate::service::edge::Caller;
-use crate::service::watch::{Place, Watches};
+use crate::service::watch::{StreamPlace, Watches};
 use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
 
 /// Maximum applications in an answer of `List`. The specification allows a server to refuse more.
@@ -86,13 +86,13 @@ fn is_server(service: &str) -> bool {
     service.is_empty() || SERVICES.contains(&service)
 }
 
-fn not_found(service: &str) -> Problem {
+fn not_found(service: &str) -> ApiError {
     let text = format!(
         "no service {}; the server is the empty name, applications are services named \
          namespace/application",
         quoted(service)
     );
-    Problem::new(Reason::ServiceNotFound, text)
+    ApiError::new(Reason::ServiceNotFound, text)
 }
 
 /// Returns the application that a service name means, if it has that form.
@@ -126,7 +126,7 @@ impl Health for Healths {
         let entries = self.hub.list(None, None, &BTreeSet::new(), LIST_MAX + 1);
         if LIST_MAX < entries.len() {
             let text = format!("there are more than {LIST_MAX} applications; ask for one by name");
-            let problem = Problem::new(Reason::LimitExceeded, text);
+            let problem = ApiError::new(Reason::LimitExceeded, text);
             return Err(problem.with("limit", "health_list_max").with("max", LIST_MAX).into());
         }
         let bytes: usize = entries.iter().map(|e| e.app.to_string().len() + ENTRY_BYTES).sum();
@@ -154,7 +154,7 @@ impl Health for Healths {
             Some(app) => {
                 let filter = Filter::of(Scope::Applications(BTreeSet::from([app])));
                 let watcher = self.hub.watch(filter, Start::Snapshot);
-                let watcher = watcher.map_err(Problem::from)?;
+                let watcher = watcher.map_err(ApiError::from)?;
                 Follow::Application(Box::new(watcher))
             }
         };
@@ -187,7 +187,7 @@ struct Reader {
     told: Option<ServingStatus>,
     draining: CancellationToken,
     ended: bool,
-    _place: Place,
+    _place: StreamPlace,
 }
 
 impl Reader {
@@ -201,7 +201,7 @@ impl Reader {
                 biased;
                 () = draining.cancelled() => {
                     if !is_server || self.told == Some(ServingStatus::NotServing) {
-                        return self.end(Problem::draining());
+                        return self.end(ApiError::draining());
                     }
                     ServingStatus::NotServing
                 }
@@ -218,7 +218,7 @@ impl Reader {
         None
     }
 
-    fn end(&mut self, problem: Problem) -> Option<Result<HealthCheckResponse, Status>> {
+    fn end(&mut self, problem: ApiError) -> Option<Result<HealthCheckResponse, Status>> {
         self.ended = true;
         Some(Err(problem.into()))
     }

@@ -12,7 +12,7 @@ use crate::domain::name::{AppName, UnitName};
 use crate::domain::request::{Outcome, RequestId};
 use crate::proto::v1;
 use crate::proto::v1::leader_service_server::LeaderService;
-use crate::service::code::Problem;
+use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Page};
 use crate::service::reads::Reads;
 use crate::store::Store;
@@ -37,9 +37,9 @@ impl Leaders {
         app: &AppName,
         id: Option<RequestId>,
         command: Command,
-    ) -> Result<Outcome, Problem> {
+    ) -> Result<Outcome, ApiError> {
         let request = command::Request { id, command };
-        self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
+        self.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
     }
 
     /// Returns the lease that a unit was granted. If it has expired by now, only unit and epoch are
@@ -49,11 +49,11 @@ impl Leaders {
         app: &AppName,
         unit: &UnitName,
         outcome: Outcome,
-    ) -> Result<v1::Lease, Problem> {
+    ) -> Result<v1::Lease, ApiError> {
         let now = self.store.now();
         let find = |state: &AppState| convert::lease(state, now);
         let lease = self.aggregator.read(app, outcome.revision, find).await;
-        let lease = lease.map_err(|e| Problem::of(app, e))?;
+        let lease = lease.map_err(|e| ApiError::of(app, e))?;
         let own = |lease: &v1::Lease| lease.lease_epoch == outcome.lease_epoch;
         Ok(lease.filter(own).unwrap_or_else(|| v1::Lease {
             unit: unit.to_string(),
@@ -72,15 +72,15 @@ impl LeaderService for Leaders {
         let wire = request.into_inner();
         let mut fields = Fields::default();
         let app = fields.app(&wire.namespace, &wire.application);
-        let speaker = convert::speaker(&mut fields, &wire.unit, wire.incarnation);
+        let reporter = convert::reporter(&mut fields, &wire.unit, wire.incarnation);
         let given = wire.lease_duration.as_ref();
         let duration =
             fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
         let id = convert::request_id(&mut fields, &wire);
-        let read = app.zip(speaker).zip(duration).zip(id);
-        let (((app, speaker), duration), id) = fields.finish(read)?;
-        let unit = speaker.unit.clone();
-        let outcome = self.apply(&app, id, Command::ClaimLeadership(speaker, duration)).await?;
+        let read = app.zip(reporter).zip(duration).zip(id);
+        let (((app, reporter), duration), id) = fields.finish(read)?;
+        let unit = reporter.unit.clone();
+        let outcome = self.apply(&app, id, Command::ClaimLeadership(reporter, duration)).await?;
         Ok(Response::new(v1::ClaimLeadershipResponse {
             lease: Some(self.lease(&app, &unit, outcome).await?),
             revision: outcome.revision.0,

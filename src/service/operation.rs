@@ -8,12 +8,12 @@ use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
 use crate::domain::command::{self, Command};
 use crate::domain::name::{AppName, OperationId};
-use crate::domain::operation::order::{Order, What};
+use crate::domain::operation::command::{Order, What};
 use crate::domain::operation::refused::Refused;
 use crate::domain::request::{Outcome, RequestId};
 use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
-use crate::service::code::Problem;
+use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Page, PageToken};
 use crate::service::reads::Reads;
 use crate::service::rules::ErrorRules;
@@ -48,21 +48,21 @@ impl Operations {
         order: Order,
         request_id: Option<RequestId>,
         with_payload: bool,
-    ) -> Result<Done, Problem> {
+    ) -> Result<Done, ApiError> {
         let (id, what) = (order.id.clone(), order.what.clone());
         let request = command::Request { id: request_id, command: Command::Operate(order) };
         let applied = self.aggregator.apply(app, request).await;
-        let outcome = applied.map_err(|e| Problem::of(app, e))?;
+        let outcome = applied.map_err(|e| ApiError::of(app, e))?;
         let read = |state: &AppState| done(state, &id, &what, outcome, with_payload);
         let done = self.aggregator.read(app, outcome.revision, read).await;
-        let done = done.map_err(|e| Problem::of(app, e))?;
+        let done = done.map_err(|e| ApiError::of(app, e))?;
         done.map_err(|refused| refused_by(app, refused))
     }
 }
 
-fn refused_by(app: &AppName, refused: Refused) -> Problem {
+fn refused_by(app: &AppName, refused: Refused) -> ApiError {
     let rejected = command::Rejected::Operation(refused);
-    Problem::of(app, crate::aggregator::Error::Rejected(rejected))
+    ApiError::of(app, crate::aggregator::Error::Rejected(rejected))
 }
 
 /// Returns the operation after a command. A caller that would become the holder by this answer gets

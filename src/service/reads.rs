@@ -10,7 +10,7 @@ use crate::domain::command::Rejected;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
-use crate::service::code::{Problem, RETRY_LATER, Reason};
+use crate::service::code::{ApiError, RETRY_LATER, Reason};
 use crate::watch::{Entry, Hub, WaitError};
 
 /// How long a read waits for a revision. A replica receives a commit within milliseconds, and
@@ -37,32 +37,32 @@ impl Reads {
         app: &AppName,
         min_revision: u64,
         read: impl FnOnce(&AppState) -> T,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, ApiError> {
         let read = async {
             if 0 < min_revision {
                 self.wait_for(app, min_revision).await?;
             }
             self.must_exist(app)?;
             let result = self.aggregator.read(app, Revision(min_revision), read).await;
-            result.map_err(|e| Problem::of(app, e))
+            result.map_err(|e| ApiError::of(app, e))
         };
         self.in_time(app, min_revision, read).await
     }
 
     /// Returns the newest known entry of an application, at `min_revision` or later; 0 does not
     /// wait.
-    pub async fn entry(&self, app: &AppName, min_revision: u64) -> Result<Arc<Entry>, Problem> {
+    pub async fn entry(&self, app: &AppName, min_revision: u64) -> Result<Arc<Entry>, ApiError> {
         if 0 < min_revision {
             self.in_time(app, min_revision, self.wait_for(app, min_revision)).await?;
         }
-        self.hub.get(app).ok_or_else(|| Problem::application_not_found(app))
+        self.hub.get(app).ok_or_else(|| ApiError::application_not_found(app))
     }
 
-    async fn wait_for(&self, app: &AppName, min_revision: u64) -> Result<(), Problem> {
+    async fn wait_for(&self, app: &AppName, min_revision: u64) -> Result<(), ApiError> {
         let waited = self.hub.wait_for(app, Revision(min_revision)).await;
         waited.map_err(|error| match error {
-            WaitError::Ended => Problem::draining(),
-            WaitError::TooMany { max } => Problem::new(Reason::RateLimited, error.to_string())
+            WaitError::Ended => ApiError::draining(),
+            WaitError::TooMany { max } => ApiError::new(Reason::RateLimited, error.to_string())
                 .with("limit", "waiting_reads_max")
                 .with("max", max)
                 .retry_after(RETRY_LATER),
@@ -75,8 +75,8 @@ impl Reads {
         &self,
         app: &AppName,
         min_revision: u64,
-        read: impl Future<Output = Result<T, Problem>>,
-    ) -> Result<T, Problem> {
+        read: impl Future<Output = Result<T, ApiError>>,
+    ) -> Result<T, ApiError> {
         if min_revision == 0 {
             return read.await;
         }
@@ -86,14 +86,14 @@ impl Reads {
         }
     }
 
-    fn not_reached(&self, app: &AppName, min_revision: u64) -> Problem {
+    fn not_reached(&self, app: &AppName, min_revision: u64) -> ApiError {
         let revision = self.hub.get(app).map_or(0, |entry| entry.head.revision.0);
         let text = format!(
             "{app} did not reach revision {min_revision} within {} s, it is at {revision}; read it \
              without min_revision, or check the source of that revision",
             WAIT_MAX.as_secs()
         );
-        Problem::new(Reason::RevisionNotReached, text)
+        ApiError::new(Reason::RevisionNotReached, text)
             .with("namespace", app.namespace())
             .with("application", app.application())
             .with("revision", revision)
@@ -107,7 +107,7 @@ impl Reads {
         app: &AppName,
         min_revision: u64,
         read: impl Fn(&AppState) -> T,
-    ) -> Result<T, Problem> {
+    ) -> Result<T, ApiError> {
         let waiting = async {
             if 0 < min_revision {
                 self.wait_for(app, min_revision).await?;
@@ -116,7 +116,7 @@ impl Reads {
                 match self.aggregator.read(app, Revision(min_revision), &read).await {
                     // The application was deleted in the meantime.
                     Err(aggregator::Error::Rejected(Rejected::ApplicationNotFound)) => {}
-                    result => return result.map_err(|e| Problem::of(app, e)),
+                    result => return result.map_err(|e| ApiError::of(app, e)),
                 }
             }
             let head = self.hub.tombstone(app).map(|entry| (*entry.head).clone());
@@ -127,10 +127,10 @@ impl Reads {
     }
 
     /// Refuses an application without reports, so that no task is started for it.
-    fn must_exist(&self, app: &AppName) -> Result<(), Problem> {
+    fn must_exist(&self, app: &AppName) -> Result<(), ApiError> {
         match self.hub.get(app) {
             Some(_) => Ok(()),
-            None => Err(Problem::application_not_found(app)),
+            None => Err(ApiError::application_not_found(app)),
         }
     }
 }

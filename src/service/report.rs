@@ -13,7 +13,7 @@ use crate::domain::request::Outcome;
 use crate::domain::status::advice;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
-use crate::service::code::Problem;
+use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields};
 use crate::service::rules::ErrorRules;
 
@@ -33,8 +33,8 @@ impl Reports {
         &self,
         app: &AppName,
         request: domain::command::Request,
-    ) -> Result<Outcome, Problem> {
-        self.aggregator.apply(app, request).await.map_err(|e| Problem::of(app, e))
+    ) -> Result<Outcome, ApiError> {
+        self.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
     }
 }
 
@@ -142,17 +142,17 @@ impl ReportService for Reports {
         Ok(Response::new(v1::ResolveErrorResponse {
             revision: outcome.revision.0,
             resolved_count: outcome.removed as i32,
-            held_count: held.map_err(|e| Problem::of(&app, e))?,
+            held_count: held.map_err(|e| ApiError::of(&app, e))?,
         }))
     }
 }
 
 /// Returns the key of the fault that an error belongs to, and the finding.
 fn met(command: &Command) -> Option<(FaultKey, Finding)> {
-    let Command::ReportError { speaker, component, target, error } = command else {
+    let Command::ReportError { reporter, component, target, error } = command else {
         return None;
     };
-    let unit = speaker.unit.clone();
+    let unit = reporter.unit.clone();
     let key = FaultKey { unit, component: component.clone(), target: target.clone() };
     Some((key, error.finding.clone()))
 }
@@ -160,8 +160,8 @@ fn met(command: &Command) -> Option<(FaultKey, Finding)> {
 /// Returns a function that counts the faults that stay open after a success.
 fn held(command: &Command) -> impl FnOnce(&AppState) -> i32 + use<> {
     let about = match command {
-        Command::ResolveError { speaker, component, target, .. } => {
-            Some((speaker.unit.clone(), component.clone(), target.clone()))
+        Command::ResolveError { reporter, component, target, .. } => {
+            Some((reporter.unit.clone(), component.clone(), target.clone()))
         }
         _ => None,
     };

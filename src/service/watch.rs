@@ -29,7 +29,7 @@ use tonic::Streaming;
 
 use crate::aggregator::Aggregator;
 use crate::proto::v1;
-use crate::service::code::{Problem, RETRY_LATER, Reason};
+use crate::service::code::{ApiError, RETRY_LATER, Reason};
 use crate::service::convert::{self, Fields};
 use crate::service::edge::{Caller, Kind, Peer, Share};
 use crate::service::observe::Deadline;
@@ -119,7 +119,7 @@ impl Watches {
     }
 
     /// Reserves a place among the open streams; dropping it frees the place.
-    pub fn place(&self, caller: Option<&Caller>) -> Result<Place, Problem> {
+    pub fn place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
         self.must_not_drain()?;
         let Limits { streams_max, streams_per_peer_max, .. } = self.0.limits;
         let share = self.share(caller, Kind::Watch, streams_per_peer_max).map_err(|peer| {
@@ -139,7 +139,7 @@ impl Watches {
 
     /// Reserves a place among the health watches. They have their own limit, so that probes work
     /// even when other watches are at their limit.
-    pub fn health_place(&self, caller: Option<&Caller>) -> Result<Place, Problem> {
+    pub fn health_place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
         self.must_not_drain()?;
         let (max, per_peer_max) = self.0.limits.health_max;
         let text = |max| format!("{max} health watches are open already; use Check");
@@ -150,9 +150,13 @@ impl Watches {
         place.ok_or_else(|| too_many(text(max), "health_watch_streams_max", max))
     }
 
-    fn place_among(&self, places: &Arc<Semaphore>, share: Option<Share>) -> Option<Place> {
+    fn place_among(&self, places: &Arc<Semaphore>, share: Option<Share>) -> Option<StreamPlace> {
         let permit = places.clone().try_acquire_owned().ok()?;
-        Some(Place { _permit: permit, _share: share, _counted: self.0.metrics.watch_stream() })
+        Some(StreamPlace {
+            _permit: permit,
+            _share: share,
+            _counted: self.0.metrics.watch_stream(),
+        })
     }
 
     /// Reserves one more share of a peer. The error is the peer that is at its limit.
@@ -169,9 +173,9 @@ impl Watches {
         }
     }
 
-    fn must_not_drain(&self) -> Result<(), Problem> {
+    fn must_not_drain(&self) -> Result<(), ApiError> {
         match self.0.draining.is_cancelled() {
-            true => Err(Problem::draining()),
+            true => Err(ApiError::draining()),
             false => Ok(()),
         }
     }
@@ -187,7 +191,7 @@ impl Watches {
         wire: &v1::WatchApplicationsRequest,
         deadline: Option<Deadline>,
         caller: Option<&Caller>,
-    ) -> Result<Single, Problem> {
+    ) -> Result<Single, ApiError> {
         let peer = caller.map(Caller::address);
         let place = self.place(caller)?;
         Ok(Single::new(self.clone(), self.track(wire, peer)?, deadline, place))
@@ -199,7 +203,7 @@ impl Watches {
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
         caller: Option<&Caller>,
-    ) -> Result<Multiplex, Problem> {
+    ) -> Result<Multiplex, ApiError> {
         let peer = caller.map(Caller::address);
         let place = self.place(caller)?;
         let share = caller.map(|caller| caller.share(Kind::MultiplexedWatch));
@@ -210,7 +214,7 @@ impl Watches {
         &self,
         wire: &v1::WatchApplicationsRequest,
         peer: Option<IpAddr>,
-    ) -> Result<Track, Problem> {
+    ) -> Result<Track, ApiError> {
         let mut fields = Fields::default();
         let filter = convert::filter(&mut fields, wire);
         let filter = fields.finish(filter)?;
@@ -241,13 +245,13 @@ impl Watches {
     }
 }
 
-fn too_many(text: String, limit: &'static str, max: usize) -> Problem {
-    let problem = Problem::new(Reason::TooManyStreams, text);
+fn too_many(text: String, limit: &'static str, max: usize) -> ApiError {
+    let problem = ApiError::new(Reason::TooManyStreams, text);
     problem.with("limit", limit).with("max", max).retry_after(RETRY_LATER)
 }
 
 /// A place among the open streams.
-pub struct Place {
+pub struct StreamPlace {
     _permit: OwnedSemaphorePermit,
     _share: Option<Share>,
     _counted: WatchStreamCount,

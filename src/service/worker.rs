@@ -19,11 +19,11 @@ use crate::domain::name::AppName;
 use crate::domain::status::Kind;
 use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;
-use crate::service::code::{Problem, RETRY_LATER, Reason};
+use crate::service::code::{ApiError, RETRY_LATER, Reason};
 use crate::service::convert::{self, Fields, PAGE_BYTES_MAX};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::rules::ErrorRules;
-use crate::session::{End, Session, Sessions, Told, Welcome};
+use crate::session::{End, Outbound, Session, Sessions, Welcome};
 
 /// Response stream of a session.
 type ConnectStream = Pin<Box<dyn Stream<Item = Result<v1::ConnectResponse, Status>> + Send>>;
@@ -54,7 +54,7 @@ impl Workers {
 
     /// Reserves one more session of a peer. Counted from the first byte of the stream, because a
     /// stream without a message needs a task too.
-    fn share(&self, caller: Option<&Caller>) -> Result<Option<Share>, Problem> {
+    fn share(&self, caller: Option<&Caller>) -> Result<Option<Share>, ApiError> {
         let Some(mut share) = caller.map(|caller| caller.share(edge::Kind::Session)) else {
             return Ok(None);
         };
@@ -67,7 +67,7 @@ impl Workers {
             "{max} sessions of {peer} are open already, which is the share of one address; try \
              again later, or at another replica"
         );
-        let problem = Problem::new(Reason::TooManyStreams, text);
+        let problem = ApiError::new(Reason::TooManyStreams, text);
         let problem = problem.with("limit", "sessions_per_peer_max").with("max", max);
         Err(problem.retry_after(RETRY_LATER))
     }
@@ -110,7 +110,7 @@ impl WorkerService for Workers {
         let (((app, who), ttl), id) = fields.finish(newcomer.zip(ttl).zip(id))?;
         let unit = who.unit.clone();
         let registered = self.sessions.register(&app, who, ttl, id).await;
-        let (incarnation, revision) = registered.map_err(|e| Problem::of(&app, e))?;
+        let (incarnation, revision) = registered.map_err(|e| ApiError::of(&app, e))?;
         let left = |state: &AppState| {
             let of_unit = state.statuses_of(&unit, None);
             let pushed = of_unit.filter(|(key, _)| key.kind == Kind::Push);
@@ -120,7 +120,7 @@ impl WorkerService for Workers {
             (convert::first_of(retained, PAGE_BYTES_MAX), operations.into_iter().collect())
         };
         let left = self.aggregator.read(&app, revision, left).await;
-        let ((retained, rest), operations) = left.map_err(|e| Problem::of(&app, e))?;
+        let ((retained, rest), operations) = left.map_err(|e| ApiError::of(&app, e))?;
         let interval = ttl.map_or(self.sessions.heartbeat_interval(), |ttl| ttl / 3);
         Ok(Response::new(v1::RegisterUnitResponse {
             incarnation,
@@ -142,7 +142,7 @@ async fn serve(
 ) -> Result<(), Status> {
     let first = tokio::select! {
         first = tokio::time::timeout(HELLO_DEADLINE, incoming.message()) => first,
-        () = sessions.draining() => return Err(Problem::draining().into()),
+        () = sessions.draining() => return Err(ApiError::draining().into()),
     };
     let first = match first {
         Ok(first) => first?.and_then(|request| request.message),
@@ -150,46 +150,46 @@ async fn serve(
     };
     let hello = convert::hello(first)?;
     let app = hello.app.clone();
-    let opened = sessions.open(hello).await.map_err(|error| Problem::of_open(&app, error))?;
-    let speaker = opened.0.speaker();
+    let opened = sessions.open(hello).await.map_err(|error| ApiError::of_open(&app, error))?;
+    let reporter = opened.0.reporter();
     // A stream that cannot be read has ended; the error is for a worker that still reads.
     let unread = OnceLock::new();
-    let heard = incoming
+    let inbound = incoming
         .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()))
-        .map(|request| convert::heard(&speaker, rules, request.message));
-    let ended = run(opened, heard, &app, answers).await;
+        .map(|request| convert::inbound(&reporter, rules, request.message));
+    let ended = run(opened, inbound, &app, answers).await;
     ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
 }
 
 async fn run(
     (session, welcome): (Session, Welcome),
-    heard: impl Stream<Item = crate::session::Heard<Problem>> + Unpin + Send,
+    inbound: impl Stream<Item = crate::session::Inbound<ApiError>> + Unpin + Send,
     app: &AppName,
     answers: &mpsc::Sender<v1::ConnectResponse>,
-) -> Result<(), Problem> {
-    let (tell, mut told) = mpsc::channel(TOLD_MAX);
+) -> Result<(), ApiError> {
+    let (tell, mut outbound) = mpsc::channel(TOLD_MAX);
     // The channel is empty, so the first message fits.
-    let _ = tell.try_send(Told::Welcome(Box::new(welcome)));
+    let _ = tell.try_send(Outbound::Welcome(Box::new(welcome)));
     // Ends when the worker has disconnected, because its messages have no receiver then.
     let translate = async move {
-        while let Some(word) = told.recv().await {
-            if answers.send(convert::told(word, app)).await.is_err() {
+        while let Some(word) = outbound.recv().await {
+            if answers.send(convert::outbound(word, app)).await.is_err() {
                 return;
             }
         }
     };
-    let (end, ()) = tokio::join!(session.run(heard, tell), translate);
+    let (end, ()) = tokio::join!(session.run(inbound, tell), translate);
     match end {
         End::Goodbye | End::Closed => Ok(()),
-        End::Silent(ttl) => Err(Problem::silent(ttl)),
+        End::Silent(ttl) => Err(ApiError::silent(ttl)),
         End::Superseded { app, unit, given, current } => {
             let rejected = match given < current {
                 true => Rejected::StaleIncarnation { unit, given, current },
                 false => Rejected::SessionOver { unit },
             };
-            Err(Problem::of(&app, crate::aggregator::Error::Rejected(rejected)))
+            Err(ApiError::of(&app, crate::aggregator::Error::Rejected(rejected)))
         }
-        End::Draining => Err(Problem::draining()),
+        End::Draining => Err(ApiError::draining()),
         End::Broken(problem) => Err(problem),
     }
 }

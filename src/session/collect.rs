@@ -16,7 +16,7 @@ use crate::domain::app::AppState;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::session::SessionId;
-use crate::store::{Notice, Word};
+use crate::store::{Broadcast, BroadcastKind};
 
 use super::entry::{Asker, Entry, QUESTION_TTL, Question};
 use super::{ByUnit, Inner, Sessions, lock};
@@ -96,9 +96,9 @@ impl Sessions {
         }
         if !elsewhere.is_empty() {
             let Question { id, component, recompute, deadline } = question;
-            let word = Word::Collect { id, component, recompute, deadline };
-            let notice = Notice { app: app.clone(), from: inner.replica, word };
-            let announced = tokio::time::timeout_at(until, inner.store.announce(notice)).await;
+            let word = BroadcastKind::Collect { id, component, recompute, deadline };
+            let notice = Broadcast { app: app.clone(), from: inner.replica, word };
+            let announced = tokio::time::timeout_at(until, inner.store.broadcast(notice)).await;
             if !matches!(announced, Ok(Ok(()))) {
                 elsewhere.iter().for_each(|(name, _)| open.waiting.give_up(name));
             }
@@ -219,10 +219,10 @@ pub(super) async fn forward(inner: Arc<Inner>) {
         tokio::time::sleep(GATHER).await;
         let outgoing = std::mem::take(&mut *lock(&inner.collects.outgoing));
         for ((app, asker), units) in outgoing {
-            let word = Word::Collected { id: asker.id, to: asker.replica, units };
-            let notice = Notice { app, from: inner.replica, word };
+            let word = BroadcastKind::Collected { id: asker.id, to: asker.replica, units };
+            let notice = Broadcast { app, from: inner.replica, word };
             // Lost answers only let the call wait until its deadline.
-            let _ = inner.store.announce(notice).await;
+            let _ = inner.store.broadcast(notice).await;
         }
     }
 }

@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::domain::callback::{Callback, Callbacks, Topic};
-use crate::domain::command::{Newcomer, Rejected, Speaker};
+use crate::domain::command::{Newcomer, Rejected, Reporter};
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::session::{ReplicaId, SessionId};
 use crate::domain::time::Timestamp;
 
-use super::holds::{Holds, Moved, Word};
-use super::leading::News;
+use super::holds::{HoldUpdate, Holds, Moved};
+use super::leadership::News;
 use super::lock;
 
 /// Questions to one worker that are open together: one for each component that is asked often.
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     /// Leadership and data updates for the worker, and its requests to lead.
     pub(super) news: News,
     /// Time of the last message of the worker, by the liveness clock, in milliseconds.
-    last_heard: AtomicU64,
+    last_contact: AtomicU64,
 }
 
 /// Callbacks of the unit that are due, and those that the worker was sent.
@@ -55,7 +55,7 @@ struct Calls {
     /// Revision of the application at which `due` was read.
     revision: Revision,
     due: Callbacks,
-    told: Callbacks,
+    outbound: Callbacks,
 }
 
 /// The reason for the end of a session that comes from outside of it.
@@ -121,7 +121,7 @@ impl Entry {
             holds: Mutex::default(),
             holds_moved: Notify::new(),
             news: News::default(),
-            last_heard: AtomicU64::new(0),
+            last_contact: AtomicU64::new(0),
         };
         (entry, Ends { over: is_over, asks: asked })
     }
@@ -132,8 +132,8 @@ impl Entry {
 
     /// Returns the author of commands in this session. They are refused once the unit holds a newer
     /// session.
-    pub(super) fn speaker(&self) -> Speaker {
-        Speaker {
+    pub(super) fn reporter(&self) -> Reporter {
+        Reporter {
             unit: self.who.unit.clone(),
             incarnation: Some(self.incarnation),
             session: Some(self.session),
@@ -141,14 +141,14 @@ impl Entry {
     }
 
     /// Returns the time of the worker's last message, by the liveness clock.
-    pub(super) fn last_heard(&self) -> Duration {
-        Duration::from_millis(self.last_heard.load(Ordering::Relaxed))
+    pub(super) fn last_contact(&self) -> Duration {
+        Duration::from_millis(self.last_contact.load(Ordering::Relaxed))
     }
 
     /// Records a message of the worker.
-    pub(super) fn heard(&self, now: Duration) {
+    pub(super) fn inbound(&self, now: Duration) {
         let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        self.last_heard.store(millis, Ordering::Relaxed);
+        self.last_contact.store(millis, Ordering::Relaxed);
     }
 
     /// Ends the session.
@@ -168,8 +168,8 @@ impl Entry {
         }
         calls.revision = revision;
         calls.due = due.map(|(topic, callback)| (topic.clone(), callback.clone())).collect();
-        let Calls { due, told, .. } = &mut *calls;
-        told.retain(|topic, callback| due.get(topic) == Some(callback));
+        let Calls { due, outbound, .. } = &mut *calls;
+        outbound.retain(|topic, callback| due.get(topic) == Some(callback));
         self.called.notify_one();
     }
 
@@ -184,9 +184,9 @@ impl Entry {
     }
 
     fn take_call(&self) -> Option<(Topic, Callback)> {
-        let Calls { due, told, .. } = &mut *lock(&self.calls);
-        let (topic, callback) = due.iter().find(|(topic, _)| !told.contains_key(*topic))?;
-        told.insert(topic.clone(), callback.clone());
+        let Calls { due, outbound, .. } = &mut *lock(&self.calls);
+        let (topic, callback) = due.iter().find(|(topic, _)| !outbound.contains_key(*topic))?;
+        outbound.insert(topic.clone(), callback.clone());
         Some((topic.clone(), callback.clone()))
     }
 
@@ -208,11 +208,11 @@ impl Entry {
 
     /// Returns the holds for the welcome, and marks them as sent.
     pub(super) fn holds_at_welcome(&self) -> Vec<(Arc<FaultKey>, Arc<Fault>)> {
-        lock(&self.holds).all_told()
+        lock(&self.holds).all_sent()
     }
 
     /// Waits for a hold or a release that the worker was not sent.
-    pub(super) async fn next_hold(&self) -> Word {
+    pub(super) async fn next_hold(&self) -> HoldUpdate {
         loop {
             if let Some(word) = lock(&self.holds).next() {
                 return word;

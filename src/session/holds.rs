@@ -17,7 +17,7 @@ pub(super) struct Holds {
     /// The last state of each fault. `None`: it holds nothing, which is kept only until all faults
     /// are read for the first time.
     faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
-    told: BTreeMap<PartName, Held>,
+    outbound: BTreeMap<PartName, HoldCauseOf>,
     /// Reasons for releases that the worker was not sent yet.
     reasons: BTreeMap<PartName, &'static str>,
 }
@@ -32,10 +32,10 @@ pub(super) struct Moved {
 }
 
 /// A fault that holds a component.
-type Held = (Arc<FaultKey>, Arc<Fault>);
+type HoldCauseOf = (Arc<FaultKey>, Arc<Fault>);
 
 /// An update for the worker.
-pub(super) enum Word {
+pub(super) enum HoldUpdate {
     Held(Arc<FaultKey>, Arc<Fault>),
     Released(PartName, &'static str),
 }
@@ -82,29 +82,32 @@ impl Holds {
     }
 
     /// Returns all holds and marks them as sent.
-    pub(super) fn all_told(&mut self) -> Vec<Held> {
-        self.told = self.held();
-        self.told.values().cloned().collect()
+    pub(super) fn all_sent(&mut self) -> Vec<HoldCauseOf> {
+        self.outbound = self.held();
+        self.outbound.values().cloned().collect()
     }
 
     /// Returns the next update that the worker was not sent.
-    pub(super) fn next(&mut self) -> Option<Word> {
+    pub(super) fn next(&mut self) -> Option<HoldUpdate> {
         let held = self.held();
-        if let Some(component) = self.told.keys().find(|told| !held.contains_key(*told)).cloned() {
-            self.told.remove(&component);
+        if let Some(component) =
+            self.outbound.keys().find(|outbound| !held.contains_key(*outbound)).cloned()
+        {
+            self.outbound.remove(&component);
             let reason = self.reasons.remove(&component).unwrap_or(RESOLVED);
-            return Some(Word::Released(component, reason));
+            return Some(HoldUpdate::Released(component, reason));
         }
-        let is_new = |(component, _): &(&PartName, &Held)| !self.told.contains_key(*component);
+        let is_new =
+            |(component, _): &(&PartName, &HoldCauseOf)| !self.outbound.contains_key(*component);
         let (component, (key, fault)) = held.iter().find(is_new)?;
         self.reasons.remove(component);
-        self.told.insert(component.clone(), (key.clone(), fault.clone()));
-        Some(Word::Held(key.clone(), fault.clone()))
+        self.outbound.insert(component.clone(), (key.clone(), fault.clone()));
+        Some(HoldUpdate::Held(key.clone(), fault.clone()))
     }
 
     /// Returns each held component with the fault that has held it longest.
-    fn held(&self) -> BTreeMap<PartName, Held> {
-        let mut held: BTreeMap<PartName, Held> = BTreeMap::new();
+    fn held(&self) -> BTreeMap<PartName, HoldCauseOf> {
+        let mut held: BTreeMap<PartName, HoldCauseOf> = BTreeMap::new();
         for (key, fault) in self.faults.iter().filter_map(|(k, f)| Some((k, f.as_ref()?))) {
             let first = held.get(&key.component).map(|(_, first)| first.held_since);
             if first.is_none_or(|first| fault.held_since < first) {
@@ -177,8 +180,12 @@ mod tests {
     fn words(holds: &mut Holds) -> Vec<String> {
         std::iter::from_fn(|| holds.next())
             .map(|word| match word {
-                Word::Held(key, _) => format!("{} held by {}", key.component.as_str(), key.target),
-                Word::Released(component, why) => format!("{} released: {why}", component.as_str()),
+                HoldUpdate::Held(key, _) => {
+                    format!("{} held by {}", key.component.as_str(), key.target)
+                }
+                HoldUpdate::Released(component, why) => {
+                    format!("{} released: {why}", component.as_str())
+                }
             })
             .collect()
     }
@@ -191,7 +198,7 @@ mod tests {
         holds.note(Revision(5), moved(&cache, None));
         let all = [(cache.clone(), mk_fault(Some(1))), (pg.clone(), mk_fault(Some(2)))];
         holds.set(Revision(4), all.into_iter());
-        assert_eq!(holds.all_told().len(), 1);
+        assert_eq!(holds.all_sent().len(), 1);
         assert!(words(&mut holds).is_empty(), "it was told of all that");
         holds.note(Revision(6), moved(&mysql, Some(mk_fault(Some(3)))));
         assert!(words(&mut holds).is_empty(), "the component was held already");

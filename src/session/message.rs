@@ -68,12 +68,12 @@ pub enum OpenError {
 /// report.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
-pub enum Heard<R> {
+pub enum Inbound<R> {
     /// A command of the unit.
     Said {
         /// Grows with each message. 0: the message has no number and is not acknowledged.
         seq: u64,
-        /// The command, by [`Session::speaker`](super::Session::speaker).
+        /// The command, by [`Session::reporter`](super::Session::reporter).
         command: Command,
         /// The question that the command answers.
         answers: Option<u64>,
@@ -98,7 +98,7 @@ pub enum Heard<R> {
 
 /// A message to a worker.
 #[derive(Debug)]
-pub enum Told<R> {
+pub enum Outbound<R> {
     /// The session is open.
     Welcome(Box<Welcome>),
     /// Every message up to `seq` is committed or was refused.

@@ -1,12 +1,12 @@
 //! Worker sessions: which workers are connected, the questions sent to them, and lost connections.
 //!
 //! ```text
-//!  worker --Heard--> Session --commands--> Aggregator     a session costs a commit when it opens
-//!         <--Told---    ^  '-- silence, end --> Vanished  and one when it closes; heartbeats
-//!                       |                          |      between them cost none
-//!  collect --> Table ---'              committed after a delay
-//!  store --changes--> Hook --> Table: taken over elsewhere, asked from elsewhere
-//!  store <--beats--- Neighbours: replicas that are gone, and the units that they leave orphaned
+//!  worker --Inbound---> Session --commands--> Aggregator    one commit opens a session,
+//!         <--Outbound--    ^ '-- silence, end --> SelfPreservation     another closes it;
+//!                          |                      |         heartbeats cost none
+//!  collect --> Registry ---'              committed after a delay
+//!  store --changes--> StoreObserver --> Registry: taken over elsewhere, asked from elsewhere
+//!  store <--beats--- Peers: replicas that are gone, and the units that they leave orphaned
 //! ```
 //!
 //! Every change that a session makes is a compare-and-set commit. Once the unit holds a newer
@@ -26,32 +26,32 @@ use crate::domain::session::{ReplicaId, SessionId};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 
-mod attention;
 mod collect;
 mod entry;
+mod handshake;
 mod holds;
-mod hook;
-mod leading;
+mod leadership;
+mod liveness_clock;
 mod message;
-mod neighbours;
-mod open;
-mod routine;
-mod stray;
-mod table;
-mod vanish;
+mod observer;
+mod orphan;
+mod peers;
+mod periodic;
+mod registry;
+mod self_preservation;
 mod worker;
 
 pub use collect::{Answered, Collected};
-pub use message::{Heard, Hello, OpenError, Told, Welcome};
+pub use message::{Hello, Inbound, OpenError, Outbound, Welcome};
 pub use worker::{End, Session};
 
-use attention::Attention;
 use collect::Collects;
-use hook::{Hook, Known};
-use leading::Leading;
-use neighbours::Neighbours;
-use table::Table;
-use vanish::Vanished;
+use leadership::Leading;
+use liveness_clock::LivenessClock;
+use observer::{Known, StoreObserver};
+use peers::Peers;
+use registry::Registry;
+use self_preservation::SelfPreservation;
 
 /// Limits and intervals of sessions.
 #[derive(Debug, Clone)]
@@ -102,13 +102,13 @@ struct Inner {
     options: Options,
     metrics: Metrics,
     replica: ReplicaId,
-    table: Table,
+    table: Registry,
     collects: Collects,
-    vanished: Vanished,
-    neighbours: Neighbours,
+    vanished: SelfPreservation,
+    peers: Peers,
     known: Known,
     leading: Leading,
-    attention: Arc<Attention>,
+    liveness_clock: Arc<LivenessClock>,
     next_session: AtomicU64,
     /// Cancelled when sessions start to close.
     draining: CancellationToken,
@@ -128,13 +128,13 @@ impl Sessions {
     ) -> Sessions {
         let inner = Arc::new(Inner {
             replica: store.replica(),
-            table: Table::default(),
+            table: Registry::default(),
             collects: Collects::default(),
-            vanished: Vanished::default(),
-            neighbours: Neighbours::default(),
+            vanished: SelfPreservation::default(),
+            peers: Peers::default(),
             known: Known::default(),
             leading: Leading::default(),
-            attention: Arc::new(Attention::default()),
+            liveness_clock: Arc::new(LivenessClock::default()),
             next_session: AtomicU64::new(1),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
@@ -145,11 +145,11 @@ impl Sessions {
             options,
             metrics,
         });
-        inner.store.follow(Arc::new(Hook::new(&inner)));
-        inner.tasks.spawn(attention::run(inner.clone()));
-        inner.tasks.spawn(neighbours::run(inner.clone()));
-        inner.tasks.spawn(routine::run(inner.clone()));
-        inner.tasks.spawn(leading::run(inner.clone()));
+        inner.store.follow(Arc::new(StoreObserver::new(&inner)));
+        inner.tasks.spawn(liveness_clock::run(inner.clone()));
+        inner.tasks.spawn(peers::run(inner.clone()));
+        inner.tasks.spawn(periodic::run(inner.clone()));
+        inner.tasks.spawn(leadership::run(inner.clone()));
         inner.tasks.spawn(collect::forward(inner.clone()));
         Sessions { inner }
     }

@@ -2,12 +2,12 @@
 
 mod callbacks;
 mod collect;
-mod neighbours;
 mod outage;
+mod peers;
+mod self_preservation;
 mod silence;
 mod store;
 mod takeover;
-mod vanish;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::*;
 use crate::aggregator;
 use crate::domain::app::{AppState, Unit};
-use crate::domain::command::{Command, NewStatus, Newcomer, Request, Speaker};
+use crate::domain::command::{Command, NewStatus, Newcomer, Reporter, Request};
 use crate::domain::name::{AppName, PartName};
 use crate::domain::revision::Revision;
 use crate::domain::status::{Freshness, Kind, Level, Report};
@@ -36,8 +36,8 @@ struct Replica {
 
 /// The worker's end of a session.
 struct Worker {
-    say: mpsc::Sender<Heard<String>>,
-    told: mpsc::Receiver<Told<String>>,
+    say: mpsc::Sender<Inbound<String>>,
+    outbound: mpsc::Receiver<Outbound<String>>,
     welcome: Welcome,
     session: JoinHandle<End<String>>,
     seq: u64,
@@ -76,10 +76,10 @@ impl Replica {
         let (unit, labels) = (mk_unit(unit), BTreeMap::new());
         let who = Newcomer { unit, incarnation, stateless: false, labels };
         let (session, welcome) = self.sessions.open(Hello { app, who }).await?;
-        let (say, heard) = mpsc::channel(1000);
-        let (tell, told) = mpsc::channel(16);
-        let session = tokio::spawn(session.run(ReceiverStream::new(heard), tell));
-        Ok(Worker { say, told, welcome, session, seq: 0 })
+        let (say, inbound) = mpsc::channel(1000);
+        let (tell, outbound) = mpsc::channel(16);
+        let session = tokio::spawn(session.run(ReceiverStream::new(inbound), tell));
+        Ok(Worker { say, outbound, welcome, session, seq: 0 })
     }
 
     async fn worker(&self, unit: &str) -> Worker {
@@ -129,8 +129,8 @@ impl Replica {
 }
 
 impl Worker {
-    async fn say(&self, heard: Heard<String>) {
-        self.say.send(heard).await.unwrap();
+    async fn say(&self, inbound: Inbound<String>) {
+        self.say.send(inbound).await.unwrap();
     }
 
     /// Sends heartbeats until the session ends.
@@ -139,7 +139,7 @@ impl Worker {
         let interval = self.welcome.heartbeat_interval / 2;
         tokio::spawn(async move {
             while let Some(say) = say.upgrade() {
-                if say.send(Heard::Heartbeat).await.is_err() {
+                if say.send(Inbound::Heartbeat).await.is_err() {
                     return;
                 }
                 drop(say);
@@ -148,33 +148,33 @@ impl Worker {
         });
     }
 
-    fn speaker(&self) -> Speaker {
+    fn reporter(&self) -> Reporter {
         // Any unit will do: the session replaces it by its own.
-        Speaker::new(mk_unit("somebody/0"), None)
+        Reporter::new(mk_unit("somebody/0"), None)
     }
 
     async fn report(&mut self, level: Level, message: &str) -> u64 {
         self.seq += 1;
         let status = mk_status("", level, message);
-        let command = Command::Report(self.speaker(), Kind::Push, status);
-        self.say(Heard::Said { seq: self.seq, command, answers: None }).await;
+        let command = Command::Report(self.reporter(), Kind::Push, status);
+        self.say(Inbound::Said { seq: self.seq, command, answers: None }).await;
         self.seq
     }
 
     /// Answers a question with one status.
     async fn answer(&mut self, question: u64, level: Level, message: &str) -> u64 {
         self.seq += 1;
-        let command = Command::Replace(self.speaker(), None, vec![mk_status("", level, message)]);
-        self.say(Heard::Said { seq: self.seq, command, answers: Some(question) }).await;
+        let command = Command::Replace(self.reporter(), None, vec![mk_status("", level, message)]);
+        self.say(Inbound::Said { seq: self.seq, command, answers: Some(question) }).await;
         self.seq
     }
 
     /// Returns the next message that is not a question.
-    async fn next(&mut self) -> Told<String> {
+    async fn next(&mut self) -> Outbound<String> {
         loop {
-            match self.told.recv().await.expect("the session has ended") {
-                Told::Collect { .. } => {}
-                told => return told,
+            match self.outbound.recv().await.expect("the session has ended") {
+                Outbound::Collect { .. } => {}
+                outbound => return outbound,
             }
         }
     }
@@ -182,8 +182,8 @@ impl Worker {
     async fn acknowledged(&mut self, seq: u64) -> Revision {
         loop {
             match self.next().await {
-                Told::Ack { seq: up_to, revision } if seq <= up_to => return revision,
-                Told::Ack { .. } => {}
+                Outbound::Ack { seq: up_to, revision } if seq <= up_to => return revision,
+                Outbound::Ack { .. } => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -192,14 +192,16 @@ impl Worker {
     /// Returns the next question: its number and component.
     async fn question(&mut self) -> (u64, Option<PartName>) {
         loop {
-            if let Told::Collect { id, component, .. } = self.told.recv().await.expect("ended") {
+            if let Outbound::Collect { id, component, .. } =
+                self.outbound.recv().await.expect("ended")
+            {
                 return (id, component);
             }
         }
     }
 
     /// Closes the stream without a goodbye, as when the process is killed.
-    async fn vanish(self) -> End<String> {
+    async fn lose_sight(self) -> End<String> {
         drop(self.say);
         self.session.await.unwrap()
     }

@@ -14,7 +14,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::aggregator;
 use crate::domain::app::AppState;
 use crate::domain::classify::Finding;
-use crate::domain::command::{Command, Rejected, Request, Speaker};
+use crate::domain::command::{Command, Rejected, Reporter, Request};
 use crate::domain::data::etag;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
@@ -23,10 +23,10 @@ use crate::domain::revision::Revision;
 use crate::domain::session::SessionId;
 
 use super::entry::{Ends, Entry, Over, Question};
-use super::holds::Word;
-use super::leading;
-use super::message::{Heard, Told};
-use super::table::Place;
+use super::holds::HoldUpdate;
+use super::leadership;
+use super::message::{Inbound, Outbound};
+use super::registry::Permit;
 use super::{Inner, spread};
 
 /// Workers a second that a rollout sends to the other replicas.
@@ -40,10 +40,10 @@ pub struct Session {
     entry: Arc<Entry>,
     ends: Option<Ends>,
     /// Time of the worker's last message, by the liveness clock.
-    last_heard: Duration,
+    last_contact: Duration,
     /// The end is committed, or needs no commit any more.
     ended: bool,
-    _place: Place,
+    _place: Permit,
     _token: TaskTrackerToken,
 }
 
@@ -78,15 +78,15 @@ impl Session {
         inner: Arc<Inner>,
         entry: Arc<Entry>,
         ends: Ends,
-        place: Place,
+        place: Permit,
         token: TaskTrackerToken,
     ) -> Session {
-        let last_heard = inner.attention.now();
+        let last_contact = inner.liveness_clock.now();
         Session {
             inner,
             entry,
             ends: Some(ends),
-            last_heard,
+            last_contact,
             ended: false,
             _place: place,
             _token: token,
@@ -99,10 +99,10 @@ impl Session {
     }
 
     /// Serves the worker until its session ends.
-    pub async fn run<R, S>(mut self, heard: S, told: mpsc::Sender<Told<R>>) -> End<R>
+    pub async fn run<R, S>(mut self, inbound: S, outbound: mpsc::Sender<Outbound<R>>) -> End<R>
     where
         R: Send,
-        S: Stream<Item = Heard<R>> + Unpin + Send,
+        S: Stream<Item = Inbound<R>> + Unpin + Send,
     {
         let Some(Ends { mut over, asks }) = self.ends.take() else {
             return End::Closed;
@@ -117,7 +117,7 @@ impl Session {
                 _ => End::Closed,
             },
             () = draining.cancelled() => End::Draining,
-            end = self.serve(heard, asks, &told) => end,
+            end = self.serve(inbound, asks, &outbound) => end,
         };
         let end = match (end, self.entry.over()) {
             // The takeover was found by the refusal of the last command.
@@ -125,17 +125,17 @@ impl Session {
             (end, _) => end,
         };
         let last_word = match &end {
-            End::Superseded { current, .. } => Some(Told::Superseded { incarnation: *current }),
+            End::Superseded { current, .. } => Some(Outbound::Superseded { incarnation: *current }),
             End::Draining => {
                 let sessions = u32::try_from(self.inner.table.len()).unwrap_or(u32::MAX);
                 let span = Duration::from_secs(u64::from(1 + sessions / RECONNECTS_PER_SECOND));
-                Some(Told::Drain { reconnect_after: spread(span.min(RECONNECT_AFTER_MAX)) })
+                Some(Outbound::Drain { reconnect_after: spread(span.min(RECONNECT_AFTER_MAX)) })
             }
             _ => None,
         };
         if let Some(word) = last_word {
             // A worker that does not read finds out from the end of the stream.
-            let _ = told.try_send(word);
+            let _ = outbound.try_send(word);
         }
         self.finish(&end).await;
         end
@@ -152,51 +152,51 @@ impl Session {
 
     async fn serve<R, S>(
         &mut self,
-        heard: S,
+        inbound: S,
         mut asks: mpsc::Receiver<Question>,
-        told: &mpsc::Sender<Told<R>>,
+        outbound: &mpsc::Sender<Outbound<R>>,
     ) -> End<R>
     where
         R: Send,
-        S: Stream<Item = Heard<R>> + Unpin + Send,
+        S: Stream<Item = Inbound<R>> + Unpin + Send,
     {
-        let mut chunks = heard.ready_chunks(self.inner.options.chunk_max);
-        let attention = self.inner.attention.clone();
+        let mut chunks = inbound.ready_chunks(self.inner.options.chunk_max);
+        let liveness_clock = self.inner.liveness_clock.clone();
         let entry = self.entry.clone();
         loop {
-            let deadline = self.last_heard + self.entry.ttl;
+            let deadline = self.last_contact + self.entry.ttl;
             let served = tokio::select! {
                 // Messages that have arrived were in time: the deadline is checked last.
                 biased;
                 Some(Question { id, component, recompute, deadline }) = asks.recv() => {
-                    let word = Told::Collect { id, component, recompute, deadline };
-                    self.tell(told, word).await
+                    let word = Outbound::Collect { id, component, recompute, deadline };
+                    self.tell(outbound, word).await
                 }
                 (topic, callback) = self.entry.next_call() => {
-                    let word = Told::RetryDue { topic, operation_id: callback.operation_id };
-                    self.tell(told, word).await
+                    let word = Outbound::RetryDue { topic, operation_id: callback.operation_id };
+                    self.tell(outbound, word).await
                 }
                 word = self.entry.next_hold() => {
                     let word = match word {
-                        Word::Held(key, fault) => Told::Hold { key, fault },
-                        Word::Released(component, reason) => {
-                            Told::HoldReleased { component, reason }
+                        HoldUpdate::Held(key, fault) => Outbound::Hold { key, fault },
+                        HoldUpdate::Released(component, reason) => {
+                            Outbound::HoldReleased { component, reason }
                         }
                     };
-                    self.tell(told, word).await
+                    self.tell(outbound, word).await
                 }
-                word = entry.news.next(&entry) => self.tell(told, told_of(word)).await,
+                word = entry.news.next(&entry) => self.tell(outbound, outbound_of(word)).await,
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
-                        entry.heard(attention.now());
-                        let taken = self.take(chunk, told).await;
-                        self.last_heard = attention.now();
-                        entry.heard(self.last_heard);
+                        entry.inbound(liveness_clock.now());
+                        let taken = self.take(chunk, outbound).await;
+                        self.last_contact = liveness_clock.now();
+                        entry.inbound(self.last_contact);
                         taken
                     }
                     None => Err(End::Closed),
                 },
-                () = attention.until(deadline) => Err(End::Silent(self.entry.ttl)),
+                () = liveness_clock.until(deadline) => Err(End::Silent(self.entry.ttl)),
             };
             if let Err(end) = served {
                 return end;
@@ -205,11 +205,15 @@ impl Session {
     }
 
     /// Sends an update. Ends the session if the worker does not read for its whole TTL.
-    async fn tell<R>(&mut self, told: &mpsc::Sender<Told<R>>, word: Told<R>) -> Result<(), End<R>> {
-        let begun = self.inner.attention.now();
-        let taken = tokio::time::timeout(self.entry.ttl, told.send(word)).await;
+    async fn tell<R>(
+        &mut self,
+        outbound: &mpsc::Sender<Outbound<R>>,
+        word: Outbound<R>,
+    ) -> Result<(), End<R>> {
+        let begun = self.inner.liveness_clock.now();
+        let taken = tokio::time::timeout(self.entry.ttl, outbound.send(word)).await;
         // The wait does not count as silence: nothing was read meanwhile.
-        self.last_heard += self.inner.attention.now().saturating_sub(begun);
+        self.last_contact += self.inner.liveness_clock.now().saturating_sub(begun);
         match taken {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_gone)) => Err(End::Closed),
@@ -220,18 +224,18 @@ impl Session {
     /// Commits a chunk and answers it.
     async fn take<R>(
         &mut self,
-        chunk: Vec<Heard<R>>,
-        told: &mpsc::Sender<Told<R>>,
+        chunk: Vec<Inbound<R>>,
+        outbound: &mpsc::Sender<Outbound<R>>,
     ) -> Result<(), End<R>> {
         let mut requests = Vec::new();
         let mut answers = Vec::new();
         let mut errors = Vec::new();
         let mut last_seq = None;
         let mut end = None;
-        for heard in chunk {
-            match heard {
-                Heard::Heartbeat => {}
-                Heard::Said { seq, command, answers: question } => {
+        for inbound in chunk {
+            match inbound {
+                Inbound::Heartbeat => {}
+                Inbound::Said { seq, command, answers: question } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
                     errors.extend(Met::of(seq, &command));
                     let claims = matches!(command, Command::ClaimLeadership(..));
@@ -241,15 +245,15 @@ impl Session {
                     requests.push(Request { id: None, command });
                     answers.push(Asked { seq, question, claims });
                 }
-                Heard::Refused { seq, refusal } => {
+                Inbound::Refused { seq, refusal } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
-                    self.tell(told, Told::Refused { seq, refusal }).await?;
+                    self.tell(outbound, Outbound::Refused { seq, refusal }).await?;
                 }
-                Heard::Goodbye { removed } => {
+                Inbound::Goodbye { removed } => {
                     end = Some((removed, End::Goodbye));
                     break;
                 }
-                Heard::Broken(refusal) => {
+                Inbound::Broken(refusal) => {
                     end = Some((false, End::Broken(refusal)));
                     break;
                 }
@@ -258,14 +262,14 @@ impl Session {
         let mut revision = self.entry.revision;
         for (asked, outcome) in answers.into_iter().zip(self.commit(requests).await) {
             let seq = asked.seq;
-            match self.answer(told, asked, outcome).await? {
+            match self.answer(outbound, asked, outcome).await? {
                 Some(at) => revision = revision.max(at),
                 None => errors.retain(|met| met.seq != seq),
             }
         }
-        self.tell_verdicts(told, errors, revision).await?;
+        self.send_verdicts(outbound, errors, revision).await?;
         if let Some(seq) = last_seq {
-            self.tell(told, Told::Ack { seq, revision }).await?;
+            self.tell(outbound, Outbound::Ack { seq, revision }).await?;
         }
         let Some((removed, end)) = end else {
             return Ok(());
@@ -279,13 +283,13 @@ impl Session {
     /// Answers one command. Returns the revision at which it is in force; `None` if it was refused.
     async fn answer<R>(
         &mut self,
-        told: &mpsc::Sender<Told<R>>,
+        outbound: &mpsc::Sender<Outbound<R>>,
         Asked { seq, question, claims }: Asked,
         outcome: Result<Outcome, aggregator::Error>,
     ) -> Result<Option<Revision>, End<R>> {
         use Rejected::{LeaderIsExternal, LeaseHeld};
         if claims {
-            self.entry.news.tell_again();
+            self.entry.news.send_again();
         }
         match outcome {
             Ok(Outcome { revision, .. }) => {
@@ -306,16 +310,16 @@ impl Session {
                 Err(End::Closed)
             }
             Err(error) => {
-                self.tell(told, Told::Rejected { seq, error }).await?;
+                self.tell(outbound, Outbound::Rejected { seq, error }).await?;
                 Ok(None)
             }
         }
     }
 
     /// Sends a verdict for each reported error, from the state after the commit.
-    async fn tell_verdicts<R>(
+    async fn send_verdicts<R>(
         &mut self,
-        told: &mpsc::Sender<Told<R>>,
+        outbound: &mpsc::Sender<Outbound<R>>,
         errors: Vec<Met>,
         revision: Revision,
     ) -> Result<(), End<R>> {
@@ -331,7 +335,7 @@ impl Session {
         // The finding is known even if the state cannot be read.
         let found = found.unwrap_or_else(|_| vec![None; errors.len()]);
         for (Met { seq, finding, .. }, fault) in errors.into_iter().zip(found) {
-            self.tell(told, Told::Verdict { seq, finding, fault }).await?;
+            self.tell(outbound, Outbound::Verdict { seq, finding, fault }).await?;
         }
         Ok(())
     }
@@ -361,8 +365,8 @@ impl Session {
 
     /// Returns the author of commands in this session. They are refused once the unit holds a newer
     /// session.
-    pub fn speaker(&self) -> Speaker {
-        self.entry.speaker()
+    pub fn reporter(&self) -> Reporter {
+        self.entry.reporter()
     }
 
     /// Removes the unit for good.
@@ -370,7 +374,7 @@ impl Session {
         // First, so that the observer does not take the removal for a takeover.
         self.leave();
         let ttl = self.inner.session_ttl();
-        let command = Command::Depart { speaker: self.speaker(), ttl };
+        let command = Command::Depart { reporter: self.reporter(), ttl };
         let request = Request { id: None, command };
         // If this fails, the unit shows as disconnected without a goodbye.
         let departed = self.inner.aggregator.apply(&self.entry.app, request).await;
@@ -390,8 +394,8 @@ impl Session {
             End::Goodbye | End::Draining | End::Broken(_) => {
                 self.inner.disconnect(&self.entry, false).await;
             }
-            End::Closed => self.inner.vanish(&self.entry, false),
-            End::Silent(_) => self.inner.vanish(&self.entry, true),
+            End::Closed => self.inner.lose_sight(&self.entry, false),
+            End::Silent(_) => self.inner.lose_sight(&self.entry, true),
         }
     }
 
@@ -410,12 +414,14 @@ struct Asked {
     claims: bool,
 }
 
-fn told_of<R>(word: leading::Word) -> Told<R> {
+fn outbound_of<R>(word: leadership::LeadershipUpdate) -> Outbound<R> {
     match word {
-        leading::Word::Leadership { leader, lease_epoch, heartbeat, is_self } => {
-            Told::Leadership { leader, lease_epoch, is_self, heartbeat_interval: heartbeat }
+        leadership::LeadershipUpdate::Leadership { leader, lease_epoch, heartbeat, is_self } => {
+            Outbound::Leadership { leader, lease_epoch, is_self, heartbeat_interval: heartbeat }
         }
-        leading::Word::Data { version } => Told::DataChanged { etag: etag(version) },
+        leadership::LeadershipUpdate::Data { version } => {
+            Outbound::DataChanged { etag: etag(version) }
+        }
     }
 }
 
@@ -453,7 +459,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         if !self.ended {
             self.leave();
-            self.inner.vanish(&self.entry, false);
+            self.inner.lose_sight(&self.entry, false);
         }
     }
 }

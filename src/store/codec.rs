@@ -14,7 +14,7 @@ use crate::domain::app::Head;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
 
-use super::heads::Marks;
+use super::heads::Watermarks;
 use super::{Epoch, Position};
 
 /// The format that is written, of records and of the database as a whole.
@@ -42,7 +42,7 @@ pub(super) struct Meta {
 }
 
 impl Meta {
-    pub(super) fn new(epoch: Epoch, clock: Timestamp, marks: Marks) -> Meta {
+    pub(super) fn new(epoch: Epoch, clock: Timestamp, marks: Watermarks) -> Meta {
         Meta {
             epoch,
             clock,
@@ -56,8 +56,12 @@ impl Meta {
         self.epoch
     }
 
-    pub(super) fn marks(&self) -> Marks {
-        Marks { last: self.last, revision_floor: self.revision_floor, forgotten: self.forgotten }
+    pub(super) fn marks(&self) -> Watermarks {
+        Watermarks {
+            last: self.last,
+            revision_floor: self.revision_floor,
+            forgotten: self.forgotten,
+        }
     }
 }
 
@@ -150,8 +154,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::domain::flapping::Swings;
-    use crate::domain::held::{Flapping, Held, Said};
+    use crate::domain::damping::decide::{Damped, Flapping, Reported};
+    use crate::domain::damping::flapping::Swings;
     use crate::domain::name::{PartName, UnitName};
     use crate::domain::policy::Policy;
     use crate::domain::revision::Revision;
@@ -182,8 +186,8 @@ mod tests {
                 level, message, short_message, reason, check, action, priority, precedence,
                 labels, ttl,
             };
-            let said = Said { report: Arc::new(report.clone()), observe_time: None, incarnation };
-            let held = held.map(|(is_said, good_count, calm)| Held {
+            let said = Reported { report: report.clone().into(), observe_time: None, incarnation };
+            let held = held.map(|(is_said, good_count, calm)| Damped {
                 latest: is_said.then_some(said),
                 good_count,
                 flapping: calm.map(|calm| Flapping {

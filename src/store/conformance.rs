@@ -12,7 +12,7 @@ use crate::domain::status::Level;
 
 use super::{CommitError, ConflictCause, Retention, Store};
 
-use driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
+use driver::{Driver, Recorder, mk_app, mk_report, mk_reporter, mk_status};
 
 pub mod driver;
 mod faults;
@@ -82,7 +82,7 @@ async fn an_unknown_application_is_empty(store: Arc<dyn Store>) {
     let events = store.events(&mk_app("nobody"), None, 10).await.unwrap();
     assert!(events.is_empty());
     let recorder = Recorder::on(&store);
-    assert_eq!(recorder.told(), []);
+    assert_eq!(recorder.notified(), []);
     assert_eq!(store.health(), Ok(()));
 }
 
@@ -91,7 +91,7 @@ async fn a_commit_at_another_revision_is_refused(store: Arc<dyn Store>) {
     let mut second = Driver::new(&store, "web").await;
     first.report("web/0", "one").await;
     let recorder = Recorder::on(&store);
-    let before = (recorder.told(), first.events().await);
+    let before = (recorder.notified(), first.events().await);
 
     let cause = ConflictCause::Revision;
     let conflict = Err(CommitError::Conflict { current: Revision(1), cause });
@@ -105,7 +105,7 @@ async fn a_commit_at_another_revision_is_refused(store: Arc<dyn Store>) {
     assert_eq!(second.commit(nothing_to_write).await, conflict);
     assert_eq!(first.commit(first.draft_all([])).await, Ok(()));
 
-    assert_eq!((recorder.told(), first.events().await), before);
+    assert_eq!((recorder.notified(), first.events().await), before);
     first.check().await;
 }
 
@@ -128,7 +128,7 @@ async fn a_reader_sees_whole_commits(store: Arc<dyn Store>) {
     for n in 1..50 {
         let message = n.to_string();
         let set = ["a", "b", "c"].map(|part| mk_status(part, Level::Active, &message));
-        let pull = Command::Replace(mk_speaker("web/1"), None, set.to_vec());
+        let pull = Command::Replace(mk_reporter("web/1"), None, set.to_vec());
         let both = writer.draft_all([mk_report("web/0", &message), pull]);
         writer.commit(both).await.unwrap();
     }

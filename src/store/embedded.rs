@@ -4,7 +4,7 @@
 //! ```text
 //!  commit --encode--> queue --> Writer: group, compare, write, sync --> publish --> answer
 //!  load, events ------------------------> read transactions               |
-//!  follow <------------------------------ heads, followers <--------------'
+//!  follow <------------------------------ heads, observers <--------------'
 //! ```
 //!
 //! After a disk error the database cannot be used: commits fail with `Unavailable` until the writer
@@ -27,9 +27,9 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 
 use super::clock::Clock;
-use super::heads::{Followers, Heads};
+use super::heads::{Heads, Observers};
 use super::{
-    Applied, CommitError, ConflictCause, Epoch, Follower, Notice, NumberedEvent, OpenError,
+    Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer, OpenError,
     ReadError, Retention, Store, Version, random_store_id,
 };
 
@@ -91,7 +91,7 @@ struct Shared {
 /// The heads that are committed and sent to observers.
 struct Published {
     heads: Heads,
-    followers: Followers,
+    observers: Observers,
 }
 
 impl EmbeddedStore {
@@ -119,7 +119,7 @@ impl EmbeddedStore {
             epoch: meta.epoch(),
             replica: ReplicaId(random_store_id()),
             database: RwLock::new(Ok(database)),
-            published: Mutex::new(Published { heads, followers: Followers::default() }),
+            published: Mutex::new(Published { heads, observers: Observers::default() }),
         });
         let (queue, jobs) = mpsc::channel();
         let writer = Writer::new(shared.clone(), location, jobs);
@@ -211,9 +211,9 @@ impl Store for EmbeddedStore {
         version.compare(&known)
     }
 
-    fn follow(&self, follower: Arc<dyn Follower>) {
-        let Published { heads, followers } = &mut *self.shared.published();
-        followers.add(follower, heads);
+    fn follow(&self, observer: Arc<dyn Observer>) {
+        let Published { heads, observers } = &mut *self.shared.published();
+        observers.add(observer, heads);
     }
 
     async fn events(
@@ -238,8 +238,8 @@ impl Store for EmbeddedStore {
         Ok(BTreeMap::from([(self.shared.replica, self.now())]))
     }
 
-    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
-        self.shared.published().followers.tell_notice(&notice);
+    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
+        self.shared.published().observers.notify_broadcast(&notice);
         Ok(())
     }
 

@@ -52,7 +52,7 @@ pub enum CommitError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ConflictCause {
     /// The state was read from another master of the store, see
-    /// [`Store::counts_above`](super::Store::counts_above).
+    /// [`Store::epoch_floor`](super::Store::epoch_floor).
     #[error("the state was read from another master")]
     Master,
     /// The application has another revision.

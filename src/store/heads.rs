@@ -7,7 +7,7 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
-use super::{Bucket, Change, Epoch, Follower, Notice, Position};
+use super::{Broadcast, Bucket, Change, Epoch, Observer, Position};
 
 /// The heads that every store keeps in memory: enough to compare and swap, and to notify observers.
 #[derive(Clone, Default)]
@@ -16,12 +16,12 @@ pub(super) struct Heads {
     by_app: HashMap<AppName, (Position, Arc<Head>)>,
     order: BTreeMap<Position, AppName>,
     tombstones: BTreeMap<Position, AppName>,
-    marks: Marks,
+    marks: Watermarks,
 }
 
 /// The highest positions and revisions so far. They only rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Marks {
+pub(super) struct Watermarks {
     /// The last position given.
     pub(super) last: Position,
     /// The highest revision of a pruned tombstone: an unknown application starts at this revision.
@@ -31,7 +31,7 @@ pub(super) struct Marks {
 }
 
 /// The effect of one commit on the heads.
-pub(super) struct Step {
+pub(super) struct HeadStep {
     /// The application with its new head.
     pub(super) change: Change,
     /// Whether the position is new, so that observers receive the change.
@@ -47,12 +47,12 @@ pub(super) fn mk_change(app: AppName, position: Position, head: Arc<Head>) -> Ch
 
 impl Heads {
     /// Returns the heads as they were stored, with the marks stored beside them.
-    pub(super) fn restore(changes: impl IntoIterator<Item = Change>, marks: Marks) -> Heads {
+    pub(super) fn restore(changes: impl IntoIterator<Item = Change>, marks: Watermarks) -> Heads {
         let mut heads = Heads::default();
         for change in changes {
             heads.put(&change);
         }
-        heads.marks = Marks { last: marks.last.max(heads.marks.last), ..marks };
+        heads.marks = Watermarks { last: marks.last.max(heads.marks.last), ..marks };
         heads
     }
 
@@ -60,12 +60,12 @@ impl Heads {
     pub(super) fn restore_bucket(
         bucket: Bucket,
         changes: impl IntoIterator<Item = Change>,
-        marks: Marks,
+        marks: Watermarks,
     ) -> Heads {
         Heads { bucket, ..Heads::restore(changes, marks) }
     }
 
-    pub(super) fn marks(&self) -> Marks {
+    pub(super) fn marks(&self) -> Watermarks {
         self.marks
     }
 
@@ -100,7 +100,7 @@ impl Heads {
         base: Revision,
         head: Arc<Head>,
         tombstones_max: usize,
-    ) -> Result<Option<Step>, Revision> {
+    ) -> Result<Option<HeadStep>, Revision> {
         self.compare(app, base)?;
         let is_told = head.revision != base;
         let position = match self.by_app.get(app) {
@@ -114,11 +114,11 @@ impl Heads {
         while tombstones_max < self.tombstones.len() {
             forgotten.extend(self.forget_oldest());
         }
-        Ok(Some(Step { change, is_told, forgotten }))
+        Ok(Some(HeadStep { change, is_told, forgotten }))
     }
 
     /// Applies a step that [`swap`](Heads::swap) made on another copy.
-    pub(super) fn apply(&mut self, step: &Step) {
+    pub(super) fn apply(&mut self, step: &HeadStep) {
         self.put(&step.change);
         for _ in &step.forgotten {
             self.forget_oldest();
@@ -178,64 +178,64 @@ impl Heads {
 
 /// The observers of the store.
 #[derive(Default)]
-pub(super) struct Followers(Vec<Arc<dyn Follower>>);
+pub(super) struct Observers(Vec<Arc<dyn Observer>>);
 
-impl Followers {
+impl Observers {
     /// Adds an observer and sends it all heads.
-    pub(super) fn add(&mut self, follower: Arc<dyn Follower>, heads: &Heads) {
-        self.add_to_buckets(follower, [heads]);
+    pub(super) fn add(&mut self, observer: Arc<dyn Observer>, heads: &Heads) {
+        self.add_to_buckets(observer, [heads]);
     }
 
     /// Adds an observer and sends it all heads of several buckets.
     pub(super) fn add_to_buckets<'a>(
         &mut self,
-        follower: Arc<dyn Follower>,
+        observer: Arc<dyn Observer>,
         buckets: impl IntoIterator<Item = &'a Heads>,
     ) {
         for heads in buckets {
             let forgotten = heads.marks.forgotten;
             if Position(0) < forgotten {
-                follower.forgotten(heads.bucket, forgotten);
+                observer.on_prune(heads.bucket, forgotten);
             }
             for change in heads.changes_after(Position(0)) {
-                follower.changed(&change);
+                observer.on_change(&change);
             }
         }
-        self.0.push(follower);
+        self.0.push(observer);
     }
 
     /// Notifies all observers of one step.
-    pub(super) fn tell(&self, step: &Step) {
+    pub(super) fn tell(&self, step: &HeadStep) {
         if step.is_told {
-            self.tell_change(&step.change);
+            self.notify_change(&step.change);
         }
         if let Some(last) = step.forgotten.last() {
-            self.tell_forgotten(last.bucket, last.position);
+            self.notify_prune(last.bucket, last.position);
         }
     }
 
     /// Notifies all observers of a change.
-    pub(super) fn tell_change(&self, change: &Change) {
-        self.0.iter().for_each(|follower| follower.changed(change));
+    pub(super) fn notify_change(&self, change: &Change) {
+        self.0.iter().for_each(|observer| observer.on_change(change));
     }
 
     /// Notifies all observers of the position up to which the tombstones of a bucket are pruned.
-    pub(super) fn tell_forgotten(&self, bucket: Bucket, up_to: Position) {
-        self.0.iter().for_each(|follower| follower.forgotten(bucket, up_to));
+    pub(super) fn notify_prune(&self, bucket: Bucket, up_to: Position) {
+        self.0.iter().for_each(|observer| observer.on_prune(bucket, up_to));
     }
 
     /// Sends a broadcast message to all observers.
-    pub(super) fn tell_notice(&self, notice: &Notice) {
-        self.0.iter().for_each(|follower| follower.noticed(notice));
+    pub(super) fn notify_broadcast(&self, notice: &Broadcast) {
+        self.0.iter().for_each(|observer| observer.on_broadcast(notice));
     }
 
     /// Notifies all observers of the epoch floor of a bucket.
-    pub(super) fn tell_counts_above(&self, bucket: Bucket, counts_above: u64) {
-        self.0.iter().for_each(|follower| follower.counts_above(bucket, counts_above));
+    pub(super) fn notify_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
+        self.0.iter().for_each(|observer| observer.on_epoch_floor(bucket, epoch_floor));
     }
 
     /// Notifies all observers that a bucket may have lost writes.
-    pub(super) fn tell_doubted(&self, bucket: Bucket, epoch: Epoch) {
-        self.0.iter().for_each(|follower| follower.doubted(bucket, epoch));
+    pub(super) fn notify_data_loss(&self, bucket: Bucket, epoch: Epoch) {
+        self.0.iter().for_each(|observer| observer.on_data_loss(bucket, epoch));
     }
 }

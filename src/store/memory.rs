@@ -16,9 +16,9 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::{Transition, Write};
 
 use super::clock::Clock;
-use super::heads::{Followers, Heads};
+use super::heads::{Heads, Observers};
 use super::{
-    Applied, CommitError, ConflictCause, Epoch, Follower, Notice, NumberedEvent, ReadError,
+    Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer, ReadError,
     Retention, Store, Version, random_store_id,
 };
 
@@ -35,7 +35,7 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Kept {
     heads: Heads,
-    followers: Followers,
+    observers: Observers,
     apps: HashMap<AppName, AppRecords>,
     closed: bool,
 }
@@ -103,7 +103,7 @@ impl Store for MemoryStore {
         let statuses = records.statuses.iter();
         let faults = records.faults.iter();
         Ok(Records {
-            counts_above: 0,
+            epoch_floor: 0,
             head,
             units: records.units.clone().into_iter().collect(),
             statuses: statuses.map(|(key, status)| ((**key).clone(), (**status).clone())).collect(),
@@ -150,7 +150,7 @@ impl Store for MemoryStore {
         for gone in &step.forgotten {
             kept.apps.remove(&gone.app);
         }
-        kept.followers.tell(&step);
+        kept.observers.tell(&step);
         Ok(())
     }
 
@@ -161,9 +161,9 @@ impl Store for MemoryStore {
         version.compare(&known)
     }
 
-    fn follow(&self, follower: Arc<dyn Follower>) {
+    fn follow(&self, observer: Arc<dyn Observer>) {
         let kept = &mut *self.kept();
-        kept.followers.add(follower, &kept.heads);
+        kept.observers.add(observer, &kept.heads);
     }
 
     async fn events(
@@ -190,8 +190,8 @@ impl Store for MemoryStore {
         Ok(BTreeMap::from([(self.replica, self.now())]))
     }
 
-    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
-        self.kept().followers.tell_notice(&notice);
+    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
+        self.kept().observers.notify_broadcast(&notice);
         Ok(())
     }
 

@@ -26,14 +26,14 @@ pub mod redis;
 #[cfg(test)]
 pub mod conformance;
 
+mod broadcast;
 mod codec;
 mod heads;
 mod key;
-mod notice;
 
+pub use broadcast::{Broadcast, BroadcastKind};
 pub use error::{Applied, CommitError, ConflictCause, OpenError, ReadError};
 pub use memory::MemoryStore;
-pub use notice::{Notice, Word};
 
 /// Stores applications, their histories, and the order in which applications change.
 ///
@@ -48,7 +48,7 @@ pub use notice::{Notice, Word};
 /// - The count of quiet commits. A quiet commit writes records but does not move the revision.
 ///   [`Head::quiet_commits`] counts those that change damped statuses or operations. It does not
 ///   count those that only store the answer to a request.
-/// - The epoch floor of the store; see [`counts_above`](Store::counts_above).
+/// - The epoch floor of the store; see [`epoch_floor`](Store::epoch_floor).
 ///
 /// A store is *shared* if other processes may commit to it ([`is_shared`](Store::is_shared)). Only
 /// a shared store compares all three parts; any other store compares the revision alone in a
@@ -74,7 +74,7 @@ pub use notice::{Notice, Word};
 /// in the store, and `cause` names the comparison that failed, the first of this list:
 ///
 /// 1. [`Master`](ConflictCause::Master), Redis: the epoch floor in the store is not
-///    [`Transition::counts_above`], because another master serves now. After data loss, one
+///    [`Transition::epoch_floor`], because another master serves now. After data loss, one
 ///    revision can name two states.
 /// 2. [`Revision`](ConflictCause::Revision): the revision in the store is not
 ///    [`Transition::base`]. `current` is less than `base` if the store has lost writes.
@@ -147,7 +147,7 @@ pub trait Store: Send + Sync + 'static {
     /// Each master of the store has another floor, so the floor also names the history that a state
     /// was read from. A commit or confirmation of a state with another floor fails with
     /// [`CommitError::Conflict`], even at the same revision. A store without masters returns 0.
-    fn counts_above(&self, _: &AppName) -> u64 {
+    fn epoch_floor(&self, _: &AppName) -> u64 {
         0
     }
 
@@ -182,7 +182,7 @@ pub trait Store: Send + Sync + 'static {
     /// Adds an observer. Sends it the epoch floors and the pruned positions that are not 0, then
     /// each application and tombstone in order of position, and from then on each change. Leaves
     /// nothing out in between.
-    fn follow(&self, follower: Arc<dyn Follower>);
+    fn follow(&self, observer: Arc<dyn Observer>);
 
     /// Reads the events of an application that precede the event numbered `before`, newest first.
     /// Without `before` it starts at the newest event.
@@ -203,7 +203,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Broadcasts a message to the observers of every process that shares the store. The message is
     /// not stored: an observer that is added later does not receive it.
-    async fn announce(&self, notice: Notice) -> Result<(), ReadError>;
+    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError>;
 
     /// Returns whether commits are expected to succeed now, and a sentence if not.
     fn health(&self) -> Result<(), String>;
@@ -220,15 +220,15 @@ pub struct Version {
     pub revision: Revision,
     /// The count of quiet commits; see [`Head::quiet_commits`].
     pub quiet_commits: u64,
-    /// The epoch floor; see [`Store::counts_above`].
-    pub counts_above: u64,
+    /// The epoch floor; see [`Store::epoch_floor`].
+    pub epoch_floor: u64,
 }
 
 impl Version {
     /// Returns the version of a state.
     pub fn of(state: &AppState) -> Version {
         let Head { revision, quiet_commits, .. } = *state.head();
-        Version { revision, quiet_commits, counts_above: state.counts_above }
+        Version { revision, quiet_commits, epoch_floor: state.epoch_floor }
     }
 
     /// Compares this version with the newest head, in a store with one history.
@@ -255,26 +255,26 @@ pub struct NumberedEvent {
 
 /// An observer of the store. It receives changes one at a time. Its methods must return quickly and
 /// must not call the store, which waits for them.
-pub trait Follower: Send + Sync {
+pub trait Observer: Send + Sync {
     /// Receives an application that changed or became a tombstone (`head.deleted`).
-    fn changed(&self, change: &Change);
+    fn on_change(&self, change: &Change);
 
     /// Receives the position up to which the tombstones of a bucket are pruned. A reader with an
     /// older cursor must take a new snapshot: it cannot learn which applications were deleted.
-    fn forgotten(&self, bucket: Bucket, up_to: Position);
+    fn on_prune(&self, bucket: Bucket, up_to: Position);
 
     /// Receives that a bucket may have lost acknowledged writes. Before this call, `changed` has
     /// delivered what the bucket holds now, and a tombstone for each application that is gone.
     /// Positions continue in `epoch`, above those delivered before. The observer may receive the
     /// same data loss more than once.
-    fn doubted(&self, bucket: Bucket, epoch: Epoch);
+    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch);
 
     /// Receives the epoch floor of a bucket: new lease epochs, fences and data versions are greater
     /// than it. Values up to the floor may have been given out by commits that the store has lost.
-    fn counts_above(&self, _: Bucket, _: u64) {}
+    fn on_epoch_floor(&self, _: Bucket, _: u64) {}
 
     /// Receives a message that a process broadcast; that process may be this one.
-    fn noticed(&self, _: &Notice) {}
+    fn on_broadcast(&self, _: &Broadcast) {}
 }
 
 /// The newest state of an application that changed.

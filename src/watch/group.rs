@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
 
-use super::bell::Bell;
 use super::cursors::Cursors;
+use super::debounce::{Debounce, Pending};
 use super::entry::Entry;
 use super::error::Expired;
 use super::filter::{Filter, Scope};
-use super::index::{Index, Place, Told};
-use super::settle::{Held, Settling};
+use super::index::{Index, IndexPlace, SentState};
+use super::notifier::Notifier;
 use crate::domain::name::AppName;
 
 /// The shared part of all watchers with one filter.
@@ -26,19 +26,19 @@ pub(super) struct Group {
     pub(super) indexed: usize,
     state: Mutex<State>,
     /// Notified when there may be something to read.
-    pub(super) bell: Bell,
+    pub(super) notifier: Notifier,
 }
 
 #[derive(Debug)]
 struct State {
     index: Index,
-    settling: Option<Settling>,
+    debounce: Option<Debounce>,
 }
 
 /// The result of a read after an offset.
 pub(super) enum Found {
     /// Updates in order; there may be more.
-    Told(VecDeque<(Place, Told)>),
+    SentState(VecDeque<(IndexPlace, SentState)>),
     /// Nothing: the reader is current.
     Current(Current),
 }
@@ -63,12 +63,12 @@ impl Group {
         in_scope: impl Iterator<Item = &'a Arc<Entry>>,
         now: Instant,
     ) -> Group {
-        let mut settling = filter.stable_for.map(Settling::new);
+        let mut debounce = filter.stable_for.map(Debounce::new);
         let mut members = Vec::new();
         let mut indexed = 0;
         for entry in in_scope {
             indexed += 1;
-            let settled = settling.as_mut().is_none_or(|s| s.admit_first(entry, now));
+            let settled = debounce.as_mut().is_none_or(|s| s.admit_first(entry, now));
             if settled && filter.shows(&entry.head) {
                 members.push(entry.clone());
             }
@@ -81,15 +81,15 @@ impl Group {
             filter,
             founder,
             indexed: indexed.max(named),
-            state: Mutex::new(State { index: Index::new(members), settling }),
-            bell: Bell::new(),
+            state: Mutex::new(State { index: Index::new(members), debounce }),
+            notifier: Notifier::new(),
         }
     }
 
     /// Adds a change that is in scope.
     pub(super) fn changed(&self, entry: &Arc<Entry>, now: Instant) {
         if self.locked().changed(&self.filter, entry, now) {
-            self.bell.ring();
+            self.notifier.notify();
         }
     }
 
@@ -100,19 +100,19 @@ impl Group {
 
     /// Returns the offset after all updates, and the cursors from which a reader can resume there.
     /// `cursors` are some up to which every change has reached the groups.
-    pub(super) fn begin(&self, cursors: Arc<Cursors>) -> (Place, Arc<Cursors>) {
+    pub(super) fn begin(&self, cursors: Arc<Cursors>) -> (IndexPlace, Arc<Cursors>) {
         let state = self.locked();
         (state.index.end(), state.resume_at(cursors))
     }
 
     /// Returns the offset of a reader that resumes from these cursors and receives the changes
     /// since then by [`missed`](Group::missed).
-    pub(super) fn resume(&self, cursors: &Cursors, now: Instant) -> Place {
+    pub(super) fn resume(&self, cursors: &Cursors, now: Instant) -> IndexPlace {
         let mut state = self.locked();
         let settled = state.settle(&self.filter, now);
-        let held = state.settling.as_mut().map(|s| s.take_for(cursors));
-        if state.tell_held(&self.filter, held.unwrap_or_default()) || settled {
-            self.bell.ring();
+        let held = state.debounce.as_mut().map(|s| s.take_for(cursors));
+        if state.send_pending(&self.filter, held.unwrap_or_default()) || settled {
+            self.notifier.notify();
         }
         // The released changes follow the cursors, so `missed` sends them, or the reader knows
         // them.
@@ -124,50 +124,50 @@ impl Group {
     /// removal.
     pub(super) fn missed(
         &self,
-        place: Place,
+        place: IndexPlace,
         cursors: &Cursors,
         entries: &[Arc<Entry>],
-    ) -> VecDeque<(Place, Told)> {
+    ) -> VecDeque<(IndexPlace, SentState)> {
         let state = self.locked();
-        let told = entries.iter().filter_map(|entry| match state.index.get(&entry.app) {
+        let sent = entries.iter().filter_map(|entry| match state.index.get(&entry.app) {
             // The newer change is debounced, and the reader knows the state that is shown.
             Some(shown) if cursors.cover(shown) => None,
-            Some(shown) => Some(Told::Upserted(shown.clone())),
-            None => Some(Told::Removed(entry.app.clone())),
+            Some(shown) => Some(SentState::Upserted(shown.clone())),
+            None => Some(SentState::Removed(entry.app.clone())),
         });
-        told.map(|told| (place, told)).collect()
+        sent.map(|sent| (place, sent)).collect()
     }
 
     /// Returns the next members by name, for a snapshot that began at `begin`. Empty: the snapshot
     /// is complete.
     pub(super) fn members_after(
         &self,
-        begin: Place,
+        begin: IndexPlace,
         name: Option<&AppName>,
         count: usize,
-    ) -> Result<VecDeque<(Place, Told)>, Expired> {
+    ) -> Result<VecDeque<(IndexPlace, SentState)>, Expired> {
         let state = self.locked();
         let members = state.index.members_after(begin, name, count)?;
-        Ok(members.map(|e| (begin, Told::Upserted(e))).collect())
+        Ok(members.map(|e| (begin, SentState::Upserted(e))).collect())
     }
 
     /// Reads the updates after an offset. `cursors` are some up to which every change has reached
     /// the groups.
     pub(super) fn read(
         &self,
-        after: Place,
+        after: IndexPlace,
         cursors: Arc<Cursors>,
         count: usize,
         now: Instant,
     ) -> Result<Found, Expired> {
         let mut state = self.locked();
         if state.settle(&self.filter, now) {
-            self.bell.ring();
+            self.notifier.notify();
         }
-        let told: VecDeque<_> = state.index.after(after, count)?.collect();
-        Ok(match told.is_empty() {
+        let sent: VecDeque<_> = state.index.after(after, count)?.collect();
+        Ok(match sent.is_empty() {
             true => Found::Current(state.current(cursors)),
-            false => Found::Told(told),
+            false => Found::SentState(sent),
         })
     }
 
@@ -186,8 +186,8 @@ impl State {
     fn changed(&mut self, filter: &Filter, entry: &Arc<Entry>, now: Instant) -> bool {
         let settled = self.settle(filter, now);
         let due = self.next_due();
-        let admitted = match &mut self.settling {
-            Some(settling) => settling.admit(entry, now),
+        let admitted = match &mut self.debounce {
+            Some(debounce) => debounce.admit(entry, now),
             None => true,
         };
         if admitted {
@@ -199,12 +199,12 @@ impl State {
 
     /// Adds the debounced changes whose level has held long enough.
     fn settle(&mut self, filter: &Filter, now: Instant) -> bool {
-        let held = self.settling.as_mut().map(|s| s.take_due(now));
-        self.tell_held(filter, held.unwrap_or_default())
+        let held = self.debounce.as_mut().map(|s| s.take_due(now));
+        self.send_pending(filter, held.unwrap_or_default())
     }
 
-    fn tell_held(&mut self, filter: &Filter, held: Vec<Held>) -> bool {
-        let tell = |told, held: Held| self.tell(filter, &held.entry) || told;
+    fn send_pending(&mut self, filter: &Filter, held: Vec<Pending>) -> bool {
+        let tell = |sent, held: Pending| self.tell(filter, &held.entry) || sent;
         held.into_iter().fold(false, tell)
     }
 
@@ -228,14 +228,14 @@ impl State {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.settling.as_ref().and_then(Settling::next_due)
+        self.debounce.as_ref().and_then(Debounce::next_due)
     }
 
     /// Returns cursors before all debounced changes, so that a reader that resumes there receives
     /// them.
     fn resume_at(&self, cursors: Arc<Cursors>) -> Arc<Cursors> {
-        match &self.settling {
-            Some(settling) if settling.holds() => Arc::new(settling.before_held(&cursors)),
+        match &self.debounce {
+            Some(debounce) if debounce.holds() => Arc::new(debounce.before_held(&cursors)),
             _ => cursors,
         }
     }

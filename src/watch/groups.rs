@@ -42,7 +42,7 @@ impl Groups {
 
     /// Checks the limits for one more group of this scope, created by this peer. Every change is
     /// compared with all groups of its scopes within the commit.
-    pub(super) fn check_room(
+    pub(super) fn check_quota_of(
         &self,
         scope: &Scope,
         founder: Option<IpAddr>,

@@ -18,11 +18,11 @@ use crate::domain::name::AppName;
 /// log has its own order, independent of the orders of the store. Gaps are changes that newer ones
 /// replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Place(pub(super) u64);
+pub(super) struct IndexPlace(pub(super) u64);
 
 /// An update of one application.
 #[derive(Debug, Clone)]
-pub(super) enum Told {
+pub(super) enum SentState {
     /// Its newest state.
     Upserted(Arc<Entry>),
     /// The application was deleted or left the filter.
@@ -33,13 +33,13 @@ pub(super) enum Told {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     members: BTreeMap<AppName, Arc<Entry>>,
-    log: BTreeMap<Place, Told>,
+    log: BTreeMap<IndexPlace, SentState>,
     /// The offset of each application in the log.
-    places: BTreeMap<AppName, Place>,
+    places: BTreeMap<AppName, IndexPlace>,
     digest: Digest,
-    end: Place,
+    end: IndexPlace,
     /// The greatest offset of a removal that was pruned from the log.
-    forgotten: Place,
+    forgotten: IndexPlace,
 }
 
 impl Index {
@@ -61,17 +61,17 @@ impl Index {
         if let Some(before) = before {
             self.digest.remove(before.mark);
         }
-        let told = if shown {
+        let sent = if shown {
             self.digest.add(entry.mark);
-            Told::Upserted(entry.clone())
+            SentState::Upserted(entry.clone())
         } else {
-            Told::Removed(entry.app.clone())
+            SentState::Removed(entry.app.clone())
         };
         self.end.0 += 1;
         if let Some(older) = self.places.insert(entry.app.clone(), self.end) {
             self.log.remove(&older);
         }
-        self.log.insert(self.end, told);
+        self.log.insert(self.end, sent);
     }
 
     /// Returns the application as shown, if it is a member.
@@ -90,18 +90,18 @@ impl Index {
     /// Returns up to `count` updates after an offset, in order.
     pub(super) fn after(
         &self,
-        place: Place,
+        place: IndexPlace,
         count: usize,
-    ) -> Result<impl Iterator<Item = (Place, Told)>, Expired> {
+    ) -> Result<impl Iterator<Item = (IndexPlace, SentState)>, Expired> {
         self.check(place)?;
         let later = self.log.range((Excluded(place), Unbounded)).take(count);
-        Ok(later.map(|(place, told)| (*place, told.clone())))
+        Ok(later.map(|(place, sent)| (*place, sent.clone())))
     }
 
     /// Returns up to `count` members by name, for a snapshot that began at offset `begin`.
     pub(super) fn members_after(
         &self,
-        begin: Place,
+        begin: IndexPlace,
         name: Option<&AppName>,
         count: usize,
     ) -> Result<impl Iterator<Item = Arc<Entry>>, Expired> {
@@ -112,7 +112,7 @@ impl Index {
     }
 
     /// Checks that no removal after this offset was pruned.
-    fn check(&self, place: Place) -> Result<(), Expired> {
+    fn check(&self, place: IndexPlace) -> Result<(), Expired> {
         match place < self.forgotten {
             true => Err(Expired),
             false => Ok(()),
@@ -120,7 +120,7 @@ impl Index {
     }
 
     /// Returns the offset after all updates.
-    pub(super) fn end(&self) -> Place {
+    pub(super) fn end(&self) -> IndexPlace {
         self.end
     }
 

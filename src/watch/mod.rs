@@ -38,8 +38,9 @@
 //! or one page, never while waiting. The first watcher of a filter holds the hub's while it indexes
 //! the scope.
 
-mod bell;
+mod backlog;
 mod cursors;
+mod debounce;
 mod digest;
 mod entry;
 mod error;
@@ -49,8 +50,7 @@ mod group;
 mod groups;
 mod index;
 mod limits;
-mod missed;
-mod settle;
+mod notifier;
 mod token;
 mod wait;
 mod watcher;
@@ -80,11 +80,11 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Change, Epoch, Follower, Position};
-use bell::{Listener, Listeners};
+use crate::store::{Bucket, Change, Epoch, Observer, Position};
 use entry::StoreClock;
 use group::Group;
 use groups::Groups;
+use notifier::{Listener, Listeners};
 use wait::{Wait, Waits};
 use watcher::Seat;
 
@@ -329,7 +329,7 @@ impl Hub {
 
     /// Wakes every watcher, for a reason outside of the hub.
     pub fn wake(&self) {
-        self.locked().groups.iter().for_each(|group| group.bell.ring());
+        self.locked().groups.iter().for_each(|group| group.notifier.notify());
         self.arrived.wake();
     }
 
@@ -343,7 +343,7 @@ impl Hub {
         now: Instant,
     ) -> Result<Group, WatchError> {
         let scope = filter.scope.clone();
-        state.groups.check_room(&scope, peer, &self.limits)?;
+        state.groups.check_quota_of(&scope, peer, &self.limits)?;
         let group = match &scope {
             Scope::All => Group::new(filter, peer, state.range(None, None), now),
             Scope::Namespace(namespace) => {
@@ -390,8 +390,8 @@ impl Hub {
     }
 }
 
-impl Follower for Hub {
-    fn changed(&self, change: &Change) {
+impl Observer for Hub {
+    fn on_change(&self, change: &Change) {
         let now = Instant::now();
         let mut state = self.locked();
         if change.position <= state.last.of(change.bucket) {
@@ -408,7 +408,7 @@ impl Follower for Hub {
         state.waits.tell(&entry.app, change.head.revision);
     }
 
-    fn forgotten(&self, bucket: Bucket, up_to: Position) {
+    fn on_prune(&self, bucket: Bucket, up_to: Position) {
         let mut state = self.locked();
         state.forgotten.advance(bucket, up_to);
         let range = (bucket, Position::default())..=(bucket, up_to);
@@ -426,7 +426,7 @@ impl Follower for Hub {
         self.arrive(bucket, up_to);
     }
 
-    fn doubted(&self, _: Bucket, epoch: Epoch) {
+    fn on_data_loss(&self, _: Bucket, epoch: Epoch) {
         // Under the lock, to keep the order: the changes that the loss caused were passed on
         // before.
         let _state = self.locked();

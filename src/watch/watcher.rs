@@ -13,13 +13,13 @@ use std::task::{Context, Poll, ready};
 use tokio::task::coop;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::bell::Listener;
+use super::backlog::Backlog;
 use super::cursors::Cursors;
 use super::entry::Entry;
 use super::error::Expired;
 use super::group::{Current, Found, Group};
-use super::index::{Place, Told};
-use super::missed::Missed;
+use super::index::{IndexPlace, SentState};
+use super::notifier::Listener;
 use super::token::Token;
 use super::{Hub, Start};
 use crate::domain::name::AppName;
@@ -68,9 +68,9 @@ pub struct Watcher {
     listener: Listener,
     stage: Stage,
     /// Offset of the last item that was returned.
-    place: Place,
+    place: IndexPlace,
     /// Updates that were read after it and not returned yet.
-    ahead: VecDeque<(Place, Told)>,
+    ahead: VecDeque<(IndexPlace, SentState)>,
     /// All changes up to here were returned: the point at which the reader was last current.
     resume_at: Arc<Cursors>,
     bookmark_due: Instant,
@@ -89,7 +89,7 @@ pub struct Standing {
     group: usize,
     /// Fingerprint of the group's filter.
     fingerprint: u64,
-    place: Place,
+    place: IndexPlace,
 }
 
 impl Standing {
@@ -102,11 +102,11 @@ impl Standing {
 #[derive(Debug)]
 enum Stage {
     /// Waits until this replica has all changes up to a token of another replica.
-    Arriving { epoch: Epoch, until: Instant },
+    WaitingForReplica { epoch: Epoch, until: Instant },
     /// Reads the members by name.
     Snapshot { last: Option<AppName>, sent: usize },
     /// Reads the changes during the disconnect.
-    Resuming(Missed),
+    Resuming(Backlog),
     /// Reads new changes.
     Following,
 }
@@ -115,8 +115,8 @@ impl Watcher {
     /// Creates a watcher. `known` are cursors up to which every change has reached the groups.
     pub(super) fn new(seat: Seat, start: Start, known: Arc<Cursors>, now: Instant) -> Watcher {
         let group = &seat.group;
-        let mut listener = group.bell.listen();
-        let mut place = Place::default();
+        let mut listener = group.notifier.listen();
+        let mut place = IndexPlace::default();
         let (stage, resume_at) = match start {
             Start::Snapshot => {
                 let (begin, cursors) = group.begin(known);
@@ -126,7 +126,7 @@ impl Watcher {
             Start::Resume(token) => {
                 listener = seat.hub.listen();
                 let until = now + seat.hub.limits.catch_up_max;
-                (Stage::Arriving { epoch: token.epoch, until }, token.cursors)
+                (Stage::WaitingForReplica { epoch: token.epoch, until }, token.cursors)
             }
         };
         Watcher {
@@ -185,7 +185,7 @@ impl Watcher {
     }
 
     fn is_arriving(&self) -> bool {
-        matches!(self.stage, Stage::Arriving { .. })
+        matches!(self.stage, Stage::WaitingForReplica { .. })
     }
 
     /// Returns the offset if the reader was current at its last read.
@@ -220,7 +220,7 @@ impl Watcher {
         let count = self.seat.hub.limits.batch_max;
         loop {
             match &mut self.stage {
-                Stage::Arriving { epoch, until } => {
+                Stage::WaitingForReplica { epoch, until } => {
                     let (epoch, until) = (*epoch, *until);
                     if !self.arrive(epoch, until)? {
                         return Ok(None);
@@ -230,7 +230,7 @@ impl Watcher {
                     let group = &self.seat.group;
                     self.ahead = group.members_after(self.place, last.as_ref(), count)?;
                     *sent += self.ahead.len();
-                    let Some((_, Told::Upserted(entry))) = self.ahead.back() else {
+                    let Some((_, SentState::Upserted(entry))) = self.ahead.back() else {
                         let sent = *sent;
                         return Ok(Some(self.complete(sent)));
                     };
@@ -259,9 +259,9 @@ impl Watcher {
         let now = Instant::now();
         match hub.knows(epoch, &self.resume_at)? {
             true => {
-                self.listener = group.bell.listen();
+                self.listener = group.notifier.listen();
                 self.place = group.resume(&self.resume_at, now);
-                self.stage = Stage::Resuming(Missed::after(&self.resume_at));
+                self.stage = Stage::Resuming(Backlog::after(&self.resume_at));
                 Ok(true)
             }
             false if until <= now => Err(Expired),
@@ -278,7 +278,7 @@ impl Watcher {
         // Before the group is locked: all changes up to these cursors have reached it by then.
         let cursors = hub.cursors();
         match group.read(self.place, cursors, count, now)? {
-            Found::Told(told) => {
+            Found::SentState(told) => {
                 self.ahead = told;
                 Ok(None)
             }
@@ -308,13 +308,13 @@ impl Watcher {
         })
     }
 
-    fn hand_out(&mut self, place: Place, told: Told) -> Item {
+    fn hand_out(&mut self, place: IndexPlace, told: SentState) -> Item {
         let passed = place.0.saturating_sub(self.place.0);
         self.place = place;
         Item {
             event: match told {
-                Told::Upserted(entry) => Event::Upserted(entry),
-                Told::Removed(app) => Event::Removed(app),
+                SentState::Upserted(entry) => Event::Upserted(entry),
+                SentState::Removed(app) => Event::Removed(app),
             },
             coalesced: passed.saturating_sub(1),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bellwether::domain::app::{AppState, Mode, Unit};
 use bellwether::domain::apply::apply;
 use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Rejected, Request, Speaker,
+    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Rejected, Reporter, Request,
 };
 use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
@@ -29,14 +29,14 @@ fn unit(name: &str) -> UnitName {
 }
 
 fn report(name: &str, key: &str, level: Level, ttl: Option<u64>) -> Command {
-    let speaker = Speaker::new(unit(name), None);
+    let reporter = Reporter::new(unit(name), None);
     let new = NewStatus {
         component: PartName::default(),
         key: PartName::new(key).unwrap(),
         report: Arc::new(Report { level, ttl: ttl.map(Duration::from_secs), ..Report::default() }),
         observe_time: None,
     };
-    Command::Report(speaker, Kind::Push, new)
+    Command::Report(reporter, Kind::Push, new)
 }
 
 fn with_id(id: String, command: Command) -> Request {
@@ -121,7 +121,7 @@ fn what_is_written_in_a_batch_is_not_also_heard() {
     run(&mut state, 0, std::slice::from_ref(&brief));
     let lasting = report("web/0", "", Level::Active, None);
     let transition = run(&mut state, 1, &[brief, lasting]);
-    assert!(transition.heard.deadlines.is_empty());
+    assert!(transition.memory_only.deadlines.is_empty());
     let status = state.status(&push_of("web/0")).unwrap();
     assert_eq!(status.expire_time, None);
     assert_eq!(state.unit(&unit("web/0")).unwrap().ttl_count, 0);
@@ -274,9 +274,9 @@ fn deadlines_that_repeats_moved_are_looked_at_once() {
     let mut state = empty();
     let again = report("web/0", "", Level::Active, Some(90));
     run(&mut state, 0, std::slice::from_ref(&again));
-    let heard = run(&mut state, 29, std::slice::from_ref(&again));
-    assert!(!heard.is_durable());
-    assert_eq!(heard.heard.deadlines.len(), 1);
+    let memory_only = run(&mut state, 29, std::slice::from_ref(&again));
+    assert!(!memory_only.is_durable());
+    assert_eq!(memory_only.memory_only.deadlines.len(), 1);
     let written = run(&mut state, 30, std::slice::from_ref(&again));
     assert!(written.is_durable() && !written.moves_revision());
     run(&mut state, 31, &[again]);
@@ -299,7 +299,7 @@ fn refusal(state: &AppState, now: u64, command: Command) -> Option<Rejected> {
 }
 
 fn speaks(name: &str, incarnation: u64) -> Command {
-    Command::ReportAll(Speaker::new(unit(name), Some(incarnation)), Vec::new())
+    Command::ReportAll(Reporter::new(unit(name), Some(incarnation)), Vec::new())
 }
 
 /// Many request ids of one client must not evict fences, or the reverse.
@@ -441,7 +441,7 @@ fn a_message_of_both_kinds_is_counted_as_one() {
         });
         new.collect::<Vec<_>>()
     };
-    let all = |set| Command::ReportAll(Speaker::new(unit("web/0"), None), set);
+    let all = |set| Command::ReportAll(Reporter::new(unit("web/0"), None), set);
     let state = empty();
     let mut draft = Draft::new(&state, &limits, Timestamp(0));
     let mut ask = |command| apply(&mut draft, &Request { id: None, command });

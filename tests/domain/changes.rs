@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use bellwether::domain::app::Mode;
-use bellwether::domain::command::{Command, NewApplicationStatus, NewStatus, Request, Speaker};
+use bellwether::domain::command::{Command, NewApplicationStatus, NewStatus, Reporter, Request};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::name::PartName;
 use bellwether::domain::policy::Config;
 use bellwether::domain::session::Presence;
 use bellwether::domain::status::Kind;
 
-use crate::holds::Said;
+use crate::holds::Reported;
 use crate::model::{Answer, LeaderSays, Model, Outcome, Status, Unit};
 
 /// The reason for a rejection, as far as the model distinguishes it.
@@ -79,41 +79,41 @@ impl Model {
         limits: &Limits,
     ) -> Result<(bool, u32), Refusal> {
         match command {
-            Command::Report(speaker, kind, new) => {
-                self.told(speaker, &[(*kind, new.clone())], |_| false, false, now, limits)
+            Command::Report(reporter, kind, new) => {
+                self.told(reporter, &[(*kind, new.clone())], |_| false, false, now, limits)
             }
-            Command::ReportAll(speaker, set) => {
-                self.told(speaker, set, |_| false, false, now, limits)
+            Command::ReportAll(reporter, set) => {
+                self.told(reporter, set, |_| false, false, now, limits)
             }
-            Command::Replace(speaker, component, set) => {
+            Command::Replace(reporter, component, set) => {
                 let leaves = |s: &Status| {
                     let named = set.iter().any(|new| new.is(&s.component, &s.key));
                     s.kind == Kind::Pull && !named && matches(component.as_ref(), &s.component)
                 };
                 let set: Vec<_> = set.iter().map(|new| (Kind::Pull, new.clone())).collect();
-                let told = self.told(speaker, &set, leaves, true, now, limits)?;
+                let told = self.told(reporter, &set, leaves, true, now, limits)?;
                 if component.is_none() {
-                    self.unit_mut(speaker.unit.as_str()).last_answer = now;
+                    self.unit_mut(reporter.unit.as_str()).last_answer = now;
                 }
                 Ok(told)
             }
-            Command::Clear { speaker, component, key, kind } => {
-                self.known(speaker.unit.as_str())?;
+            Command::Clear { reporter, component, key, kind } => {
+                self.known(reporter.unit.as_str())?;
                 let leaves = |s: &Status| {
                     matches(component.as_ref(), &s.component)
                         && matches(key.as_ref(), &s.key)
                         && kind.is_none_or(|k| s.kind == k)
                 };
-                let unit = speaker.unit.as_str();
+                let unit = reporter.unit.as_str();
                 let current = self.unit(unit).map_or(0, |unit| unit.incarnation);
-                let is_new = speaker.incarnation.is_some_and(|given| current < given);
+                let is_new = reporter.incarnation.is_some_and(|given| current < given);
                 let nothing = !self.statuses.iter().any(|s| s.unit == unit && leaves(s));
-                if nothing && !is_new && speaker.session.is_none() {
+                if nothing && !is_new && reporter.session.is_none() {
                     // No contact, but checked as any command of a unit.
-                    self.may_speak(speaker, now)?;
+                    self.check_reporter(reporter, now)?;
                     return Ok((false, 0));
                 }
-                self.told(speaker, &[], leaves, false, now, limits)
+                self.told(reporter, &[], leaves, false, now, limits)
             }
             Command::Configure(patch) => {
                 let config = self.config.patched(patch);
@@ -177,17 +177,17 @@ impl Model {
     /// Handles a report of a unit: removes what `leaves` selects, and adds `set`.
     fn told(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         set: &[(Kind, NewStatus)],
         leaves: impl Fn(&Status) -> bool,
         is_pull_set: bool,
         now: u64,
         limits: &Limits,
     ) -> Result<(bool, u32), Refusal> {
-        let name = speaker.unit.as_str();
-        self.may_speak(speaker, now)?;
+        let name = reporter.unit.as_str();
+        self.check_reporter(reporter, now)?;
         let mut after = self.clone();
-        let mut moved = after.hear(speaker, now);
+        let mut moved = after.hear(reporter, now);
         let incarnation = after.unit(name).unwrap().incarnation;
         let leaves = |s: &Status| s.unit == name && leaves(s);
         // A latch or damping keeps only statuses missing from a pull set; cleared statuses are
@@ -197,7 +197,7 @@ impl Model {
             false => None,
         };
         let holds =
-            self.has_room_to_hold(speaker, set, &|s| leaves(s) && held(s).is_none(), limits);
+            self.has_room_to_hold(reporter, set, &|s| leaves(s) && held(s).is_none(), limits);
         let mut kept = Vec::new();
         for status in &self.statuses {
             if !leaves(status) {
@@ -212,7 +212,7 @@ impl Model {
         for (kind, new) in set {
             moved |= after.set(name, *kind, incarnation, new, now);
         }
-        after.check_room(self, name, limits)?;
+        after.check_quota_of(self, name, limits)?;
         after.settle_silence(now, Some(name));
         *self = after;
         Ok((moved || removed != 0, removed))
@@ -221,22 +221,22 @@ impl Model {
     /// Returns whether a set is within the limits beside the statuses that stay.
     fn has_room_to_hold(
         &self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         set: &[(Kind, NewStatus)],
         leaves: &dyn Fn(&Status) -> bool,
         limits: &Limits,
     ) -> bool {
         let mut after = self.clone();
-        let name = speaker.unit.as_str();
-        after.hear(speaker, 0);
+        let name = reporter.unit.as_str();
+        after.hear(reporter, 0);
         after.statuses.retain(|s| !leaves(s));
         for (kind, new) in set {
             after.set(name, *kind, 0, new, 0);
         }
-        after.check_room(self, name, limits).is_ok()
+        after.check_quota_of(self, name, limits).is_ok()
     }
 
-    fn check_room(&self, before: &Model, name: &str, limits: &Limits) -> Result<(), Refusal> {
+    fn check_quota_of(&self, before: &Model, name: &str, limits: &Limits) -> Result<(), Refusal> {
         let after = self;
         let is_new = |s: &Status| !before.statuses.iter().any(|old| old.same_identity(s));
         let added: Vec<&Status> = after.statuses.iter().filter(|s| is_new(s)).collect();
@@ -255,10 +255,10 @@ impl Model {
         Ok(())
     }
 
-    pub fn hear(&mut self, speaker: &Speaker, now: u64) -> bool {
-        let is_new = self.unit(speaker.unit.as_str()).is_none();
-        let unit = self.unit_mut(speaker.unit.as_str());
-        let incarnation = speaker.incarnation.unwrap_or(0);
+    pub fn hear(&mut self, reporter: &Reporter, now: u64) -> bool {
+        let is_new = self.unit(reporter.unit.as_str()).is_none();
+        let unit = self.unit_mut(reporter.unit.as_str());
+        let incarnation = reporter.incarnation.unwrap_or(0);
         let is_newer = unit.incarnation < incarnation;
         let was_missed = !unit.is_believed() || unit.quiet_since.is_some() || unit.departed;
         if is_newer {
@@ -308,7 +308,7 @@ impl Model {
         let old = &self.statuses[place];
         if self.may_hold(old) {
             let observed = new.observe_time.map(|t| t.0);
-            let said = Said { report: status.report, incarnation, observed };
+            let said = Reported { report: status.report, incarnation, observed };
             let after = self.one_more(old, Some(said), incarnation, now).unwrap();
             let moved = !after.looks_like(old);
             self.statuses[place] = after;
@@ -372,7 +372,7 @@ impl Model {
     }
 
     /// Handles a data loss: marks each unit uncertain once for each loss count.
-    pub fn doubt(&mut self, losses: u32, now: u64) -> bool {
+    pub fn mark_uncertain(&mut self, losses: u32, now: u64) -> bool {
         let moved = self.losses < losses && !self.units.is_empty();
         if moved {
             self.losses = losses;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bellwether::domain::app::Mode;
 use bellwether::domain::callback::Topic;
 use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Request, Speaker,
+    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Reporter, Request,
 };
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
@@ -85,11 +85,11 @@ fn id() -> impl Strategy<Value = RequestId> {
 
 fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
-        12 => (speaker(), kind(), new_status()).prop_map(|(s, k, n)| Command::Report(s, k, n)),
-        4 => (speaker(), option::of(component()), vec(new_status(), 0..4)).prop_map(replace),
-        3 => (speaker(), option::of(component()), option::of(key()), option::of(kind()))
-            .prop_map(|(speaker, component, key, kind)| Command::Clear {
-                speaker,
+        12 => (reporter(), kind(), new_status()).prop_map(|(s, k, n)| Command::Report(s, k, n)),
+        4 => (reporter(), option::of(component()), vec(new_status(), 0..4)).prop_map(replace),
+        3 => (reporter(), option::of(component()), option::of(key()), option::of(kind()))
+            .prop_map(|(reporter, component, key, kind)| Command::Clear {
+                reporter,
                 component,
                 key,
                 kind,
@@ -99,7 +99,7 @@ fn command() -> impl Strategy<Value = Command> {
             .prop_map(|(c, s)| Command::SetApplicationStatus(c, s)),
         1 => claim().prop_map(Command::ClearApplicationStatus),
         1 => unit().prop_map(Command::RemoveUnit),
-        2 => (speaker(), vec((kind(), new_status()), 0..4))
+        2 => (reporter(), vec((kind(), new_status()), 0..4))
             .prop_map(|(s, set)| Command::ReportAll(s, set)),
         12 => coming_or_going(),
     ]
@@ -113,7 +113,7 @@ fn coming_or_going() -> impl Strategy<Value = Command> {
         3 => (unit(), session(), patience(), any::<bool>()).prop_map(
             |(unit, session, ttl, silent)| Command::Disconnect { unit, session, ttl, silent }
         ),
-        2 => (speaker(), patience()).prop_map(|(speaker, ttl)| Command::Depart { speaker, ttl }),
+        2 => (reporter(), patience()).prop_map(|(reporter, ttl)| Command::Depart { reporter, ttl }),
         1 => (replica(), patience())
             .prop_map(|(replica, ttl)| Command::Orphan { replica, ttl }),
         2 => (unit(), topic(), at(), select(vec!["", "op"])).prop_map(
@@ -164,13 +164,15 @@ fn patience() -> impl Strategy<Value = Duration> {
 
 /// Normalizes a set: it has each (component, key) once, and only the replaced component, as the
 /// conversion of requests guarantees.
-fn replace((speaker, component, mut set): (Speaker, Option<PartName>, Vec<NewStatus>)) -> Command {
+fn replace(
+    (reporter, component, mut set): (Reporter, Option<PartName>, Vec<NewStatus>),
+) -> Command {
     if let Some(component) = &component {
         set.iter_mut().for_each(|new| new.component = component.clone());
     }
     let mut seen = std::collections::BTreeSet::new();
     set.retain(|new| seen.insert((new.component.clone(), new.key.clone())));
-    Command::Replace(speaker, component, set)
+    Command::Replace(reporter, component, set)
 }
 
 pub fn unit() -> impl Strategy<Value = UnitName> {
@@ -193,10 +195,10 @@ fn level() -> impl Strategy<Value = Level> {
     select(Level::ALL.to_vec())
 }
 
-fn speaker() -> impl Strategy<Value = Speaker> {
+fn reporter() -> impl Strategy<Value = Reporter> {
     let incarnation = prop_oneof![4 => Just(None), 1 => (0..3u64).prop_map(Some)];
     let session = option::weighted(0.2, session());
-    (unit(), incarnation, session).prop_map(|(unit, incarnation, session)| Speaker {
+    (unit(), incarnation, session).prop_map(|(unit, incarnation, session)| Reporter {
         unit,
         incarnation,
         session,

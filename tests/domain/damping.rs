@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Newcomer, Rejected, Request, Speaker};
+use bellwether::domain::command::{Command, NewStatus, Newcomer, Rejected, Reporter, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::{DAMPENERS_MAX, Limits};
@@ -24,8 +24,8 @@ use crate::world::app_name;
 
 const CALM_AFTER: u64 = 60_000;
 
-fn speaker() -> Speaker {
-    Speaker::new(UnitName::new("web/0").unwrap(), None)
+fn reporter() -> Reporter {
+    Reporter::new(UnitName::new("web/0").unwrap(), None)
 }
 
 fn mk_report(level: Level) -> NewStatus {
@@ -64,10 +64,10 @@ fn commit(state: &mut AppState, now: u64, command: Option<Command>) -> Transitio
 fn say(state: &mut AppState, now: u64, kind: Kind, level: Option<Level>) -> Transition {
     let command = match (kind, level) {
         (Kind::Push, level) => {
-            Command::Report(speaker(), kind, mk_report(level.unwrap_or(Level::Unknown)))
+            Command::Report(reporter(), kind, mk_report(level.unwrap_or(Level::Unknown)))
         }
         (Kind::Pull, level) => {
-            Command::Replace(speaker(), None, level.map(mk_report).into_iter().collect())
+            Command::Replace(reporter(), None, level.map(mk_report).into_iter().collect())
         }
     };
     commit(state, now, Some(command))
@@ -183,7 +183,7 @@ fn what_is_held_makes_room_for_what_is_said() {
             key: PartName::new(&format!("k{round}.{n}")).unwrap(),
             ..mk_report(Level::Blocked)
         });
-        commit(&mut state, 2000, Some(Command::Replace(speaker(), None, statuses.collect())));
+        commit(&mut state, 2000, Some(Command::Replace(reporter(), None, statuses.collect())));
         assert_eq!(state.status_count(), max);
     }
     let keys: BTreeSet<_> = state.ranked().map(|rank| rank.key.key.clone()).collect();
@@ -208,7 +208,7 @@ fn what_flaps_is_handed_over_with_what_was_said_last() {
         say(&mut state, 1000, Kind::Push, Some(level));
     }
     let ttl = Duration::from_secs(30);
-    commit(&mut state, 2000, Some(Command::Depart { speaker: speaker(), ttl }));
+    commit(&mut state, 2000, Some(Command::Depart { reporter: reporter(), ttl }));
     commit(&mut state, 3000, Some(register(name("web/1"), None)));
     let shown = |state: &AppState| {
         let status = status(state).unwrap();

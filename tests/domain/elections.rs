@@ -9,9 +9,9 @@ use std::time::Duration;
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
 use bellwether::domain::bytes::Bytes;
-use bellwether::domain::command::{Claim, Command, Newcomer, Rejected, Request, Speaker};
+use bellwether::domain::command::{Claim, Command, Newcomer, Rejected, Reporter, Request};
 use bellwether::domain::data::DataPatch;
-use bellwether::domain::doubt::doubt;
+use bellwether::domain::data_loss::mark_uncertain;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
@@ -84,7 +84,7 @@ struct Elections {
     past: Vec<AppState>,
     losses: u32,
     /// Epoch floor of the current master of the store.
-    counts_above: u64,
+    epoch_floor: u64,
     workers: Vec<Worker>,
     /// The candidates, in the order of their requests.
     queue: Vec<usize>,
@@ -111,7 +111,7 @@ impl Elections {
             state,
             past: Vec::new(),
             losses: 0,
-            counts_above: 0,
+            epoch_floor: 0,
             workers: vec![Worker::default(); UNITS],
             queue: Vec::new(),
             holders: BTreeMap::new(),
@@ -141,15 +141,15 @@ impl Elections {
     }
 
     fn command(&mut self, step: &Step) {
-        let speaker = |unit: usize| Speaker::new(name(unit), self.workers[unit].incarnation);
+        let reporter = |unit: usize| Reporter::new(name(unit), self.workers[unit].incarnation);
         let own = |unit: usize| Claim { unit: name(unit), lease_epoch: self.workers[unit].epoch };
         let command = match *step {
             Step::Claim(unit) => {
-                Command::ClaimLeadership(speaker(unit), Some(Duration::from_secs(2)))
+                Command::ClaimLeadership(reporter(unit), Some(Duration::from_secs(2)))
             }
             Step::Renew(unit) => Command::RenewLeadership(own(unit)),
             Step::Release(unit) => Command::ReleaseLeadership(own(unit)),
-            Step::Resign(unit) => Command::StepBack(speaker(unit)),
+            Step::Resign(unit) => Command::StepBack(reporter(unit)),
             Step::Transfer(unit) => Command::TransferLeadership(name(unit)),
             Step::Remove(unit) => Command::RemoveUnit(name(unit)),
             Step::Connect(unit, again) => {
@@ -210,12 +210,12 @@ impl Elections {
     }
 
     fn commit(&mut self, step: Option<(&Step, Command)>) -> Option<Result<Outcome, Rejected>> {
-        self.state.counts_above = self.counts_above;
-        self.replica.counts_above = self.counts_above;
+        self.state.epoch_floor = self.epoch_floor;
+        self.replica.epoch_floor = self.epoch_floor;
         let before = self.state.clone();
         let limits = Limits::default();
         let mut draft = Draft::new(&before, &limits, Timestamp(self.now));
-        doubt(&mut draft, self.losses);
+        mark_uncertain(&mut draft, self.losses);
         expire(&mut draft);
         let command = step.as_ref().map(|(_, command)| command.clone());
         let outcome = command.map(|command| apply(&mut draft, &Request { id: None, command }));
@@ -255,7 +255,7 @@ impl Elections {
             unit.is_some_and(|u| u.lost_since.or(u.quiet_since).is_none() && !u.departed)
         };
         let was_held = before.lease.as_ref().map(|lease| &lease.holder);
-        let is_lost = head.losses != before.losses || before.lease_epoch <= self.counts_above;
+        let is_lost = head.losses != before.losses || before.lease_epoch <= self.epoch_floor;
         let is_doubted = was_held == Some(&lease.holder) && is_lost;
         match step {
             Some(Step::Transfer(to)) if *to == leader => {}
@@ -304,7 +304,7 @@ impl Elections {
         let place = self.past.len().saturating_sub(commits);
         let old = self.past[place].clone();
         let told = self.holders.last_key_value().map_or(0, |(epoch, _)| *epoch);
-        self.counts_above = told.max(self.counts_above) + COUNTS_PER_MASTER;
+        self.epoch_floor = told.max(self.epoch_floor) + COUNTS_PER_MASTER;
         let mut revision = old.head().revision;
         if is_found {
             self.losses += 1;

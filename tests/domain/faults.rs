@@ -7,7 +7,7 @@ use std::time::Duration;
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
 use bellwether::domain::classify::{Class, ErrorOrigin, Evidence, Hints, OwnRule, Rules, classify};
-use bellwether::domain::command::{Command, NewStatus, Newcomer, Rejected, Request, Speaker};
+use bellwether::domain::command::{Command, NewStatus, Newcomer, Rejected, Reporter, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::fault::{FaultKey, NewError, Resolution, Settings};
@@ -186,9 +186,9 @@ impl Run {
     }
 
     fn error(&mut self, key: FaultKey, class: Class, pushback: Option<u16>) {
-        let speaker = Speaker::new(key.unit.clone(), None);
+        let reporter = Reporter::new(key.unit.clone(), None);
         let command = Command::ReportError {
-            speaker,
+            reporter,
             component: key.component.clone(),
             target: key.target.clone(),
             error: Box::new(mk_error(class, pushback)),
@@ -264,8 +264,8 @@ impl Run {
                     report: Arc::new(Report { level: *level, ..Report::default() }),
                     observe_time: None,
                 };
-                let speaker = Speaker::new(Run::unit(*unit), None);
-                self.commit(Some(Command::Report(speaker, Kind::Push, status)));
+                let reporter = Reporter::new(Run::unit(*unit), None);
+                self.commit(Some(Command::Report(reporter, Kind::Push, status)));
             }
             Step::Remove { unit } => {
                 let unit = Run::unit(*unit);
@@ -291,10 +291,10 @@ impl Run {
                 && (!halted || met.incarnation < current)
         };
         self.met.retain(|key, met| !is_over(key, met));
-        let (speaker, generation) = (Speaker::new(name.clone(), None), "".into());
+        let (reporter, generation) = (Reporter::new(name.clone(), None), "".into());
         let component = component.clone();
         let target = target.clone();
-        self.commit(Some(Command::ResolveError { speaker, component, target, generation }));
+        self.commit(Some(Command::ResolveError { reporter, component, target, generation }));
     }
 
     fn let_go(&mut self, unit: UnitName, component: PartName, resolution: Resolution) {

@@ -7,14 +7,14 @@ use crate::changes::millis;
 use crate::model::{Model, Status};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Held {
-    pub latest: Option<Said>,
+pub struct Damped {
+    pub latest: Option<Reported>,
     pub good: u32,
     pub flapping: Option<Flapping>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct Reported {
     pub report: Report,
     pub incarnation: u64,
     pub observed: Option<u64>,
@@ -83,7 +83,7 @@ impl Model {
     pub fn one_more(
         &self,
         old: &Status,
-        said: Option<Said>,
+        said: Option<Reported>,
         incarnation: u64,
         now: u64,
     ) -> Option<Status> {
@@ -119,7 +119,7 @@ impl Model {
             good = old.held.as_ref().map_or(0, |h| h.good) + 1;
             good = good.min(wanted);
         }
-        let mut after = self.show(new, Held { latest: said, good, flapping }, now)?;
+        let mut after = self.show(new, Damped { latest: said, good, flapping }, now)?;
         if after.looks_like(old) && after.held == old.held {
             after.ends = after.ends.max(old.ends);
         }
@@ -137,10 +137,10 @@ impl Model {
             return Some(new);
         };
         let flapping = held.flapping.filter(|_| damped);
-        self.show(new, Held { flapping, ..held }, now)
+        self.show(new, Damped { flapping, ..held }, now)
     }
 
-    fn show(&self, mut status: Status, next: Held, now: u64) -> Option<Status> {
+    fn show(&self, mut status: Status, next: Damped, now: u64) -> Option<Status> {
         let level = next.latest.as_ref().map(|said| said.report.level);
         let latched =
             self.latch(&status).is_some_and(|n| next.good < n) && self.is_recovery(&status, level);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Newcomer, Rejected, Request, Speaker};
+use bellwether::domain::command::{Command, NewStatus, Newcomer, Rejected, Reporter, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{PartName, UnitName};
@@ -175,7 +175,7 @@ impl Stage {
     fn command(&self, (owner, in_session, says): &Message) -> Command {
         let session = session(*owner);
         let named = self.named.then_some(*owner as u64 + 1);
-        let speaker = Speaker {
+        let reporter = Reporter {
             unit: unit(),
             incarnation: named.or_else(|| self.incarnations.get(owner).copied()),
             session: in_session.then_some(session),
@@ -187,10 +187,10 @@ impl Stage {
                 let who = Newcomer { unit, incarnation: named, stateless: false, labels };
                 Command::Connect(who, session)
             }
-            Says::Report(kind, new) => Command::Report(speaker, kind, new),
-            Says::Replace(component, set) => Command::Replace(speaker, component, set),
-            Says::Clear(component, kind) => Command::Clear { speaker, component, key: None, kind },
-            Says::Goodbye => Command::Depart { speaker, ttl: TTL },
+            Says::Report(kind, new) => Command::Report(reporter, kind, new),
+            Says::Replace(component, set) => Command::Replace(reporter, component, set),
+            Says::Clear(component, kind) => Command::Clear { reporter, component, key: None, kind },
+            Says::Goodbye => Command::Depart { reporter, ttl: TTL },
             Says::Ended { silent } => {
                 Command::Disconnect { unit: unit(), session, ttl: TTL, silent }
             }

@@ -11,13 +11,13 @@
 
 mod bounds;
 mod changes;
-mod comings;
 mod commands;
 mod damping;
 mod elections;
 mod faults;
 mod holds;
 mod incarnations;
+mod lifecycle;
 mod model;
 mod operations;
 mod properties;

@@ -8,7 +8,7 @@ use bellwether::domain::policy::{Config, LostUnits, Policy};
 use bellwether::domain::session::{Presence, ReplicaId};
 use bellwether::domain::status::{Kind, LEVELS, Level, Report};
 
-use crate::holds::Held;
+use crate::holds::Damped;
 
 #[derive(Debug, Clone, Default)]
 pub struct Model {
@@ -134,7 +134,7 @@ pub struct Status {
     pub stale: bool,
     /// Whether each result had another level than the one before, the oldest first.
     pub results: Vec<bool>,
-    pub held: Option<Held>,
+    pub held: Option<Damped>,
 }
 
 #[derive(Debug, Clone)]

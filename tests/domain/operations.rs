@@ -10,13 +10,13 @@ use bellwether::domain::apply::apply;
 use bellwether::domain::bytes::Bytes;
 use bellwether::domain::classify::Class;
 use bellwether::domain::command::{Command, Rejected, Request};
+use bellwether::domain::data_loss::mark_uncertain;
 use bellwether::domain::delete::delete;
-use bellwether::domain::doubt::doubt;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{OperationId, UnitName};
-use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
+use bellwether::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Failure, Kind, Operation, Payload, State};
 use bellwether::domain::rank::Rank;
@@ -217,7 +217,7 @@ impl Stage {
         let before = self.state.clone();
         let limits = Limits::default();
         let mut draft = Draft::new(&before, &limits, self.now);
-        doubt(&mut draft, self.losses);
+        mark_uncertain(&mut draft, self.losses);
         expire(&mut draft);
         let request =
             order.map(|order| Request { id: None, command: Command::Operate(order.clone()) });

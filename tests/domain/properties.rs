@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Request, Speaker};
+use bellwether::domain::command::{Command, NewStatus, Reporter, Request};
 use bellwether::domain::derive::{Rule, derive};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::limits::Limits;
@@ -20,7 +20,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::commands::{new_status, patch, steps, unit};
-use crate::holds::{Flapping, Held, Said};
+use crate::holds::{Damped, Flapping, Reported};
 use crate::model::{Contribution, Counts, Status};
 use crate::world::{World, app_name, ranked};
 
@@ -79,8 +79,8 @@ fn permuted() -> impl Strategy<Value = (ConfigPatch, Reports, Reports)> {
 fn report_all(patch: &ConfigPatch, reports: &Reports) -> AppState {
     let mut state = AppState::empty(app_name(), Revision(0));
     let commands = reports.iter().map(|(unit, kind, new)| {
-        let speaker = Speaker::new(unit.clone(), None);
-        Command::Report(speaker, *kind, new.clone())
+        let reporter = Reporter::new(unit.clone(), None);
+        Command::Report(reporter, *kind, new.clone())
     });
     let configure = Command::Configure(Box::new(patch.clone()));
     for command in std::iter::once(configure).chain(commands) {
@@ -235,10 +235,10 @@ fn check_statuses(world: &World) {
     }
 }
 
-fn held(status: &bellwether::domain::status::Status) -> Option<Held> {
+fn held(status: &bellwether::domain::status::Status) -> Option<Damped> {
     let held = status.held.as_ref()?;
-    Some(Held {
-        latest: held.latest.as_ref().map(|said| Said {
+    Some(Damped {
+        latest: held.latest.as_ref().map(|said| Reported {
             report: (*said.report).clone(),
             incarnation: said.incarnation,
             observed: said.observe_time.map(|at| at.0),
@@ -400,14 +400,14 @@ fn check_repeat(world: &World, pick: usize) {
     }
     // With thresholds lowered since the last result, this one may be the first that flaps.
     let said =
-        Said { report: again.report.clone(), incarnation: again.incarnation, observed: None };
+        Reported { report: again.report.clone(), incarnation: again.incarnation, observed: None };
     let next = world.model.one_more(again, Some(said), again.incarnation, world.now);
     if next.is_some_and(|next| next.flaps()) {
         return;
     }
     let (key, _) = state.statuses_from(&first).find(|(k, _)| same_key(k, again)).unwrap();
     let incarnation = Some(again.incarnation).filter(|n| *n != 0);
-    let speaker = Speaker::new(key.unit.clone(), incarnation);
+    let reporter = Reporter::new(key.unit.clone(), incarnation);
     let new = NewStatus {
         component: key.component.clone(),
         key: key.key.clone(),
@@ -418,7 +418,7 @@ fn check_repeat(world: &World, pick: usize) {
     if new.report.ttl.is_none() && world.model.config.default_ttl.is_some() {
         return;
     }
-    let request = Request { id: None, command: Command::Report(speaker, key.kind, new) };
+    let request = Request { id: None, command: Command::Report(reporter, key.kind, new) };
     let mut draft = Draft::new(state, &world.limits, Timestamp(world.now));
     let outcome = apply(&mut draft, &request).unwrap();
     let transition = draft.finish();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::command::{Command, NewStatus, Rejected, Reporter, Request};
 use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::limits::Limits;
@@ -30,8 +30,8 @@ fn report(unit: &str, id: RequestId) -> Request {
         report: Arc::new(Report { level: Level::Active, ..Report::default() }),
         observe_time: None,
     };
-    let speaker = Speaker::new(UnitName::new(unit).unwrap(), None);
-    Request { id: Some(id), command: Command::Report(speaker, Kind::Push, new) }
+    let reporter = Reporter::new(UnitName::new(unit).unwrap(), None);
+    Request { id: Some(id), command: Command::Report(reporter, Kind::Push, new) }
 }
 
 struct App {

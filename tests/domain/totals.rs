@@ -8,13 +8,13 @@ use bellwether::domain::apply::apply;
 use bellwether::domain::bytes::Bytes;
 use bellwether::domain::classify::Class;
 use bellwether::domain::command::{
-    Claim, Command, NewStatus, Newcomer, Rejected, Request, Speaker,
+    Claim, Command, NewStatus, Newcomer, Rejected, Reporter, Request,
 };
 use bellwether::domain::data::DataPatch;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::limits::{LEASE_DEFAULT, Limits};
 use bellwether::domain::name::{OperationId, PartName, UnitName};
-use bellwether::domain::operation::order::{NewOperation, Order, What};
+use bellwether::domain::operation::command::{NewOperation, Order, What};
 use bellwether::domain::operation::{Kind as OperationKind, Payload};
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::{Kind, Level, Report};
@@ -46,7 +46,7 @@ fn report(name: &str, key: &str, message: &str) -> Command {
         }),
         observe_time: None,
     };
-    Command::Report(Speaker::new(unit(name), None), Kind::Push, new)
+    Command::Report(Reporter::new(unit(name), None), Kind::Push, new)
 }
 
 fn replace(name: &str, messages: &[&str]) -> Command {
@@ -57,7 +57,7 @@ fn replace(name: &str, messages: &[&str]) -> Command {
         let (component, report) = (PartName::default(), Arc::new(report));
         NewStatus { component, key, report, observe_time: None }
     });
-    Command::Replace(Speaker::new(unit(name), None), None, set.collect())
+    Command::Replace(Reporter::new(unit(name), None), None, set.collect())
 }
 
 fn register(name: &str) -> Command {
@@ -67,7 +67,7 @@ fn register(name: &str) -> Command {
 
 fn fault(name: &str, target: &str) -> Command {
     Command::ReportError {
-        speaker: Speaker::new(unit(name), None),
+        reporter: Reporter::new(unit(name), None),
         component: PartName::default(),
         target: target.into(),
         error: Box::new(mk_error(Class::Fatal, None)),
@@ -148,7 +148,7 @@ fn each_count_over_all_applications_is_bounded_and_removal_frees_it() {
         register("web/1"),
         report("web/1", "a", ""),
         fault("web/1", "x"),
-        Command::ClaimLeadership(Speaker::new(unit("web/1"), None), None),
+        Command::ClaimLeadership(Reporter::new(unit("web/1"), None), None),
     ] {
         app.refuses(command, "units_total_max");
     }
@@ -193,7 +193,7 @@ fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
     app.refuses(heartbeat(39), "record_bytes_total_max");
     app.ask(heartbeat(38)).unwrap();
 
-    app.ask(Command::ClaimLeadership(Speaker::new(unit("web/0"), None), None)).unwrap();
+    app.ask(Command::ClaimLeadership(Reporter::new(unit("web/0"), None), None)).unwrap();
     let update = |value: &str| {
         let claim = Claim { unit: unit("web/0"), lease_epoch: 1 };
         let set = [(Arc::from("key"), Bytes::from(value.as_bytes().to_vec()))].into();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bellwether::domain::app::{AppState, Head, Unit};
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Rejected, Request, Speaker};
+use bellwether::domain::command::{Command, NewStatus, Rejected, Reporter, Request};
+use bellwether::domain::data_loss::mark_uncertain;
 use bellwether::domain::delete::delete;
-use bellwether::domain::doubt::doubt;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::fault::{Fault, FaultKey};
@@ -130,7 +130,7 @@ impl World {
             Step::Again(pick, report) => self.say_again(*pick, report.clone()),
             Step::Expire => self.expire(),
             Step::Lose(unit) => self.lose(unit),
-            Step::Doubt(losses, requests) => self.doubt(*losses, requests),
+            Step::Doubt(losses, requests) => self.mark_uncertain(*losses, requests),
             Step::Delete(id) => self.delete(id.as_ref()),
             Step::Restart { graced } => self.restart(*graced),
         }
@@ -159,7 +159,7 @@ impl World {
             return;
         };
         let unit = UnitName::new(&status.unit).unwrap();
-        let speaker = Speaker::new(unit, Some(status.incarnation));
+        let reporter = Reporter::new(unit, Some(status.incarnation));
         let new = NewStatus {
             component: PartName::new(&status.component).unwrap(),
             key: PartName::new(&status.key).unwrap(),
@@ -171,7 +171,7 @@ impl World {
         let reports = again.chain(other);
         let requests = reports.map(|report| {
             let new = NewStatus { report: Arc::new(report), ..new.clone() };
-            Request { id: None, command: Command::Report(speaker.clone(), kind, new) }
+            Request { id: None, command: Command::Report(reporter.clone(), kind, new) }
         });
         self.commit(false, &requests.collect::<Vec<_>>());
     }
@@ -233,11 +233,11 @@ impl World {
         self.replay(&transition, changed);
     }
 
-    fn doubt(&mut self, losses: u32, requests: &[Request]) {
+    fn mark_uncertain(&mut self, losses: u32, requests: &[Request]) {
         let now = self.now;
-        let mut changed = self.model.doubt(losses, now);
+        let mut changed = self.model.mark_uncertain(losses, now);
         let mut draft = Draft::new(&self.state, &self.limits, Timestamp(now));
-        doubt(&mut draft, losses);
+        mark_uncertain(&mut draft, losses);
         for request in requests {
             let expected = self.model.apply(request, now, &mut changed, &self.limits);
             assert_eq!(told(&apply(&mut draft, request)), expected, "{request:?}");

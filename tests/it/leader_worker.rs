@@ -44,7 +44,7 @@ async fn leads(worker: &Worker) -> u64 {
     eventually("it leads", async || worker.lease_epoch()).await
 }
 
-/// Waits until the server has noticed that its store is down, or available again.
+/// Waits until the server has on_broadcast that its store is down, or available again.
 async fn is_ready(server: &Server, expected: bool) {
     eventually("the server notices", async || {
         (fetch(server.ops, "/readyz").0.contains("200") == expected).then_some(())

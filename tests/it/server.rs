@@ -16,7 +16,7 @@ use bellwether::proto::v1::server_service_client::ServerServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic_types::StatusExt;
 
-/// Long enough for a loaded machine; a condition that holds is noticed immediately.
+/// Long enough for a loaded machine; a condition that holds is on_broadcast immediately.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 /// The time between two checks of a condition: the awaited processes need the processor.
 pub const LOOK_EVERY: Duration = Duration::from_millis(2);

@@ -18,7 +18,7 @@ impl Line {
         let resolution = match self.word(0) {
             "error" => {
                 return Some(Command::ReportError {
-                    speaker: self.speaker(),
+                    reporter: self.reporter(),
                     component: component(),
                     target: self.option("target").unwrap_or_default().into(),
                     error: Box::new(self.error()),
@@ -26,7 +26,7 @@ impl Line {
             }
             "resolve" => {
                 return Some(Command::ResolveError {
-                    speaker: self.speaker(),
+                    reporter: self.reporter(),
                     component: component(),
                     target: self.option("target").map(Into::into),
                     generation: self.option("generation").unwrap_or_default().into(),

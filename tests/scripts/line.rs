@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::Mode;
 use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Speaker,
+    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Reporter,
 };
 use bellwether::domain::data::DataPatch;
 use bellwether::domain::name::{PartName, UnitName};
@@ -90,9 +90,9 @@ impl Line {
         self.option("incarnation").map(|n| n.parse().unwrap())
     }
 
-    pub fn speaker(&self) -> Speaker {
+    pub fn reporter(&self) -> Reporter {
         let session = self.option("session").map(session);
-        Speaker { session, ..Speaker::new(self.unit(1), self.incarnation()) }
+        Reporter { session, ..Reporter::new(self.unit(1), self.incarnation()) }
     }
 
     /// A unit that begins; `stateless=` is its value of the label `line`.
@@ -122,7 +122,7 @@ impl Line {
                 ttl: self.ttl(),
                 silent: self.word(2) == "silent",
             },
-            "depart" => Command::Depart { speaker: self.speaker(), ttl: self.ttl() },
+            "depart" => Command::Depart { reporter: self.reporter(), ttl: self.ttl() },
             "orphan" => Command::Orphan { replica: replica(self.word(1)), ttl: self.ttl() },
             _ => return None,
         })
@@ -169,11 +169,11 @@ impl Line {
         Some(match self.word(0) {
             "report" => {
                 let kind = self.kind().unwrap_or(Kind::Push);
-                Command::Report(self.speaker(), kind, self.status(2))
+                Command::Report(self.reporter(), kind, self.status(2))
             }
-            "replace" => Command::Replace(self.speaker(), self.part("component"), self.set()),
+            "replace" => Command::Replace(self.reporter(), self.part("component"), self.set()),
             "clear" => Command::Clear {
-                speaker: self.speaker(),
+                reporter: self.reporter(),
                 component: self.part("component"),
                 key: self.part("key"),
                 kind: self.kind(),
@@ -196,7 +196,7 @@ impl Line {
                 },
             ),
             "clear-application" => Command::ClearApplicationStatus(self.claim()),
-            "claim" => Command::ClaimLeadership(self.speaker(), None),
+            "claim" => Command::ClaimLeadership(self.reporter(), None),
             "release" => Command::ReleaseLeadership(self.claim()),
             "transfer" => Command::TransferLeadership(self.unit(1)),
             "lapse" => {

@@ -8,7 +8,7 @@ use bellwether::domain::classify::Class;
 use bellwether::domain::command::Command;
 use bellwether::domain::limits::{ATTEMPTS_DEFAULT, INTERRUPTIONS_DEFAULT};
 use bellwether::domain::name::{OperationId, UnitName};
-use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
+use bellwether::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
 use bellwether::domain::operation::{Failure, Kind, Payload};
 use bellwether::domain::time::Timestamp;
 use std::time::Duration;

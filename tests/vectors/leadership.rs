@@ -9,7 +9,7 @@ use bellwether::domain::app::{AppState, Mode};
 use bellwether::domain::apply::apply;
 use bellwether::domain::bytes::Bytes;
 use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, Newcomer, Rejected, Request, Speaker,
+    Claim, Command, NewApplicationStatus, Newcomer, Rejected, Reporter, Request,
 };
 use bellwether::domain::data::DataPatch;
 use bellwether::domain::draft::Draft;
@@ -160,7 +160,7 @@ impl World {
         let name = || unit(step.unit.as_deref().unwrap());
         let claim = || Claim { unit: name(), lease_epoch: step.epoch };
         Some(match step.r#do.as_str() {
-            "claim" => Command::ClaimLeadership(Speaker::new(name(), None), None),
+            "claim" => Command::ClaimLeadership(Reporter::new(name(), None), None),
             "renew" => Command::RenewLeadership(claim()),
             "release" => Command::ReleaseLeadership(claim()),
             "transfer" => Command::TransferLeadership(unit(step.to.as_deref().unwrap())),

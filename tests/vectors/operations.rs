@@ -14,7 +14,7 @@ use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, OperationId, UnitName};
-use bellwether::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
+use bellwether::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Failure, Kind, Operation, Payload};
 use bellwether::domain::revision::Revision;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Request, Speaker};
+use bellwether::domain::command::{Command, NewStatus, Reporter, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
@@ -87,8 +87,8 @@ impl Fixture {
 }
 
 fn request(status: u64, turn: u64) -> anyhow::Result<Request> {
-    let speaker =
-        Speaker::new(UnitName::new(&format!("web/{}", status / STATUSES_PER_UNIT))?, None);
+    let reporter =
+        Reporter::new(UnitName::new(&format!("web/{}", status / STATUSES_PER_UNIT))?, None);
     let report = Report {
         level: if turn.is_multiple_of(2) { Level::Active } else { Level::Waiting },
         message: format!("serving, turn {turn:06} of {status:07}").into(),
@@ -102,7 +102,7 @@ fn request(status: u64, turn: u64) -> anyhow::Result<Request> {
         report: Arc::new(report),
         observe_time: None,
     };
-    Ok(Request { id: None, command: Command::Report(speaker, Kind::Push, new) })
+    Ok(Request { id: None, command: Command::Report(reporter, Kind::Push, new) })
 }
 
 #[cfg(test)]

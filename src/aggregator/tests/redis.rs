@@ -33,8 +33,8 @@ impl Store for Counted {
     fn epoch(&self) -> Epoch {
         self.inner.epoch()
     }
-    fn counts_above(&self, app: &AppName) -> u64 {
-        self.inner.counts_above(app)
+    fn epoch_floor(&self, app: &AppName) -> u64 {
+        self.inner.epoch_floor(app)
     }
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
@@ -54,8 +54,8 @@ impl Store for Counted {
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
         self.inner.confirm(app, version).await
     }
-    fn follow(&self, follower: Arc<dyn Follower>) {
-        self.inner.follow(follower);
+    fn follow(&self, observer: Arc<dyn Observer>) {
+        self.inner.follow(observer);
     }
     fn replica(&self) -> ReplicaId {
         self.inner.replica()
@@ -63,8 +63,8 @@ impl Store for Counted {
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
         self.inner.beat().await
     }
-    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
-        self.inner.announce(notice).await
+    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
+        self.inner.broadcast(notice).await
     }
     async fn events(
         &self,

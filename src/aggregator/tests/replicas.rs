@@ -1,11 +1,11 @@
 //! Several aggregators on one store.
 
 use super::*;
-use crate::aggregator::arrivals::{Arrivals, COMMITS_MAX};
+use crate::aggregator::remote_commits::{COMMITS_MAX, RemoteCommits};
 use crate::domain::bytes::Bytes;
 use crate::domain::derive::{Summary, derive};
 use crate::domain::name::OperationId;
-use crate::domain::operation::order::{NewOperation, Order, What};
+use crate::domain::operation::command::{NewOperation, Order, What};
 use crate::domain::operation::{Kind, Payload};
 use crate::domain::transition::Cause;
 use crate::store::{Change, Position};
@@ -31,12 +31,12 @@ async fn causes(store: &Troubled, app: &AppName, cause: Cause) -> usize {
 #[derive(Default)]
 struct Revisions(Mutex<Vec<u64>>);
 
-impl Follower for Revisions {
-    fn changed(&self, change: &Change) {
+impl Observer for Revisions {
+    fn on_change(&self, change: &Change) {
         lock(&self.0).push(change.head.revision.0);
     }
-    fn forgotten(&self, _: Bucket, _: Position) {}
-    fn doubted(&self, _: Bucket, _: Epoch) {}
+    fn on_prune(&self, _: Bucket, _: Position) {}
+    fn on_data_loss(&self, _: Bucket, _: Epoch) {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -156,7 +156,7 @@ fn mk_upgrade() -> NewOperation {
 
 #[test]
 fn what_comes_too_quickly_is_read() {
-    let arrivals = Arrivals::default();
+    let arrivals = RemoteCommits::default();
     let mut push = |revision| {
         let head = Arc::new(crate::domain::app::Head::empty(Revision(revision)));
         let (app, bucket, position) = (mk_app("web"), Bucket(0), Position(revision));
@@ -213,10 +213,10 @@ async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
     }
     store.lose();
     for replica in &replicas {
-        let doubted = summary(replica, &app, Revision(3)).await;
+        let uncertain = summary(replica, &app, Revision(3)).await;
         let text = "unit web/0 uncertain: the store may have lost its last reports";
-        assert_eq!((doubted.level, &*doubted.message), (Level::Waiting, text));
-        assert_eq!((&*doubted.reason, doubted.totals.uncertain_units), ("Uncertain", 2));
+        assert_eq!((uncertain.level, &*uncertain.message), (Level::Waiting, text));
+        assert_eq!((&*uncertain.reason, uncertain.totals.uncertain_units), ("Uncertain", 2));
     }
     let unit = UnitName::new("web/0").unwrap();
     let freshness = |s: &AppState| s.unit(&unit).unwrap().freshness();
@@ -233,8 +233,8 @@ async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
     }
     // The same loss again, to an old and to a new observer, changes nothing: it was handled once.
     let late = start(store.clone());
-    for follower in &*lock(&store.followers) {
-        follower.doubted(Bucket::default(), store.epoch());
+    for observer in &*lock(&store.observers) {
+        observer.on_data_loss(Bucket::default(), store.epoch());
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(summary(&late, &app, Revision(5)).await.level, Level::Active);

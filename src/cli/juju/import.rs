@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cli::juju::document::Document;
-use crate::cli::juju::plan::{Known, Plan, Step, plan};
+use crate::cli::juju::plan::{ImportStep, KnownUnits, Plan, plan};
 use crate::client::{Client, Error};
 use crate::proto::v1::Application;
 
@@ -14,7 +14,7 @@ const APPLICATIONS_MAX: usize = 16;
 
 /// The result of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ImportOutcome {
     /// Applications in the document.
     pub application_count: usize,
     /// Units in the document.
@@ -35,7 +35,7 @@ pub async fn import(
     client: &Client,
     document: &Document,
     namespace: &str,
-) -> Result<Outcome, Error> {
+) -> Result<ImportOutcome, Error> {
     let known = known(client, namespace).await?;
     let Plan { steps, application_count, unit_count, notes } = plan(document, namespace, &known);
     let done: Vec<(BTreeSet<String>, BTreeSet<String>)> = stream::iter(steps.into_values())
@@ -44,7 +44,7 @@ pub async fn import(
         .try_collect()
         .await?;
     let (changed, removed): (Vec<_>, Vec<_>) = done.into_iter().unzip();
-    Ok(Outcome {
+    Ok(ImportOutcome {
         application_count,
         unit_count,
         changed: changed.into_iter().flatten().collect(),
@@ -54,9 +54,9 @@ pub async fn import(
 }
 
 /// Returns the current state of the namespace.
-async fn known(client: &Client, namespace: &str) -> Result<BTreeMap<String, Known>, Error> {
+async fn known(client: &Client, namespace: &str) -> Result<BTreeMap<String, KnownUnits>, Error> {
     let applications = client.list_applications(namespace).await?;
-    let known: Vec<Option<(String, Known)>> = stream::iter(applications)
+    let known: Vec<Option<(String, KnownUnits)>> = stream::iter(applications)
         .map(|application| known_of(client, application))
         .buffer_unordered(APPLICATIONS_MAX)
         .try_collect()
@@ -67,11 +67,11 @@ async fn known(client: &Client, namespace: &str) -> Result<BTreeMap<String, Know
 async fn known_of(
     client: &Client,
     application: Application,
-) -> Result<Option<(String, Known)>, Error> {
+) -> Result<Option<(String, KnownUnits)>, Error> {
     let (namespace, name) = (&application.namespace, &application.name);
     match client.list_statuses(namespace, name, application.revision).await {
         Ok(statuses) => {
-            let known = Known::from_wire(&application, &statuses);
+            let known = KnownUnits::from_wire(&application, &statuses);
             Ok(Some((application.name, known)))
         }
         // The application was deleted meanwhile.
@@ -84,7 +84,7 @@ async fn known_of(
 /// were removed.
 async fn carry_out(
     client: &Client,
-    steps: Vec<Step>,
+    steps: Vec<ImportStep>,
 ) -> Result<(BTreeSet<String>, BTreeSet<String>), Error> {
     let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
     for step in steps {
@@ -105,36 +105,36 @@ enum Effect {
 }
 
 /// Makes one call; returns the name of the application or unit, and the effect.
-async fn take(client: &Client, step: Step) -> Result<(String, Effect), Error> {
+async fn take(client: &Client, step: ImportStep) -> Result<(String, Effect), Error> {
     let (mut applications, mut reports) = (client.applications(), client.reports());
     Ok(match step {
-        Step::Replace(request) => {
+        ImportStep::Replace(request) => {
             let unit = request.unit.clone();
             let answer = reports.replace_statuses(client.request(request)).await;
             (unit, changed(client.answer(answer)?.changed))
         }
-        Step::Lead(request) => {
+        ImportStep::Lead(request) => {
             let application = request.application.clone();
             let answer = applications.configure_application(client.request(request)).await;
             client.answer(answer)?;
             (application, Effect::Changed)
         }
-        Step::SetStatus(request) => {
+        ImportStep::SetStatus(request) => {
             let application = request.application.clone();
             let answer = applications.set_application_status(client.request(request)).await;
             (application, changed(client.answer(answer)?.changed))
         }
-        Step::ClearStatus(request) => {
+        ImportStep::ClearStatus(request) => {
             let application = request.application.clone();
             let answer = applications.clear_application_status(client.request(request)).await;
             (application, changed(client.answer(answer)?.changed))
         }
-        Step::RemoveUnit(request) => {
+        ImportStep::RemoveUnit(request) => {
             let unit = request.unit.clone();
             let answer = applications.remove_unit(client.request(request)).await;
             (unit, removed(client.answer(answer))?)
         }
-        Step::Delete(request) => {
+        ImportStep::Delete(request) => {
             let application = request.application.clone();
             let answer = applications.delete_application(client.request(request)).await;
             (application, removed(client.answer(answer))?)

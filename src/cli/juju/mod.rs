@@ -27,7 +27,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::cli::context::{Context, say};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::juju::document::Document;
-use crate::cli::juju::import::Outcome;
+use crate::cli::juju::import::ImportOutcome;
 use crate::cli::span;
 use crate::client::Client;
 
@@ -85,7 +85,7 @@ async fn follow(every: Duration, command: &[String], context: &Context) -> anyho
     let client = context.connect().await?;
     let mut turns = interval(every);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last: Option<Outcome> = None;
+    let mut last: Option<ImportOutcome> = None;
     loop {
         turns.tick().await;
         match turn(&client, command, context).await {
@@ -111,7 +111,7 @@ async fn turn(
     client: &Client,
     command: &[String],
     context: &Context,
-) -> anyhow::Result<(String, Outcome)> {
+) -> anyhow::Result<(String, ImportOutcome)> {
     let text = source::read_command(command).await?;
     let document = document::read(&text)?;
     once(client, &document, context).await
@@ -121,21 +121,21 @@ async fn once(
     client: &Client,
     document: &Document,
     context: &Context,
-) -> anyhow::Result<(String, Outcome)> {
+) -> anyhow::Result<(String, ImportOutcome)> {
     // The document names its model; the namespace of a hook does not matter.
     let namespace = context.namespace.clone().unwrap_or_else(|| document.model.clone());
     let outcome = import::import(client, document, &namespace).await?;
     Ok((namespace, outcome))
 }
 
-impl Outcome {
+impl ImportOutcome {
     fn is_news(&self) -> bool {
         !self.changed.is_empty() || !self.removed.is_empty()
     }
 }
 
 /// Formats `imported 3 applications, 4 units into namespace tt (2 changed, 1 removed); ...`.
-fn summary(outcome: &Outcome, namespace: &str) -> String {
+fn summary(outcome: &ImportOutcome, namespace: &str) -> String {
     let count = |n: usize, what: &str| {
         let plural = if n == 1 { "" } else { "s" };
         format!("{n} {what}{plural}")

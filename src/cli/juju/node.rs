@@ -14,7 +14,7 @@ pub enum DocumentError {
     #[error("{place}: expected {expected}, found {found}")]
     WrongType {
         /// The field.
-        place: Place,
+        place: NodePlace,
         /// The type that Juju writes.
         expected: &'static str,
         /// The type found.
@@ -22,12 +22,12 @@ pub enum DocumentError {
     },
     /// A field that Juju always writes is missing.
     #[error("{0} is missing; is this the output of `juju status --format json`?")]
-    Missing(Place),
+    Missing(NodePlace),
     /// A time is in none of Juju's formats.
     #[error("{place}: `{text}` is no time; expected `24 Feb 2025 12:02:57+13:00` or RFC 3339")]
     BadTime {
         /// The field.
-        place: Place,
+        place: NodePlace,
         /// The text found.
         text: String,
     },
@@ -35,7 +35,7 @@ pub enum DocumentError {
     #[error("{place}: `{name}` is not {expected}")]
     BadName {
         /// The field.
-        place: Place,
+        place: NodePlace,
         /// The name.
         name: String,
         /// The expected form.
@@ -45,9 +45,9 @@ pub enum DocumentError {
 
 /// The path of a value in the document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Place(Vec<String>);
+pub struct NodePlace(Vec<String>);
 
-impl fmt::Display for Place {
+impl fmt::Display for NodePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = |section: &str| match section {
             "applications" => Some("application"),
@@ -74,17 +74,17 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone)]
 pub struct Node<'a> {
     value: &'a Value,
-    place: Place,
+    place: NodePlace,
 }
 
 impl<'a> Node<'a> {
     /// Returns the whole document.
     pub fn root(value: &'a Value) -> Node<'a> {
-        Node { value, place: Place::default() }
+        Node { value, place: NodePlace::default() }
     }
 
     /// Returns the path of the value.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> NodePlace {
         self.place.clone()
     }
 

@@ -15,7 +15,7 @@ use crate::proto::v1::{
 
 /// The server's current state of one application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownUnits {
     /// The unit that leads by an external decision; absent if the server decides leadership.
     pub external_leader: Option<String>,
     /// Units with a status from an earlier import.
@@ -26,9 +26,9 @@ pub struct Known {
     pub has_status: bool,
 }
 
-impl Known {
+impl KnownUnits {
     /// Derives the state, and finds the labels of an earlier import.
-    pub fn from_wire(application: &Application, statuses: &[StatusRecord]) -> Known {
+    pub fn from_wire(application: &Application, statuses: &[StatusRecord]) -> KnownUnits {
         let config = application.config.as_ref();
         let leader = config.and_then(|c| c.external_leader.as_ref());
         let is_marked = |record: &&StatusRecord| {
@@ -39,7 +39,7 @@ impl Known {
         let imported_units: BTreeSet<String> =
             of_units().filter(is_marked).map(|r| r.unit.clone()).collect();
         let all_marked = of_units().all(|record| is_marked(&record));
-        Known {
+        KnownUnits {
             external_leader: leader.map(|leader| leader.unit.clone()),
             is_imported: leader.is_some() || (!imported_units.is_empty() && all_marked),
             imported_units,
@@ -50,7 +50,7 @@ impl Known {
 
 /// One call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum ImportStep {
     /// Reports the statuses of a unit.
     Replace(ReplaceStatusesRequest),
     /// Removes a unit that is not in the document.
@@ -69,7 +69,7 @@ pub enum Step {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// Steps by application: in order within one, in any order among several.
-    pub steps: BTreeMap<String, Vec<Step>>,
+    pub steps: BTreeMap<String, Vec<ImportStep>>,
     /// Applications in the document.
     pub application_count: usize,
     /// Units in the document.
@@ -79,7 +79,7 @@ pub struct Plan {
 }
 
 /// Plans an import of `document` into `namespace`.
-pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known>) -> Plan {
+pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, KnownUnits>) -> Plan {
     let mut plan = Plan {
         application_count: document.applications.len(),
         unit_count: document.applications.values().map(|a| a.units.len()).sum(),
@@ -89,7 +89,7 @@ pub fn plan(document: &Document, namespace: &str, known: &BTreeMap<String, Known
         plan.notes.push(format!("juju could not read {what}: {text}"));
     }
     let offers = offers(document, &mut plan.notes);
-    let nothing = Known::default();
+    let nothing = KnownUnits::default();
     for (name, application) in &document.applications {
         let planner = Planner {
             namespace,
@@ -128,7 +128,7 @@ fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<
             notes.push(format!("{message} (application {application})"));
         }
         let units = document.applications.get(application).map(|a| a.units.as_slice());
-        if let Some(unit) = units.and_then(speaker) {
+        if let Some(unit) = units.and_then(reporter) {
             let meaning = Meaning { level: Level::Active, reason: "", message };
             reports.entry(unit.name.clone()).or_default().push(StatusReport {
                 key: name.clone(),
@@ -141,7 +141,7 @@ fn offers(document: &Document, notes: &mut Vec<String>) -> BTreeMap<String, Vec<
 }
 
 /// Returns the unit that reports for its application: the leader, else the first readable unit.
-fn speaker(units: &[Unit]) -> Option<&Unit> {
+fn reporter(units: &[Unit]) -> Option<&Unit> {
     let mut readable = units.iter().filter(|u| matches!(u.statuses, Reading::Readable(_)));
     readable.clone().find(|unit| unit.leader).or_else(|| readable.next())
 }
@@ -150,13 +150,14 @@ fn speaker(units: &[Unit]) -> Option<&Unit> {
 struct Planner<'a> {
     namespace: &'a str,
     name: &'a str,
-    known: &'a Known,
+    known: &'a KnownUnits,
     offers: &'a BTreeMap<String, Vec<StatusReport>>,
 }
 
 impl Planner<'_> {
-    fn steps(&self, application: &document::Application) -> Vec<Step> {
-        let mut steps: Vec<Step> = application.units.iter().map(|u| self.replace(u)).collect();
+    fn steps(&self, application: &document::Application) -> Vec<ImportStep> {
+        let mut steps: Vec<ImportStep> =
+            application.units.iter().map(|u| self.replace(u)).collect();
         if application.unreadable.is_none() {
             // The units of an application that could not be read are unknown.
             let there = |name: &String| application.units.iter().any(|unit| unit.name == *name);
@@ -172,7 +173,7 @@ impl Planner<'_> {
         steps
     }
 
-    fn replace(&self, unit: &Unit) -> Step {
+    fn replace(&self, unit: &Unit) -> ImportStep {
         let (component, statuses) = match &unit.statuses {
             // Only the workload is replaced; the other statuses stay.
             Reading::Unreadable(text) => {
@@ -192,7 +193,7 @@ impl Planner<'_> {
                 (None, reports)
             }
         };
-        Step::Replace(ReplaceStatusesRequest {
+        ImportStep::Replace(ReplaceStatusesRequest {
             namespace: self.namespace.to_string(),
             application: self.name.to_string(),
             unit: unit.name.clone(),
@@ -211,8 +212,8 @@ impl Planner<'_> {
         }
     }
 
-    fn lead(&self, leader: &str) -> Step {
-        Step::Lead(ConfigureApplicationRequest {
+    fn lead(&self, leader: &str) -> ImportStep {
+        ImportStep::Lead(ConfigureApplicationRequest {
             namespace: self.namespace.to_string(),
             application: self.name.to_string(),
             config: Some(ApplicationConfig {
@@ -226,7 +227,7 @@ impl Planner<'_> {
         })
     }
 
-    fn status(&self, application: &document::Application, leader: &str) -> Option<Step> {
+    fn status(&self, application: &document::Application, leader: &str) -> Option<ImportStep> {
         let unreadable = |text: &str| (Meaning::unreadable("application", text), None);
         let (meaning, since) = match (&application.unreadable, &application.status) {
             (Some(text), _) | (None, Some(Reading::Unreadable(text))) => unreadable(text),
@@ -234,7 +235,7 @@ impl Planner<'_> {
             (None, None) if self.known.has_status => return Some(self.clear(leader)),
             (None, None) => return None,
         };
-        Some(Step::SetStatus(SetApplicationStatusRequest {
+        Some(ImportStep::SetStatus(SetApplicationStatusRequest {
             namespace: self.namespace.to_string(),
             application: self.name.to_string(),
             unit: leader.to_string(),
@@ -247,8 +248,8 @@ impl Planner<'_> {
         }))
     }
 
-    fn clear(&self, leader: &str) -> Step {
-        Step::ClearStatus(ClearApplicationStatusRequest {
+    fn clear(&self, leader: &str) -> ImportStep {
+        ImportStep::ClearStatus(ClearApplicationStatusRequest {
             namespace: self.namespace.to_string(),
             application: self.name.to_string(),
             unit: leader.to_string(),
@@ -259,9 +260,9 @@ impl Planner<'_> {
 
 /// Plans for an application that is not in the document: deletes it if it was imported, else
 /// removes only its imported units.
-fn gone(namespace: &str, application: &str, known: &Known) -> Vec<Step> {
+fn gone(namespace: &str, application: &str, known: &KnownUnits) -> Vec<ImportStep> {
     if known.is_imported {
-        return vec![Step::Delete(DeleteApplicationRequest {
+        return vec![ImportStep::Delete(DeleteApplicationRequest {
             namespace: namespace.to_string(),
             application: application.to_string(),
             ..DeleteApplicationRequest::default()
@@ -271,8 +272,8 @@ fn gone(namespace: &str, application: &str, known: &Known) -> Vec<Step> {
     units.map(|unit| remove(namespace, application, unit)).collect()
 }
 
-fn remove(namespace: &str, application: &str, unit: &str) -> Step {
-    Step::RemoveUnit(RemoveUnitRequest {
+fn remove(namespace: &str, application: &str, unit: &str) -> ImportStep {
+    ImportStep::RemoveUnit(RemoveUnitRequest {
         namespace: namespace.to_string(),
         application: application.to_string(),
         unit: unit.to_string(),

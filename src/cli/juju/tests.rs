@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cli::juju::document::Document;
-use crate::cli::juju::import::Outcome;
-use crate::cli::juju::plan::{Known, Plan, Step, plan};
+use crate::cli::juju::import::ImportOutcome;
+use crate::cli::juju::plan::{ImportStep, KnownUnits, Plan, plan};
 use crate::cli::juju::{document, summary};
 use crate::cli::level;
 use crate::proto::v1::{
@@ -28,17 +28,17 @@ fn mk_plan(text: &str) -> Plan {
 /// Formats one line a step, short enough to compare.
 fn script(plan: &Plan) -> String {
     let lines = plan.steps.values().flatten().map(|step| match step {
-        Step::Replace(r) => {
+        ImportStep::Replace(r) => {
             let component = r.component.as_deref().map_or(String::new(), |c| format!(" of {c}"));
             let statuses = r.statuses.iter().map(status).collect::<String>();
             format!("replace {}{component}{statuses}", r.unit)
         }
-        Step::RemoveUnit(r) => format!("remove {}", r.unit),
-        Step::Lead(r) => {
+        ImportStep::RemoveUnit(r) => format!("remove {}", r.unit),
+        ImportStep::Lead(r) => {
             let leader = r.config.clone().and_then(|c| c.external_leader).expect("a leader");
             format!("lead {} by `{}`", r.application, leader.unit)
         }
-        Step::SetStatus(r) => format!(
+        ImportStep::SetStatus(r) => format!(
             "set {} by `{}`: {} {} {} @{}",
             r.application,
             r.unit,
@@ -47,8 +47,8 @@ fn script(plan: &Plan) -> String {
             r.message,
             r.observe_time.map_or(0, |t| t.seconds)
         ),
-        Step::ClearStatus(r) => format!("clear {} by `{}`", r.application, r.unit),
-        Step::Delete(r) => format!("delete {}", r.application),
+        ImportStep::ClearStatus(r) => format!("clear {} by `{}`", r.application, r.unit),
+        ImportStep::Delete(r) => format!("delete {}", r.application),
     });
     lines.map(|line| format!("{line}\n")).collect()
 }
@@ -185,8 +185,8 @@ set mail by ``: active  live @1740398577
 }
 
 /// The server's state after an earlier import of an application with these units.
-fn mk_known(leader: &str, units: &[&str]) -> Known {
-    Known {
+fn mk_known(leader: &str, units: &[&str]) -> KnownUnits {
+    KnownUnits {
         external_leader: Some(leader.to_string()),
         imported_units: units.iter().map(|u| (*u).to_string()).collect(),
         is_imported: true,
@@ -199,10 +199,13 @@ fn what_is_gone_from_the_document_goes() {
     let known = BTreeMap::from([
         ("snappass-test".to_string(), mk_known("snappass-test/0", &["snappass-test/1"])),
         ("old".to_string(), mk_known("", &["old/0"])),
-        ("own".to_string(), Known::default()),
+        ("own".to_string(), KnownUnits::default()),
         (
             "mixed".to_string(),
-            Known { imported_units: BTreeSet::from(["mixed/0".to_string()]), ..Known::default() },
+            KnownUnits {
+                imported_units: BTreeSet::from(["mixed/0".to_string()]),
+                ..KnownUnits::default()
+            },
         ),
     ]);
     let expected = "\
@@ -244,12 +247,12 @@ fn an_earlier_import_is_known_by_its_marks() {
         ..StatusRecord::default()
     };
     let marked = [mk_record("web/0", Some("juju")), mk_record("", None)];
-    let known = Known::from_wire(&Application::default(), &marked);
+    let known = KnownUnits::from_wire(&Application::default(), &marked);
     assert!(known.is_imported && known.has_status);
     assert_eq!(known.imported_units, BTreeSet::from(["web/0".to_string()]));
     let mixed = [marked[0].clone(), mk_record("web/1", None)];
-    assert!(!Known::from_wire(&Application::default(), &mixed).is_imported);
-    assert!(!Known::from_wire(&Application::default(), &[]).is_imported);
+    assert!(!KnownUnits::from_wire(&Application::default(), &mixed).is_imported);
+    assert!(!KnownUnits::from_wire(&Application::default(), &[]).is_imported);
     let led = Application {
         config: Some(ApplicationConfig {
             external_leader: Some(ExternalLeader::default()),
@@ -257,7 +260,7 @@ fn an_earlier_import_is_known_by_its_marks() {
         }),
         ..Application::default()
     };
-    assert!(Known::from_wire(&led, &[]).is_imported);
+    assert!(KnownUnits::from_wire(&led, &[]).is_imported);
 }
 
 #[test]
@@ -342,7 +345,8 @@ fn any_cut_of_a_real_document_is_an_error_and_no_panic() {
 
 #[test]
 fn the_summary_counts() {
-    let mut outcome = Outcome { application_count: 3, unit_count: 1, ..Outcome::default() };
+    let mut outcome =
+        ImportOutcome { application_count: 3, unit_count: 1, ..ImportOutcome::default() };
     assert_eq!(
         summary(&outcome, "tt"),
         "imported 3 applications, 1 unit into namespace tt (nothing changed); \

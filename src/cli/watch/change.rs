@@ -14,11 +14,11 @@ use crate::proto::v1::{Application, Level};
 
 /// Level and message of each application as printed last.
 #[derive(Debug, Default)]
-pub struct Known(HashMap<(String, String), (Level, String)>);
+pub struct KnownLevels(HashMap<(String, String), (Level, String)>);
 
 /// A change of an application.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct LevelChange {
     namespace: String,
     name: String,
     time: Timestamp,
@@ -30,12 +30,12 @@ pub struct Change {
     now: Option<(Level, String)>,
 }
 
-impl Known {
+impl KnownLevels {
     /// Takes an event; returns `None` for one without an application.
-    pub fn take(&mut self, event: &Event) -> Option<Change> {
+    pub fn take(&mut self, event: &Event) -> Option<LevelChange> {
         match event {
             Event::Upserted(application, _) => Some(self.upsert(application)),
-            Event::Removed { namespace, name } => Some(Change {
+            Event::Removed { namespace, name } => Some(LevelChange {
                 before: self.0.remove(&(namespace.clone(), name.clone())),
                 namespace: namespace.clone(),
                 name: name.clone(),
@@ -47,11 +47,11 @@ impl Known {
         }
     }
 
-    fn upsert(&mut self, application: &Application) -> Change {
+    fn upsert(&mut self, application: &Application) -> LevelChange {
         let name = (application.namespace.clone(), application.name.clone());
         let now = (level_of(application), application_message(application, None));
         let before = self.0.insert(name, now.clone());
-        Change {
+        LevelChange {
             namespace: application.namespace.clone(),
             name: application.name.clone(),
             time: time::from_wire(application.update_time.as_ref()).unwrap_or_default(),
@@ -62,7 +62,7 @@ impl Known {
     }
 }
 
-impl Change {
+impl LevelChange {
     /// Returns namespace and name of the application.
     pub fn name(&self) -> (String, String) {
         (self.namespace.clone(), self.name.clone())
@@ -74,8 +74,8 @@ impl Change {
     }
 
     /// Merges a later change of the same application; the state before this one stays.
-    pub fn merge(&mut self, later: Change) {
-        *self = Change { before: self.before.take(), ..later };
+    pub fn merge(&mut self, later: LevelChange) {
+        *self = LevelChange { before: self.before.take(), ..later };
     }
 
     /// Returns the change as environment variables of a command.
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_line_says_what_changed_and_nothing_twice() {
-        let mut known = Known::default();
+        let mut known = KnownLevels::default();
         let mut line = |event: &Event, all: bool| {
             known.take(event).expect("a change").line(all, Screen::PLAIN)
         };

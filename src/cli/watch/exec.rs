@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::cli::context::say;
 use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
-use crate::cli::watch::change::{Change, Known};
+use crate::cli::watch::change::{KnownLevels, LevelChange};
 use crate::client::Watch;
 
 /// Changes within this time are merged.
@@ -24,7 +24,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 pub struct Exec {
     command: Vec<String>,
     server: String,
-    pending: IndexMap<(String, String), Change>,
+    pending: IndexMap<(String, String), LevelChange>,
     /// The time at which the oldest pending change may run.
     settled: Instant,
     running: Option<Child>,
@@ -42,7 +42,7 @@ impl Exec {
     /// # Errors
     /// Those of the watch, and if the command cannot be started.
     pub async fn run(&mut self, mut watch: Watch) -> anyhow::Result<Exit> {
-        let (mut outage, mut known) = (Outage::default(), Known::default());
+        let (mut outage, mut known) = (Outage::default(), KnownLevels::default());
         loop {
             let may_start = self.running.is_none() && !self.pending.is_empty();
             tokio::select! {
@@ -68,7 +68,7 @@ impl Exec {
         }
     }
 
-    fn take(&mut self, change: Change) {
+    fn take(&mut self, change: LevelChange) {
         if !change.is_news() {
             return;
         }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::client::worker::error::Error;
 
 /// The result of an entry of the outbox: the revision at which it is in force, or an error.
-pub(super) type Outcome = Option<Result<u64, Error>>;
+pub(super) type SendOutcome = Option<Result<u64, Error>>;
 
 /// The pending acknowledgement of a report. Await it to know that the report is committed, or drop
 /// it.
@@ -27,12 +27,12 @@ pub struct Acknowledged(State);
 
 #[derive(Debug)]
 enum State {
-    Waiting(Vec<watch::Receiver<Outcome>>),
+    Waiting(Vec<watch::Receiver<SendOutcome>>),
     Failed(Error),
 }
 
 impl Acknowledged {
-    pub(super) fn waiting(outcomes: Vec<watch::Receiver<Outcome>>) -> Acknowledged {
+    pub(super) fn waiting(outcomes: Vec<watch::Receiver<SendOutcome>>) -> Acknowledged {
         Acknowledged(State::Waiting(outcomes))
     }
 

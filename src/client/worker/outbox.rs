@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 
 use crate::client::error::Refusal;
-use crate::client::worker::acknowledged::Outcome;
+use crate::client::worker::acknowledged::SendOutcome;
 use crate::client::worker::error::Error;
 use crate::proto::v1::connect_request::Message;
 use crate::proto::v1::{
@@ -50,21 +50,21 @@ pub(super) enum Content {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct OutboxEntry {
     key: Key,
     content: Content,
     /// Waits for this entry, and for those that it replaced.
-    told: Vec<watch::Sender<Outcome>>,
+    received: Vec<watch::Sender<SendOutcome>>,
 }
 
 /// The entries by state, and the sequence counters.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     /// Entries to send, in the order of their reports.
-    pending: BTreeMap<u64, Entry>,
+    pending: BTreeMap<u64, OutboxEntry>,
     places: BTreeMap<Key, u64>,
     /// Sent entries by `seq`, each with its place in that order.
-    sent: BTreeMap<u64, (u64, Entry)>,
+    sent: BTreeMap<u64, (u64, OutboxEntry)>,
     /// Push statuses that the server acknowledged, by component and key. Those with a TTL are left
     /// out: the worker repeats them anyway, and a repeat from here would extend them wrongly.
     kept: BTreeMap<(String, String), StatusReport>,
@@ -78,23 +78,23 @@ impl Outbox {
         &mut self,
         key: Key,
         content: Content,
-    ) -> Result<watch::Receiver<Outcome>, Error> {
+    ) -> Result<watch::Receiver<SendOutcome>, Error> {
         let before = self.places.remove(&key).and_then(|place| self.pending.remove(&place));
         if before.is_none() && KEYS_MAX <= self.len() {
             return Err(Error::OutboxFull { max: KEYS_MAX });
         }
-        let mut told = before.map(|entry| entry.told).unwrap_or_default();
-        if told.is_empty() {
-            told.push(watch::Sender::new(None));
+        let mut received = before.map(|entry| entry.received).unwrap_or_default();
+        if received.is_empty() {
+            received.push(watch::Sender::new(None));
         }
-        let outcome = told[0].subscribe();
+        let outcome = received[0].subscribe();
         self.place += 1;
-        self.insert(self.place, Entry { key, content, told });
+        self.insert(self.place, OutboxEntry { key, content, received });
         Ok(outcome)
     }
 
     /// Puts an entry back at its place, unless a later one overwrites it.
-    fn merge(&mut self, place: u64, mut entry: Entry) {
+    fn merge(&mut self, place: u64, mut entry: OutboxEntry) {
         let other = self.places.get(&entry.key).copied();
         let found = other.and_then(|other| self.pending.remove(&other).map(|it| (other, it)));
         match found {
@@ -110,7 +110,7 @@ impl Outbox {
         }
     }
 
-    fn insert(&mut self, place: u64, entry: Entry) {
+    fn insert(&mut self, place: u64, entry: OutboxEntry) {
         self.places.insert(entry.key.clone(), place);
         self.pending.insert(place, entry);
     }
@@ -134,7 +134,7 @@ impl Outbox {
         }
     }
 
-    fn keep(&mut self, entry: Entry) {
+    fn keep(&mut self, entry: OutboxEntry) {
         let Key::Status { component, key, kind } = entry.key else {
             return;
         };
@@ -183,15 +183,15 @@ impl Outbox {
     /// but they are still the newest sets.
     pub(super) fn end_session(&mut self) {
         self.take_back(0);
-        let is_answer = |entry: &Entry| matches!(entry.key, Key::Answer(..));
+        let is_answer = |entry: &OutboxEntry| matches!(entry.key, Key::Answer(..));
         let (answers, rest) =
             std::mem::take(&mut self.pending).into_iter().partition(|(_, entry)| is_answer(entry));
         self.pending = rest;
         self.places.retain(|key, _| !matches!(key, Key::Answer(..)));
-        let answers: BTreeMap<u64, Entry> = answers;
+        let answers: BTreeMap<u64, OutboxEntry> = answers;
         for (place, entry) in answers {
             if let Key::Answer(_, component) = entry.key {
-                self.merge(place, Entry { key: Key::Set(component), ..entry });
+                self.merge(place, OutboxEntry { key: Key::Set(component), ..entry });
             }
         }
     }
@@ -223,10 +223,10 @@ impl Outbox {
     }
 
     /// Returns the outcomes of all entries, for a caller that waits for them.
-    pub(super) fn outcomes(&self) -> Vec<watch::Receiver<Outcome>> {
+    pub(super) fn outcomes(&self) -> Vec<watch::Receiver<SendOutcome>> {
         let sent = self.sent.values().map(|(_, entry)| entry);
         let all = sent.chain(self.pending.values());
-        all.flat_map(|entry| entry.told.first()).map(watch::Sender::subscribe).collect()
+        all.flat_map(|entry| entry.received.first()).map(watch::Sender::subscribe).collect()
     }
 
     pub(super) fn has_pending(&self) -> bool {
@@ -242,16 +242,16 @@ impl Outbox {
     }
 }
 
-impl Entry {
+impl OutboxEntry {
     fn tell(&self, outcome: &Result<u64, Error>) {
-        for told in &self.told {
-            told.send_replace(Some(outcome.clone()));
+        for received in &self.received {
+            received.send_replace(Some(outcome.clone()));
         }
     }
 
     /// Takes over the waits of an entry that this one replaces.
-    fn take_waiting(&mut self, older: Entry) {
-        self.told.extend(older.told.into_iter().filter(|one| !one.is_closed()));
+    fn take_waiting(&mut self, older: OutboxEntry) {
+        self.received.extend(older.received.into_iter().filter(|one| !one.is_closed()));
     }
 
     fn message(&self, seq: u64) -> Message {

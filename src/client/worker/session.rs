@@ -65,7 +65,7 @@ pub(super) struct Session<'a> {
     /// The server's clock, and the instant at which it was read.
     clock: (SystemTime, Instant),
     said_at: Instant,
-    heard_at: Instant,
+    contact_at: Instant,
     /// Since when the server owes an answer, if it does.
     owed_at: Instant,
     /// Nothing is sent before this instant: the server refused temporarily.
@@ -162,7 +162,7 @@ impl<'a> Session<'a> {
                 .unwrap_or(UNACKNOWLEDGED_DEFAULT),
             clock: (server_time.unwrap_or_else(SystemTime::now), now),
             said_at: now,
-            heard_at: now,
+            contact_at: now,
             owed_at: now,
             resting: None,
             rests: Backoff::wide(),
@@ -305,7 +305,7 @@ impl<'a> Session<'a> {
     /// Returns when to give up the server, if it owes an answer.
     fn silent_at(&self) -> Option<Instant> {
         let owes = 0 < self.shared.outbox().sent_count();
-        owes.then(|| self.heard_at.max(self.owed_at) + SILENCE_MAX)
+        owes.then(|| self.contact_at.max(self.owed_at) + SILENCE_MAX)
     }
 
     /// Handles the end of the stream, which is expected after a drain.
@@ -317,7 +317,7 @@ impl<'a> Session<'a> {
     }
 
     fn hear(&mut self, message: Heard) -> Option<Cut> {
-        self.heard_at = Instant::now();
+        self.contact_at = Instant::now();
         match message {
             Heard::Ack(ack) => {
                 self.rests.reset();

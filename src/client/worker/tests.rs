@@ -18,7 +18,7 @@ use super::outbox::KEYS_MAX;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
 use crate::proto::v1::{ConnectDrain, Reject, StatusReport, Superseded, Welcome};
-use stage::{Stage, mk_options, mk_refusal, mk_status, mk_welcome, mk_worker, soon, told};
+use stage::{Stage, mk_options, mk_refusal, mk_status, mk_welcome, mk_worker, received, soon};
 
 #[tokio::test]
 async fn waits_for_a_server_and_keeps_what_was_set() {
@@ -29,7 +29,7 @@ async fn waits_for_a_server_and_keeps_what_was_set() {
     let worker = Worker::connect(options, |_| async { Vec::new() }).expect("an address");
     let mut events = worker.events();
     let early = worker.set_status(mk_status("db", "early"));
-    let Event::Disconnected { error, .. } = told(&mut events).await else {
+    let Event::Disconnected { error, .. } = received(&mut events).await else {
         panic!("nobody listens");
     };
     assert!(error.to_string().contains("connection refused"), "{error}");
@@ -119,8 +119,8 @@ async fn a_newer_incarnation_ends_it_for_good() {
     assert!(matches!(over, Error::Superseded { incarnation: Some(8), .. }), "{over:?}");
     assert!(soon(wait.into_future()).await.is_err());
     assert!(soon(worker.set_status(mk_status("a", "2")).into_future()).await.is_err());
-    assert!(matches!(told(&mut events).await, Event::Connected { incarnation: 7, .. }));
-    assert!(matches!(told(&mut events).await, Event::Superseded { incarnation: Some(8) }));
+    assert!(matches!(received(&mut events).await, Event::Connected { incarnation: 7, .. }));
+    assert!(matches!(received(&mut events).await, Event::Superseded { incarnation: Some(8) }));
     assert!(soon(events.next()).await.is_none());
     assert!(soon(worker.events().next()).await.is_none());
 }
@@ -177,7 +177,7 @@ async fn a_refusal_that_trying_again_cannot_heal_ends_it() {
         call.end(mk_refusal(code, "NO")).await;
         let error = soon(worker.connected()).await.expect_err("refused");
         assert_eq!(error.to_string(), "refused: NO [NO]");
-        assert!(matches!(told(&mut events).await, Event::Ended { .. }));
+        assert!(matches!(received(&mut events).await, Event::Ended { .. }));
         assert!(worker.shutdown(false).await.is_err());
     }
     let refused = Worker::connect(mk_options("redis://h:1"), |_| async { Vec::new() });
@@ -194,7 +194,7 @@ async fn waits_as_long_as_the_server_asks() {
     let mut details = ErrorDetails::new();
     details.set_retry_info(Some(asked));
     call.end(Status::with_error_details(Code::Unavailable, "later", details)).await;
-    let Event::Disconnected { pause, .. } = told(&mut events).await else { panic!("cut") };
+    let Event::Disconnected { pause, .. } = received(&mut events).await else { panic!("cut") };
     assert!(asked <= pause, "{pause:?}");
 }
 
@@ -212,8 +212,8 @@ async fn a_drain_says_when_to_come_back_and_the_next_server_is_tried() {
     // The sent report is still acknowledged.
     call.ack(seq, 3).await;
     soon(wait.into_future()).await.expect("committed");
-    assert!(matches!(told(&mut events).await, Event::Connected { .. }));
-    assert!(matches!(told(&mut events).await, Event::Drained { .. }));
+    assert!(matches!(received(&mut events).await, Event::Connected { .. }));
+    assert!(matches!(received(&mut events).await, Event::Drained { .. }));
     call.end(Status::unavailable("over")).await;
     // From here on only the clock advances.
     tokio::time::pause();
@@ -250,8 +250,8 @@ async fn a_rejection_is_told_and_the_rest_goes_on() {
     let error = soon(bad.into_future()).await.expect_err("rejected");
     assert_eq!(error.to_string(), "refused: INVALID_VALUE [INVALID_VALUE]");
     soon(good.into_future()).await.expect("committed");
-    assert!(matches!(told(&mut events).await, Event::Connected { .. }));
-    let Event::Rejected { component, key, refusal } = told(&mut events).await else {
+    assert!(matches!(received(&mut events).await, Event::Connected { .. }));
+    let Event::Rejected { component, key, refusal } = received(&mut events).await else {
         panic!("not told");
     };
     assert_eq!((component.as_str(), key.as_str()), ("bad", ""));
@@ -305,7 +305,7 @@ async fn a_server_that_acknowledges_nothing_is_given_up() {
     let worker = mk_worker(&stage.url);
     let mut events = worker.events();
     let mut call = stage.welcomed().await;
-    assert!(matches!(told(&mut events).await, Event::Connected { .. }));
+    assert!(matches!(received(&mut events).await, Event::Connected { .. }));
     worker.set_status(mk_status("a", "1"));
     call.report().await;
     tokio::time::pause();

@@ -22,14 +22,14 @@ use super::name::{PartName, UnitName};
 use super::status::Level;
 use super::time::Timestamp;
 
-mod course;
-mod kept;
+mod lifecycle;
 mod record;
 mod retry;
+mod set;
 
-pub use self::kept::Faults;
-pub(super) use self::kept::{fault_rank, fault_words};
 pub use self::retry::Settings;
+pub use self::set::Faults;
+pub(super) use self::set::{fault_rank, fault_words};
 
 /// Identity of a fault: at most one is open for each key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::kept::second;
+use super::set::second;
 use super::{Fault, FaultKey, NewError, Resolution};
 use crate::domain::apply::Effect;
 use crate::domain::callback::Topic;
 use crate::domain::classify::Class;
-use crate::domain::command::{Rejected, Speaker};
+use crate::domain::command::{Rejected, Reporter};
 use crate::domain::draft::Draft;
 use crate::domain::message::same_text;
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::room::{Total, within};
+use crate::domain::quota::{Total, within};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Cause, Change, StatusEvent, Subject};
 
@@ -19,22 +19,22 @@ impl Draft<'_> {
     /// Records an error that a unit met.
     pub(in crate::domain) fn report_error(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         component: &PartName,
         target: &Arc<str>,
         error: &NewError,
     ) -> Result<Effect, Rejected> {
-        self.may_speak(speaker)?;
+        self.check_reporter(reporter)?;
         let (component, target) = (component.clone(), target.clone());
-        let key = FaultKey { unit: speaker.unit.clone(), component, target };
+        let key = FaultKey { unit: reporter.unit.clone(), component, target };
         let old = self.fault(&key).cloned();
         if old.is_none() {
-            self.has_room_for_fault(&key.unit)?;
+            self.check_fault_quota(&key.unit)?;
         }
         self.has_bytes(error.size(), || old.as_ref().map_or(0, |old| old.size()))?;
-        self.hear_unit(speaker);
+        self.note_contact(reporter);
         let current = self.unit(&key.unit).map_or(0, |unit| unit.incarnation);
-        let incarnation = speaker.incarnation.unwrap_or(current);
+        let incarnation = reporter.incarnation.unwrap_or(current);
         let fault = match old.as_deref().filter(|old| old.outlasts(error)) {
             Some(held) => held.met_again(self.now),
             None => {
@@ -55,22 +55,22 @@ impl Draft<'_> {
     /// end. `None`: every target.
     pub(in crate::domain) fn resolve_error(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         component: &PartName,
         target: Option<&str>,
         generation: &str,
     ) -> Result<Effect, Rejected> {
-        self.may_speak(speaker)?;
-        let mut meant = self.fault_keys(&speaker.unit, Some(component));
+        self.check_reporter(reporter)?;
+        let mut meant = self.fault_keys(&reporter.unit, Some(component));
         meant.retain(|key| target.is_none_or(|target| *target == *key.target));
-        let is_known = self.unit(&speaker.unit).is_some();
-        if !is_known || meant.is_empty() && !self.is_word_of_unit(speaker) {
+        let is_known = self.unit(&reporter.unit).is_some();
+        if !is_known || meant.is_empty() && !self.is_word_of_unit(reporter) {
             // An unknown unit has no open faults.
             return Ok(Effect::default());
         }
-        let mut changed = self.hear_unit(speaker);
-        let current = self.unit(&speaker.unit).map_or(0, |unit| unit.incarnation);
-        let incarnation = speaker.incarnation.unwrap_or(current);
+        let mut changed = self.note_contact(reporter);
+        let current = self.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+        let incarnation = reporter.incarnation.unwrap_or(current);
         let mut removed = 0;
         for key in meant {
             let Some(fault) = self.fault(&key).cloned() else {
@@ -224,14 +224,14 @@ impl Draft<'_> {
         }
     }
 
-    fn has_room_for_fault(&self, unit: &UnitName) -> Result<(), Rejected> {
+    fn check_fault_quota(&self, unit: &UnitName) -> Result<(), Rejected> {
         if self.unit(unit).is_none() {
-            self.has_room_for_unit()?;
+            self.check_unit_quota()?;
         }
         let all = self.head.fault_count as usize + 1;
         let what = || "open faults of the application".to_string();
         within("faults_max", self.limits.faults_max, all, what)?;
-        self.within_total(Total::Faults, all as u64)?;
+        self.check_total(Total::Faults, all as u64)?;
         let own = self.fault_keys(unit, None).len() + 1;
         let what = || format!("open faults of unit {unit}");
         within("faults_per_unit_max", self.limits.faults_per_unit_max, own, what)

@@ -1,6 +1,6 @@
 //! T1 to T4, T24 and T25: `begin`, the one call that depends on other operations.
 
-use super::order::NewOperation;
+use super::command::NewOperation;
 use super::refused::Refused;
 use super::transition::Call;
 use super::{Kind, Operation, Reason, State};

@@ -33,8 +33,8 @@ use super::time::Timestamp;
 
 mod backoff;
 pub mod begin;
+pub mod command;
 pub mod lapse;
-pub mod order;
 pub mod record;
 pub mod refused;
 pub mod transition;

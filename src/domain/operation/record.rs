@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::begin::{Begin, may_begin};
-use super::order::{NewOperation, Order, What};
+use super::command::{NewOperation, Order, What};
 use super::refused::Refused;
 use super::transition::Call;
 use super::words::OperationStatus;
@@ -12,7 +12,7 @@ use super::{Bytes, Operation, Reason, State};
 use crate::domain::app::{AppState, Due};
 use crate::domain::apply::Effect;
 use crate::domain::callback::Topic;
-use crate::domain::command::{Rejected, Speaker};
+use crate::domain::command::{Rejected, Reporter};
 use crate::domain::draft::Draft;
 use crate::domain::limits::{OPERATION_KEPT, OPERATIONS_FINISHED_MAX};
 use crate::domain::name::{OperationId, PartName, UnitName};
@@ -166,7 +166,7 @@ impl Draft<'_> {
     pub(in crate::domain) fn operate(&mut self, order: &Order) -> Result<Effect, Rejected> {
         self.lapse_operations();
         let call = Call { id: &order.id, by: &order.by, now: self.now };
-        self.has_room_for_order(order)?;
+        self.check_operation_quota(order)?;
         let known = self.operation(&order.id).cloned();
         let known = known.filter(|o| {
             // An operation that was removed with its application may be begun again.
@@ -180,7 +180,7 @@ impl Draft<'_> {
         };
         if self.unit(&order.by).is_some_and(|unit| !unit.departed) {
             // Any call that names a unit is contact with it.
-            self.hear_unit(&Speaker::new(order.by.clone(), None));
+            self.note_contact(&Reporter::new(order.by.clone(), None));
         }
         Ok(effect)
     }
@@ -312,7 +312,7 @@ impl Draft<'_> {
     }
 
     /// Handles a data loss of the store. Returns whether an operation is open.
-    pub(in crate::domain) fn doubt_operations(&mut self) -> bool {
+    pub(in crate::domain) fn reacquire_operations_after_loss(&mut self) -> bool {
         let Some((id, open)) = self.operations.open() else {
             return false;
         };
@@ -324,7 +324,7 @@ impl Draft<'_> {
 
     /// Returns whether a former master of the store assigned the fence of an open operation.
     pub(in crate::domain) fn has_former_fence(&self) -> bool {
-        self.operations.open().is_some_and(|(_, open)| open.fence <= self.base.counts_above)
+        self.operations.open().is_some_and(|(_, open)| open.fence <= self.base.epoch_floor)
     }
 
     /// Writes a record if it changed, and an event if the change is visible.

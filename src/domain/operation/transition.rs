@@ -38,7 +38,7 @@
 
 use std::time::Duration;
 
-use super::order::{Observed, PayloadState};
+use super::command::{Observed, PayloadState};
 use super::refused::Refused;
 use super::{Bytes, Event, Failure, Lease, Operation, Reason, State, backoff};
 use crate::domain::classify::Class;

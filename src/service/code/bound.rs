@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::{DOMAIN, Problem, Reason, Violation};
+use super::{ApiError, DOMAIN, Reason, Violation};
 
 /// Maximum bytes of a whole error: all of its trailers, as HPACK counts them.
 pub const ERROR_BYTES_MAX: usize = 4 << 10;
@@ -60,7 +60,7 @@ fn header_bytes(headers: &HeaderMap) -> usize {
 }
 
 /// Converts a problem to a status, with as many of its violations as fit.
-pub(super) fn status(problem: &Problem) -> tonic::Status {
+pub(super) fn status(problem: &ApiError) -> tonic::Status {
     let mut shown = problem.violations.len();
     let mut text_max = MESSAGE_BYTES_MAX;
     loop {
@@ -77,7 +77,7 @@ pub(super) fn status(problem: &Problem) -> tonic::Status {
     }
 }
 
-fn build(problem: &Problem, shown: usize, text_max: usize) -> tonic::Status {
+fn build(problem: &ApiError, shown: usize, text_max: usize) -> tonic::Status {
     let (code, reason) = problem.reason.wire();
     let facts = problem.metadata.iter();
     let facts = facts.map(|(k, v)| ((*k).to_string(), cut(v, FACT_BYTES_MAX).into_owned()));
@@ -105,7 +105,7 @@ fn build(problem: &Problem, shown: usize, text_max: usize) -> tonic::Status {
 type Facts = std::collections::HashMap<String, String>;
 
 /// Adds the violated precondition or the limit, for programs that read it there.
-fn add_subject(problem: &Problem, reason: &str, message: &str, details: &mut ErrorDetails) {
+fn add_subject(problem: &ApiError, reason: &str, message: &str, details: &mut ErrorDetails) {
     match problem.reason {
         Reason::LimitExceeded | Reason::RateLimited | Reason::TooManyStreams => {
             let about = |key| problem.metadata.iter().find(|(k, _)| *k == key);
@@ -127,7 +127,7 @@ fn describe(violation: &Violation) -> Cow<'_, str> {
 }
 
 /// Returns the number of violations that the message names, at most `shown`, and the message.
-fn tell(problem: &Problem, shown: usize, text_max: usize) -> (usize, String) {
+fn tell(problem: &ApiError, shown: usize, text_max: usize) -> (usize, String) {
     let mut message = String::new();
     let mut told = 0;
     for violation in problem.violations.iter().take(shown) {
@@ -151,7 +151,7 @@ fn tell(problem: &Problem, shown: usize, text_max: usize) -> (usize, String) {
     (told, message)
 }
 
-/// Returns an error that is not from [`Problem`], cut and with a reason.
+/// Returns an error that is not from [`ApiError`], cut and with a reason.
 pub fn foreign(code: Code, reason: &str, message: &str) -> tonic::Status {
     let mut text_max = MESSAGE_BYTES_MAX;
     loop {
@@ -195,12 +195,12 @@ mod tests {
     fn an_error_fits_whatever_is_in_it() {
         let texts = ["x".repeat(20_000), "ä \"{}\u{1}".repeat(4000), "%".repeat(5000)];
         for text in texts {
-            let plain = Problem::new(Reason::LimitExceeded, text.clone())
+            let plain = ApiError::new(Reason::LimitExceeded, text.clone())
                 .with("limit", "units_max")
                 .with("application", &text)
                 .retry_after(Duration::from_secs(1));
             let of_fields = |count: usize| {
-                Problem::of_fields((0..count).map(|n| violation(n, text.clone())).collect())
+                ApiError::of_fields((0..count).map(|n| violation(n, text.clone())).collect())
             };
             for problem in [plain, of_fields(1), of_fields(20), of_fields(1000)] {
                 let status = tonic::Status::from(problem);
@@ -218,13 +218,13 @@ mod tests {
         let missing = "is required: one of unknown, terminated, active, waiting, maintenance, \
                        blocked, error";
         let many = (0..20).map(|n| violation(n, missing.to_string())).collect();
-        let status = tonic::Status::from(Problem::of_fields(many).and_more(5));
+        let status = tonic::Status::from(ApiError::of_fields(many).and_more(5));
         let named = status.get_details_bad_request().unwrap().field_violations.len();
         assert!((2..20).contains(&named), "{named}");
         let expected = format!("; and {} more", 25 - named);
         assert!(status.message().ends_with(&expected), "{}", status.message());
         assert!(status.message().contains(&format!("statuses[{}].level", named - 1)));
-        let few = Problem::of_fields(vec![violation(0, missing.to_string())]);
+        let few = ApiError::of_fields(vec![violation(0, missing.to_string())]);
         let status = tonic::Status::from(few);
         assert_eq!(status.message(), format!("statuses[0].level {missing}"));
     }

@@ -1,11 +1,11 @@
 //! Errors about the identity of the caller: incarnations, sessions and request ids.
 
-use super::{Problem, Reason};
+use super::{ApiError, Reason};
 use crate::domain::command::Rejected;
 
 /// Converts a rejection; the caller adds the application.
-pub(super) fn problem(rejected: &Rejected) -> Problem {
-    let new = |reason| Problem::new(reason, rejected.to_string());
+pub(super) fn problem(rejected: &Rejected) -> ApiError {
+    let new = |reason| ApiError::new(reason, rejected.to_string());
     match rejected {
         Rejected::StaleIncarnation { unit, given, current } => new(Reason::StaleIncarnation)
             .with("unit", unit)

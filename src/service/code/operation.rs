@@ -1,49 +1,49 @@
 //! The rows of the error table for operations.
 
-use super::{Problem, Reason, Violation};
+use super::{ApiError, Reason, Violation};
 use crate::domain::operation::refused::Refused;
 use crate::domain::time::Timestamp;
 
 /// Converts a refusal of an operation.
-pub(super) fn problem(refused: &Refused) -> Problem {
+pub(super) fn problem(refused: &Refused) -> ApiError {
     let text = refused.to_string();
     match refused {
         Refused::NotFound { id } => {
-            Problem::new(Reason::OperationNotFound, text).with("operation_id", id)
+            ApiError::new(Reason::OperationNotFound, text).with("operation_id", id)
         }
-        Refused::StaleFence { id, given, current } => Problem::new(Reason::StaleFence, text)
+        Refused::StaleFence { id, given, current } => ApiError::new(Reason::StaleFence, text)
             .with("operation_id", id)
             .with("given", given)
             .with("current", current),
         Refused::Held { id, target, holder, expire_time, now } => {
-            Problem::new(Reason::OperationHeld, text)
+            ApiError::new(Reason::OperationHeld, text)
                 .with("operation_id", id)
                 .with("target_version", target)
                 .with("holder", holder)
                 .with("expires", moment(*expire_time))
                 .retry_after(expire_time.since(*now))
         }
-        Refused::ResumeFirst { id, target, state } => Problem::new(Reason::ResumeFirst, text)
+        Refused::ResumeFirst { id, target, state } => ApiError::new(Reason::ResumeFirst, text)
             .with("operation_id", id)
             .with("target_version", target)
             .with("state", state.word()),
-        Refused::NotReversible { id, target } => Problem::new(Reason::OperationState, text)
+        Refused::NotReversible { id, target } => ApiError::new(Reason::OperationState, text)
             .with("operation_id", id)
             .with("target_version", target),
-        Refused::NotDue { id, retry_time, now } => Problem::new(Reason::OperationState, text)
+        Refused::NotDue { id, retry_time, now } => ApiError::new(Reason::OperationState, text)
             .with("operation_id", id)
             .with("state", "RETRY_WAIT")
             .with("retry_time", moment(*retry_time))
             .retry_after(retry_time.since(*now)),
         Refused::PayloadLost { id, state, reason } | Refused::State { id, state, reason, .. } => {
-            Problem::new(Reason::OperationState, text)
+            ApiError::new(Reason::OperationState, text)
                 .with("operation_id", id)
                 .with("state", state.word())
                 .with("operation_reason", reason.word())
         }
         Refused::DeadlinePassed { .. } => {
             let text = text.trim_start_matches("deadline ");
-            Problem::of_fields(vec![Violation::new("deadline", Reason::InvalidValue, text)])
+            ApiError::of_fields(vec![Violation::new("deadline", Reason::InvalidValue, text)])
         }
     }
 }

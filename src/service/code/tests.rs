@@ -42,28 +42,28 @@ const ALL: [Reason; 28] = [
     Reason::HeartbeatMissed,
 ];
 
-fn rejected(rejected: Rejected) -> Problem {
+fn rejected(rejected: Rejected) -> ApiError {
     let app = AppName::new("prod", "web").unwrap();
-    Problem::of(&app, aggregator::Error::Rejected(rejected))
+    ApiError::of(&app, aggregator::Error::Rejected(rejected))
 }
 
-fn refused(refused: Refused) -> Problem {
+fn refused(refused: Refused) -> ApiError {
     rejected(Rejected::Operation(refused))
 }
 
 /// Returns a failure with this reason, as the service makes it, and a fact that its metadata must
 /// contain.
-fn sample(reason: Reason) -> (Problem, &'static str) {
+fn sample(reason: Reason) -> (ApiError, &'static str) {
     let app = AppName::new("prod", "web").unwrap();
     let unit = UnitName::new("web/0").unwrap();
-    let of_field = |reason| (Problem::of_fields(vec![Violation::new("f", reason, "x")]), "field");
+    let of_field = |reason| (ApiError::of_fields(vec![Violation::new("f", reason, "x")]), "field");
     match reason {
         Reason::InvalidName
         | Reason::MissingField
         | Reason::UnknownLevel
         | Reason::InvalidValue
         | Reason::MessageTooLong => of_field(reason),
-        Reason::InvalidPageToken => (Problem::page_token("x"), "value"),
+        Reason::InvalidPageToken => (ApiError::page_token("x"), "value"),
         Reason::RequestIdReused => {
             let (id, method) = ("r1".into(), "ReportStatus".into());
             (rejected(Rejected::RequestIdReused { id, method }), "request_id")
@@ -81,7 +81,7 @@ fn sample(reason: Reason) -> (Problem, &'static str) {
         Reason::RateLimited => {
             let retry_after = Duration::from_secs(1);
             let error = aggregator::Error::Overloaded { mailbox_max: 1, retry_after };
-            (Problem::of(&app, error), "limit")
+            (ApiError::of(&app, error), "limit")
         }
         Reason::TooManyStreams => (WatchError::TooManyWatchers { max: 1 }.into(), "limit"),
         Reason::NotLeader => {
@@ -100,9 +100,9 @@ fn sample(reason: Reason) -> (Problem, &'static str) {
             let error = ReadError::Unavailable { reason: "away".into() };
             (error.into(), "retry_after_ms")
         }
-        Reason::Draining => (Problem::draining(), "retry_after_ms"),
+        Reason::Draining => (ApiError::draining(), "retry_after_ms"),
         Reason::Contention => {
-            (Problem::of(&app, aggregator::Error::Contention { attempts: 3 }), "attempts")
+            (ApiError::of(&app, aggregator::Error::Contention { attempts: 3 }), "attempts")
         }
         Reason::RecordCorrupt => {
             let (record, reason) = ("head".into(), "crc".into());
@@ -115,12 +115,12 @@ fn sample(reason: Reason) -> (Problem, &'static str) {
         | Reason::ServiceNotFound
         | Reason::RevisionNotReached
         | Reason::RequestIncomplete => unreachable!("{reason:?} is made by a layer: not in ALL"),
-        Reason::HeartbeatMissed => (Problem::silent(Duration::from_secs(30)), "silent_seconds"),
+        Reason::HeartbeatMissed => (ApiError::silent(Duration::from_secs(30)), "silent_seconds"),
     }
 }
 
 /// Returns the sample of a reason of operations.
-fn sample_of_operation(reason: Reason) -> (Problem, &'static str) {
+fn sample_of_operation(reason: Reason) -> (ApiError, &'static str) {
     let (unit, id) = (UnitName::new("web/0").unwrap(), OperationId::new("up-v2").unwrap());
     let (target, state, now) = ("v2".into(), State::Failed, Timestamp(1));
     match reason {
@@ -157,7 +157,7 @@ fn every_reason_carries_the_facts_of_its_message() {
 
 #[test]
 fn a_value_of_the_caller_is_cut() {
-    let status = tonic::Status::from(Problem::page_token(&"ä".repeat(1000)));
+    let status = tonic::Status::from(ApiError::page_token(&"ä".repeat(1000)));
     let details = status.get_error_details();
     assert_eq!(details.error_info().unwrap().metadata["value"], "ä".repeat(32));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::fields::Fields;
 use super::output::{count, duration, level, timestamp};
-use crate::domain::held::HoldCause;
+use crate::domain::damping::decide::DampingCause;
 use crate::domain::limits::{CALM_AFTER_MAX, CALM_AFTER_MIN, GOOD_COUNT};
 use crate::domain::policy::{Config, Damping, Latch, Scope};
 use crate::domain::status::{Status, StatusKey};
@@ -128,8 +128,8 @@ pub(super) fn held(config: &Config, key: &StatusKey, status: &Status) -> Option<
     let latest = status.latest();
     let flapping = status.flapping();
     let cause = match held.cause() {
-        HoldCause::Latch => v1::HoldCause::Latch,
-        HoldCause::Flapping => v1::HoldCause::Flapping,
+        DampingCause::Latch => v1::HoldCause::Latch,
+        DampingCause::Flapping => v1::HoldCause::Flapping,
     };
     Some(v1::HeldStatus {
         cause: cause as i32,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::fields::{Fields, Within};
 use super::output::{count, duration, level, timestamp};
-use super::report::speaker;
+use super::report::reporter;
 use crate::domain::classify::{
     Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints, is_reason, is_system,
 };
-use crate::domain::command::{Command, Speaker};
+use crate::domain::command::{Command, Reporter};
 use crate::domain::fault::{Fault, FaultKey, InternalDetail, NewError, Resolution};
 use crate::domain::limits::{
     INTERNAL_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PUSHBACK_MAX,
@@ -25,18 +25,18 @@ pub fn report_error(
     request: &v1::ReportErrorRequest,
     rules: &ErrorRules,
 ) -> Option<Command> {
-    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let reporter = reporter(fields, &request.unit, request.incarnation);
     let command = met(fields, request.error.as_ref(), rules);
-    let speaker = speaker?;
-    command.map(|command| command(speaker))
+    let reporter = reporter?;
+    command.map(|command| command(reporter))
 }
 
-/// Reads a reported error; returns a function that makes the command of a speaker.
+/// Reads a reported error; returns a function that makes the command of a reporter.
 pub(super) fn met(
     fields: &mut Fields,
     given: Option<&v1::ErrorReport>,
     rules: &ErrorRules,
-) -> Option<impl FnOnce(Speaker) -> Command + use<>> {
+) -> Option<impl FnOnce(Reporter) -> Command + use<>> {
     let Some(given) = given else {
         fields.note("error", Reason::MissingField, "is required");
         return None;
@@ -52,7 +52,7 @@ pub(super) fn met(
     }
     let finding = rules.classify(&error.evidence);
     let error = Box::new(NewError { finding, ..error });
-    Some(move |speaker| Command::ReportError { speaker, component, target, error })
+    Some(move |reporter| Command::ReportError { reporter, component, target, error })
 }
 
 /// Reads the object of a failed call.
@@ -167,30 +167,30 @@ fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
 
 /// Reads a `ResolveError`.
 pub fn resolve_error(fields: &mut Fields, request: &v1::ResolveErrorRequest) -> Option<Command> {
-    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let reporter = reporter(fields, &request.unit, request.incarnation);
     let over = over(
         fields,
         &request.component,
         request.target.as_deref().unwrap_or_default(),
         &request.generation,
     );
-    let speaker = speaker?;
-    over.map(|over| over(speaker))
+    let reporter = reporter?;
+    over.map(|over| over(reporter))
 }
 
-/// Reads a success; returns a function that makes the command of a speaker. Without a target it is
+/// Reads a success; returns a function that makes the command of a reporter. Without a target it is
 /// about all targets of the component.
 pub(super) fn over(
     fields: &mut Fields,
     component: &str,
     target_name: &str,
     generation: &str,
-) -> Option<impl FnOnce(Speaker) -> Command + use<>> {
+) -> Option<impl FnOnce(Reporter) -> Command + use<>> {
     let component = fields.part("component", component);
     let target = target(fields, target_name);
     let generation = fields.text("generation", generation, NAME_BYTES_MAX)?;
     let (component, target) = (component?, target.map(|t| Some(t).filter(|t| !t.is_empty()))?);
-    Some(move |speaker| Command::ResolveError { speaker, component, target, generation })
+    Some(move |reporter| Command::ResolveError { reporter, component, target, generation })
 }
 
 /// Reads a `ResolveHold`.

@@ -12,7 +12,7 @@ use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, n
 use crate::domain::status::{Kind, Level};
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
-use crate::service::code::{Problem, Reason, Violation, quoted};
+use crate::service::code::{ApiError, Reason, Violation, quoted};
 
 /// Violations of one request that are kept; the others are counted. An error shows as many of them
 /// as fit.
@@ -66,10 +66,10 @@ impl Within {
 
 impl Fields {
     /// Ends the check: returns the value that was read, or a failure with all violations.
-    pub fn finish<T>(self, read: Option<T>) -> Result<T, Problem> {
+    pub fn finish<T>(self, read: Option<T>) -> Result<T, ApiError> {
         match read {
             Some(read) if self.violations.is_empty() => Ok(read),
-            _ => Err(Problem::of_fields(self.violations).and_more(self.left_out)),
+            _ => Err(ApiError::of_fields(self.violations).and_more(self.left_out)),
         }
     }
 

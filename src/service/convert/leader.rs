@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fields::Fields;
 use super::output::{duration, timestamp};
 use crate::domain::app::AppState;
-use crate::domain::command::Speaker;
+use crate::domain::command::Reporter;
 use crate::domain::data::DataPatch;
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
@@ -14,8 +14,8 @@ use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
 /// Reads a unit that calls outside of a session.
-pub fn speaker(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Speaker> {
-    Some(Speaker::new(fields.unit("unit", unit)?, incarnation))
+pub fn reporter(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Reporter> {
+    Some(Reporter::new(fields.unit("unit", unit)?, incarnation))
 }
 
 /// Reads the change of an `UpdateAppData`, without its caller.

@@ -21,7 +21,7 @@ pub use event::event;
 pub use fields::{Fields, levels};
 pub use filter::filter;
 pub use identity::request_id;
-pub use leader::{app_data, candidates, data_patch, lease, speaker};
+pub use leader::{app_data, candidates, data_patch, lease, reporter};
 pub use operation::{
     acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,
     retry, states, verify,
@@ -32,4 +32,4 @@ pub use output::{
 };
 pub use page::{PAGE_BYTES_MAX, Page, PageToken, fill, first_of, framed};
 pub use report::{application_status, claim, clear, replace, report};
-pub use session::{heard, hello, newcomer, told};
+pub use session::{hello, inbound, newcomer, outbound};

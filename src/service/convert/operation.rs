@@ -16,7 +16,7 @@ use crate::domain::limits::{
     RETRY_AFTER_MAX, URI_BYTES_MAX,
 };
 use crate::domain::name::{AppName, OperationId, UnitName};
-use crate::domain::operation::order::{NewOperation, Observed, Order, PayloadState, What};
+use crate::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
 use crate::domain::operation::record::Pending;
 use crate::domain::operation::{Failure, Kind, Operation, Payload, State};
 use crate::proto::v1;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::domain::limits::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
-use crate::service::code::{Problem, Reason, Violation};
+use crate::service::code::{ApiError, Reason, Violation};
 
 /// Entries of a page. Larger values mean the maximum, 0 means the default, and negative values are
 /// refused.
@@ -15,7 +15,7 @@ pub struct Page(pub usize);
 
 impl Page {
     /// Reads `page_size`.
-    pub fn from_wire(size: i32) -> Result<Page, Problem> {
+    pub fn from_wire(size: i32) -> Result<Page, ApiError> {
         match usize::try_from(size) {
             Ok(0) => Ok(Page(PAGE_SIZE_DEFAULT)),
             Ok(size) => Ok(Page(size.min(PAGE_SIZE_MAX))),
@@ -23,7 +23,7 @@ impl Page {
                 let text = format!("is {size}; give 1 to {PAGE_SIZE_MAX}, or nothing");
                 let violation = Violation::new("page_size", Reason::InvalidValue, text);
                 let violation = violation.with("value", size).with("max", PAGE_SIZE_MAX);
-                Err(Problem::of_fields(vec![violation]))
+                Err(ApiError::of_fields(vec![violation]))
             }
         }
     }
@@ -85,16 +85,16 @@ impl PageToken {
     }
 
     /// Reads the position of a token; `None` at the start.
-    pub fn read<T: DeserializeOwned>(&self, token: &str) -> Result<Option<T>, Problem> {
+    pub fn read<T: DeserializeOwned>(&self, token: &str) -> Result<Option<T>, ApiError> {
         if token.is_empty() {
             return Ok(None);
         }
-        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| Problem::page_token(token))?;
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| ApiError::page_token(token))?;
         let (check, place): (u32, T) =
-            rmp_serde::from_slice(&bytes).map_err(|_| Problem::page_token(token))?;
+            rmp_serde::from_slice(&bytes).map_err(|_| ApiError::page_token(token))?;
         match check == crc32fast::hash(self.asked.as_bytes()) {
             true => Ok(Some(place)),
-            false => Err(Problem::page_token(token)),
+            false => Err(ApiError::page_token(token)),
         }
     }
 

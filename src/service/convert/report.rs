@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fields::{Fields, Within};
 use crate::domain::app::Mode;
-use crate::domain::command::{Claim, Command, NewApplicationStatus, NewStatus, Speaker};
+use crate::domain::command::{Claim, Command, NewApplicationStatus, NewStatus, Reporter};
 use crate::domain::limits::{
     MESSAGE_BYTES_MAX, NAME_BYTES_MAX, SHORT_MESSAGE_CHARS_MAX, TTL_MAX, TTL_MIN,
 };
@@ -66,33 +66,33 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     })
 }
 
-pub(super) fn speaker(
+pub(super) fn reporter(
     fields: &mut Fields,
     unit: &str,
     incarnation: Option<u64>,
-) -> Option<Speaker> {
+) -> Option<Reporter> {
     let unit = fields.unit("unit", unit)?;
-    Some(Speaker::new(unit, incarnation))
+    Some(Reporter::new(unit, incarnation))
 }
 
 /// Reads a `ReportStatus`.
 pub fn report(fields: &mut Fields, request: &mut v1::ReportStatusRequest) -> Option<Command> {
-    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let reporter = reporter(fields, &request.unit, request.incarnation);
     let Some(status) = request.status.take() else {
         fields.note("status", Reason::MissingField, "is required");
         return None;
     };
     let (kind, status) = new_status(fields, Within::Message("status"), status)?;
-    Some(Command::Report(speaker?, kind.unwrap_or(Kind::Push), status))
+    Some(Command::Report(reporter?, kind.unwrap_or(Kind::Push), status))
 }
 
 /// Reads a `ReplaceStatuses`.
 pub fn replace(fields: &mut Fields, request: &mut v1::ReplaceStatusesRequest) -> Option<Command> {
-    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let reporter = reporter(fields, &request.unit, request.incarnation);
     let statuses = std::mem::take(&mut request.statuses);
     let set = pull_set(fields, request.component.as_deref(), statuses);
     let (component, set) = set?;
-    Some(Command::Replace(speaker?, component, set))
+    Some(Command::Replace(reporter?, component, set))
 }
 
 /// Reads several statuses of one message; the default kind is push.
@@ -160,7 +160,7 @@ pub(super) fn pull_set(
 
 /// Reads a `ClearStatus`.
 pub fn clear(fields: &mut Fields, request: &v1::ClearStatusRequest) -> Option<Command> {
-    let speaker = speaker(fields, &request.unit, request.incarnation);
+    let reporter = reporter(fields, &request.unit, request.incarnation);
     let mut part = |field: &str, text: &Option<String>| match text {
         Some(text) => fields.part(field, text).map(Some),
         None => Some(None),
@@ -168,7 +168,7 @@ pub fn clear(fields: &mut Fields, request: &v1::ClearStatusRequest) -> Option<Co
     let component = part("component", &request.component);
     let key = part("key", &request.key);
     let kind = fields.kind(request.kind);
-    Some(Command::Clear { speaker: speaker?, component: component?, key: key?, kind: kind? })
+    Some(Command::Clear { reporter: reporter?, component: component?, key: key?, kind: kind? })
 }
 
 /// Reads the unit and the epoch of a leader.

@@ -8,20 +8,20 @@ use super::operation::pending;
 use super::output::{duration, left_out, status_report, timestamp};
 use super::page::{PAGE_BYTES_MAX, first_of};
 use super::report::{pull_set, statuses};
-use crate::domain::command::{Command, Newcomer, Speaker};
+use crate::domain::command::{Command, Newcomer, Reporter};
 use crate::domain::name::AppName;
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Answer;
-use crate::service::code::{Problem, Reason};
+use crate::service::code::{ApiError, Reason};
 use crate::service::rules::ErrorRules;
-use crate::session::{Heard, Hello, Told, Welcome};
+use crate::session::{Hello, Inbound, Outbound, Welcome};
 
 /// Maximum statuses in one message: equal to the limit of one unit in one component.
 const STATUSES_MAX: usize = 1024;
 
 /// Reads the first message.
-pub fn hello(message: Option<Said>) -> Result<Hello, Problem> {
+pub fn hello(message: Option<Said>) -> Result<Hello, ApiError> {
     let mut fields = Fields::default();
     let Some(Said::Hello(hello)) = message else {
         fields.note("hello", Reason::MissingField, "is required as the first message");
@@ -54,45 +54,49 @@ pub fn newcomer(
 }
 
 /// Reads every later message.
-pub fn heard(speaker: &Speaker, rules: &ErrorRules, message: Option<Said>) -> Heard<Problem> {
-    let speaker = || speaker.clone();
+pub fn inbound(
+    reporter: &Reporter,
+    rules: &ErrorRules,
+    message: Option<Said>,
+) -> Inbound<ApiError> {
+    let reporter = || reporter.clone();
     match message {
-        Some(Said::Heartbeat(_)) => Heard::Heartbeat,
-        Some(Said::Goodbye(goodbye)) => Heard::Goodbye { removed: goodbye.removed },
-        Some(Said::Report(report)) => said(report.seq, None, report_of(speaker(), report)),
+        Some(Said::Heartbeat(_)) => Inbound::Heartbeat,
+        Some(Said::Goodbye(goodbye)) => Inbound::Goodbye { removed: goodbye.removed },
+        Some(Said::Report(report)) => said(report.seq, None, report_of(reporter(), report)),
         Some(Said::Replace(replace)) => {
             let question = u64::from_str_radix(&replace.collect_id, 16).ok();
-            said(replace.seq, question, replace_of(speaker(), replace))
+            said(replace.seq, question, replace_of(reporter(), replace))
         }
-        Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(speaker(), &clear)),
-        Some(Said::Error(error)) => said(error.seq, None, error_of(speaker(), &error, rules)),
-        Some(Said::Resolve(resolve)) => said(resolve.seq, None, resolve_of(speaker(), &resolve)),
+        Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(reporter(), &clear)),
+        Some(Said::Error(error)) => said(error.seq, None, error_of(reporter(), &error, rules)),
+        Some(Said::Resolve(resolve)) => said(resolve.seq, None, resolve_of(reporter(), &resolve)),
         Some(Said::ClaimLeadership(_)) => {
-            said(0, None, Ok(Command::ClaimLeadership(speaker(), None)))
+            said(0, None, Ok(Command::ClaimLeadership(reporter(), None)))
         }
-        Some(Said::ReleaseLeadership(_)) => said(0, None, Ok(Command::StepBack(speaker()))),
+        Some(Said::ReleaseLeadership(_)) => said(0, None, Ok(Command::StepBack(reporter()))),
         Some(Said::Hello(_)) => broken("hello", "was sent already; a session has one"),
         None => broken("message", "is empty, or of a newer version of the contract"),
     }
 }
 
-fn said(seq: u64, answers: Option<u64>, command: Result<Command, Problem>) -> Heard<Problem> {
+fn said(seq: u64, answers: Option<u64>, command: Result<Command, ApiError>) -> Inbound<ApiError> {
     match command {
-        Ok(command) => Heard::Said { seq, command, answers },
-        Err(refusal) => Heard::Refused { seq, refusal },
+        Ok(command) => Inbound::Said { seq, command, answers },
+        Err(refusal) => Inbound::Refused { seq, refusal },
     }
 }
 
-fn broken(field: &str, text: &str) -> Heard<Problem> {
+fn broken(field: &str, text: &str) -> Inbound<ApiError> {
     let mut fields = Fields::default();
     fields.note(field, Reason::InvalidValue, text);
     match fields.finish::<()>(None) {
-        Ok(()) => Heard::Heartbeat,
-        Err(problem) => Heard::Broken(problem),
+        Ok(()) => Inbound::Heartbeat,
+        Err(problem) => Inbound::Broken(problem),
     }
 }
 
-fn report_of(speaker: Speaker, report: v1::ConnectReport) -> Result<Command, Problem> {
+fn report_of(reporter: Reporter, report: v1::ConnectReport) -> Result<Command, ApiError> {
     let mut fields = Fields::default();
     has_seq(&mut fields, report.seq);
     let statuses = match is_bounded(&mut fields, report.statuses.len()) {
@@ -102,27 +106,27 @@ fn report_of(speaker: Speaker, report: v1::ConnectReport) -> Result<Command, Pro
     fields.finish(statuses).map(|mut statuses| match statuses.len() {
         1 => {
             let (kind, status) = statuses.remove(0);
-            Command::Report(speaker, kind, status)
+            Command::Report(reporter, kind, status)
         }
-        _ => Command::ReportAll(speaker, statuses),
+        _ => Command::ReportAll(reporter, statuses),
     })
 }
 
-fn replace_of(speaker: Speaker, replace: v1::ConnectReplace) -> Result<Command, Problem> {
+fn replace_of(reporter: Reporter, replace: v1::ConnectReplace) -> Result<Command, ApiError> {
     let mut fields = Fields::default();
     has_seq(&mut fields, replace.seq);
     let set = pull_set(&mut fields, replace.component.as_deref(), replace.statuses);
-    fields.finish(set).map(|(component, set)| Command::Replace(speaker, component, set))
+    fields.finish(set).map(|(component, set)| Command::Replace(reporter, component, set))
 }
 
-fn clear_of(speaker: Speaker, clear: &v1::ConnectClear) -> Result<Command, Problem> {
+fn clear_of(reporter: Reporter, clear: &v1::ConnectClear) -> Result<Command, ApiError> {
     let mut fields = Fields::default();
     has_seq(&mut fields, clear.seq);
     let component = fields.part("component", &clear.component);
     let key = fields.part("key", &clear.key);
     let kind = fields.kind(clear.kind);
     let command = component.zip(key).zip(kind).map(|((component, key), kind)| Command::Clear {
-        speaker,
+        reporter,
         component: Some(component),
         key: Some(key),
         kind,
@@ -131,22 +135,22 @@ fn clear_of(speaker: Speaker, clear: &v1::ConnectClear) -> Result<Command, Probl
 }
 
 fn error_of(
-    speaker: Speaker,
+    reporter: Reporter,
     error: &v1::ConnectError,
     rules: &ErrorRules,
-) -> Result<Command, Problem> {
+) -> Result<Command, ApiError> {
     let mut fields = Fields::default();
     has_seq(&mut fields, error.seq);
     let command = error::met(&mut fields, error.error.as_ref(), rules);
-    fields.finish(command).map(|command| command(speaker))
+    fields.finish(command).map(|command| command(reporter))
 }
 
-fn resolve_of(speaker: Speaker, resolve: &v1::ConnectResolve) -> Result<Command, Problem> {
+fn resolve_of(reporter: Reporter, resolve: &v1::ConnectResolve) -> Result<Command, ApiError> {
     let mut fields = Fields::default();
     has_seq(&mut fields, resolve.seq);
     let v1::ConnectResolve { component, target, generation, .. } = resolve;
     let command = error::over(&mut fields, component, target, generation);
-    fields.finish(command).map(|command| command(speaker))
+    fields.finish(command).map(|command| command(reporter))
 }
 
 fn has_seq(fields: &mut Fields, seq: u64) {
@@ -167,34 +171,34 @@ fn is_bounded(fields: &mut Fields, count: usize) -> bool {
 }
 
 /// Returns the message to the worker.
-pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
-    let message = match told {
-        Told::Welcome(welcome) => Answer::Welcome(welcome_of(*welcome, app)),
-        Told::Ack { seq, revision } => Answer::Ack(v1::Ack { seq, revision: revision.0 }),
-        Told::Refused { seq, refusal } => reject(seq, refusal),
-        Told::Rejected { seq, error } => reject(seq, Problem::of(app, error)),
-        Told::Collect { id, component, recompute, deadline } => Answer::Collect(v1::Collect {
+pub fn outbound(outbound: Outbound<ApiError>, app: &AppName) -> v1::ConnectResponse {
+    let message = match outbound {
+        Outbound::Welcome(welcome) => Answer::Welcome(welcome_of(*welcome, app)),
+        Outbound::Ack { seq, revision } => Answer::Ack(v1::Ack { seq, revision: revision.0 }),
+        Outbound::Refused { seq, refusal } => reject(seq, refusal),
+        Outbound::Rejected { seq, error } => reject(seq, ApiError::of(app, error)),
+        Outbound::Collect { id, component, recompute, deadline } => Answer::Collect(v1::Collect {
             collect_id: format!("{id:x}"),
             component: component.map(|component| component.as_str().to_string()),
             recompute,
             deadline: Some(timestamp(deadline)),
         }),
-        Told::RetryDue { topic, operation_id } => Answer::RetryDue(v1::RetryDue {
+        Outbound::RetryDue { topic, operation_id } => Answer::RetryDue(v1::RetryDue {
             component: topic.component.as_str().to_string(),
             target: topic.target.to_string(),
             operation_id: operation_id.to_string(),
         }),
-        Told::Verdict { seq, finding, fault } => {
+        Outbound::Verdict { seq, finding, fault } => {
             let verdict = fault.map(|fault| error::verdict(&fault));
             let verdict = verdict.unwrap_or_else(|| error::finding_verdict(&finding));
             Answer::Verdict(v1::ConnectVerdict { seq, verdict: Some(verdict) })
         }
-        Told::Hold { key, fault } => Answer::Hold(error::hold(&key, &fault)),
-        Told::HoldReleased { component, reason } => Answer::HoldReleased(v1::HoldReleased {
+        Outbound::Hold { key, fault } => Answer::Hold(error::hold(&key, &fault)),
+        Outbound::HoldReleased { component, reason } => Answer::HoldReleased(v1::HoldReleased {
             component: component.as_str().to_string(),
             reason: reason.to_string(),
         }),
-        Told::Leadership { leader, lease_epoch, is_self, heartbeat_interval } => {
+        Outbound::Leadership { leader, lease_epoch, is_self, heartbeat_interval } => {
             Answer::Leadership(v1::Leadership {
                 leader: leader.map_or_else(String::new, |leader| leader.to_string()),
                 lease_epoch,
@@ -202,16 +206,16 @@ pub fn told(told: Told<Problem>, app: &AppName) -> v1::ConnectResponse {
                 heartbeat_interval: heartbeat_interval.map(duration),
             })
         }
-        Told::DataChanged { etag } => Answer::AppDataChanged(v1::AppDataChanged { etag }),
-        Told::Superseded { incarnation } => Answer::Superseded(v1::Superseded { incarnation }),
-        Told::Drain { reconnect_after } => {
+        Outbound::DataChanged { etag } => Answer::AppDataChanged(v1::AppDataChanged { etag }),
+        Outbound::Superseded { incarnation } => Answer::Superseded(v1::Superseded { incarnation }),
+        Outbound::Drain { reconnect_after } => {
             Answer::Drain(v1::ConnectDrain { reconnect_after: Some(duration(reconnect_after)) })
         }
     };
     v1::ConnectResponse { message: Some(message) }
 }
 
-fn reject(seq: u64, problem: Problem) -> Answer {
+fn reject(seq: u64, problem: ApiError) -> Answer {
     let status = tonic::Status::from(problem);
     // The status details in the trailers of a call are exactly this message.
     let status = tonic_types::pb::Status::decode(status.details()).ok();

@@ -33,24 +33,24 @@ where
 {
     type Response = Response<CallBody<B>>;
     type Error = Infallible;
-    type Future = Answer<S::Future>;
+    type Future = CallFuture<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let open = Some(self.caller.begin_call());
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.caller.clone());
-        Answer { inner: self.service.clone().call(request), open }
+        CallFuture { inner: self.service.clone().call(request), open }
     }
 }
 
 /// The future of a response.
-pub(super) struct Answer<F> {
+pub(super) struct CallFuture<F> {
     inner: F,
     /// Moves into the body of the response.
     open: Option<OpenCall>,
 }
 
-impl<F, B> Future for Answer<F>
+impl<F, B> Future for CallFuture<F>
 where
     F: Future<Output = Result<Response<B>, Infallible>> + Unpin,
 {

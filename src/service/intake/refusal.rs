@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::Status;
 
 use super::budget::Budget;
-use crate::service::code::{self, Problem, Reason};
+use crate::service::code::{self, ApiError, Reason};
 use crate::service::observe::refusals;
 
 /// How long a client waits after a full budget: within this time other messages are complete or
@@ -17,7 +17,7 @@ pub(super) fn malformed(text: impl Into<String>) -> Status {
     refusals::note();
     let text = text.into();
     let cause = code::cut(&text, code::QUOTED_BYTES_MAX).into_owned();
-    Problem::new(Reason::MalformedRequest, text).with("cause", cause).into()
+    ApiError::new(Reason::MalformedRequest, text).with("cause", cause).into()
 }
 
 /// The message exceeds the limit of its method.
@@ -26,14 +26,14 @@ pub(super) fn too_large(bytes: usize, max: usize) -> Status {
     let text = format!(
         "the message is too large: it has {bytes} bytes, at most {max} are allowed in this method"
     );
-    Problem::new(Reason::RequestTooLarge, text).with("bytes", bytes).with("max", max).into()
+    ApiError::new(Reason::RequestTooLarge, text).with("bytes", bytes).with("max", max).into()
 }
 
 /// The message is compressed.
 pub(super) fn compressed() -> Status {
     refusals::note();
     let text = "the message is compressed, which is not supported; send it uncompressed";
-    Problem::new(Reason::UnsupportedEncoding, text).with("supported", "identity").into()
+    ApiError::new(Reason::UnsupportedEncoding, text).with("supported", "identity").into()
 }
 
 /// There are too many bytes of incomplete messages.
@@ -43,7 +43,7 @@ pub(super) fn no_room(budget: &Budget) -> Status {
         budget.used(),
         budget.limit
     );
-    let problem = Problem::new(Reason::RateLimited, text);
+    let problem = ApiError::new(Reason::RateLimited, text);
     problem.with("limit", budget.limit).with("max", budget.max).retry_after(RETRY_AFTER).into()
 }
 
@@ -54,5 +54,5 @@ pub(super) fn late(patience: Duration) -> Status {
         "the request was not complete within {seconds} s; end the message and the stream of \
          requests when it is sent"
     );
-    Problem::new(Reason::RequestIncomplete, text).with("max_seconds", seconds).into()
+    ApiError::new(Reason::RequestIncomplete, text).with("max_seconds", seconds).into()
 }

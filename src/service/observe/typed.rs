@@ -8,7 +8,7 @@ use http::HeaderMap;
 use tonic::{Code, Status};
 
 use super::refusals;
-use crate::service::code::{self, Problem, Reason};
+use crate::service::code::{self, ApiError, Reason};
 use crate::telemetry::code_name;
 
 const STATUS: &str = "grpc-status";
@@ -39,7 +39,7 @@ pub(super) fn complete_status(given: &Status) -> Status {
     let cause = if text.is_empty() { code_name(given.code()) } else { text };
     let cause = code::cut(cause, code::QUOTED_BYTES_MAX).into_owned();
     let text = format!("{}{advice}", code::cut(text, TEXT_BYTES_MAX));
-    Problem::new(reason, text).with("cause", cause).into()
+    ApiError::new(reason, text).with("cause", cause).into()
 }
 
 /// Maximum bytes of tonic's own text in an error: its longest sentence is shorter.
@@ -113,7 +113,7 @@ mod tests {
     fn a_long_error_is_cut_and_one_of_ours_stays() {
         let (_, _, message) = completed(Status::not_found("x".repeat(20_000)));
         assert!(message.len() <= code::MESSAGE_BYTES_MAX);
-        let ours: Status = Problem::draining().into();
+        let ours: Status = ApiError::draining().into();
         let mut headers = HeaderMap::new();
         ours.add_header(&mut headers).unwrap();
         let before = headers.clone();

@@ -15,7 +15,7 @@ use super::parts::{self, Parts};
 use super::ready::Ready;
 use super::track::Track;
 use crate::proto::v1;
-use crate::service::code::Problem;
+use crate::service::code::ApiError;
 
 /// All cohorts of one stream. Dropping it returns the permits of its watches.
 pub struct Cohorts {
@@ -75,7 +75,7 @@ impl Cohorts {
         &mut self,
         watch_id: u64,
         wire: v1::WatchApplicationsRequest,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ApiError> {
         let same = self.begun.iter().find(|(begun, _)| *begun == wire).map(|(_, key)| *key);
         let key = match same {
             Some(key) => key,

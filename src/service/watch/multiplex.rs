@@ -14,10 +14,10 @@ use tonic::{Status, Streaming};
 use super::cohorts::Cohorts;
 use super::parts::Parts;
 use super::single::{past, past_deadline};
-use super::{Place, Watches, too_many};
+use super::{StreamPlace, Watches, too_many};
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
-use crate::service::code::{Problem, Reason, Violation};
+use crate::service::code::{ApiError, Reason, Violation};
 use crate::service::edge::Share;
 use crate::service::observe::Deadline;
 
@@ -38,7 +38,7 @@ pub struct Multiplex {
     /// The peer's share of all multiplexed watches. It still counts watches that ended on their
     /// own, until the next watch starts.
     share: Option<Share>,
-    _place: Place,
+    _place: StreamPlace,
 }
 
 impl Multiplex {
@@ -48,7 +48,7 @@ impl Multiplex {
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
         peer: Option<IpAddr>,
-        place: Place,
+        place: StreamPlace,
         share: Option<Share>,
     ) -> Multiplex {
         Multiplex {
@@ -72,7 +72,7 @@ impl Multiplex {
         if self.draining.as_mut().poll(context).is_ready() {
             return Poll::Ready(match self.cohorts.drain_one() {
                 Some(parts) => Ok(Some(parts)),
-                None => Err(Problem::draining().into()),
+                None => Err(ApiError::draining().into()),
             });
         }
         if self.answers.is_empty() {
@@ -102,7 +102,7 @@ impl Multiplex {
     }
 
     /// Handles a request. An error ends the stream, because it belongs to no single watch.
-    fn take(&mut self, request: v1::MultiplexWatchesRequest) -> Result<(), Problem> {
+    fn take(&mut self, request: v1::MultiplexWatchesRequest) -> Result<(), ApiError> {
         match request.request {
             Some(Request::Create(v1::CreateWatch { watch_id, watch })) => {
                 if self.cohorts.has(watch_id) {
@@ -124,12 +124,12 @@ impl Multiplex {
         Ok(())
     }
 
-    fn begin(&mut self, watch_id: u64, wire: v1::WatchApplicationsRequest) -> Result<(), Problem> {
+    fn begin(&mut self, watch_id: u64, wire: v1::WatchApplicationsRequest) -> Result<(), ApiError> {
         let limits = self.watches.0.limits;
         let max = limits.per_stream_max;
         if max <= self.cohorts.len() {
             let text = format!("{max} watches are on this stream already; open another one");
-            let problem = Problem::new(Reason::LimitExceeded, text);
+            let problem = ApiError::new(Reason::LimitExceeded, text);
             return Err(problem.with("limit", "watches_per_stream_max").with("max", max));
         }
         if let Some(share) = &mut self.share {
@@ -159,8 +159,8 @@ impl Multiplex {
     }
 }
 
-fn refused(field: &str, description: String) -> Problem {
-    Problem::of_fields(vec![Violation::new(field, Reason::InvalidValue, description)])
+fn refused(field: &str, description: String) -> ApiError {
+    ApiError::of_fields(vec![Violation::new(field, Reason::InvalidValue, description)])
 }
 
 impl Stream for Multiplex {

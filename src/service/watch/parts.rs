@@ -150,7 +150,7 @@ impl Encoder for PartsEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::code::{Problem, Reason};
+    use crate::service::code::{ApiError, Reason};
     use v1::multiplex_watches_response::Response;
 
     fn joined(parts: &Parts) -> Vec<u8> {
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn an_end_has_the_details_of_its_status() {
-        let problem = Problem::new(Reason::ResumeTokenExpired, "too far behind".to_string());
+        let problem = ApiError::new(Reason::ResumeTokenExpired, "too far behind".to_string());
         let ended = joined(&Parts::ended(vec![3], &problem.into()));
         let ended = v1::MultiplexWatchesResponse::decode(&*ended).unwrap();
         let Some(Response::Ended(status)) = ended.response else { panic!("{ended:?}") };

@@ -9,9 +9,9 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::parts::Parts;
-use super::track::{Told, Track};
-use super::{Place, Watches};
-use crate::service::code::Problem;
+use super::track::{Track, Tracked};
+use super::{StreamPlace, Watches};
+use crate::service::code::ApiError;
 use crate::service::observe::Deadline;
 
 /// One reader and its position.
@@ -19,12 +19,12 @@ pub struct Single {
     watches: Watches,
     track: Track,
     deadline: Option<Pin<Box<Sleep>>>,
-    stage: Stage,
-    _place: Place,
+    stage: SendStage,
+    _place: StreamPlace,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum SendStage {
     Open,
     /// The reader has received the drain event.
     Drained,
@@ -33,21 +33,26 @@ enum Stage {
 
 impl Single {
     /// Creates the stream; it ends at `deadline`, if given.
-    pub fn new(watches: Watches, track: Track, deadline: Option<Deadline>, place: Place) -> Single {
+    pub fn new(
+        watches: Watches,
+        track: Track,
+        deadline: Option<Deadline>,
+        place: StreamPlace,
+    ) -> Single {
         let deadline = deadline.map(|Deadline(at)| Box::pin(sleep_until(at)));
-        Single { watches, track, deadline, stage: Stage::Open, _place: place }
+        Single { watches, track, deadline, stage: SendStage::Open, _place: place }
     }
 
     fn poll_track(&mut self, context: &mut Context<'_>) -> Poll<Result<Parts, Status>> {
         if self.watches.is_draining() {
-            self.stage = Stage::Drained;
+            self.stage = SendStage::Drained;
             return Poll::Ready(Ok(self.track.drain()));
         }
         if past(&mut self.deadline, context) {
             return Poll::Ready(Err(past_deadline()));
         }
         match self.track.poll_next(context) {
-            Poll::Ready(Ok(Told { parts, coalesced })) => {
+            Poll::Ready(Ok(Tracked { parts, coalesced })) => {
                 self.watches.0.metrics.watch_coalesced(coalesced);
                 Poll::Ready(Ok(parts))
             }
@@ -67,12 +72,12 @@ impl Stream for Single {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Parts, Status>>> {
         let polled = match self.stage {
-            Stage::Open => self.poll_track(context),
-            Stage::Drained => Poll::Ready(Err(Problem::draining().into())),
-            Stage::Ended => return Poll::Ready(None),
+            SendStage::Open => self.poll_track(context),
+            SendStage::Drained => Poll::Ready(Err(ApiError::draining().into())),
+            SendStage::Ended => return Poll::Ready(None),
         };
         if let Poll::Ready(Err(_)) = polled {
-            self.stage = Stage::Ended;
+            self.stage = SendStage::Ended;
         }
         polled.map(Some)
     }

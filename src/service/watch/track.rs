@@ -16,7 +16,7 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::proto::v1;
 use crate::proto::v1::watch_applications_response as wire;
-use crate::service::code::Problem;
+use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::store::Epoch;
 use crate::watch::{Event, Item, Standing, WatchError, Watcher};
@@ -32,7 +32,7 @@ pub struct Track {
 }
 
 /// The next message to a reader.
-pub struct Told {
+pub struct Tracked {
     /// The message.
     pub parts: Parts,
     /// Number of changes that a newer state replaced before this reader took them.
@@ -41,7 +41,7 @@ pub struct Told {
 
 struct Asking {
     item: Item,
-    units: Pin<Box<dyn Future<Output = Result<Units, Problem>> + Send>>,
+    units: Pin<Box<dyn Future<Output = Result<Units, ApiError>> + Send>>,
 }
 
 /// The first units of an application, and the number of the others.
@@ -55,7 +55,7 @@ impl Track {
 
     /// Returns the next message. If there is none, the task is woken when there may be one. After
     /// an error the reader can resume with its token.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Told, Problem>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Tracked, ApiError>> {
         if self.asking.is_none() {
             let item = ready!(self.watcher.poll_next(context)).map_err(WatchError::from)?;
             match &item.event {
@@ -65,14 +65,14 @@ impl Track {
                     let units = Box::pin(units(aggregator, app, revision));
                     self.asking = Some(Box::new(Asking { item, units }));
                 }
-                _ => return Poll::Ready(Ok(self.told(item, (Vec::new(), 0)))),
+                _ => return Poll::Ready(Ok(self.sent(item, (Vec::new(), 0)))),
             }
         }
         let Some(asking) = &mut self.asking else { return Poll::Pending };
         let units = ready!(asking.units.as_mut().poll(context))?;
         let item = asking.item.clone();
         self.asking = None;
-        Poll::Ready(Ok(self.told(item, units)))
+        Poll::Ready(Ok(self.sent(item, units)))
     }
 
     /// Returns the position if the reader has received everything.
@@ -95,7 +95,7 @@ impl Track {
         })
     }
 
-    fn told(&mut self, item: Item, (units, units_rest_count): Units) -> Told {
+    fn sent(&mut self, item: Item, (units, units_rest_count): Units) -> Tracked {
         let Item { event, coalesced } = item;
         let mut message = v1::WatchApplicationsResponse {
             coalesced_count: i32::try_from(coalesced).unwrap_or(i32::MAX),
@@ -106,12 +106,12 @@ impl Track {
         message.event = match event {
             Event::Upserted(entry) if coalesced == 0 && message.units.is_empty() => {
                 let parts = Parts::upserted(&entry, self.epoch());
-                return Told { parts, coalesced };
+                return Tracked { parts, coalesced };
             }
             Event::Upserted(entry) => {
                 message.store_epoch = self.watches.0.hub.epoch().to_string();
                 let parts = Parts::upserted(&entry, message.encode_to_vec().into());
-                return Told { parts, coalesced };
+                return Tracked { parts, coalesced };
             }
             Event::Removed(app) => Some(wire::Event::Removed(v1::ApplicationRemoved {
                 namespace: app.namespace().to_string(),
@@ -131,7 +131,7 @@ impl Track {
             }
         };
         message.store_epoch = self.watches.0.hub.epoch().to_string();
-        Told { parts: Parts::of(&message), coalesced }
+        Tracked { parts: Parts::of(&message), coalesced }
     }
 
     /// Returns the current store epoch, encoded.
@@ -149,7 +149,11 @@ impl Track {
 }
 
 /// Reads the units of an application, if the application still exists.
-async fn units(aggregator: Aggregator, app: AppName, revision: Revision) -> Result<Units, Problem> {
+async fn units(
+    aggregator: Aggregator,
+    app: AppName,
+    revision: Revision,
+) -> Result<Units, ApiError> {
     let units = |state: &AppState| {
         let count = state.units_after(None).count();
         let units = state.units_after(None).take(PAGE_SIZE_MAX);
@@ -162,6 +166,6 @@ async fn units(aggregator: Aggregator, app: AppName, revision: Revision) -> Resu
         // The application was deleted in the meantime; the next event removes it.
         Err(aggregator::Error::Rejected(_)) => Ok((Vec::new(), 0)),
         // An empty list would be wrong.
-        result => result.map_err(|error| Problem::of(&app, error)),
+        result => result.map_err(|error| ApiError::of(&app, error)),
     }
 }

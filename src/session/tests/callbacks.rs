@@ -15,10 +15,10 @@ async fn promise(replica: &Replica, after: Duration) {
 }
 
 async fn is_told(worker: &mut Worker) -> bool {
-    let told = tokio::time::timeout(secs(1), async {
+    let outbound = tokio::time::timeout(secs(1), async {
         loop {
-            match worker.told.recv().await {
-                Some(Told::RetryDue { topic, operation_id }) => {
+            match worker.outbound.recv().await {
+                Some(Outbound::RetryDue { topic, operation_id }) => {
                     assert_eq!((topic, &*operation_id), (mk_topic(), "upgrade-7"));
                     return;
                 }
@@ -27,7 +27,7 @@ async fn is_told(worker: &mut Worker) -> bool {
             }
         }
     });
-    told.await.is_ok()
+    outbound.await.is_ok()
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ async fn who_asks_the_same_at_the_same_time_waits_for_the_same_answer() {
         .collect();
     let (question, _) = worker.question().await;
     tokio::time::sleep(secs(1)).await;
-    assert!(worker.told.try_recv().is_err(), "it is asked once");
+    assert!(worker.outbound.try_recv().is_err(), "it is asked once");
     worker.answer(question, Level::Waiting, "for a database").await;
     for call in calls {
         let collected = call.await.unwrap();

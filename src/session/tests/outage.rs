@@ -65,9 +65,9 @@ async fn the_end_of_a_session_is_said_once_the_store_is_back() {
     let mut workers = replica.workers("web", 6).await;
     replica.store.set_away(true);
     let goodbye = workers.remove(0);
-    goodbye.say(Heard::Goodbye { removed: false }).await;
+    goodbye.say(Inbound::Goodbye { removed: false }).await;
     assert!(matches!(goodbye.session.await.unwrap(), End::Goodbye));
-    assert!(matches!(workers.remove(0).vanish().await, End::Closed));
+    assert!(matches!(workers.remove(0).lose_sight().await, End::Closed));
     tokio::time::sleep(secs(600)).await;
     assert!(replica.is_connected("web/0").await && replica.is_connected("web/1").await);
     replica.store.set_away(false);
@@ -110,7 +110,7 @@ async fn reports_during_an_outage_are_refused_and_the_session_goes_on() {
     worker.keep_alive();
     replica.store.set_away(true);
     let seq = worker.report(Level::Blocked, "no volume").await;
-    let Told::Rejected { seq: refused, error } = worker.next().await else { panic!() };
+    let Outbound::Rejected { seq: refused, error } = worker.next().await else { panic!() };
     assert_eq!(refused, seq);
     assert!(matches!(error, aggregator::Error::Unavailable { .. }), "{error}");
     worker.acknowledged(seq).await;

@@ -50,7 +50,7 @@ async fn with_more_sessions_each_is_heard_less_often_and_what_was_told_holds() {
         crowd.iter().map(|worker| worker.welcome.heartbeat_interval).collect();
     assert!(50 < intervals.len(), "they differ, so that not all are heard at once");
     for worker in crowd {
-        worker.say(Heard::Goodbye { removed: true }).await;
+        worker.say(Inbound::Goodbye { removed: true }).await;
         worker.session.await.unwrap();
     }
     // The load is gone, but a session keeps the longer interval of its welcome.
@@ -69,14 +69,14 @@ async fn who_does_not_read_is_not_there() {
     let start = Instant::now();
     let mut sent = 0;
     let command = Command::Clear {
-        speaker: deaf.speaker(),
+        reporter: deaf.reporter(),
         component: None,
         key: None,
         kind: Some(Kind::Push),
     };
     loop {
         // Once the session stops reading, the connection's flow control stops the sender.
-        let said = Heard::Said { seq: sent + 1, command: command.clone(), answers: None };
+        let said = Inbound::Said { seq: sent + 1, command: command.clone(), answers: None };
         match tokio::time::timeout(secs(1), deaf.say.send(said)).await {
             Ok(Ok(())) => sent += 1,
             Ok(Err(_ended)) => break,
@@ -94,10 +94,10 @@ async fn a_goodbye_shows_at_once_and_a_removed_unit_is_gone() {
     let replica = Replica::new();
     let [stays, goes] = ["web/0", "web/1"];
     let (one, other) = (replica.worker(stays).await, replica.worker(goes).await);
-    one.say(Heard::Goodbye { removed: false }).await;
+    one.say(Inbound::Goodbye { removed: false }).await;
     assert!(matches!(one.session.await.unwrap(), End::Goodbye));
     assert!(!replica.is_connected(stays).await);
-    other.say(Heard::Goodbye { removed: true }).await;
+    other.say(Inbound::Goodbye { removed: true }).await;
     other.session.await.unwrap();
     assert!(replica.read("web", |state| state.unit(&mk_unit(goes)).is_none()).await);
     assert_eq!(replica.freshness(stays).await, Freshness::Fresh, "it may come back");

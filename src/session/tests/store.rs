@@ -14,7 +14,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::session::lock;
 use crate::store::{
-    Applied, CommitError, Epoch, Follower, MemoryStore, Notice, NumberedEvent, ReadError,
+    Applied, Broadcast, CommitError, Epoch, MemoryStore, NumberedEvent, Observer, ReadError,
     Retention, Store, Version,
 };
 
@@ -116,8 +116,8 @@ impl Store for TestStore {
         self.is_there().map_err(unavailable)?;
         self.inner.confirm(app, version).await
     }
-    fn follow(&self, follower: Arc<dyn Follower>) {
-        self.inner.follow(follower);
+    fn follow(&self, observer: Arc<dyn Observer>) {
+        self.inner.follow(observer);
     }
     async fn events(
         &self,
@@ -136,9 +136,9 @@ impl Store for TestStore {
         beats.insert(self.replica, self.now());
         Ok(beats.clone())
     }
-    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
+    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
         self.is_there()?;
-        self.inner.announce(notice).await
+        self.inner.broadcast(notice).await
     }
     fn health(&self) -> Result<(), String> {
         self.is_there().map_err(|error| error.to_string())

@@ -9,7 +9,7 @@ async fn a_newer_session_ends_the_older_here() {
     let mut old = replica.worker("web/0").await;
     let new = replica.worker("web/0").await;
     assert_eq!(new.welcome.incarnation, 2);
-    assert!(matches!(old.next().await, Told::Superseded { incarnation: 2 }));
+    assert!(matches!(old.next().await, Outbound::Superseded { incarnation: 2 }));
     let End::Superseded { given, current, .. } = old.session.await.unwrap() else { panic!() };
     assert_eq!((given, current), (1, 2));
     tokio::time::sleep(secs(5)).await;
@@ -22,7 +22,7 @@ async fn a_newer_session_ends_the_older_elsewhere() {
     let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
     let mut old = one.worker("web/0").await;
     let new = other.open("web/0", Some(1)).await.unwrap();
-    assert!(matches!(old.next().await, Told::Superseded { incarnation: 1 }));
+    assert!(matches!(old.next().await, Outbound::Superseded { incarnation: 1 }));
     assert!(matches!(old.session.await.unwrap(), End::Superseded { .. }));
     tokio::time::sleep(secs(5)).await;
     let holds = other.unit("web/0").await.session().unwrap();
@@ -93,7 +93,7 @@ async fn there_are_no_more_sessions_than_there_may_be() {
     let refused = replica.open("web/9", None).await.err().unwrap();
     assert!(matches!(refused, OpenError::TooMany { max: 2 }), "{refused}");
     for worker in workers {
-        worker.vanish().await;
+        worker.lose_sight().await;
     }
     assert!(replica.open("web/9", None).await.is_ok());
 }
@@ -107,7 +107,7 @@ async fn a_drain_tells_everybody_and_leaves_everything_fresh() {
         async move { sessions.drain().await }
     });
     for worker in &mut workers {
-        assert!(matches!(worker.next().await, Told::Drain { .. }));
+        assert!(matches!(worker.next().await, Outbound::Drain { .. }));
     }
     drained.await.unwrap();
     for n in 0..10 {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::domain::app::{AppState, Unit};
 use crate::domain::apply::apply;
-use crate::domain::command::{Command, NewStatus, Request, Speaker};
+use crate::domain::command::{Command, NewStatus, Reporter, Request};
 use crate::domain::delete::delete;
 use crate::domain::draft::Draft;
 use crate::domain::limits::Limits;
@@ -15,7 +15,7 @@ use crate::domain::revision::Revision;
 use crate::domain::status::{Kind, Level, Report, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
-use crate::store::{Bucket, Change, CommitError, Epoch, Follower, NumberedEvent, Position, Store};
+use crate::store::{Bucket, Change, CommitError, Epoch, NumberedEvent, Observer, Position, Store};
 
 /// A test client of one application.
 pub struct Driver {
@@ -126,7 +126,7 @@ fn as_stored(state: &AppState) -> Records {
     });
     Records {
         head: state.head().clone(),
-        counts_above: state.counts_above,
+        epoch_floor: state.epoch_floor,
         units: units.collect(),
         statuses: statuses.collect(),
         faults: Vec::new(),
@@ -143,8 +143,8 @@ pub fn mk_app(name: &str) -> AppName {
 }
 
 /// Returns a unit without an incarnation.
-pub fn mk_speaker(unit: &str) -> Speaker {
-    Speaker::new(UnitName::new(unit).unwrap(), None)
+pub fn mk_reporter(unit: &str) -> Reporter {
+    Reporter::new(UnitName::new(unit).unwrap(), None)
 }
 
 /// Returns a status without a key.
@@ -160,12 +160,12 @@ pub fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
 /// Returns a push of one status.
 pub fn mk_report(unit: &str, message: &str) -> Command {
     let status = mk_status("workload", Level::Active, message);
-    Command::Report(mk_speaker(unit), Kind::Push, status)
+    Command::Report(mk_reporter(unit), Kind::Push, status)
 }
 
 /// A notification that an observer received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Seen {
     /// The application, the position, the revision, and whether it is deleted.
     Changed(String, Position, Revision, bool),
     /// The position up to which tombstones were pruned.
@@ -174,7 +174,7 @@ pub enum Told {
 
 /// An observer that records its notifications.
 #[derive(Default)]
-pub struct Recorder(Mutex<Vec<Told>>);
+pub struct Recorder(Mutex<Vec<Seen>>);
 
 impl Recorder {
     /// Returns a recorder that observes the store from now on.
@@ -185,31 +185,31 @@ impl Recorder {
     }
 
     /// Returns all notifications so far, in order.
-    pub fn told(&self) -> Vec<Told> {
+    pub fn notified(&self) -> Vec<Seen> {
         self.0.lock().unwrap().clone()
     }
 
     /// Returns the positions of the changes so far.
     pub fn positions(&self) -> Vec<u64> {
-        let told = self.told();
-        let changed = told.iter().filter_map(|told| match told {
-            Told::Changed(_, position, ..) => Some(position.0),
-            Told::Forgotten(_) => None,
+        let notified = self.notified();
+        let changed = notified.iter().filter_map(|notified| match notified {
+            Seen::Changed(_, position, ..) => Some(position.0),
+            Seen::Forgotten(_) => None,
         });
         changed.collect()
     }
 }
 
-impl Follower for Recorder {
-    fn changed(&self, change: &Change) {
+impl Observer for Recorder {
+    fn on_change(&self, change: &Change) {
         let (app, head) = (change.app.application().to_string(), &change.head);
-        let told = Told::Changed(app, change.position, head.revision, head.deleted);
-        self.0.lock().unwrap().push(told);
+        let notified = Seen::Changed(app, change.position, head.revision, head.deleted);
+        self.0.lock().unwrap().push(notified);
     }
 
-    fn forgotten(&self, _: Bucket, up_to: Position) {
-        self.0.lock().unwrap().push(Told::Forgotten(up_to));
+    fn on_prune(&self, _: Bucket, up_to: Position) {
+        self.0.lock().unwrap().push(Seen::Forgotten(up_to));
     }
 
-    fn doubted(&self, _: Bucket, _: Epoch) {}
+    fn on_data_loss(&self, _: Bucket, _: Epoch) {}
 }

@@ -15,19 +15,19 @@ use crate::domain::name::PartName;
 use crate::domain::time::Timestamp;
 use crate::store::Store;
 
-use super::driver::{Driver, mk_report, mk_speaker};
+use super::driver::{Driver, mk_report, mk_reporter};
 
 pub(super) async fn what_is_open_is_there_after_a_reload(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "faults").await;
     let mut now = store.now();
     let met = |unit: &str, target: &str, code: &str| Command::ReportError {
-        speaker: mk_speaker(unit),
+        reporter: mk_reporter(unit),
         component: PartName::new("db").unwrap(),
         target: target.into(),
         error: Box::new(mk_error(code)),
     };
     let over = Command::ResolveError {
-        speaker: mk_speaker("web/0"),
+        reporter: mk_reporter("web/0"),
         component: PartName::new("db").unwrap(),
         target: None,
         generation: "".into(),
@@ -42,7 +42,7 @@ pub(super) async fn what_is_open_is_there_after_a_reload(store: Arc<dyn Store>) 
         (vec![met("web/0", "https://db:5432/?", "UNAVAILABLE")], 2, 2),
         (vec![], 2, 2),
         (vec![over, met("web/0", "Grüße / 1", "NOT_FOUND")], 2, 2),
-        (vec![Command::RemoveUnit(mk_speaker("web/1").unit)], 1, 1),
+        (vec![Command::RemoveUnit(mk_reporter("web/1").unit)], 1, 1),
     ];
     for (commands, open, shown) in steps {
         now = now.after(Duration::from_secs(40));

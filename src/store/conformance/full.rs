@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::app::{AppState, ApplicationStatus, DataHead, Head, Mode, Unit};
+use crate::domain::damping::flapping::Swings;
 use crate::domain::derive::{Summary, Totals, Winner};
-use crate::domain::flapping::Swings;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits, Policy};
 use crate::domain::rank::Origin;
@@ -15,7 +15,7 @@ use crate::domain::request::{Outcome, Remembered};
 use crate::domain::revision::Revision;
 use crate::domain::status::{Freshness, Kind, Level, Report, Status, StatusKey};
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{Cause, Heard, StatusEvent, Subject, Transition, Write};
+use crate::domain::transition::{Cause, MemoryOnly, StatusEvent, Subject, Transition, Write};
 use crate::store::Store;
 
 use super::driver::mk_app;
@@ -73,9 +73,9 @@ pub fn mk_full() -> [Transition; 2] {
         head: mk_head().into(),
         writes: mk_writes(),
         events: mk_events(),
-        heard: Heard::default(),
+        memory_only: MemoryOnly::default(),
         base_quiet: 0,
-        counts_above: 0,
+        epoch_floor: 0,
         time: mk_time(3),
     };
     let deleted = Transition {
@@ -84,9 +84,9 @@ pub fn mk_full() -> [Transition; 2] {
         head: Head { next_event: 1, ..Head::empty(Revision(9)) }.into(),
         writes: Vec::new(),
         events: mk_events()[..1].to_vec(),
-        heard: Heard::default(),
+        memory_only: MemoryOnly::default(),
         base_quiet: 0,
-        counts_above: 0,
+        epoch_floor: 0,
         time: mk_time(4),
     };
     [full, deleted]

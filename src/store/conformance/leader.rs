@@ -14,10 +14,10 @@ use crate::domain::limits::Limits;
 use crate::domain::name::UnitName;
 use crate::store::{CommitError, ConflictCause, Store};
 
-use super::driver::{Driver, mk_report, mk_speaker};
+use super::driver::{Driver, mk_report, mk_reporter};
 
 fn claim(unit: &str) -> Command {
-    Command::ClaimLeadership(mk_speaker(unit), None)
+    Command::ClaimLeadership(mk_reporter(unit), None)
 }
 
 fn update(driver: &Driver, set: &[(&str, &'static [u8])]) -> Command {

@@ -7,7 +7,7 @@ use crate::domain::bytes::Bytes;
 use crate::domain::classify::Class;
 use crate::domain::command::Command;
 use crate::domain::name::{OperationId, UnitName};
-use crate::domain::operation::order::{NewOperation, Order, PayloadState, What};
+use crate::domain::operation::command::{NewOperation, Order, PayloadState, What};
 use crate::domain::operation::{Event, Failure, Kind, Lease, Operation, Payload, Reason, State};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
@@ -143,14 +143,14 @@ pub(super) async fn a_renewed_lease_is_kept_and_not_overlooked(store: Arc<dyn St
     let mut web = Driver::new(&store, "web").await;
     web.run(mk_command("web/0", mk_begin())).await;
     let recorder = Recorder::on(&store);
-    let (told, revision) = (recorder.told(), web.revision());
+    let (notified, revision) = (recorder.notified(), web.revision());
     let behind = Driver::new(&store, "web").await;
     web.run(mk_command(
         "web/0",
         What::Heartbeat { fence: 1, checkpoint: Some(Bytes::from(vec![1])), progress: None },
     ))
     .await;
-    assert_eq!((recorder.told(), web.revision()), (told, revision));
+    assert_eq!((recorder.notified(), web.revision()), (notified, revision));
     web.check().await;
     if !store.is_shared() {
         return;

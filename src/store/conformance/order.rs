@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::revision::Revision;
 use crate::store::{Position, Store};
 
-use super::driver::{Driver, Recorder, Told, mk_app};
+use super::driver::{Driver, Recorder, Seen, mk_app};
 
 pub(super) async fn followers_are_told_in_order_before_commit_returns(store: Arc<dyn Store>) {
     let recorder = Recorder::on(&store);
@@ -18,11 +18,11 @@ pub(super) async fn followers_are_told_in_order_before_commit_returns(store: Arc
             for i in 0..20 {
                 driver.report("u/0", &format!("step {}", "x".repeat(i))).await;
                 let revision = driver.revision();
-                let is_this = |told: &Told| match told {
-                    Told::Changed(app, _, at, _) => (app, *at) == (&name, revision),
-                    Told::Forgotten(_) => false,
+                let is_this = |notified: &Seen| match notified {
+                    Seen::Changed(app, _, at, _) => (app, *at) == (&name, revision),
+                    Seen::Forgotten(_) => false,
                 };
-                assert!(recorder.told().iter().any(is_this));
+                assert!(recorder.notified().iter().any(is_this));
             }
         })
     });
@@ -45,12 +45,12 @@ pub(super) async fn following_in_the_middle_leaves_nothing_out(store: Arc<dyn St
     });
     let tasks: Vec<_> = tasks.collect();
     let first = Recorder::on(&store);
-    let mut followers = vec![first.clone()];
+    let mut observers = vec![first.clone()];
     while !tasks.iter().all(|task| task.is_finished()) {
         // One more after each few changes: adding observers all the time would leave no time for
         // commits.
-        if 5 * followers.len() < first.positions().len() {
-            followers.push(Recorder::on(&store));
+        if 5 * observers.len() < first.positions().len() {
+            observers.push(Recorder::on(&store));
         }
         tokio::task::yield_now().await;
     }
@@ -58,24 +58,24 @@ pub(super) async fn following_in_the_middle_leaves_nothing_out(store: Arc<dyn St
         task.await.unwrap();
     }
     let last_of_each = |recorder: &Recorder| {
-        let told = recorder.told().into_iter();
-        let changed = told.filter_map(|told| match told {
-            Told::Changed(app, position, revision, _) => Some((app, (position, revision))),
-            Told::Forgotten(_) => None,
+        let notified = recorder.notified().into_iter();
+        let changed = notified.filter_map(|notified| match notified {
+            Seen::Changed(app, position, revision, _) => Some((app, (position, revision))),
+            Seen::Forgotten(_) => None,
         });
         changed.collect::<BTreeMap<_, _>>()
     };
     let all = last_of_each(&Recorder::on(&store));
     assert_eq!(all.len(), 4);
     assert!(all.values().all(|(_, revision)| *revision == Revision(40)));
-    for follower in followers {
-        let positions = follower.positions();
+    for observer in observers {
+        let positions = observer.positions();
         assert!(positions.windows(2).all(|pair| pair[0] < pair[1]));
         // Its initial notifications may leave out replaced changes; later ones must be complete.
         let tail = positions.iter().rev().zip((1..=160).rev());
         let followed = tail.take_while(|(got, expected)| *got == expected).count();
         assert!(positions.len() <= followed + 4, "{positions:?}");
-        assert_eq!(last_of_each(&follower), all);
+        assert_eq!(last_of_each(&observer), all);
     }
 }
 
@@ -87,9 +87,9 @@ pub(super) async fn a_deletion_leaves_a_tombstone(store: Arc<dyn Store>) {
     web.check().await;
     let records = store.load(&mk_app("web")).await.unwrap();
     assert!(records.head.deleted && records.statuses.is_empty() && records.units.is_empty());
-    let tombstone = Told::Changed("web".to_string(), Position(2), Revision(2), true);
-    assert_eq!(recorder.told().last(), Some(&tombstone));
-    assert_eq!(Recorder::on(&store).told(), [tombstone]);
+    let tombstone = Seen::Changed("web".to_string(), Position(2), Revision(2), true);
+    assert_eq!(recorder.notified().last(), Some(&tombstone));
+    assert_eq!(Recorder::on(&store).notified(), [tombstone]);
 
     let mut again = Driver::new(&store, "web").await;
     again.report("web/0", "again").await;
@@ -99,8 +99,8 @@ pub(super) async fn a_deletion_leaves_a_tombstone(store: Arc<dyn Store>) {
     let numbers: Vec<u64> = events.iter().map(|e| e.number).collect();
     let expected: Vec<u64> = (0..again.state.head().next_event).rev().collect();
     assert_eq!(numbers, expected);
-    let told = Told::Changed("web".to_string(), Position(3), Revision(3), false);
-    assert_eq!(Recorder::on(&store).told(), [told]);
+    let notified = Seen::Changed("web".to_string(), Position(3), Revision(3), false);
+    assert_eq!(Recorder::on(&store).notified(), [notified]);
 }
 
 pub(super) async fn tombstones_are_forgotten(store: Arc<dyn Store>) {
@@ -115,9 +115,9 @@ pub(super) async fn tombstones_are_forgotten(store: Arc<dyn Store>) {
         app.delete().await;
     }
     // app-0 was reported once and app-1 twice; each deletion is one more revision.
-    let is_forgotten = |told: &Told| matches!(told, Told::Forgotten(_));
-    let forgotten: Vec<Told> = recorder.told().into_iter().filter(is_forgotten).collect();
-    let expected = [Told::Forgotten(Position(3)), Told::Forgotten(Position(6))];
+    let is_forgotten = |notified: &Seen| matches!(notified, Seen::Forgotten(_));
+    let forgotten: Vec<Seen> = recorder.notified().into_iter().filter(is_forgotten).collect();
+    let expected = [Seen::Forgotten(Position(3)), Seen::Forgotten(Position(6))];
     assert_eq!(forgotten, expected);
 
     for name in ["app-0", "app-1", "never"] {
@@ -135,9 +135,9 @@ pub(super) async fn tombstones_are_forgotten(store: Arc<dyn Store>) {
     // It was created after app-0 was pruned, so its revisions start above 2.
     let last = Driver::new(&store, "app-3").await;
     assert_eq!(last.revision(), Revision(7));
-    let told = Recorder::on(&store).told();
-    assert_eq!(told.first(), Some(&Told::Forgotten(Position(6))));
-    assert_eq!(told.len(), 5, "{told:?}");
+    let notified = Recorder::on(&store).notified();
+    assert_eq!(notified.first(), Some(&Seen::Forgotten(Position(6))));
+    assert_eq!(notified.len(), 5, "{notified:?}");
     kept.check().await;
 }
 
@@ -146,8 +146,8 @@ pub(super) async fn no_tombstone_need_be_kept(store: Arc<dyn Store>) {
     app.report("u/0", "here").await;
     let recorder = Recorder::on(&store);
     app.delete().await;
-    let deleted = Told::Changed("app".to_string(), Position(2), Revision(2), true);
-    assert_eq!(recorder.told()[1..], [deleted, Told::Forgotten(Position(2))]);
+    let deleted = Seen::Changed("app".to_string(), Position(2), Revision(2), true);
+    assert_eq!(recorder.notified()[1..], [deleted, Seen::Forgotten(Position(2))]);
     let mut again = Driver::new(&store, "app").await;
     assert_eq!(again.revision(), Revision(2));
     again.report("u/0", "again").await;

@@ -7,7 +7,7 @@ use crate::domain::policy::{ConfigPatch, Damping, Scope};
 use crate::domain::status::{Kind, Level};
 use crate::store::{CommitError, ConflictCause, Store, Version};
 
-use super::driver::{Driver, Recorder, mk_speaker, mk_status};
+use super::driver::{Driver, Recorder, mk_reporter, mk_status};
 
 fn configure() -> Command {
     Command::Configure(Box::new(ConfigPatch {
@@ -18,7 +18,7 @@ fn configure() -> Command {
 
 fn swing(n: usize) -> Command {
     let (level, message) = [(Level::Active, "up"), (Level::Blocked, "down")][n % 2];
-    Command::Report(mk_speaker("web/0"), Kind::Push, mk_status("db", level, message))
+    Command::Report(mk_reporter("web/0"), Kind::Push, mk_status("db", level, message))
 }
 
 /// Returns a client of a flapping application.
@@ -35,12 +35,12 @@ async fn flapping(store: &Arc<dyn Store>) -> Driver {
 pub(super) async fn swings_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     let mut web = flapping(&store).await;
     let recorder = Recorder::on(&store);
-    let (told, revision) = (recorder.told(), web.revision());
+    let (notified, revision) = (recorder.notified(), web.revision());
     for n in 8..17 {
         web.run(swing(n)).await;
         web.check().await;
     }
-    assert_eq!(recorder.told(), told);
+    assert_eq!(recorder.notified(), notified);
     assert_eq!(web.revision(), revision);
     // One quiet commit happened before, after the flapping had begun.
     assert_eq!(web.state.head().quiet_commits, 1 + 9);

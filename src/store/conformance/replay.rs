@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::domain::app::{AppState, Mode};
 use crate::domain::apply::apply;
 use crate::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Request, Speaker,
+    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Reporter, Request,
 };
 use crate::domain::delete::delete;
 use crate::domain::draft::Draft;
@@ -21,7 +21,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{CommitError, ConflictCause, Store};
 
-use super::driver::{Driver, Recorder, mk_app, mk_report, mk_speaker, mk_status};
+use super::driver::{Driver, Recorder, mk_app, mk_report, mk_reporter, mk_status};
 
 pub(super) async fn writers_of_one_application_take_turns(store: Arc<dyn Store>) {
     const WRITERS: u64 = 8;
@@ -75,7 +75,7 @@ pub(super) async fn many_applications_at_once(store: Arc<dyn Store>) {
         task.await.unwrap();
     }
     let recorder = Recorder::on(&store);
-    assert_eq!(recorder.told().len(), 300);
+    assert_eq!(recorder.notified().len(), 300);
     if store.buckets() == 1 {
         assert_eq!(recorder.positions().last(), Some(&900));
     }
@@ -86,7 +86,7 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     let recorder = Recorder::on(&store);
     let mut status = mk_status("workload", Level::Active, "here");
     Arc::make_mut(&mut status.report).ttl = Some(Duration::from_secs(60));
-    let report = Command::Report(mk_speaker("web/0"), Kind::Push, status);
+    let report = Command::Report(mk_reporter("web/0"), Kind::Push, status);
     let start = store.now();
     let repeat_at = async |web: &mut Driver, id: &str, seconds: u64| {
         let request = Request { id: Some(id.into()), command: report.clone() };
@@ -95,10 +95,10 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
         web.commit(transition).await.unwrap();
     };
     repeat_at(&mut web, "first", 0).await;
-    let told = recorder.told();
+    let notified = recorder.notified();
     repeat_at(&mut web, "second", 1).await;
     repeat_at(&mut web, "third", 50).await;
-    assert_eq!(recorder.told(), told);
+    assert_eq!(recorder.notified(), notified);
     assert_eq!(web.revision(), Revision(1));
 
     let records = store.load(&mk_app("web")).await.unwrap();
@@ -107,8 +107,8 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     let deadline = start.after(Duration::from_secs(50 + 60));
     assert_eq!(records.statuses[0].1.expire_time, Some(deadline));
     assert_eq!(records.head, *web.state.head());
-    let told_again = Recorder::on(&store);
-    assert_eq!(told_again.told(), told);
+    let sent_again = Recorder::on(&store);
+    assert_eq!(sent_again.notified(), notified);
 
     // Answers to requests survive a deletion, its own answer included; no other record does.
     let id = "last".into();
@@ -194,16 +194,16 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
     let unit = format!("web/{}", dice.roll(12));
     let message = "m".repeat(dice.roll(40) as usize);
     let level = Level::ALL[dice.roll(7) as usize];
-    let speaker = mk_speaker(&unit);
+    let reporter = mk_reporter(&unit);
     let mut status = mk_status(["", "db", "net"][dice.roll(3) as usize], level, &message);
     Arc::make_mut(&mut status.report).priority = dice.roll(3) as i32;
     let command = match dice.roll(14) {
-        0..=3 => Command::Report(speaker, Kind::Push, status),
+        0..=3 => Command::Report(reporter, Kind::Push, status),
         4 => {
             let second = mk_status("second", Level::Waiting, &message);
             let set = [mk_status("first", level, &message), second];
             let set = set[..dice.roll(3) as usize].to_vec();
-            Command::Replace(speaker, None, set)
+            Command::Replace(reporter, None, set)
         }
         5 => Command::Configure(Box::new(ConfigPatch {
             policy: Some([Policy::Juju, Policy::OpenStack][dice.roll(2) as usize].clone()),
@@ -229,24 +229,24 @@ fn request(dice: &mut Dice, state: &AppState) -> Option<Request> {
             )
         }
         11..=13 => super::operations::mk_order(dice.roll(1 << 20)),
-        7..=9 => coming_or_going(dice, speaker, status),
+        7..=9 => coming_or_going(dice, reporter, status),
         _ => {
-            let speaker = Speaker {
+            let reporter = Reporter {
                 incarnation: Some(1 + dice.roll(1000) + state.head().revision.0 * 1000),
-                ..speaker
+                ..reporter
             };
-            Command::Report(speaker, Kind::Pull, status)
+            Command::Report(reporter, Kind::Pull, status)
         }
     };
     Some(Request { id: Some((&*format!("id-{}", dice.roll(1 << 40))).into()), command })
 }
 
 /// Returns a command with which a unit appears or leaves.
-fn coming_or_going(dice: &mut Dice, speaker: Speaker, status: NewStatus) -> Command {
+fn coming_or_going(dice: &mut Dice, reporter: Reporter, status: NewStatus) -> Command {
     let replica = ReplicaId(1 + dice.roll(2));
     let session = SessionId { replica, number: dice.roll(3) };
     let ttl = Duration::from_secs(1);
-    let unit = speaker.unit.clone();
+    let unit = reporter.unit.clone();
     let labels = [("zone".into(), "a".into())].into();
     let who = Newcomer { unit, incarnation: None, stateless: dice.roll(2) == 0, labels };
     match dice.roll(8) {
@@ -254,8 +254,8 @@ fn coming_or_going(dice: &mut Dice, speaker: Speaker, status: NewStatus) -> Comm
         3 => Command::Register(who, None),
         4 => Command::Disconnect { unit: who.unit, session, ttl, silent: true },
         5 => Command::Orphan { replica, ttl },
-        6 => Command::Depart { speaker, ttl },
-        _ => Command::ReportAll(speaker, vec![(Kind::Push, status.clone()), (Kind::Pull, status)]),
+        6 => Command::Depart { reporter, ttl },
+        _ => Command::ReportAll(reporter, vec![(Kind::Push, status.clone()), (Kind::Pull, status)]),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::{StatusEvent, Transition, Write};
 use crate::store::Retention;
 use crate::store::codec::{self, HeadRecord, Meta};
-use crate::store::heads::Step;
+use crate::store::heads::HeadStep;
 use crate::store::key::{
     EVENTS, HEADS, Key, META, META_FORMAT, META_STORE, RECORDS, key_of, range_of,
 };
@@ -73,7 +73,7 @@ impl<'txn> Tables<'txn> {
     pub(super) fn write(
         &mut self,
         batch: Batch,
-        step: &Step,
+        step: &HeadStep,
         retention: &Retention,
     ) -> Result<(), redb::Error> {
         let head_key = Key::Head(batch.app.clone()).to_bytes();

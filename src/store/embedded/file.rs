@@ -11,7 +11,7 @@ use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, Stora
 
 use crate::domain::time::Timestamp;
 use crate::store::codec::{FORMAT, Meta};
-use crate::store::heads::{Heads, Marks};
+use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::{META, META_FORMAT};
 use crate::store::{Epoch, OpenError, random_store_id};
 
@@ -99,7 +99,7 @@ impl Location {
         let database = Builder::new().create(draft);
         let database = database.map_err(|e| self.database_error(e))?;
         let epoch = Epoch { store_id, losses: 0 };
-        let meta = Meta::new(epoch, Timestamp::default(), Marks::default());
+        let meta = Meta::new(epoch, Timestamp::default(), Watermarks::default());
         write_meta(&database, &meta, true).map_err(|e| self.error(e))
     }
 

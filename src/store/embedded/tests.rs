@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-use crate::store::conformance::driver::{Driver, Recorder, Told, mk_report};
+use crate::store::conformance::driver::{Driver, Recorder, Seen, mk_report};
 use crate::store::conformance::test_all;
 use crate::store::{Bucket, Change, Epoch, Position};
 
@@ -64,8 +64,8 @@ async fn everything_is_there_after_a_restart() {
     }
     web.report("web/1", "two").await;
     let (epoch, events) = (store.epoch(), web.events().await);
-    let told = Recorder::on(&store).told();
-    assert_eq!(told.len(), 3);
+    let notified = Recorder::on(&store).notified();
+    assert_eq!(notified.len(), 3);
     let unknown = Driver::new(&store, "unknown").await.revision();
     let time = store.now();
     store.close().await;
@@ -73,7 +73,7 @@ async fn everything_is_there_after_a_restart() {
     let store: Arc<dyn Store> = Arc::new(open());
     assert!(time <= store.now());
     assert_eq!(store.epoch(), epoch);
-    assert_eq!(Recorder::on(&store).told(), told);
+    assert_eq!(Recorder::on(&store).notified(), notified);
     let mut again = Driver::new(&store, "web").await;
     assert_eq!(again.state.head(), web.state.head());
     assert_eq!(again.events().await, events);
@@ -126,14 +126,14 @@ fn a_directory_that_cannot_be_is_said() {
 /// An observer with a bug.
 struct Panicking;
 
-impl Follower for Panicking {
-    fn changed(&self, _: &Change) {
+impl Observer for Panicking {
+    fn on_change(&self, _: &Change) {
         panic!("no such key");
     }
 
-    fn forgotten(&self, _: Bucket, _: Position) {}
+    fn on_prune(&self, _: Bucket, _: Position) {}
 
-    fn doubted(&self, _: Bucket, _: Epoch) {}
+    fn on_data_loss(&self, _: Bucket, _: Epoch) {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use redb::{Database, Durability};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::store::codec::Meta;
-use crate::store::heads::{Heads, Step};
+use crate::store::heads::{HeadStep, Heads};
 use crate::store::{Applied, Bucket, CommitError, ConflictCause};
 
 use super::batch::{Batch, Tables};
@@ -121,7 +121,7 @@ impl Writer {
         }
     }
 
-    fn step(&mut self, batch: &Batch) -> Result<Option<Step>, CommitError> {
+    fn step(&mut self, batch: &Batch) -> Result<Option<HeadStep>, CommitError> {
         let head = batch.head.clone();
         let tombstones_max = self.shared.retention.tombstones_max;
         let stepped = self.heads.swap(&batch.app, batch.base, head, tombstones_max);
@@ -131,7 +131,7 @@ impl Writer {
 
     /// Writes a group in one transaction, and syncs it. After an error the group may or may not be
     /// on disk.
-    fn write(&mut self, writes: Vec<(Batch, Step)>) -> Result<Vec<Step>, String> {
+    fn write(&mut self, writes: Vec<(Batch, HeadStep)>) -> Result<Vec<HeadStep>, String> {
         let meta = self.meta();
         let written = catch_unwind(AssertUnwindSafe(|| {
             let database = self.shared.database();
@@ -153,9 +153,9 @@ impl Writer {
     fn write_group(
         &self,
         database: &Database,
-        writes: Vec<(Batch, Step)>,
+        writes: Vec<(Batch, HeadStep)>,
         meta: &Meta,
-    ) -> Result<Vec<Step>, redb::Error> {
+    ) -> Result<Vec<HeadStep>, redb::Error> {
         let mut txn = database.begin_write()?;
         txn.set_durability(Durability::Immediate)?;
         let mut steps = Vec::with_capacity(writes.len());
@@ -200,7 +200,7 @@ impl Writer {
         let probe = Meta::new(meta.epoch(), self.shared.clock.latest(), heads.marks());
         write_meta(&database, &probe, false).map_err(|e| e.to_string())?;
         let mut published = self.shared.published();
-        let Published { heads: known, followers } = &mut *published;
+        let Published { heads: known, observers } = &mut *published;
         let (was, is) = (known.marks(), heads.marks());
         if is.last < was.last {
             return Err(format!(
@@ -209,9 +209,9 @@ impl Writer {
             ));
         }
         *known = heads.clone();
-        known.changes_after(was.last).for_each(|c| followers.tell_change(&c));
+        known.changes_after(was.last).for_each(|c| observers.notify_change(&c));
         if was.forgotten < is.forgotten {
-            followers.tell_forgotten(Bucket::default(), is.forgotten);
+            observers.notify_prune(Bucket::default(), is.forgotten);
         }
         drop(published);
         self.heads = heads;
@@ -233,12 +233,12 @@ impl Writer {
 
 impl Shared {
     /// Applies steps to the published heads, and notifies the observers.
-    fn publish(&self, steps: &[Step]) {
+    fn publish(&self, steps: &[HeadStep]) {
         let mut published = self.published();
-        let Published { heads, followers } = &mut *published;
+        let Published { heads, observers } = &mut *published;
         for step in steps {
             heads.apply(step);
-            followers.tell(step);
+            observers.tell(step);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::domain::app::Head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{Heard, StatusEvent, Transition, Write};
+use crate::domain::transition::{MemoryOnly, StatusEvent, Transition, Write};
 use crate::store::codec;
 use crate::store::key::field_of;
 use crate::store::{Bucket, Retention};
@@ -33,8 +33,8 @@ pub(super) struct Batch {
     base: Revision,
     /// The base count of quiet commits; `None` if it is not compared.
     base_quiet: Option<u64>,
-    /// The epoch floor; see [`Transition::counts_above`].
-    counts_above: u64,
+    /// The epoch floor; see [`Transition::epoch_floor`].
+    epoch_floor: u64,
     head: Arc<Head>,
     clears: bool,
     /// The transition for the log; empty if it cannot or need not be replayed.
@@ -49,19 +49,19 @@ pub(super) struct Batch {
 
 /// The parts of a transition that the log entry does not contain in other fields.
 #[derive(Serialize)]
-struct BodyRef<'a>(Revision, &'a [Write], &'a [StatusEvent], &'a Heard, Timestamp);
+struct BodyRef<'a>(Revision, &'a [Write], &'a [StatusEvent], &'a MemoryOnly, Timestamp);
 
 #[derive(Deserialize)]
-struct Body(Revision, Vec<Write>, Vec<StatusEvent>, Heard, Timestamp);
+struct Body(Revision, Vec<Write>, Vec<StatusEvent>, MemoryOnly, Timestamp);
 
 impl Batch {
     /// Encodes a transition for the store and for all processes that follow its log.
     pub(super) fn encode(transition: &Transition, bucket: Bucket) -> Batch {
-        let mut batch = Batch::encode_untold(transition, bucket);
+        let mut batch = Batch::encode_without_body(transition, bucket);
         if transition.moves_revision() {
-            let Transition { base, writes, events, heard, time, .. } = transition;
+            let Transition { base, writes, events, memory_only, time, .. } = transition;
             let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
-            let body = BodyRef(*base, writes, events, heard, *time);
+            let body = BodyRef(*base, writes, events, memory_only, *time);
             batch.body = codec::encode_sized(&body, size);
         }
         batch
@@ -69,10 +69,10 @@ impl Batch {
 
     /// Encodes a transition for the store alone: a process that follows the log receives only the
     /// head, and must load the application.
-    pub(super) fn encode_untold(transition: &Transition, bucket: Bucket) -> Batch {
+    pub(super) fn encode_without_body(transition: &Transition, bucket: Bucket) -> Batch {
         let Transition { app, base, base_quiet, head, writes, events, time, .. } = transition;
-        let counts_above = transition.counts_above;
-        let mut batch = Batch::of_head(app, bucket, (*base, counts_above), head.clone());
+        let epoch_floor = transition.epoch_floor;
+        let mut batch = Batch::of_head(app, bucket, (*base, epoch_floor), head.clone());
         batch.base_quiet = Some(*base_quiet);
         batch.clears = transition.is_deletion();
         batch.time = *time;
@@ -98,7 +98,7 @@ impl Batch {
     pub(super) fn of_head(
         app: &AppName,
         bucket: Bucket,
-        (base, counts_above): (Revision, u64),
+        (base, epoch_floor): (Revision, u64),
         head: impl Into<Arc<Head>>,
     ) -> Batch {
         Batch {
@@ -106,7 +106,7 @@ impl Batch {
             bucket,
             base,
             base_quiet: None,
-            counts_above,
+            epoch_floor,
             head: head.into(),
             clears: false,
             body: Vec::new(),
@@ -168,7 +168,7 @@ impl Batch {
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
         call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
         call.arg(head.quiet_commits);
-        call.arg(self.counts_above);
+        call.arg(self.epoch_floor);
         call.arg(self.answers.len()).arg(self.answers.len() + self.set.len());
         call.arg(self.removed.len()).arg(self.events.len());
         for (field, value) in self.answers.iter().chain(&self.set) {
@@ -232,16 +232,16 @@ pub(super) fn decode_body(
     head: &Arc<Head>,
     body: &[u8],
 ) -> Result<Transition, String> {
-    let Body(base, writes, events, heard, time) = codec::decode(body)?;
+    let Body(base, writes, events, memory_only, time) = codec::decode(body)?;
     Ok(Transition {
         app: app.clone(),
         base,
         base_quiet: head.quiet_commits,
-        counts_above: 0,
+        epoch_floor: 0,
         head: head.clone(),
         writes,
         events,
-        heard,
+        memory_only,
         time,
     })
 }

@@ -94,7 +94,7 @@ fn mk_question(shared: &Shared, jobs: &[Job]) -> redis::Pipeline {
     call.arg(u8::from(shared.durability != Durability::Acknowledged));
     for Job { app, version, .. } in jobs {
         call.arg(app.to_string()).arg(version.revision.0).arg(version.quiet_commits);
-        call.arg(version.counts_above);
+        call.arg(version.epoch_floor);
     }
     let mut pipeline = redis::Pipeline::with_capacity(1);
     pipeline.add_command(call);

@@ -15,7 +15,7 @@ impl Shared {
         let cause = match reply::text(cause)? {
             "master" => {
                 let number = number.first().and_then(reply::number);
-                if number != self.view.known_counts_above(bucket) {
+                if number != self.view.known_epoch_floor(bucket) {
                     self.suspicions.send_replace(());
                 }
                 ConflictCause::Master

@@ -31,14 +31,14 @@ use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 
 use super::{
-    Applied, Bucket, CommitError, Epoch, Follower, Notice, NumberedEvent, OpenError, ReadError,
+    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
     Retention, Store, Version, random_store_id,
 };
 
 use batch::{Batch, Mark};
 use key::{Key, KeySpace, Tag};
 use link::{LinkError, Links, Target};
-use neighbours::Neighbours;
+use membership::Membership;
 use reader::Reader;
 use time::StoreClock;
 use view::{Own, View};
@@ -51,8 +51,8 @@ pub mod doctor;
 pub mod durability;
 mod key;
 pub mod link;
+mod membership;
 mod meta;
-mod neighbours;
 mod read;
 mod reader;
 mod repair;
@@ -141,7 +141,7 @@ struct Shared {
     own: Arc<Own>,
     view: View,
     clock: StoreClock,
-    neighbours: Mutex<Neighbours>,
+    membership: Mutex<Membership>,
     closed: AtomicBool,
     /// Why a log is not followed, by the first bucket of its group.
     troubles: Mutex<BTreeMap<Bucket, String>>,
@@ -170,7 +170,7 @@ impl RedisStore {
             replica,
             own: Arc::default(),
             clock,
-            neighbours: Mutex::default(),
+            membership: Mutex::default(),
             closed: AtomicBool::default(),
             troubles: Mutex::default(),
             suspicions: watch::Sender::default(),
@@ -209,10 +209,10 @@ impl RedisStore {
         let Shared { keys, replica, .. } = &*self.shared;
         let mut answers = self
             .shared
-            .call(&keys.name(Key::Replicas), &neighbours::beat(keys, *replica, self.now()))
+            .call(&keys.name(Key::Replicas), &membership::beat(keys, *replica, self.now()))
             .await?;
         let mut pipeline = redis::pipe();
-        pipeline.add_command(neighbours::join(keys, Bucket(0), *replica));
+        pipeline.add_command(membership::join(keys, Bucket(0), *replica));
         answers.extend(self.shared.ask(&keys.name(Key::Log(Bucket(0))), &pipeline).await?);
         match reply::error(&answers) {
             Some(error) => Err(OpenError::Unavailable { reason: error.to_string() }),
@@ -251,8 +251,8 @@ impl Store for RedisStore {
         self.shared.view.epoch()
     }
 
-    fn counts_above(&self, app: &AppName) -> u64 {
-        self.shared.view.counts_above(self.shared.keys.bucket_of(app))
+    fn epoch_floor(&self, app: &AppName) -> u64 {
+        self.shared.view.epoch_floor(self.shared.keys.bucket_of(app))
     }
 
     fn buckets(&self) -> u16 {
@@ -269,7 +269,7 @@ impl Store for RedisStore {
         let ask = read::ask_app(&shared.keys, bucket, app);
         let started = Instant::now();
         loop {
-            let mut noted = shared.view.follow_counts_above(bucket);
+            let mut noted = shared.view.follow_epoch_floor(bucket);
             let seen = shared.view.revision(bucket, app);
             let found = read::read_app(app, &self.read(bucket, &ask).await?)?;
             // A transition based on this state would hide the data loss.
@@ -294,8 +294,8 @@ impl Store for RedisStore {
         let bucket = shared.keys.bucket_of(&transition.app);
         let gone = |applied| shared.unavailable("store is closed".to_string(), applied);
         let lane = self.lane(bucket).ok_or_else(|| gone(Applied::No))?;
-        let batch = match lock(&shared.neighbours).is_alone() {
-            true => Batch::encode_untold(&transition, bucket),
+        let batch = match lock(&shared.membership).is_alone() {
+            true => Batch::encode_without_body(&transition, bucket),
             false => Batch::encode(&transition, bucket),
         };
         let (answer, answered) = oneshot::channel();
@@ -312,8 +312,9 @@ impl Store for RedisStore {
             None if transition.is_durable() => shared.view.refresh(&transition, bucket),
             None => {}
             Some(id) => {
-                let told = tokio::time::timeout(TOLD_MAX, shared.view.until_told(bucket, id));
-                told.await.map_err(|_| {
+                let notified =
+                    tokio::time::timeout(TOLD_MAX, shared.view.until_notified(bucket, id));
+                notified.await.map_err(|_| {
                     let reason = "the commit is applied, but not read back yet".to_string();
                     shared.unavailable(reason, Applied::Yes)
                 })?;
@@ -338,8 +339,8 @@ impl Store for RedisStore {
         confirmed
     }
 
-    fn follow(&self, follower: Arc<dyn Follower>) {
-        self.shared.view.follow(follower);
+    fn follow(&self, observer: Arc<dyn Observer>) {
+        self.shared.view.follow(observer);
     }
 
     async fn events(
@@ -364,20 +365,20 @@ impl Store for RedisStore {
     }
 
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        let Shared { keys, replica, neighbours, .. } = &*self.shared;
-        let joined = lock(neighbours).joined();
-        let call = neighbours::beat(keys, *replica, self.now());
+        let Shared { keys, replica, membership, .. } = &*self.shared;
+        let joined = lock(membership).joined();
+        let call = membership::beat(keys, *replica, self.now());
         let values = self.shared.call(&keys.name(Key::Replicas), &call).await;
         let values = values.map_err(as_read_error)?;
-        let living = neighbours::read_beat(values.last().unwrap_or(&Value::Nil))?;
-        lock(neighbours).hear(&living, *replica, joined);
+        let living = membership::read_beat(values.last().unwrap_or(&Value::Nil))?;
+        lock(membership).hear(&living, *replica, joined);
         Ok(living)
     }
 
-    async fn announce(&self, notice: Notice) -> Result<(), ReadError> {
+    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
         let bucket = self.shared.keys.bucket_of(&notice.app);
         let mut pipeline = redis::pipe();
-        pipeline.add_command(neighbours::announce(&self.shared.keys, bucket, &notice));
+        pipeline.add_command(membership::broadcast(&self.shared.keys, bucket, &notice));
         self.read(bucket, &pipeline).await?;
         Ok(())
     }
@@ -436,8 +437,8 @@ impl Shared {
     /// Waits for a commit that this process has not seen yet. The log delivers it, so the caller
     /// need not load the application.
     async fn await_missed(&self, bucket: Bucket, app: &AppName, current: Revision) {
-        let told = self.view.until_at(bucket, app, current);
-        let _ = tokio::time::timeout(MISSED_MAX, told).await;
+        let notified = self.view.until_at(bucket, app, current);
+        let _ = tokio::time::timeout(MISSED_MAX, notified).await;
     }
 
     fn next_mark(&self) -> Mark {

@@ -11,14 +11,16 @@ use crate::domain::revision::Revision;
 use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::StatusEvent;
-use crate::store::heads::{Heads, Marks};
+use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::Key as Record;
-use crate::store::{Bucket, Change, Notice, NumberedEvent, Position, ReadError, Retention, codec};
+use crate::store::{
+    Broadcast, Bucket, Change, NumberedEvent, Position, ReadError, Retention, codec,
+};
 
 use super::batch::{decode_body, event_id};
 use super::key::{Key, KeySpace};
 use super::reply;
-use super::view::{BucketView, Entry, EntryId, Own};
+use super::view::{BucketView, EntryId, LogEntry, Own};
 
 /// The field of an application's hash that names its last writers. It is not a record.
 const MARKS: &[u8] = b"w";
@@ -111,7 +113,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
     records.payloads.sort_by(|a, b| a.0.cmp(&b.0));
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));
     records.data.sort_by(|a, b| a.0.cmp(&b.0));
-    records.counts_above = noted.unwrap_or_default();
+    records.epoch_floor = noted.unwrap_or_default();
     Ok(FoundApp { records, losses, noted })
 }
 
@@ -196,7 +198,7 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
     let &[last, floor, forgotten, losses] = &*state else {
         return Err(away("unexpected answer to HMGET".to_string()));
     };
-    let marks = Marks {
+    let marks = Watermarks {
         last: Position(last),
         revision_floor: Revision(floor),
         forgotten: Position(forgotten),
@@ -212,13 +214,13 @@ pub(super) fn read_bucket(bucket: Bucket, values: &[Value]) -> Result<BucketView
 /// The content of a log entry.
 pub(super) enum Logged {
     /// A change.
-    Change(Box<Entry>),
+    Change(Box<LogEntry>),
     /// The bucket may have lost writes.
     Doubt,
     /// A process has joined.
     Joined(EntryId, Option<ReplicaId>),
     /// A message that a process broadcast; `None` if this version does not understand it.
-    Notice(EntryId, Option<Box<Notice>>),
+    Broadcast(EntryId, Option<Box<Broadcast>>),
 }
 
 /// Parses an entry of a log.
@@ -242,7 +244,7 @@ pub(super) fn read_logged(
     }
     if let Some(notice) = field(&fields, b"n") {
         // A message that cannot be decoded is of a newer version, and for servers of that version.
-        return Ok(Logged::Notice(id, codec::decode(notice).ok().map(Box::new)));
+        return Ok(Logged::Broadcast(id, codec::decode(notice).ok().map(Box::new)));
     }
     let missing = |what: &str| bad(format!("it has no {what}"));
     let text = |name: &[u8]| std::str::from_utf8(field(&fields, name)?).ok();
@@ -265,7 +267,7 @@ pub(super) fn read_logged(
         }
     };
     let forgotten = number(b"f").zip(number(b"g"));
-    Ok(Logged::Change(Box::new(Entry {
+    Ok(Logged::Change(Box::new(LogEntry {
         id,
         change: Change { app, bucket, position, head, transition },
         forgotten: forgotten.map(|(up_to, floor)| (Position(up_to), Revision(floor))),
@@ -279,17 +281,17 @@ pub(super) fn read_place(entry: &Value) -> Option<(EntryId, Option<Position>)> {
     Some((id, position.map(Position)))
 }
 
-type Fields<'a> = Vec<(&'a Value, &'a Value)>;
+type RawFields<'a> = Vec<(&'a Value, &'a Value)>;
 
 /// Returns the id of a stream entry, and its fields.
-fn read_entry(entry: &Value) -> Option<(EntryId, Fields<'_>)> {
+fn read_entry(entry: &Value) -> Option<(EntryId, RawFields<'_>)> {
     match reply::items(entry) {
         [id, fields] => Some((reply::text(id)?.parse().ok()?, reply::pairs(fields))),
         _ => None,
     }
 }
 
-fn field<'a>(fields: &Fields<'a>, name: &[u8]) -> Option<&'a [u8]> {
+fn field<'a>(fields: &RawFields<'a>, name: &[u8]) -> Option<&'a [u8]> {
     let (_, value) = fields.iter().find(|(key, _)| reply::bytes(key) == Some(name))?;
     reply::bytes(value)
 }

@@ -56,20 +56,20 @@ impl Reader {
         self.suspicions.mark_unchanged();
         let mut dedicated = self.shared.links.dedicated(&self.tag()).await?;
         dedicated.connection.set_response_timeout(RESPONSE_MAX);
-        let mut session = Session {
+        let mut session = Reading {
             shared: &self.shared,
             connection: &mut dedicated.connection,
             seen: self.epoch,
             counted: false,
-            counts_above: BTreeMap::new(),
+            epoch_floor: BTreeMap::new(),
         };
         session.load_scripts().await?;
         session.check_meta().await?;
         session.note_master(&self.buckets).await?;
         session.verify(&self.buckets).await?;
         // Only after the comparison: a commit with this floor is based on a compared state.
-        for (bucket, number) in session.counts_above {
-            self.shared.view.count_above(bucket, number);
+        for (bucket, number) in session.epoch_floor {
+            self.shared.view.raise_epoch_floor(bucket, number);
         }
         self.connection = Some(dedicated);
         Ok(())
@@ -122,12 +122,12 @@ impl Reader {
         };
         let connection = &mut dedicated.connection;
         let view = &self.shared.view;
-        let mut session = Session {
+        let mut session = Reading {
             shared: &self.shared,
             connection,
             seen: self.shared.view.epoch(),
             counted: false,
-            counts_above: self.buckets.iter().map(|&b| (b, view.counts_above(b))).collect(),
+            epoch_floor: self.buckets.iter().map(|&b| (b, view.epoch_floor(b))).collect(),
         };
         loop {
             tokio::select! {
@@ -149,7 +149,7 @@ impl Reader {
 }
 
 /// The work on one connection.
-struct Session<'a> {
+struct Reading<'a> {
     shared: &'a Shared,
     connection: &'a mut MultiplexedConnection,
     /// The epoch before this connection.
@@ -157,10 +157,10 @@ struct Session<'a> {
     /// Whether a data loss was counted on this connection.
     counted: bool,
     /// The epoch floor of each bucket on this master.
-    counts_above: BTreeMap<Bucket, u64>,
+    epoch_floor: BTreeMap<Bucket, u64>,
 }
 
-impl Session<'_> {
+impl Reading<'_> {
     async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, OpenError> {
         let answered = self.connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
         answered.map_err(|error| unavailable(&error.to_string()))
@@ -222,13 +222,13 @@ impl Session<'_> {
         let Shared { keys, view, .. } = self.shared;
         let mut pipeline = redis::pipe();
         for &bucket in buckets {
-            let known = view.known_counts_above(bucket);
+            let known = view.known_epoch_floor(bucket);
             pipeline.add_command(batch::note_master(keys, bucket, known));
         }
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {
             let noted = reply::number(value).ok_or_else(|| unavailable(&format!("{value:?}")))?;
-            self.counts_above.insert(bucket, noted);
+            self.epoch_floor.insert(bucket, noted);
         }
         Ok(())
     }
@@ -277,8 +277,8 @@ impl Session<'_> {
         for _ in 0..REPAIRS_MAX {
             let found = self.read_bucket(bucket).await?;
             let time = self.shared.clock.now();
-            let counts_above = self.counts_above.get(&bucket).copied().unwrap_or_default();
-            let repairs = repair::compare(bucket, &seen, &found, counts_above, time);
+            let epoch_floor = self.epoch_floor.get(&bucket).copied().unwrap_or_default();
+            let repairs = repair::compare(bucket, &seen, &found, epoch_floor, time);
             if (repairs.lost || is_lost) && found.losses <= seen.losses {
                 self.count_loss().await?;
                 self.doubt(bucket, &seen, repairs.floor).await?;
@@ -374,15 +374,15 @@ impl Session<'_> {
                         return Err(unavailable("the log differs from what was read before"));
                     }
                 },
-                Logged::Notice(id, notice) => {
-                    shared.view.take_notice(bucket, id, notice.as_deref());
+                Logged::Broadcast(id, notice) => {
+                    shared.view.take_broadcast(bucket, id, notice.as_deref());
                     continue;
                 }
                 Logged::Joined(id, who) => {
                     if who != Some(shared.replica) {
-                        lock(&shared.neighbours).join();
+                        lock(&shared.membership).join();
                     }
-                    shared.view.take_notice(bucket, id, None);
+                    shared.view.take_broadcast(bucket, id, None);
                     continue;
                 }
                 Logged::Doubt => self.check_meta().await?,

@@ -7,7 +7,7 @@
 //! aggregator has made its units uncertain. An application that is gone becomes a tombstone.
 
 use crate::domain::app::Head;
-use crate::domain::doubt::doubted_head;
+use crate::domain::data_loss::uncertain_head;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
@@ -33,7 +33,7 @@ pub(super) fn compare(
     bucket: Bucket,
     seen: &BucketView,
     found: &BucketView,
-    counts_above: u64,
+    epoch_floor: u64,
     time: Timestamp,
 ) -> Repairs {
     let (was, is) = (seen.heads.marks(), found.heads.marks());
@@ -50,17 +50,17 @@ pub(super) fn compare(
                 if !same && (*position <= was.last || now.revision <= head.revision) {
                     let revision = now.revision.max(head.revision).next();
                     let put = Head { revision, ..(**now).clone() };
-                    let put = doubted_head(put, found.losses, counts_above, time);
+                    let put = uncertain_head(put, found.losses, epoch_floor, time);
                     repairs.batches.push(Batch::of_head(
                         app,
                         bucket,
-                        (now.revision, counts_above),
+                        (now.revision, epoch_floor),
                         put,
                     ));
                     repairs.lost = true;
                 }
             }
-            None => repairs.miss((bucket, counts_above), app, (known.position, head), found),
+            None => repairs.miss((bucket, epoch_floor), app, (known.position, head), found),
         }
     }
     // Applications of another history, at positions that were given out before.
@@ -68,11 +68,11 @@ pub(super) fn compare(
         if other.position <= was.last && seen.heads.get(&other.app).is_none() {
             let head = &*other.head;
             let put = Head { revision: head.revision.next(), ..head.clone() };
-            let put = doubted_head(put, found.losses, counts_above, time);
+            let put = uncertain_head(put, found.losses, epoch_floor, time);
             repairs.batches.push(Batch::of_head(
                 &other.app,
                 bucket,
-                (head.revision, counts_above),
+                (head.revision, epoch_floor),
                 put,
             ));
             repairs.lost = true;
@@ -84,7 +84,7 @@ pub(super) fn compare(
 impl Repairs {
     fn miss(
         &mut self,
-        (bucket, counts_above): (Bucket, u64),
+        (bucket, epoch_floor): (Bucket, u64),
         app: &AppName,
         (position, head): (Position, &Head),
         found: &BucketView,
@@ -99,7 +99,7 @@ impl Repairs {
         }
         let revision = marks.revision_floor.max(head.revision).next();
         let tombstone = Head::empty(revision);
-        let base = (marks.revision_floor, counts_above);
+        let base = (marks.revision_floor, epoch_floor);
         self.batches.push(Batch::of_head(app, bucket, base, tombstone));
     }
 }

@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
-use crate::store::heads::{Followers, Heads};
-use crate::store::{Bucket, Change, Epoch, Follower, Notice, Position};
+use crate::store::heads::{Heads, Observers};
+use crate::store::{Broadcast, Bucket, Change, Epoch, Observer, Position};
 
 /// The id of an entry of a log: the clock of Redis in milliseconds, and a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -34,18 +34,18 @@ impl std::fmt::Display for EntryId {
 
 /// The heads of all buckets, the observers, and the progress of the readers.
 pub(super) struct View {
-    known: Mutex<Known>,
+    known: Mutex<KnownBuckets>,
     /// The last entry of each bucket's log that the observers have received.
     told: Vec<watch::Sender<EntryId>>,
     epoch: Mutex<Epoch>,
     /// The epoch floor of each bucket: that of the last master that was compared with this view;
     /// `None` before the first comparison.
-    counts_above: Vec<watch::Sender<Option<u64>>>,
+    epoch_floor: Vec<watch::Sender<Option<u64>>>,
 }
 
-struct Known {
+struct KnownBuckets {
     buckets: Vec<BucketView>,
-    followers: Followers,
+    observers: Observers,
 }
 
 /// The view of one bucket.
@@ -60,7 +60,7 @@ pub(super) struct BucketView {
 }
 
 /// A change read from a log.
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     pub(super) id: EntryId,
     pub(super) change: Change,
     /// The position up to which the commit pruned tombstones, and the new revision floor.
@@ -78,7 +78,7 @@ pub(super) enum Break {
 
 impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
-        let counts_above = (0..buckets).map(|_| watch::Sender::default()).collect();
+        let epoch_floor = (0..buckets).map(|_| watch::Sender::default()).collect();
         let told = (0..buckets).map(|_| watch::Sender::default()).collect();
         let buckets = (0..buckets)
             .map(|n| BucketView {
@@ -86,8 +86,8 @@ impl View {
                 ..BucketView::default()
             })
             .collect();
-        let known = Known { buckets, followers: Followers::default() };
-        View { known: Mutex::new(known), told, epoch: Mutex::new(epoch), counts_above }
+        let known = KnownBuckets { buckets, observers: Observers::default() };
+        View { known: Mutex::new(known), told, epoch: Mutex::new(epoch), epoch_floor }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -104,32 +104,32 @@ impl View {
     }
 
     /// Returns the epoch floor of a bucket; 0 before the first master was compared.
-    pub(super) fn counts_above(&self, bucket: Bucket) -> u64 {
-        self.known_counts_above(bucket).unwrap_or_default()
+    pub(super) fn epoch_floor(&self, bucket: Bucket) -> u64 {
+        self.known_epoch_floor(bucket).unwrap_or_default()
     }
 
     /// Returns the epoch floor of a bucket; `None` before the first master was compared.
-    pub(super) fn known_counts_above(&self, bucket: Bucket) -> Option<u64> {
-        *self.counts_above[usize::from(bucket.0)].borrow()
+    pub(super) fn known_epoch_floor(&self, bucket: Bucket) -> Option<u64> {
+        *self.epoch_floor[usize::from(bucket.0)].borrow()
     }
 
     /// Returns the epoch floor of a bucket, with a notification of each later one.
-    pub(super) fn follow_counts_above(&self, bucket: Bucket) -> watch::Receiver<Option<u64>> {
-        self.counts_above[usize::from(bucket.0)].subscribe()
+    pub(super) fn follow_epoch_floor(&self, bucket: Bucket) -> watch::Receiver<Option<u64>> {
+        self.epoch_floor[usize::from(bucket.0)].subscribe()
     }
 
     /// Sets the epoch floor from a master that was compared. It never falls.
-    pub(super) fn count_above(&self, bucket: Bucket, number: u64) {
-        let Known { followers, .. } = &*self.known();
+    pub(super) fn raise_epoch_floor(&self, bucket: Bucket, number: u64) {
+        let KnownBuckets { observers, .. } = &*self.known();
         let mut is_first = false;
-        let rose = self.counts_above[usize::from(bucket.0)].send_if_modified(|known| {
+        let rose = self.epoch_floor[usize::from(bucket.0)].send_if_modified(|known| {
             is_first = known.is_none();
             let rises = known.is_none_or(|known| known < number);
             *known = (*known).max(Some(number));
             rises
         });
         if rose && !is_first {
-            followers.tell_counts_above(bucket, number);
+            observers.notify_epoch_floor(bucket, number);
         }
     }
 
@@ -150,22 +150,22 @@ impl View {
         self.known().buckets[usize::from(bucket.0)].heads.head(app).revision
     }
 
-    pub(super) fn follow(&self, follower: Arc<dyn Follower>) {
-        let Known { buckets, followers } = &mut *self.known();
+    pub(super) fn follow(&self, observer: Arc<dyn Observer>) {
+        let KnownBuckets { buckets, observers } = &mut *self.known();
         for bucket in (0..).map(Bucket).take(buckets.len()) {
-            match self.counts_above(bucket) {
+            match self.epoch_floor(bucket) {
                 0 => {}
-                counts_above => follower.counts_above(bucket, counts_above),
+                epoch_floor => observer.on_epoch_floor(bucket, epoch_floor),
             }
         }
-        followers.add_to_buckets(follower, buckets.iter().map(|view| &view.heads));
+        observers.add_to_buckets(observer, buckets.iter().map(|view| &view.heads));
     }
 
     /// Applies the next entry of a bucket's log, and notifies the observers.
-    pub(super) fn take(&self, entry: &Entry) -> Result<(), Break> {
-        let Entry { id, change, forgotten } = entry;
+    pub(super) fn take(&self, entry: &LogEntry) -> Result<(), Break> {
+        let LogEntry { id, change, forgotten } = entry;
         let place = usize::from(change.bucket.0);
-        let Known { buckets, followers } = &mut *self.known();
+        let KnownBuckets { buckets, observers } = &mut *self.known();
         let view = &mut buckets[place];
         let last = view.heads.marks().last;
         if last.0 + 1 < change.position.0 {
@@ -175,10 +175,10 @@ impl View {
             return Err(Break::OtherHistory);
         }
         view.heads.adopt(change);
-        followers.tell_change(change);
+        observers.notify_change(change);
         if let Some((up_to, floor)) = *forgotten {
             view.heads.forget_up_to(up_to, floor);
-            followers.tell_forgotten(change.bucket, up_to);
+            observers.notify_prune(change.bucket, up_to);
         }
         view.cursor = *id;
         self.told[place].send_replace(*id);
@@ -186,10 +186,10 @@ impl View {
     }
 
     /// Sends a message from a bucket's log to the observers.
-    pub(super) fn take_notice(&self, bucket: Bucket, id: EntryId, notice: Option<&Notice>) {
+    pub(super) fn take_broadcast(&self, bucket: Bucket, id: EntryId, notice: Option<&Broadcast>) {
         let place = usize::from(bucket.0);
-        let Known { buckets, followers } = &mut *self.known();
-        notice.into_iter().for_each(|notice| followers.tell_notice(notice));
+        let KnownBuckets { buckets, observers } = &mut *self.known();
+        notice.into_iter().for_each(|notice| observers.notify_broadcast(notice));
         buckets[place].cursor = id;
         self.told[place].send_replace(id);
     }
@@ -216,25 +216,25 @@ impl View {
     pub(super) fn replace(&self, bucket: Bucket, new: BucketView) {
         let epoch = self.epoch();
         let place = usize::from(bucket.0);
-        let Known { buckets, followers } = &mut *self.known();
+        let KnownBuckets { buckets, observers } = &mut *self.known();
         let old = std::mem::replace(&mut buckets[place], new);
         let view = &buckets[place];
         let (was, is) = (old.heads.marks(), view.heads.marks());
         for change in view.heads.changes_after(was.last) {
-            followers.tell_change(&change);
+            observers.notify_change(&change);
         }
         if was.forgotten < is.forgotten {
-            followers.tell_forgotten(bucket, is.forgotten);
+            observers.notify_prune(bucket, is.forgotten);
         }
         if old.losses < view.losses {
             let losses = view.losses;
-            followers.tell_doubted(bucket, Epoch { losses, ..epoch });
+            observers.notify_data_loss(bucket, Epoch { losses, ..epoch });
         }
         self.told[place].send_replace(view.cursor);
     }
 
     /// Waits until all observers have received an entry of a bucket's log.
-    pub(super) async fn until_told(&self, bucket: Bucket, id: EntryId) {
+    pub(super) async fn until_notified(&self, bucket: Bucket, id: EntryId) {
         let mut told = self.told[usize::from(bucket.0)].subscribe();
         // The sender lives as long as this view.
         let _ = told.wait_for(|told| id <= *told).await;
@@ -251,7 +251,7 @@ impl View {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownBuckets> {
         // Only an observer can panic while the lock is held, and the view is consistent before it
         // calls one.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)

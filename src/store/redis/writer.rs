@@ -41,13 +41,13 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(25);
 
 /// The result of a commit: the id of its log entry, if it has one.
-pub(super) type Outcome = Result<Option<EntryId>, CommitError>;
+pub(super) type CommitOutcome = Result<Option<EntryId>, CommitError>;
 
 /// A queued commit with the channel of its caller.
 pub(super) struct Job {
     pub(super) batch: Batch,
     pub(super) transition: Arc<Transition>,
-    pub(super) answer: oneshot::Sender<(Outcome, Kept)>,
+    pub(super) answer: oneshot::Sender<(CommitOutcome, Kept)>,
 }
 
 /// A commit with its number. The commits of one application are sent in the order of their numbers,
@@ -59,7 +59,7 @@ struct Numbered {
 
 impl Numbered {
     /// Answers the caller, which may have stopped waiting.
-    fn answer(self, outcome: Outcome) {
+    fn answer(self, outcome: CommitOutcome) {
         let _ = self.job.answer.send((outcome, self.kept));
     }
 }
@@ -244,7 +244,7 @@ fn is_passing(answer: &Value) -> bool {
     is_unserved(answer) || matches!(answer, Value::ServerError(error) if is_busy(error))
 }
 
-fn read_outcome(shared: &Shared, bucket: Bucket, answer: &Value) -> Option<Outcome> {
+fn read_outcome(shared: &Shared, bucket: Bucket, answer: &Value) -> Option<CommitOutcome> {
     match reply::items(answer) {
         [done, id] if reply::number(done) == Some(1) => match reply::text(id)? {
             "" => Some(Ok(None)),

@@ -22,7 +22,7 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Change, Epoch, Follower, Position};
+use crate::store::{Bucket, Change, Epoch, Observer, Position};
 
 const EPOCH: Epoch = Epoch { store_id: 7, losses: 0 };
 
@@ -64,16 +64,16 @@ impl Twin {
         for message in pending.drain(..count.min(pending.len())) {
             match message {
                 Message::Changed(change) => {
-                    self.hub.changed(&change);
+                    self.hub.on_change(&change);
                     self.last.insert(change.app.clone(), change);
                 }
                 Message::Forgotten(up_to) => {
-                    self.hub.forgotten(bucket, up_to);
+                    self.hub.on_prune(bucket, up_to);
                     let is_kept =
                         |c: &Change| !c.head.deleted || c.bucket != bucket || up_to < c.position;
                     self.last.retain(|_, change| is_kept(change));
                 }
-                Message::Doubted(epoch) => self.hub.doubted(bucket, epoch),
+                Message::Doubted(epoch) => self.hub.on_data_loss(bucket, epoch),
             }
         }
     }
@@ -127,9 +127,9 @@ impl Feed {
         self.hub = Arc::new(hub);
         let mut changes: Vec<&Change> = self.last.values().collect();
         changes.sort_by_key(|change| change.position);
-        changes.iter().for_each(|change| self.hub.changed(change));
+        changes.iter().for_each(|change| self.hub.on_change(change));
         for (bucket, up_to) in self.forgotten.iter() {
-            self.hub.forgotten(bucket, up_to);
+            self.hub.on_prune(bucket, up_to);
         }
     }
 
@@ -159,7 +159,7 @@ impl Feed {
         self.positions.set(bucket, position);
         let head = Arc::new(head);
         let change = Change { app: app.clone(), bucket, position, head, transition: None };
-        self.hub.changed(&change);
+        self.hub.on_change(&change);
         self.last.insert(app, change.clone());
         self.send(bucket, Message::Changed(change));
     }
@@ -170,7 +170,7 @@ impl Feed {
             let tombstones = self.last.values().filter(|c| c.head.deleted && c.bucket == bucket);
             if let Some(last) = tombstones.map(|c| c.position).max() {
                 self.forgotten.set(bucket, last);
-                self.hub.forgotten(bucket, last);
+                self.hub.on_prune(bucket, last);
                 self.send(bucket, Message::Forgotten(last));
             }
         }
@@ -180,7 +180,7 @@ impl Feed {
     /// Reports a possible data loss of a bucket.
     fn lose(&mut self, bucket: Bucket) {
         self.epoch.losses += 1;
-        self.hub.doubted(bucket, self.epoch);
+        self.hub.on_data_loss(bucket, self.epoch);
         self.send(bucket, Message::Doubted(self.epoch));
     }
 
@@ -219,7 +219,7 @@ fn taken(watcher: &mut Watcher) -> Vec<Item> {
 
 /// Returns the same items as text: `+web@3=active`, `-web`, `complete:2`, `bookmark:2`, each with
 /// `~n` if n changes were coalesced.
-fn told(watcher: &mut Watcher) -> String {
+fn sent(watcher: &mut Watcher) -> String {
     let lines: Vec<String> = taken(watcher).iter().map(words).collect();
     lines.join(" ")
 }

@@ -28,10 +28,10 @@ async fn a_resume_elsewhere_tells_what_stands_after_each_cursor() {
         feed.twin.deliver(Bucket(bucket), usize::MAX);
     }
     let mut resumed = resume(&feed.twin.hub, &all(), &token).unwrap();
-    let mut told: Vec<String> = taken(&mut resumed).iter().map(words).collect();
-    assert_eq!(told.pop().unwrap(), "bookmark:4");
-    told.sort();
-    assert_eq!(told, ["+b@2=blocked", "+e@2=blocked", "-c"]);
+    let mut sent: Vec<String> = taken(&mut resumed).iter().map(words).collect();
+    assert_eq!(sent.pop().unwrap(), "bookmark:4");
+    sent.sort();
+    assert_eq!(sent, ["+b@2=blocked", "+e@2=blocked", "-c"]);
     assert_eq!(Token::decode(&resumed.token().unwrap()).unwrap().cursors, feed.hub.cursors());
 }
 
@@ -40,7 +40,7 @@ async fn who_knows_more_is_waited_for() {
     let mut feed = mk_feed();
     let token = mk_token(&feed);
     let mut resumed = resume(&feed.twin.hub, &all(), &token).unwrap();
-    assert_eq!(told(&mut resumed), "");
+    assert_eq!(sent(&mut resumed), "");
     assert_eq!(resumed.token().unwrap(), token);
     let task = tokio::spawn(async move { words(&resumed.next().await.unwrap()) });
     seconds(3).await;
@@ -92,14 +92,14 @@ async fn watchers_go_on_through_a_loss_and_old_tokens_do_not() {
     let after = last_token(&taken(&mut watcher)).unwrap();
     assert_eq!(Token::decode(&after).unwrap().epoch.losses, 1);
     assert_eq!(feed.resume(&all(), &before).unwrap_err(), WatchError::OtherEpoch);
-    assert_eq!(told(&mut feed.resume(&all(), &after).unwrap()), "bookmark:5");
+    assert_eq!(sent(&mut feed.resume(&all(), &after).unwrap()), "bookmark:5");
     // The other replica does not know of the data loss yet.
     let mut early = resume(&feed.twin.hub, &all(), &after).unwrap();
-    assert_eq!(told(&mut early), "");
+    assert_eq!(sent(&mut early), "");
     feed.twin.deliver_all();
-    assert_eq!(told(&mut early), "bookmark:5");
+    assert_eq!(sent(&mut early), "bookmark:5");
     // The same loss, reported again by a store after an interruption, is not another loss.
-    feed.hub.doubted(Bucket(3), feed.epoch);
-    feed.hub.doubted(Bucket(3), EPOCH);
+    feed.hub.on_data_loss(Bucket(3), feed.epoch);
+    feed.hub.on_data_loss(Bucket(3), EPOCH);
     assert_eq!(feed.hub.epoch(), feed.epoch);
 }

@@ -26,7 +26,7 @@ async fn a_resume_brings_what_changed_and_a_bookmark() {
         }
         let mut watcher = feed.resume(&all(), &token).unwrap();
         let expected = "+b@3=error -c +d@1=active bookmark:3";
-        assert_eq!(told(&mut watcher), expected, "restart: {restart}");
+        assert_eq!(sent(&mut watcher), expected, "restart: {restart}");
     }
 }
 
@@ -36,10 +36,10 @@ async fn a_resume_with_nothing_new_is_current_at_once() {
     feed.set("a", Level::Active);
     let (_watcher, token) = snapshot(&feed, &all());
     let mut resumed = feed.resume(&all(), &token).unwrap();
-    assert_eq!(told(&mut resumed), "bookmark:1");
+    assert_eq!(sent(&mut resumed), "bookmark:1");
     feed.restart();
     let mut resumed = feed.resume(&all(), &token).unwrap();
-    assert_eq!(told(&mut resumed), "bookmark:1");
+    assert_eq!(sent(&mut resumed), "bookmark:1");
     assert_eq!(resumed.token().unwrap(), token);
 }
 
@@ -58,7 +58,7 @@ async fn who_left_the_filter_meanwhile_is_removed() {
     feed.set("never", Level::Waiting);
     // The group is new: it cannot know that `never` was never shown.
     let mut watcher = feed.resume(&blocked, &token).unwrap();
-    assert_eq!(told(&mut watcher), "-a -b -never bookmark:1");
+    assert_eq!(sent(&mut watcher), "-a -b -never bookmark:1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +91,7 @@ async fn the_token_at_any_moment_is_where_the_reader_was_last_current() {
     drop(watcher);
     let mut resumed = feed.resume(&all(), &token).unwrap();
     assert_eq!(resumed.token().unwrap(), token);
-    assert_eq!(told(&mut resumed), "+a@1=active +b@1=active +c@1=active bookmark:4");
+    assert_eq!(sent(&mut resumed), "+a@1=active +b@1=active +c@1=active bookmark:4");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,16 +16,16 @@ async fn a_snapshot_comes_by_name_then_changes() {
     feed.delete("old");
     let mut watcher = feed.watch(&all());
     assert_eq!(watcher.token(), None);
-    assert_eq!(told(&mut watcher), "+db@1=waiting +web@1=active complete:2");
+    assert_eq!(sent(&mut watcher), "+db@1=waiting +web@1=active complete:2");
     assert!(watcher.token().is_some());
     feed.set("db", Level::Active);
     feed.set("new", Level::Blocked);
-    assert_eq!(told(&mut watcher), "+db@2=active +new@1=blocked");
+    assert_eq!(sent(&mut watcher), "+db@2=active +new@1=blocked");
     feed.delete("db");
-    assert_eq!(told(&mut watcher), "-db");
+    assert_eq!(sent(&mut watcher), "-db");
     feed.set("db", Level::Active);
-    assert_eq!(told(&mut watcher), "+db@4=active");
-    assert_eq!(told(&mut watcher), "");
+    assert_eq!(sent(&mut watcher), "+db@4=active");
+    assert_eq!(sent(&mut watcher), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,24 +43,24 @@ async fn a_change_during_the_snapshot_is_not_missed() {
     feed.delete("d");
     feed.set("e", Level::Error);
     let rest = "+c@2=waiting +e@1=error complete:4 +a@2=blocked +c@2=waiting -d +e@1=error";
-    assert_eq!(told(&mut watcher), rest);
+    assert_eq!(sent(&mut watcher), rest);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_gets_the_newest_state_and_how_much_it_missed() {
     let mut feed = Feed::new();
     let mut watcher = feed.watch(&all());
-    assert_eq!(told(&mut watcher), "complete:0");
+    assert_eq!(sent(&mut watcher), "complete:0");
     for level in [Level::Active, Level::Blocked, Level::Waiting] {
         feed.set("web", level);
     }
     feed.set("db", Level::Active);
     feed.set("web", Level::Error);
     // Three states of web were replaced, all of them before the first item.
-    assert_eq!(told(&mut watcher), "+db@1=active~3 +web@4=error");
+    assert_eq!(sent(&mut watcher), "+db@1=active~3 +web@4=error");
     feed.set("db", Level::Waiting);
     feed.delete("db");
-    assert_eq!(told(&mut watcher), "-db~1");
+    assert_eq!(sent(&mut watcher), "-db~1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,17 +85,17 @@ async fn who_leaves_the_filter_is_removed() {
     let mut feed = Feed::new();
     feed.set("web", Level::Active);
     let mut watcher = feed.watch(&at_levels(&[Level::Blocked, Level::Error]));
-    assert_eq!(told(&mut watcher), "complete:0");
+    assert_eq!(sent(&mut watcher), "complete:0");
     feed.set("web", Level::Waiting);
     feed.set("web", Level::Blocked);
-    assert_eq!(told(&mut watcher), "+web@3=blocked");
+    assert_eq!(sent(&mut watcher), "+web@3=blocked");
     feed.set("web", Level::Error);
-    assert_eq!(told(&mut watcher), "+web@4=error");
+    assert_eq!(sent(&mut watcher), "+web@4=error");
     feed.set("web", Level::Active);
-    assert_eq!(told(&mut watcher), "-web");
+    assert_eq!(sent(&mut watcher), "-web");
     feed.set("web", Level::Waiting);
     feed.delete("web");
-    assert_eq!(told(&mut watcher), "");
+    assert_eq!(sent(&mut watcher), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,11 +103,11 @@ async fn a_change_of_policy_alone_can_move_it_over_the_minimum() {
     let mut feed = Feed::new();
     feed.set("web", Level::Waiting);
     let mut watcher = feed.watch(&Filter { min_level: Some(Level::Maintenance), ..all() });
-    assert_eq!(told(&mut watcher), "complete:0");
+    assert_eq!(sent(&mut watcher), "complete:0");
     feed.change("web", |head| head.config.policy = Policy::OpenStack);
-    assert_eq!(told(&mut watcher), "+web@2=waiting");
+    assert_eq!(sent(&mut watcher), "+web@2=waiting");
     feed.change("web", |head| head.config.policy = Policy::Juju);
-    assert_eq!(told(&mut watcher), "-web");
+    assert_eq!(sent(&mut watcher), "-web");
 }
 
 /// Records that it was woken.
@@ -121,7 +121,7 @@ impl Wake for Woken {
 }
 
 /// Gives the notifiers time to run.
-async fn rung() {
+async fn notified() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
@@ -134,7 +134,7 @@ async fn scopes_see_their_own_and_are_woken_by_nothing_else() {
     ];
     let mut watchers = scopes.map(|scope| feed.watch(&Filter::of(scope)));
     let woken = watchers.each_mut().map(|watcher| {
-        assert_eq!(told(watcher), "complete:0");
+        assert_eq!(sent(watcher), "complete:0");
         let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
         assert!(watcher.poll_next(&mut Context::from_waker(&waker)).is_pending());
@@ -144,16 +144,16 @@ async fn scopes_see_their_own_and_are_woken_by_nothing_else() {
     feed.set("test/web", Level::Active);
     feed.set("other", Level::Active);
     feed.set("product/db", Level::Active);
-    rung().await;
+    notified().await;
     assert!(!is_woken(0) && !is_woken(1));
     feed.set("web", Level::Active);
-    rung().await;
+    notified().await;
     assert!(!is_woken(0) && is_woken(1));
     feed.set("prod/db", Level::Active);
     feed.set("prod/web", Level::Active);
     let [namespace, applications] = &mut watchers;
-    assert_eq!(told(namespace), "+prod/db@1=active +prod/web@1=active");
-    assert_eq!(told(applications), "+web@1=active +prod/db@1=active");
+    assert_eq!(sent(namespace), "+prod/db@1=active +prod/web@1=active");
+    assert_eq!(sent(applications), "+web@1=active +prod/db@1=active");
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +170,7 @@ async fn bookmarks_come_every_four_seconds_when_current() {
     }
     seconds(5).await;
     feed.set("db", Level::Active);
-    assert_eq!(told(&mut watcher), "+db@1=active bookmark:2");
+    assert_eq!(sent(&mut watcher), "+db@1=active bookmark:2");
     let Event::Bookmark { digest, .. } = ({
         seconds(4).await;
         watcher.next().await.unwrap().event
@@ -198,7 +198,7 @@ async fn a_group_goes_with_its_last_watcher() {
     drop(second);
     assert_eq!((feed.hub.watcher_count(), feed.hub.group_count()), (0, 0));
     assert!(groups.iter().all(|group| group.upgrade().is_none()));
-    rung().await;
+    notified().await;
     let runtime = tokio::runtime::Handle::current();
     assert_eq!(runtime.metrics().num_alive_tasks(), 0);
     let state = feed.hub.locked();
@@ -235,14 +235,14 @@ async fn who_sleeps_over_a_forgotten_deletion_is_told_to_start_again() {
         taken(watcher);
     }
     feed.delete("web");
-    assert_eq!(told(&mut awake), "-web");
+    assert_eq!(sent(&mut awake), "-web");
     feed.forget();
     feed.set("db", Level::Active);
-    assert_eq!(told(&mut awake), "+db@1=active");
+    assert_eq!(sent(&mut awake), "+db@1=active");
     assert_eq!(sleeper.try_next().unwrap_err(), Expired);
     assert_eq!(sleeper.next().await.unwrap_err(), Expired);
     // No tombstone in its scope was pruned.
-    assert_eq!(told(&mut elsewhere), "");
+    assert_eq!(sent(&mut elsewhere), "");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 use tonic::Status;
 
-use super::stage::{Stage, mk_options, mk_status, mk_welcome, soon, told};
+use super::stage::{Stage, mk_options, mk_status, mk_welcome, received, soon};
 use crate::client::worker::{CollectRequest, Event, Worker};
 use crate::proto::v1::Welcome;
 use crate::proto::v1::connect_request::Message as Said;
@@ -107,8 +107,8 @@ async fn a_look_that_panics_harms_nobody_else() {
     let mut events = worker.events();
     let mut call = stage.welcomed().await;
     call.ask("q1", None).await;
-    assert!(matches!(told(&mut events).await, Event::Connected { .. }));
-    let event = told(&mut events).await;
+    assert!(matches!(received(&mut events).await, Event::Connected { .. }));
+    let event = received(&mut events).await;
     assert!(matches!(&event, Event::CollectFailed { panic } if panic == "no component"));
     call.ask("q2", Some("db")).await;
     assert_eq!(call.replace().await.1, "q2");

@@ -178,7 +178,7 @@ pub(super) fn mk_worker(url: &str) -> Worker {
 }
 
 /// Returns the next event that is not a connection attempt.
-pub(super) async fn told(events: &mut Events) -> Event {
+pub(super) async fn received(events: &mut Events) -> Event {
     loop {
         match soon(events.next()).await.expect("not over") {
             Event::Connecting { .. } => (),

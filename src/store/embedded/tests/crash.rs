@@ -111,8 +111,9 @@ async fn a_full_disk_is_said_and_recovered_from() {
     web.report("web/0", "after").await;
     web.check().await;
     // The refused commit may have been applied. The observer's last change agrees either way.
-    let told = Told::Changed("web".to_string(), Position(web.revision().0), web.revision(), false);
-    assert_eq!(recorder.told().last(), Some(&told));
+    let notified =
+        Seen::Changed("web".to_string(), Position(web.revision().0), web.revision(), false);
+    assert_eq!(recorder.notified().last(), Some(&notified));
     assert!(recorder.positions().is_sorted());
     store.close().await;
 }

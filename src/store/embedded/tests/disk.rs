@@ -24,7 +24,7 @@ struct Content {
     /// The content at the last sync.
     synced: Vec<u8>,
     /// The writes since the last sync.
-    unsynced: Vec<Step>,
+    unsynced: Vec<HeadStep>,
     failing: Option<i32>,
     lying: bool,
     held: bool,
@@ -34,16 +34,16 @@ struct Content {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum HeadStep {
     Resize(u64),
     Write(u64, Vec<u8>),
 }
 
-impl Step {
+impl HeadStep {
     fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
-            Step::Resize(len) => bytes.resize(*len as usize, 0),
-            Step::Write(at, data) => {
+            HeadStep::Resize(len) => bytes.resize(*len as usize, 0),
+            HeadStep::Write(at, data) => {
                 let (at, end) = (*at as usize, *at as usize + data.len());
                 if bytes.len() < end {
                     bytes.resize(end, 0);
@@ -115,7 +115,7 @@ impl Disk {
         self.0.0.lock().unwrap()
     }
 
-    fn change(&self, step: Step) -> io::Result<()> {
+    fn change(&self, step: HeadStep) -> io::Result<()> {
         let mut content = self.content();
         content.refuse()?;
         step.apply(&mut content.seen);
@@ -150,7 +150,7 @@ impl StorageBackend for Disk {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.change(Step::Resize(len))
+        self.change(HeadStep::Resize(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -171,6 +171,6 @@ impl StorageBackend for Disk {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.change(Step::Write(offset, data.to_vec()))
+        self.change(HeadStep::Write(offset, data.to_vec()))
     }
 }

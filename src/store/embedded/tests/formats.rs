@@ -24,11 +24,11 @@ async fn every_format_is_read() {
         std::fs::copy(path, dir.path().join("bellwether.redb")).unwrap();
         let store: Arc<dyn Store> =
             Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
-        let told = Recorder::on(&store).told();
+        let notified = Recorder::on(&store).notified();
         let changed = |app: &str, position, revision, deleted| {
-            Told::Changed(app.to_string(), Position(position), Revision(revision), deleted)
+            Seen::Changed(app.to_string(), Position(position), Revision(revision), deleted)
         };
-        assert_eq!(told, [changed("full", 1, 7, false), changed("deleted", 2, 9, true)]);
+        assert_eq!(notified, [changed("full", 1, 7, false), changed("deleted", 2, 9, true)]);
         check_full(&store).await;
         store.close().await;
     }

@@ -15,10 +15,10 @@ pub(super) struct Facts {
     pub(super) has_password: bool,
     /// The user of the connections.
     pub(super) user: String,
-    pub(super) sentinels: Vec<Told<Sentinel>>,
+    pub(super) sentinels: Vec<Reading<Sentinel>>,
     /// The nodes of a Cluster that the URL names and that do not answer, with the reason.
     pub(super) lost_seeds: Vec<(String, LinkError)>,
-    pub(super) masters: Vec<Told<Server>>,
+    pub(super) masters: Vec<Reading<Server>>,
 }
 
 /// How the masters are found.
@@ -31,17 +31,17 @@ pub(super) enum Kind {
 
 /// The answers of one server, or why there are none.
 #[derive(Debug, Clone)]
-pub(super) struct Told<T> {
+pub(super) struct Reading<T> {
     pub(super) address: String,
     pub(super) is_local: bool,
-    pub(super) told: Result<T, LinkError>,
+    pub(super) notified: Result<T, LinkError>,
 }
 
 /// The facts of a master.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Server {
     /// The answer to `INFO`.
-    pub(super) info: Fields,
+    pub(super) info: InfoFields,
     /// The answer to `CONFIG GET`.
     pub(super) config: Config,
     pub(super) rights: Rights,
@@ -51,16 +51,16 @@ pub(super) struct Server {
     /// another server.
     pub(super) store: Option<Result<String, String>>,
     /// The answer to `CLUSTER INFO`.
-    pub(super) cluster: Fields,
+    pub(super) cluster: InfoFields,
 }
 
 /// The facts of a Sentinel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sentinel {
     /// The answer to `SENTINEL MASTER`.
-    pub(super) master: Fields,
+    pub(super) master: InfoFields,
     /// The answer to `SENTINEL REPLICAS`.
-    pub(super) replicas: Vec<Fields>,
+    pub(super) replicas: Vec<InfoFields>,
     /// The answer to `SENTINEL CKQUORUM`; `None` if there is none.
     pub(super) quorum: Option<Result<String, String>>,
 }
@@ -68,7 +68,7 @@ pub(super) struct Sentinel {
 /// The settings that could be read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Config {
-    pub(super) fields: Fields,
+    pub(super) fields: InfoFields,
     /// The error in place of an answer.
     pub(super) refusal: Option<String>,
 }
@@ -97,13 +97,13 @@ pub(super) struct Clock {
 
 /// Names with values, as Redis reports them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Fields(pub(super) BTreeMap<String, String>);
+pub(super) struct InfoFields(pub(super) BTreeMap<String, String>);
 
-impl Fields {
+impl InfoFields {
     /// Parses lines of `name:value`.
-    pub(super) fn of_lines(text: &str) -> Fields {
+    pub(super) fn of_lines(text: &str) -> InfoFields {
         let lines = text.lines().filter_map(|line| line.split_once(':'));
-        Fields(lines.map(|(name, value)| (name.into(), value.trim().into())).collect())
+        InfoFields(lines.map(|(name, value)| (name.into(), value.trim().into())).collect())
     }
 
     /// Returns a value; empty if it is missing.

@@ -9,10 +9,10 @@ use redis::{Pipeline, RedisError, Value, from_redis_value};
 
 use crate::store::redis::durability::Durability;
 use crate::store::redis::key::{Key, KeySpace};
-use crate::store::redis::link::{self, LinkError, Place, Survey, Target};
+use crate::store::redis::link::{self, LinkError, NodeRole, Survey, Target};
 use crate::store::redis::{Options, meta, reply};
 
-use super::facts::{Clock, Config, Facts, Fields, Kind, Rights, Sentinel, Server, Told};
+use super::facts::{Clock, Config, Facts, InfoFields, Kind, Reading, Rights, Sentinel, Server};
 use super::rights;
 
 /// The number of round trips to measure.
@@ -67,11 +67,11 @@ pub(super) async fn gather(target: &Target, durability: Durability, patience: Du
 
 /// Asks a server, if there is a connection to it.
 async fn tell<T>(
-    place: Place,
+    place: NodeRole,
     ask: impl AsyncFnOnce(MultiplexedConnection) -> Result<T, RedisError>,
-) -> Told<T> {
-    let Place { address, is_local, connection } = place;
-    let told = match connection {
+) -> Reading<T> {
+    let NodeRole { address, is_local, connection } = place;
+    let notified = match connection {
         Ok(connection) => ask(connection).await.map_err(|error| {
             let reason = match error.is_timeout() {
                 true => format!("no answer from {address} in time"),
@@ -81,7 +81,7 @@ async fn tell<T>(
         }),
         Err(error) => Err(error),
     };
-    Told { address, is_local, told }
+    Reading { address, is_local, notified }
 }
 
 async fn ask_server(
@@ -137,7 +137,7 @@ async fn ask_config(connection: &mut MultiplexedConnection) -> Result<Config, Re
     let refusal = reply::error(&answers)
         .map(|error| error.details().map_or_else(|| error.to_string(), str::to_string));
     let known = answers.iter().flat_map(|answer| fields(answer).0);
-    Ok(Config { fields: Fields(known.collect()), refusal })
+    Ok(Config { fields: InfoFields(known.collect()), refusal })
 }
 
 async fn ask_rights(
@@ -213,13 +213,13 @@ async fn send(
 }
 
 /// Returns the fields in lines of text; empty if the answer is an error.
-fn lines(answer: &Value) -> Fields {
+fn lines(answer: &Value) -> InfoFields {
     let text: Option<String> = from_redis_value(answer.clone()).ok();
-    text.map_or_else(Fields::default, |text| Fields::of_lines(&text))
+    text.map_or_else(InfoFields::default, |text| InfoFields::of_lines(&text))
 }
 
 /// Returns the fields in pairs; empty if the answer is an error.
-fn fields(answer: &Value) -> Fields {
+fn fields(answer: &Value) -> InfoFields {
     let pairs: Option<BTreeMap<String, String>> = from_redis_value(answer.clone()).ok();
-    Fields(pairs.unwrap_or_default())
+    InfoFields(pairs.unwrap_or_default())
 }

@@ -10,10 +10,10 @@ use redis::{Pipeline, Value, from_redis_value};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::Backoff;
-use super::board::{Board, Route};
 use super::dial::{Dialer, Login};
 use super::error::{LinkError, of_reply};
-use super::single::Link;
+use super::routing_table::{Board, Route};
+use super::single::MasterLink;
 use super::supervisor::{self, Source};
 use super::target::Address;
 
@@ -28,7 +28,7 @@ pub(super) struct Topology {
     pub(super) board: Arc<Board>,
     /// Ends all links.
     pub(super) ended: CancellationToken,
-    links: BTreeMap<Address, Arc<Link>>,
+    links: BTreeMap<Address, Arc<MasterLink>>,
 }
 
 /// The view of one node on the cluster.
@@ -106,10 +106,10 @@ impl Topology {
         self.board.set_routes(routes);
     }
 
-    fn start(&self, address: Address) -> Arc<Link> {
+    fn start(&self, address: Address) -> Arc<MasterLink> {
         let name = format!("Redis at {address}");
         let board = Arc::downgrade(&self.board);
-        let link = Link::new(name, self.dialer.clone(), board, self.ended.child_token());
+        let link = MasterLink::new(name, self.dialer.clone(), board, self.ended.child_token());
         let link = Arc::new(link);
         supervisor::spawn(link.clone(), Source::Fixed(address));
         link

@@ -7,7 +7,7 @@ use redis::{Cmd, Value};
 
 use super::error::LinkError;
 use super::master::Master;
-use super::single::Link;
+use super::single::MasterLink;
 
 /// A separate connection to a master for blocking reads, which would block all other users of the
 /// shared connection. It has no response time-out. Dropping it ends the blocked read.
@@ -16,11 +16,11 @@ pub struct Dedicated {
     pub connection: MultiplexedConnection,
     /// The master, with the number of the connection of [`Links`](super::Links) to the same master.
     pub master: Master,
-    link: Arc<Link>,
+    link: Arc<MasterLink>,
 }
 
 impl Dedicated {
-    pub(super) async fn open(link: Arc<Link>) -> Result<Dedicated, LinkError> {
+    pub(super) async fn open(link: Arc<MasterLink>) -> Result<Dedicated, LinkError> {
         let live = link.ready().await?;
         let config = link.dialer.config().set_response_timeout(None);
         let (connection, found) = link.dialer.open_master(&live.address, &config).await?;

@@ -1,7 +1,7 @@
 //! Supervised connections to the masters of Redis or Valkey.
 //!
 //! ```text
-//!  run(tag) --> Board: slot -> Link --> Live connection --> master
+//!  run(tag) --> Board: slot -> MasterLink --> Live connection --> master
 //!                 ^             ^
 //!   cluster ------'             '--- supervisor: resolve, connect, ask who it is, observe
 //!   (slots of all nodes)               |
@@ -25,11 +25,11 @@ use redis::{Pipeline, Value};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use board::{Board, Route};
 use cluster::Topology as Cluster;
 use dial::Dialer;
+use routing_table::{Board, Route};
 use sentinel::Sentinels;
-use single::Link;
+use single::MasterLink;
 use supervisor::Source;
 use target::Topology;
 
@@ -37,24 +37,24 @@ pub use dedicated::Dedicated;
 pub use error::{LinkError, is_unserved};
 pub use master::Master;
 pub use options::Options;
+pub use probe::{NodeRole, Survey};
 pub use secret::Secret;
-pub use survey::{Place, Survey};
 pub use target::{Target, TargetError, TlsFiles};
 
 mod backoff;
-mod board;
 mod cluster;
 mod dedicated;
 mod dial;
 mod error;
 mod master;
 mod options;
+mod probe;
+mod routing_table;
 mod secret;
 mod sentinel;
 mod single;
 mod slot;
 mod supervisor;
-mod survey;
 mod target;
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ impl Links {
         self.ended.cancel();
     }
 
-    fn link(&self, tag: &str) -> Result<Arc<Link>, LinkError> {
+    fn link(&self, tag: &str) -> Result<Arc<MasterLink>, LinkError> {
         self.board.link(slot::slot_of(tag))
     }
 
@@ -154,7 +154,7 @@ impl Links {
         };
         let (name, source) = source;
         let board = Arc::downgrade(&self.board);
-        let link = Link::new(name, dialer.clone(), board, self.ended.child_token());
+        let link = MasterLink::new(name, dialer.clone(), board, self.ended.child_token());
         let link = Arc::new(link);
         self.board.set_routes(vec![Route { slots: 0..=slot::SLOTS - 1, link: link.clone() }]);
         supervisor::spawn(link, source);

@@ -27,7 +27,7 @@ struct Sentinel {
 /// The address of the master that a Sentinel reports. The epoch counts failovers: the higher, the
 /// newer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Answer {
+struct SentinelAnswer {
     epoch: u64,
     address: Address,
 }
@@ -68,7 +68,7 @@ impl Sentinels {
     }
 
     /// Asks all Sentinels concurrently.
-    async fn ask(&mut self, dialer: &Dialer) -> Result<Vec<Answer>, LinkError> {
+    async fn ask(&mut self, dialer: &Dialer) -> Result<Vec<SentinelAnswer>, LinkError> {
         let master = &self.master;
         let asked = self.sentinels.iter_mut().map(|sentinel| sentinel.ask(dialer, master));
         let mut answers = Vec::new();
@@ -89,7 +89,7 @@ impl Sentinels {
 }
 
 /// Returns the highest epoch, and the addresses of the answers that have it.
-fn newest(answers: Vec<Answer>) -> (u64, Vec<Address>) {
+fn newest(answers: Vec<SentinelAnswer>) -> (u64, Vec<Address>) {
     let epoch = answers.iter().map(|answer| answer.epoch).max().unwrap_or(0);
     let mut votes: BTreeMap<Address, usize> = BTreeMap::new();
     for answer in answers.into_iter().filter(|answer| answer.epoch == epoch) {
@@ -101,7 +101,7 @@ fn newest(answers: Vec<Answer>) -> (u64, Vec<Address>) {
 }
 
 impl Sentinel {
-    async fn ask(&mut self, dialer: &Dialer, master: &str) -> Result<Answer, LinkError> {
+    async fn ask(&mut self, dialer: &Dialer, master: &str) -> Result<SentinelAnswer, LinkError> {
         let answered = self.ask_by(dialer, master).await;
         if matches!(answered, Err(LinkError::Away { .. })) {
             self.connection = None;
@@ -109,7 +109,7 @@ impl Sentinel {
         answered
     }
 
-    async fn ask_by(&mut self, dialer: &Dialer, master: &str) -> Result<Answer, LinkError> {
+    async fn ask_by(&mut self, dialer: &Dialer, master: &str) -> Result<SentinelAnswer, LinkError> {
         let address = self.address.to_string();
         let mut connection = match &self.connection {
             Some(connection) => connection.clone(),
@@ -127,7 +127,12 @@ impl Sentinel {
     }
 }
 
-fn read(sentinel: &str, master: &str, place: Value, facts: Value) -> Result<Answer, LinkError> {
+fn read(
+    sentinel: &str,
+    master: &str,
+    place: Value,
+    facts: Value,
+) -> Result<SentinelAnswer, LinkError> {
     if let Value::ServerError(error) = &place {
         return Err(LinkError::refused(format!(
             "{sentinel} does not answer as a Sentinel does ({error})"
@@ -144,7 +149,7 @@ fn read(sentinel: &str, master: &str, place: Value, facts: Value) -> Result<Answ
     // new.
     let facts: BTreeMap<String, String> = from_redis_value(facts).unwrap_or_default();
     let epoch = facts.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
-    Ok(Answer { epoch, address: Address { host, port } })
+    Ok(SentinelAnswer { epoch, address: Address { host, port } })
 }
 
 /// Connects as the user of the URL, and without a user if the Sentinel refuses that.
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn only_the_newest_answers_count() {
-        let answer = |epoch, host: &str| Answer {
+        let answer = |epoch, host: &str| SentinelAnswer {
             epoch,
             address: Address { host: host.to_string(), port: 1 },
         };

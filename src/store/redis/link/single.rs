@@ -8,10 +8,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::board::Board;
 use super::dial::Dialer;
 use super::error::{Hint, LinkError, hint};
 use super::master::Master;
+use super::routing_table::Board;
 use super::target::Address;
 
 /// The maximum number of events that wait for the supervisor. A lost event does no harm: the next
@@ -19,7 +19,7 @@ use super::target::Address;
 const EVENTS_MAX: usize = 8;
 
 /// A supervised connection to one master.
-pub(super) struct Link {
+pub(super) struct MasterLink {
     /// The target of the link, as in "Redis at host:port".
     pub(super) name: String,
     pub(super) dialer: Arc<Dialer>,
@@ -78,16 +78,16 @@ pub(super) enum Event {
     Leave(String),
 }
 
-impl Link {
+impl MasterLink {
     pub(super) fn new(
         name: String,
         dialer: Arc<Dialer>,
         board: Weak<Board>,
         ended: CancellationToken,
-    ) -> Link {
+    ) -> MasterLink {
         let failure = LinkError::away(format!("{name} has not been reached yet"));
         let state = State { phase: Phase::Resolving, since: Since::now(), live: None, failure };
-        Link { name, dialer, board, ended, state: watch::Sender::new(state) }
+        MasterLink { name, dialer, board, ended, state: watch::Sender::new(state) }
     }
 
     /// Runs a pipeline. Returns every reply in order.

@@ -17,7 +17,7 @@ use super::dial::Dialer;
 use super::error::LinkError;
 use super::master::Identity;
 use super::sentinel::Sentinels;
-use super::single::{Event, Link, Live, Phase};
+use super::single::{Event, Live, MasterLink, Phase};
 use super::target::Address;
 
 /// Where a link finds the address of its master.
@@ -46,14 +46,14 @@ impl Source {
 }
 
 /// Starts the task that keeps a link connected until the link ends.
-pub(super) fn spawn(link: Arc<Link>, source: Source) {
+pub(super) fn spawn(link: Arc<MasterLink>, source: Source) {
     tokio::spawn(async move {
         link.ended.run_until_cancelled(supervise(&link, source)).await;
         link.lose("the connection has been closed, as it is no longer used".to_string());
     });
 }
 
-async fn supervise(link: &Link, mut source: Source) {
+async fn supervise(link: &MasterLink, mut source: Source) {
     let options = &link.dialer.options;
     let mut backoff = Backoff::new(options);
     let mut is_known_away = false;
@@ -91,7 +91,7 @@ async fn supervise(link: &Link, mut source: Source) {
 
 /// Connects to the first candidate that is a master.
 async fn establish(
-    link: &Link,
+    link: &MasterLink,
     source: &mut Source,
 ) -> Result<(Live, mpsc::Receiver<Event>), LinkError> {
     let candidates = source.resolve(&link.dialer).await?;
@@ -110,19 +110,19 @@ async fn dial(
     dialer: &Dialer,
     address: Address,
 ) -> Result<(Live, mpsc::Receiver<Event>), LinkError> {
-    let (events, told) = Live::events();
+    let (events, notified) = Live::events();
     let tells = events.clone();
     let config = dialer.config().set_push_sender(move |push: redis::PushInfo| match push.kind {
         redis::PushKind::Disconnection => tells.try_send(Event::Disconnected).map_err(drop),
         _ => Ok(()),
     });
     let (connection, master) = dialer.open_master(&address, &config).await?;
-    Ok((Live { connection, address, master, events }, told))
+    Ok((Live { connection, address, master, events }, notified))
 }
 
 /// Publishes a connection, and watches it until it fails. Returns the reason.
 async fn keep(
-    link: &Link,
+    link: &MasterLink,
     live: Arc<Live>,
     events: mpsc::Receiver<Event>,
     source: &mut Source,
@@ -136,7 +136,11 @@ async fn keep(
 
 /// Checks whether the server answers and is still a master: regularly, and immediately after a
 /// pipeline without an answer.
-async fn observe(link: &Link, mut live: Arc<Live>, mut events: mpsc::Receiver<Event>) -> String {
+async fn observe(
+    link: &MasterLink,
+    mut live: Arc<Live>,
+    mut events: mpsc::Receiver<Event>,
+) -> String {
     let options = &link.dialer.options;
     let address = &live.address.clone();
     let mut ticks = interval(options.ping_interval);

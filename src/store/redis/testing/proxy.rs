@@ -112,11 +112,11 @@ async fn serve(listener: TcpListener, mode: watch::Sender<Mode>, shared: Arc<Sha
     while let Ok((client, _)) = listener.accept().await {
         let (mode, shared) = (mode.clone(), shared.clone());
         tokio::spawn(async move {
-            let mut told = mode.subscribe();
+            let mut notified = mode.subscribe();
             let passes = pass(client, &mode, &shared);
             tokio::select! {
                 _ = passes => (),
-                _ = told.wait_for(|mode| *mode == Mode::Cut) => (),
+                _ = notified.wait_for(|mode| *mode == Mode::Cut) => (),
             }
         });
     }
@@ -145,7 +145,7 @@ async fn copy(
     is_answer: bool,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
-    let mut told = mode.subscribe();
+    let mut notified = mode.subscribe();
     loop {
         let read = from.read(&mut buffer).await?;
         if read == 0 {
@@ -153,7 +153,7 @@ async fn copy(
         }
         let delay_ms = shared.delay_ms.load(Ordering::SeqCst).unsigned_abs();
         tokio::time::sleep(Duration::from_millis(delay_ms)).await;
-        let _ = told.wait_for(|mode| *mode == Mode::Pass).await;
+        let _ = notified.wait_for(|mode| *mode == Mode::Pass).await;
         let mut passed = read;
         if is_answer && shared.answer_bytes_left.load(Ordering::SeqCst) >= 0 {
             let read = i64::try_from(read).unwrap_or(i64::MAX);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::store::codec::FORMAT;
-use crate::store::conformance::driver::{Recorder, Told};
+use crate::store::conformance::driver::{Recorder, Seen};
 use crate::store::conformance::full::{check_full, check_ids_alone, mk_full};
 
 use crate::domain::revision::Revision;
@@ -93,12 +93,12 @@ async fn every_format_is_read() {
         fill(&server, &path);
         let store = open_full(&server).await;
         let recorder = Recorder::on(&store);
-        let mut told = recorder.told();
-        told.sort_by_key(|told| format!("{told:?}"));
+        let mut notified = recorder.notified();
+        notified.sort_by_key(|notified| format!("{notified:?}"));
         let changed = |app: &str, revision, deleted| {
-            Told::Changed(app.to_string(), Position(1), Revision(revision), deleted)
+            Seen::Changed(app.to_string(), Position(1), Revision(revision), deleted)
         };
-        assert_eq!(told, [changed("deleted", 9, true), changed("full", 7, false)]);
+        assert_eq!(notified, [changed("deleted", 9, true), changed("full", 7, false)]);
         check_full(&store).await;
         let text = std::fs::read_to_string(path).unwrap();
         assert!(text.contains(&format!("{:016x}", store.epoch().store_id)), "it is the same store");
@@ -107,8 +107,8 @@ async fn every_format_is_read() {
         full.report("full/1", "here").await;
         full.check().await;
         assert_eq!(
-            recorder.told().last(),
-            Some(&Told::Changed("full".to_string(), Position(2), Revision(8), false,))
+            recorder.notified().last(),
+            Some(&Seen::Changed("full".to_string(), Position(2), Revision(8), false,))
         );
     }
 }

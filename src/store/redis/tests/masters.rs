@@ -4,7 +4,7 @@ use crate::domain::command::Command;
 use crate::domain::name::UnitName;
 use crate::domain::status::StatusKey;
 use crate::store::ConflictCause;
-use crate::store::conformance::driver::mk_speaker;
+use crate::store::conformance::driver::mk_reporter;
 
 use super::*;
 
@@ -12,11 +12,11 @@ use super::*;
 const COUNTS_PER_MASTER: u64 = 1 << 20;
 
 fn claim(unit: &str) -> Command {
-    Command::ClaimLeadership(mk_speaker(unit), None)
+    Command::ClaimLeadership(mk_reporter(unit), None)
 }
 
 fn step_back(unit: &str) -> Command {
-    Command::StepBack(mk_speaker(unit))
+    Command::StepBack(mk_reporter(unit))
 }
 
 /// Starts a Redis that can become another master without losing a connection.

@@ -119,14 +119,14 @@ impl Diary {
     }
 }
 
-impl Follower for Diary {
-    fn changed(&self, change: &Change) {
+impl Observer for Diary {
+    fn on_change(&self, change: &Change) {
         lock(&self.0).changes.push(change.clone());
     }
 
-    fn forgotten(&self, _: Bucket, _: Position) {}
+    fn on_prune(&self, _: Bucket, _: Position) {}
 
-    fn doubted(&self, bucket: Bucket, epoch: Epoch) {
+    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch) {
         lock(&self.0).doubts.push((bucket, epoch));
     }
 }

@@ -47,15 +47,15 @@ async fn everything_is_there_for_the_next_one() {
     }
     let mut gone = Driver::new(&first, "app-0").await;
     gone.delete().await;
-    let told = Diary::on(&first);
+    let notified = Diary::on(&first);
     let (epoch, time) = (first.epoch(), first.now());
     first.close().await;
     let second = open(&server.url()).await;
-    let told_again = Diary::on(&second);
+    let sent_again = Diary::on(&second);
     for bucket in (0..4).map(Bucket) {
-        assert_eq!(told_again.of(bucket), told.of(bucket));
+        assert_eq!(sent_again.of(bucket), notified.of(bucket));
     }
-    assert_eq!(told_again.pages().changes.len(), 20);
+    assert_eq!(sent_again.pages().changes.len(), 20);
     assert_eq!(second.epoch(), epoch);
     assert!(time.0 <= second.now().0 + 50);
 }

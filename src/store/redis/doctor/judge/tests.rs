@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::store::doctor::Level;
 use crate::store::redis::Durability;
 use crate::store::redis::doctor::facts::{
-    Clock, Config, Facts, Fields, Kind, Rights, Sentinel, Server, Told,
+    Clock, Config, Facts, InfoFields, Kind, Reading, Rights, Sentinel, Server,
 };
 use crate::store::redis::link::LinkError;
 
@@ -21,8 +21,8 @@ const GOOD_CONFIG: &str = "appendfsync:everysec\nsave:3600 1\nmin-replicas-to-wr
 const GOOD_SENTINEL: &str = "name:flock\nip:a\nport:1\nnum-other-sentinels:2\n\
     down-after-milliseconds:5000";
 
-fn told<T>(address: &str, told: T) -> Told<T> {
-    Told { address: address.to_string(), is_local: true, told: Ok(told) }
+fn notified<T>(address: &str, notified: T) -> Reading<T> {
+    Reading { address: address.to_string(), is_local: true, notified: Ok(notified) }
 }
 
 fn mk_clock(ahead_ms: i64) -> Clock {
@@ -32,12 +32,12 @@ fn mk_clock(ahead_ms: i64) -> Clock {
 /// Facts of one master, without a problem.
 fn mk_facts() -> Facts {
     let server = Server {
-        info: Fields::of_lines(GOOD_INFO),
-        config: Config { fields: Fields::of_lines(GOOD_CONFIG), refusal: None },
+        info: InfoFields::of_lines(GOOD_INFO),
+        config: Config { fields: InfoFields::of_lines(GOOD_CONFIG), refusal: None },
         pings: vec![Duration::from_millis(1); 20],
         clock: Some(mk_clock(0)),
         store: Some(Ok("format 1, 64 buckets".into())),
-        cluster: Fields::of_lines("cluster_state:ok\ncluster_slots_ok:16384"),
+        cluster: InfoFields::of_lines("cluster_state:ok\ncluster_slots_ok:16384"),
         ..Server::default()
     };
     Facts {
@@ -48,23 +48,23 @@ fn mk_facts() -> Facts {
         user: "default".to_string(),
         sentinels: Vec::new(),
         lost_seeds: Vec::new(),
-        masters: vec![told("a:1", server)],
+        masters: vec![notified("a:1", server)],
     }
 }
 
 /// Facts with other lines of `INFO`.
 fn with_info(lines: &str) -> Facts {
-    with(|server| server.info.0.extend(Fields::of_lines(lines).0))
+    with(|server| server.info.0.extend(InfoFields::of_lines(lines).0))
 }
 
 /// Facts with other settings.
 fn with_config(lines: &str) -> Facts {
-    with(|server| server.config.fields.0.extend(Fields::of_lines(lines).0))
+    with(|server| server.config.fields.0.extend(InfoFields::of_lines(lines).0))
 }
 
 fn with(change: impl FnOnce(&mut Server)) -> Facts {
     let mut facts = mk_facts();
-    change(facts.masters[0].told.as_mut().unwrap());
+    change(facts.masters[0].notified.as_mut().unwrap());
     facts
 }
 
@@ -79,11 +79,11 @@ fn replicated(replicas: u32, facts: Facts) -> Facts {
 
 fn sentinel(lines: &str) -> Facts {
     let mk = || {
-        let mut master = Fields::of_lines(GOOD_SENTINEL);
-        master.0.extend(Fields::of_lines(lines).0);
-        let replicas = vec![Fields::of_lines("slave-priority:100")];
+        let mut master = InfoFields::of_lines(GOOD_SENTINEL);
+        master.0.extend(InfoFields::of_lines(lines).0);
+        let replicas = vec![InfoFields::of_lines("slave-priority:100")];
         let quorum = Some(Ok("OK 3 usable Sentinels".to_string()));
-        told("s:1", Sentinel { master, replicas, quorum })
+        notified("s:1", Sentinel { master, replicas, quorum })
     };
     Facts { kind: Kind::Sentinel, sentinels: vec![mk(), mk(), mk()], ..mk_facts() }
 }
@@ -107,9 +107,9 @@ fn said(check: &str, facts: &Facts) -> Option<(Level, String)> {
 
 #[track_caller]
 fn assert_said(check: &str, facts: &Facts, level: Level, text: &str) {
-    let (found, told) = said(check, facts).unwrap_or_else(|| panic!("{check} says nothing"));
-    assert_eq!(found, level, "{check}: {told}");
-    assert!(told.contains(text), "{check}: {told}");
+    let (found, notified) = said(check, facts).unwrap_or_else(|| panic!("{check} says nothing"));
+    assert_eq!(found, level, "{check}: {notified}");
+    assert!(notified.contains(text), "{check}: {notified}");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn access_is_judged() {
     let missing = Rights { missing: vec!["waitaof".into()], ..Rights::default() };
     assert_said("permissions", &rights(missing.clone()), Error, "no command waitaof");
     let mut old = rights(missing);
-    old.masters[0].told.as_mut().unwrap().info = Fields::of_lines("redis_version:7.0.1");
+    old.masters[0].notified.as_mut().unwrap().info = InfoFields::of_lines("redis_version:7.0.1");
     assert_said("permissions", &synced(old), Ok, "all needed commands");
     let unknown = Rights { unknown: Some("old".into()), ..Rights::default() };
     assert_said("permissions", &rights(unknown), Unknown, "old");
@@ -178,7 +178,7 @@ fn access_is_judged() {
 #[test]
 fn what_is_not_reached_says_why() {
     let mut facts = mk_facts();
-    facts.masters[0].told = Err(LinkError::Refused { reason: "wrong password".into() });
+    facts.masters[0].notified = Err(LinkError::Refused { reason: "wrong password".into() });
     let findings = judge(&facts);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_said("connection", &facts, Level::Error, "wrong password");
@@ -213,7 +213,7 @@ fn persistence_is_judged() {
     use Level::{Error, Ok, Warning};
     let off = |save: &str, more: &str| {
         let mut facts = with_info(&format!("aof_enabled:0\n{more}"));
-        let server = facts.masters[0].told.as_mut().unwrap();
+        let server = facts.masters[0].notified.as_mut().unwrap();
         server.config.fields.0.insert("save".into(), save.into());
         facts
     };
@@ -231,7 +231,7 @@ fn persistence_is_judged() {
     let failed = "rdb_last_bgsave_status:err";
     assert_said("disk", &with_info(failed), Error, "snapshot");
     let mut goes_on = with_config("stop-writes-on-bgsave-error:no");
-    goes_on.masters[0].told.as_mut().unwrap().info = Fields::of_lines(failed);
+    goes_on.masters[0].notified.as_mut().unwrap().info = InfoFields::of_lines(failed);
     assert_said("disk", &goes_on, Warning, "snapshot");
 
     assert_eq!(said("fork", &with_info("latest_fork_usec:499999")), None);
@@ -268,7 +268,7 @@ fn replication_is_judged() {
     assert_eq!(said("replication-backlog", &mk_facts()), None);
     assert_said("replication-backlog", &with_info(REPLICA), Ok, "64.0 MiB");
     let mut small = with_config("repl-backlog-size:1048576");
-    small.masters[0].told.as_mut().unwrap().info = Fields::of_lines(REPLICA);
+    small.masters[0].notified.as_mut().unwrap().info = InfoFields::of_lines(REPLICA);
     assert_said("replication-backlog", &small, Warning, "CONFIG SET repl-backlog-size 64mb");
 }
 
@@ -309,13 +309,13 @@ fn sentinels_are_judged() {
     assert_said("sentinels", &sentinel(""), Ok, "3 answer, 3 watch the master");
     assert_said("sentinels", &sentinel("num-other-sentinels:1"), Warning, "2 watch");
     let mut lost = sentinel("");
-    lost.sentinels[1].told = Err(LinkError::Away { reason: "no answer from s:2".into() });
+    lost.sentinels[1].notified = Err(LinkError::Away { reason: "no answer from s:2".into() });
     assert_said("sentinels", &lost, Warning, "no answer from s:2");
     let mut apart = sentinel("");
-    apart.sentinels[2].told.as_mut().unwrap().master.0.insert("port".into(), "2".into());
+    apart.sentinels[2].notified.as_mut().unwrap().master.0.insert("port".into(), "2".into());
     assert_said("sentinels", &apart, Warning, "a:1, a:2");
     let mut alone = sentinel("");
-    let one = alone.sentinels[2].told.as_mut().unwrap();
+    let one = alone.sentinels[2].notified.as_mut().unwrap();
     one.quorum = Some(Err("NOQUORUM 1 usable".into()));
     one.replicas.clear();
     assert_said("quorum", &alone, Error, "NOQUORUM");
@@ -327,8 +327,8 @@ fn sentinels_are_judged() {
     assert_said("failover-delay", &delay(60_000), Warning, command);
     let mut never = sentinel("");
     for sentinel in &mut never.sentinels {
-        let replicas = vec![Fields::of_lines("slave-priority:0")];
-        sentinel.told.as_mut().unwrap().replicas = replicas;
+        let replicas = vec![InfoFields::of_lines("slave-priority:0")];
+        sentinel.notified.as_mut().unwrap().replicas = replicas;
     }
     assert_said("failover-candidates", &never, Error, "CONFIG SET replica-priority 100");
 }
@@ -341,8 +341,8 @@ fn clusters_are_judged() {
     assert_said("cluster-state", &cluster(3), Ok, "16384 of 16384");
     let broken = |line: &str| {
         let mut facts = cluster(3);
-        let server = facts.masters[0].told.as_mut().unwrap();
-        server.cluster.0.extend(Fields::of_lines(line).0);
+        let server = facts.masters[0].notified.as_mut().unwrap();
+        server.cluster.0.extend(InfoFields::of_lines(line).0);
         facts
     };
     assert_said("cluster-state", &broken("cluster_state:fail"), Error, "cluster_state fail");
@@ -351,7 +351,7 @@ fn clusters_are_judged() {
     assert_said("cluster-coverage", &cluster(3), Warning, command);
     let mut whole = cluster(3);
     for master in &mut whole.masters {
-        master.told.as_mut().unwrap().info.0.extend(Fields::of_lines(REPLICA).0);
+        master.notified.as_mut().unwrap().info.0.extend(InfoFields::of_lines(REPLICA).0);
     }
     assert_said("cluster-coverage", &whole, Ok, "yes");
     let mut lost = cluster(3);

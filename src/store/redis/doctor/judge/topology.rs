@@ -24,15 +24,15 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     checks.iter().filter_map(|check| check(facts)).collect()
 }
 
-fn told(facts: &Facts) -> Vec<&Sentinel> {
-    facts.sentinels.iter().filter_map(|sentinel| sentinel.told.as_ref().ok()).collect()
+fn notified(facts: &Facts) -> Vec<&Sentinel> {
+    facts.sentinels.iter().filter_map(|sentinel| sentinel.notified.as_ref().ok()).collect()
 }
 
 fn sentinels(facts: &Facts) -> Option<Finding> {
     let lost: Vec<&str> = facts
         .sentinels
         .iter()
-        .filter_map(|s| s.told.as_ref().err())
+        .filter_map(|s| s.notified.as_ref().err())
         .map(LinkError::reason)
         .collect();
     if !lost.is_empty() {
@@ -42,17 +42,17 @@ fn sentinels(facts: &Facts) -> Option<Finding> {
                 .advise("bring it back, or take it out of --store"),
         );
     }
-    let told = told(facts);
+    let notified = notified(facts);
     let address = |s: &&Sentinel| format!("{}:{}", s.master.text("ip"), s.master.text("port"));
-    let masters: BTreeSet<String> = told.iter().map(address).collect();
+    let masters: BTreeSet<String> = notified.iter().map(address).collect();
     if 1 < masters.len() {
         let found = format!("they name several masters: {}", Vec::from_iter(masters).join(", "));
         let why = "normal for a moment during a failover; if it stays, two may accept writes";
         return Some(Finding::warning("sentinels", found, why).advise("check again in a minute"));
     }
-    let others = told.iter().filter_map(|s| s.master.number("num-other-sentinels")).max()?;
+    let others = notified.iter().filter_map(|s| s.master.number("num-other-sentinels")).max()?;
     let known = usize::try_from(others).unwrap_or(usize::MAX).saturating_add(1);
-    let found = format!("{} answer, {known} watch the master", told.len());
+    let found = format!("{} answer, {known} watch the master", notified.len());
     Some(match known {
         0..VOTERS_MIN => {
             let why = "a failover needs most of them: with two, it fails once one is lost";
@@ -63,7 +63,7 @@ fn sentinels(facts: &Facts) -> Option<Finding> {
 }
 
 fn quorum(facts: &Facts) -> Option<Finding> {
-    let answers: Vec<_> = told(facts).into_iter().filter_map(|s| s.quorum.as_ref()).collect();
+    let answers: Vec<_> = notified(facts).into_iter().filter_map(|s| s.quorum.as_ref()).collect();
     let refused = answers.iter().find_map(|answer| answer.as_ref().err());
     Some(match (refused, answers.first()) {
         (Some(reason), _) => {
@@ -77,10 +77,11 @@ fn quorum(facts: &Facts) -> Option<Finding> {
 }
 
 fn failover_delay(facts: &Facts) -> Option<Finding> {
-    let told = told(facts);
-    let millis = told.iter().filter_map(|s| s.master.number("down-after-milliseconds")).max()?;
+    let notified = notified(facts);
+    let millis =
+        notified.iter().filter_map(|s| s.master.number("down-after-milliseconds")).max()?;
     let found = format!("a master is given up after {millis} ms");
-    let name = told.first().map_or("", |s| s.master.text("name"));
+    let name = notified.first().map_or("", |s| s.master.text("name"));
     let command = format!("SENTINEL SET {name} down-after-milliseconds 5000");
     let advice = "on each Sentinel:";
     Some(match millis {
@@ -98,8 +99,8 @@ fn failover_delay(facts: &Facts) -> Option<Finding> {
 }
 
 fn failover_candidates(facts: &Facts) -> Option<Finding> {
-    let told = told(facts);
-    let replicas = told.iter().map(|s| &s.replicas).find(|replicas| !replicas.is_empty())?;
+    let notified = notified(facts);
+    let replicas = notified.iter().map(|s| &s.replicas).find(|replicas| !replicas.is_empty())?;
     let never = replicas.iter().filter(|replica| replica.text("slave-priority") == "0").count();
     let found = format!("{} of {} replicas may take over", replicas.len() - never, replicas.len());
     Some(match never == replicas.len() {
@@ -162,7 +163,7 @@ pub(super) fn cluster_coverage(facts: &Facts, server: &Server) -> Option<Finding
     if facts.kind != Kind::Cluster {
         return None;
     }
-    let servers = facts.masters.iter().filter_map(|master| master.told.as_ref().ok());
+    let servers = facts.masters.iter().filter_map(|master| master.notified.as_ref().ok());
     let alone = servers.filter(|server| server.replicas().is_empty()).count();
     let found = format!("cluster-require-full-coverage {setting}");
     Some(match (setting, alone) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bellwether::domain::callback::Callback;
-use bellwether::domain::command::{Command, Newcomer, Speaker};
+use bellwether::domain::command::{Command, Newcomer, Reporter};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::session::{Presence, ReplicaId, SessionId};
 use bellwether::domain::status::Kind;
@@ -13,10 +13,10 @@ use crate::model::{Fence, Model, Status, Unit, natural};
 
 impl Model {
     /// Checks that the sender is the newest incarnation, in the newest session.
-    pub fn may_speak(&self, speaker: &Speaker, now: u64) -> Result<(), Refusal> {
-        let name = speaker.unit.as_str();
+    pub fn check_reporter(&self, reporter: &Reporter, now: u64) -> Result<(), Refusal> {
+        let name = reporter.unit.as_str();
         let unit = self.unit(name).cloned().unwrap_or_default();
-        if let Some(given) = speaker.incarnation {
+        if let Some(given) = reporter.incarnation {
             if given < unit.incarnation {
                 return Err("stale incarnation");
             }
@@ -29,8 +29,8 @@ impl Model {
             Presence::Connected(session) => Some(session),
             _ => None,
         };
-        match speaker.session {
-            Some(_) if speaker.session != held => Err("session over"),
+        match reporter.session {
+            Some(_) if reporter.session != held => Err("session over"),
             _ => Ok(()),
         }
     }
@@ -54,7 +54,7 @@ impl Model {
         let before = known.clone().unwrap_or_else(|| Unit::named(name));
         let newest = before.incarnation.max(self.fence(name, now).unwrap_or(0));
         let incarnation = who.incarnation.unwrap_or(newest + 1);
-        self.may_speak(&Speaker::new(who.unit.clone(), Some(incarnation)), now)?;
+        self.check_reporter(&Reporter::new(who.unit.clone(), Some(incarnation)), now)?;
         let is_newer = before.incarnation < incarnation;
         let unit = Unit {
             incarnation,
@@ -105,9 +105,9 @@ impl Model {
                 Ok((self.disconnect(unit.as_str(), *session, *ttl, *silent, now), 0))
             }
             Command::Orphan { replica, ttl } => Ok((self.orphan(*replica, *ttl, now), 0)),
-            Command::Depart { speaker, ttl } => {
-                self.known(speaker.unit.as_str())?;
-                self.depart(speaker, *ttl, now, limits)
+            Command::Depart { reporter, ttl } => {
+                self.known(reporter.unit.as_str())?;
+                self.depart(reporter, *ttl, now, limits)
             }
             Command::CallBack { unit, topic, at, operation_id } => {
                 self.known(unit.as_str())?;
@@ -174,14 +174,14 @@ impl Model {
 
     pub fn depart(
         &mut self,
-        speaker: &Speaker,
+        reporter: &Reporter,
         ttl: Duration,
         now: u64,
         limits: &Limits,
     ) -> Result<(bool, u32), Refusal> {
-        let name = speaker.unit.as_str();
-        self.may_speak(speaker, now)?;
-        self.hear(speaker, now);
+        let name = reporter.unit.as_str();
+        self.check_reporter(reporter, now)?;
+        self.hear(reporter, now);
         let Some(line) = self.line_of(self.unit(name).unwrap()) else {
             return Ok((true, self.remove(name, now)));
         };

@@ -12,8 +12,8 @@ use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 
 use super::entry::Entry;
-use super::hook::Chore;
-use super::open::holding;
+use super::handshake::holding;
+use super::observer::Chore;
 use super::{Inner, spread};
 
 /// Interval of the periodic work.
@@ -29,8 +29,8 @@ pub(super) async fn run(inner: Arc<Inner>) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(ROUND) => {
-                inner.judge_vanished().await;
-                inner.end_strays().await;
+                inner.judge_disconnects().await;
+                inner.close_orphans().await;
                 collects.round(&inner);
                 inner.work_off().await;
             }
@@ -46,7 +46,7 @@ struct Collects(BTreeMap<AppName, Duration>);
 
 impl Collects {
     fn round(&mut self, inner: &Inner) {
-        let now = inner.attention.now();
+        let now = inner.liveness_clock.now();
         let mut next = BTreeMap::new();
         for app in inner.table.apps() {
             let Some(interval) = inner.known.collect_interval(&app) else {
@@ -109,7 +109,7 @@ impl Inner {
                 entry.set_holds(revision, holding(state, entry.unit()));
             }
             for (name, unit) in state.units_after(None) {
-                self.note_stray(app, name, unit.session());
+                self.note_orphan(app, name, unit.session());
             }
         };
         // If the read fails, commands of a session that is over are refused nevertheless.

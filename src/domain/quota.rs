@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::command::{NewStatus, Rejected};
 use super::draft::Draft;
 use super::name::{PartName, UnitName};
-use super::operation::order::{Order, What};
+use super::operation::command::{Order, What};
 use super::status::{Kind, StatusKey};
 use super::usage::{Usage, size_of};
 
 impl Draft<'_> {
     /// Checks the limits for statuses of a unit, together with the existing ones that stay. Counts
     /// only keys that would be new.
-    pub(super) fn has_room(
+    pub(super) fn check_quota(
         &self,
         unit: &UnitName,
         keys: impl IntoIterator<Item = StatusKey>,
@@ -21,7 +21,7 @@ impl Draft<'_> {
     ) -> Result<(), Rejected> {
         let known = self.unit(unit);
         if known.is_none() {
-            self.has_room_for_unit()?;
+            self.check_unit_quota()?;
         }
         let new = keys.into_iter().filter(|key| self.status(key).is_none());
         let added: BTreeSet<StatusKey> = new.collect();
@@ -29,7 +29,7 @@ impl Draft<'_> {
             return Ok(());
         }
         let all = self.kept.statuses + added.len() as u64;
-        self.within_total(Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
+        self.check_total(Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
         let kept = known.map_or(0, |u| u.status_count as usize) - leaving.len();
         let what = || format!("statuses of unit {unit}");
         let max = self.limits.statuses_per_unit_max;
@@ -51,11 +51,11 @@ impl Draft<'_> {
     }
 
     /// Checks the limits for one more unit.
-    pub(super) fn has_room_for_unit(&self) -> Result<(), Rejected> {
+    pub(super) fn check_unit_quota(&self) -> Result<(), Rejected> {
         let count = self.unit_count() + 1;
         let what = || "units of the application".to_string();
         within("units_max", self.limits.units_max, count, what)?;
-        self.within_total(Total::Units, count as u64)
+        self.check_total(Total::Units, count as u64)
     }
 
     /// Checks the limit of bytes for a set of statuses, which replace those that leave and those
@@ -81,22 +81,22 @@ impl Draft<'_> {
         freed: impl FnOnce() -> u64,
     ) -> Result<(), Rejected> {
         let all = self.kept.record_bytes.saturating_add(added);
-        if self.within_total(Total::RecordBytes, all).is_ok() {
+        if self.check_total(Total::RecordBytes, all).is_ok() {
             return Ok(());
         }
         let freed = freed();
         match added <= freed {
             true => Ok(()),
-            false => self.within_total(Total::RecordBytes, all.saturating_sub(freed)),
+            false => self.check_total(Total::RecordBytes, all.saturating_sub(freed)),
         }
     }
 
     /// Checks the limits for a command on an operation.
-    pub(super) fn has_room_for_order(&self, order: &Order) -> Result<(), Rejected> {
+    pub(super) fn check_operation_quota(&self, order: &Order) -> Result<(), Rejected> {
         let known = self.operation(&order.id);
         match &order.what {
             What::Begin(new) if known.is_none() => {
-                self.within_total(Total::Operations, self.kept.operations + 1)?;
+                self.check_total(Total::Operations, self.kept.operations + 1)?;
                 let payload = new.bytes.as_ref().map_or(0, |bytes| bytes.len());
                 self.has_bytes((payload + new.note.len()) as u64, || 0)
             }
@@ -110,7 +110,7 @@ impl Draft<'_> {
 
     /// Checks a count of this application, together with those of all others, against the total
     /// limit.
-    pub(super) fn within_total(&self, total: Total, own: u64) -> Result<(), Rejected> {
+    pub(super) fn check_total(&self, total: Total, own: u64) -> Result<(), Rejected> {
         let (limit, what, of) = total.words();
         let max = of(&self.limits.total);
         if of(&self.beside).saturating_add(own) <= max {

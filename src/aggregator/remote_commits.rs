@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
-use crate::store::{Bucket, Change, Epoch, Follower, Position};
+use crate::store::{Bucket, Change, Epoch, Observer, Position};
 
 use super::{Inner, lock};
 
@@ -19,12 +19,12 @@ pub(super) const COMMITS_MAX: usize = 32;
 
 /// The commits to one application, by any replica, that are not replayed yet.
 #[derive(Default)]
-pub(super) struct Arrivals {
+pub(super) struct RemoteCommits {
     arrived: Mutex<Arrived>,
     news: Notify,
 }
 
-/// The result of [`Arrivals::take`].
+/// The result of [`RemoteCommits::take`].
 #[derive(Default)]
 pub(super) struct Arrived {
     /// The commits by revision, with the transition if known.
@@ -35,7 +35,7 @@ pub(super) struct Arrived {
     expected: Revision,
 }
 
-impl Arrivals {
+impl RemoteCommits {
     /// Sets the revision of the task's own commit, whose arrival need not wake the task. If another
     /// replica's commit takes that revision, the store rejects the own one, and the task then
     /// handles the arrivals.
@@ -86,44 +86,44 @@ impl Arrivals {
 }
 
 /// The observer of the store for an aggregator; it does not keep the aggregator alive.
-pub(super) struct Tap(Weak<Inner>);
+pub(super) struct StoreObserver(Weak<Inner>);
 
-impl Tap {
-    pub(super) fn new(inner: &Arc<Inner>) -> Tap {
-        Tap(Arc::downgrade(inner))
+impl StoreObserver {
+    pub(super) fn new(inner: &Arc<Inner>) -> StoreObserver {
+        StoreObserver(Arc::downgrade(inner))
     }
 }
 
-impl Follower for Tap {
-    fn changed(&self, change: &Change) {
+impl Observer for StoreObserver {
+    fn on_change(&self, change: &Change) {
         let Some(inner) = self.0.upgrade() else {
             return;
         };
         inner.schedule.changed(change);
         let active = lock(&inner.active).get(&change.app).cloned();
         if let Some(handle) = active {
-            handle.shared.arrivals.push(change);
+            handle.shared.remote_commits.push(change);
         }
     }
 
-    fn forgotten(&self, _: Bucket, _: Position) {}
+    fn on_prune(&self, _: Bucket, _: Position) {}
 
-    fn counts_above(&self, bucket: Bucket, counts_above: u64) {
+    fn on_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
         if let Some(inner) = self.0.upgrade() {
-            inner.schedule.count_above(bucket, counts_above);
+            inner.schedule.raise_epoch_floor(bucket, epoch_floor);
         }
     }
 
     /// Handles a data loss. Revisions may have gone back, so active tasks read their states again;
     /// the schedule then marks every unit uncertain.
-    fn doubted(&self, bucket: Bucket, epoch: Epoch) {
+    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch) {
         let Some(inner) = self.0.upgrade() else {
             return;
         };
         let active = lock(&inner.active).clone();
         for (app, handle) in active {
             if inner.schedule.may_be_in(&app, bucket) {
-                handle.shared.arrivals.doubt();
+                handle.shared.remote_commits.doubt();
             }
         }
         inner.schedule.lost(bucket, epoch.losses);

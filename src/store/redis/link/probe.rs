@@ -16,15 +16,15 @@ use super::target::{Address, Target, Topology};
 /// The servers of a target.
 pub struct Survey {
     /// The Sentinels that the target names; empty without Sentinel.
-    pub sentinels: Vec<Place>,
+    pub sentinels: Vec<NodeRole>,
     /// The nodes of a Cluster that the target names and that do not answer as cluster nodes.
     pub lost_seeds: Vec<(String, LinkError)>,
     /// The masters, each with a connection or the reason why it cannot be used.
-    pub masters: Vec<Place>,
+    pub masters: Vec<NodeRole>,
 }
 
 /// One server.
-pub struct Place {
+pub struct NodeRole {
     /// `host:port`.
     pub address: String,
     /// Whether the server runs on this machine.
@@ -56,12 +56,12 @@ impl Survey {
 async fn by_sentinels(dialer: &Dialer, addresses: &[Address], name: &str) -> Survey {
     let asked = addresses
         .iter()
-        .map(async |address| Place::new(address, sentinel::connect(dialer, address).await));
+        .map(async |address| NodeRole::new(address, sentinel::connect(dialer, address).await));
     let sentinels = join_all(asked).await;
     let candidates = Sentinels::new(addresses, name).resolve(dialer).await;
     let masters = match candidates {
         Err(error) => {
-            vec![Place { address: name.to_string(), is_local: true, connection: Err(error) }]
+            vec![NodeRole { address: name.to_string(), is_local: true, connection: Err(error) }]
         }
         Ok(candidates) => {
             let found = join_all(candidates.iter().map(|address| master(dialer, address))).await;
@@ -93,14 +93,14 @@ async fn by_seeds(dialer: &Arc<Dialer>, seeds: &[Address]) -> Survey {
     Survey { sentinels: Vec::new(), lost_seeds, masters }
 }
 
-async fn master(dialer: &Dialer, address: &Address) -> Place {
+async fn master(dialer: &Dialer, address: &Address) -> NodeRole {
     let opened = dialer.open_master(address, &dialer.config()).await;
-    Place::new(address, opened.map(|(connection, _master)| connection))
+    NodeRole::new(address, opened.map(|(connection, _master)| connection))
 }
 
-impl Place {
-    fn new(address: &Address, connection: Result<MultiplexedConnection, LinkError>) -> Place {
-        Place { address: address.to_string(), is_local: is_local(&address.host), connection }
+impl NodeRole {
+    fn new(address: &Address, connection: Result<MultiplexedConnection, LinkError>) -> NodeRole {
+        NodeRole { address: address.to_string(), is_local: is_local(&address.host), connection }
     }
 }
 

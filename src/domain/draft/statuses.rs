@@ -7,40 +7,40 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
-use super::name::UnitName;
-use super::status::{Status, StatusKey};
+use crate::domain::name::UnitName;
+use crate::domain::status::{Status, StatusKey};
 
 /// A status that the draft writes or removes.
-pub(super) struct Drafted {
+pub(in crate::domain) struct Drafted {
     /// The value before the draft.
-    pub(super) before: Option<Arc<Status>>,
+    pub(in crate::domain) before: Option<Arc<Status>>,
     /// The value after the draft.
-    pub(super) after: Option<Arc<Status>>,
+    pub(in crate::domain) after: Option<Arc<Status>>,
 }
 
 type OfUnit = IndexMap<Arc<StatusKey>, Drafted, foldhash::fast::RandomState>;
 
 /// The drafted statuses, by unit and key.
 #[derive(Default)]
-pub(super) struct DraftedStatuses {
+pub(in crate::domain) struct DraftedStatuses {
     units: BTreeMap<UnitName, OfUnit>,
 }
 
 impl DraftedStatuses {
-    pub(super) fn get(&self, key: &StatusKey) -> Option<&Drafted> {
+    pub(in crate::domain) fn get(&self, key: &StatusKey) -> Option<&Drafted> {
         self.units.get(&key.unit)?.get(key)
     }
 
-    pub(super) fn get_mut(&mut self, key: &StatusKey) -> Option<&mut Drafted> {
+    pub(in crate::domain) fn get_mut(&mut self, key: &StatusKey) -> Option<&mut Drafted> {
         self.units.get_mut(&key.unit)?.get_mut(key)
     }
 
-    pub(super) fn contains(&self, key: &StatusKey) -> bool {
+    pub(in crate::domain) fn contains(&self, key: &StatusKey) -> bool {
         self.get(key).is_some()
     }
 
     /// Writes or removes a status; `old` is its value in the draft so far.
-    pub(super) fn put(
+    pub(in crate::domain) fn put(
         &mut self,
         key: Arc<StatusKey>,
         old: Option<Arc<Status>>,
@@ -57,22 +57,29 @@ impl DraftedStatuses {
     }
 
     /// Returns the units with drafted statuses.
-    pub(super) fn units(&self) -> impl Iterator<Item = &UnitName> {
+    pub(in crate::domain) fn units(&self) -> impl Iterator<Item = &UnitName> {
         self.units.keys()
     }
 
     /// Returns the drafted statuses of one unit.
-    pub(super) fn of(&self, unit: &UnitName) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
+    pub(in crate::domain) fn of(
+        &self,
+        unit: &UnitName,
+    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
         self.units.get(unit).into_iter().flatten()
     }
 
     /// Returns the statuses that are written, with their new values.
-    pub(super) fn written(&self) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
+    pub(in crate::domain) fn written(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
         let all = self.units.values().flatten();
         all.filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))
     }
 
-    pub(super) fn into_iter(self) -> impl Iterator<Item = (Arc<StatusKey>, Option<Arc<Status>>)> {
+    pub(in crate::domain) fn into_iter(
+        self,
+    ) -> impl Iterator<Item = (Arc<StatusKey>, Option<Arc<Status>>)> {
         self.units.into_values().flatten().map(|(key, drafted)| (key, drafted.after))
     }
 }

@@ -14,37 +14,37 @@ use super::transition::{Cause, StatusEvent, Subject};
 /// epoch, and an open operation must be acquired again, unless a replica already drafted that for
 /// this loss count. The leader and the operation are also handled if a former master assigned their
 /// epoch or fence. Call this first in a draft: the requests of the draft came after the loss.
-pub fn doubt(draft: &mut Draft<'_>, losses: u32) {
+pub fn mark_uncertain(draft: &mut Draft<'_>, losses: u32) {
     if draft.head.losses < losses {
-        doubt_units(draft, losses);
-        draft.doubt_lease();
+        mark_units_uncertain(draft, losses);
+        draft.renew_lease_after_loss();
     }
-    if draft.head.lease_epoch <= draft.base.counts_above {
-        draft.doubt_lease();
+    if draft.head.lease_epoch <= draft.base.epoch_floor {
+        draft.renew_lease_after_loss();
     }
     if draft.has_former_fence() {
-        draft.doubt_operations();
+        draft.reacquire_operations_after_loss();
     }
 }
 
-fn doubt_units(draft: &mut Draft<'_>, losses: u32) {
+fn mark_units_uncertain(draft: &mut Draft<'_>, losses: u32) {
     draft.head.losses = losses;
-    let doubts_operation = draft.doubt_operations();
+    let reacquires_operation = draft.reacquire_operations_after_loss();
     let units: Vec<UnitName> = draft.base.units.keys().cloned().collect();
-    if doubts_operation || !units.is_empty() {
+    if reacquires_operation || !units.is_empty() {
         // Needed even if all units are already uncertain: after their next reports this loss must
         // not mark them again.
         draft.head_changed(false);
     }
     for name in units {
-        draft.doubt_unit(&name);
+        draft.mark_unit_uncertain(&name);
     }
 }
 
-/// Returns the head to show after a loss until [`doubt`] has marked the units: not active based on
-/// outdated records, and not led under an outdated epoch, not even for that moment.
-pub fn doubted_head(mut head: Head, losses: u32, counts_above: u64, now: Timestamp) -> Head {
-    head.lease_epoch = next_count(head.lease_epoch, losses, counts_above);
+/// Returns the head to show after a loss until [`mark_uncertain`] has marked the units: not active
+/// based on outdated records, and not led under an outdated epoch, not even for that moment.
+pub fn uncertain_head(mut head: Head, losses: u32, epoch_floor: u64, now: Timestamp) -> Head {
+    head.lease_epoch = next_count(head.lease_epoch, losses, epoch_floor);
     if head.summary.totals.units == 0 || override_status(&head).is_some() {
         return head;
     }
@@ -65,9 +65,9 @@ pub fn doubted_head(mut head: Head, losses: u32, counts_above: u64, now: Timesta
 }
 
 impl Draft<'_> {
-    fn doubt_unit(&mut self, name: &UnitName) {
-        let doubted = self.unit(name).filter(|unit| unit.uncertain_since.is_none());
-        let Some(mut unit) = doubted.cloned() else {
+    fn mark_unit_uncertain(&mut self, name: &UnitName) {
+        let uncertain = self.unit(name).filter(|unit| unit.uncertain_since.is_none());
+        let Some(mut unit) = uncertain.cloned() else {
             return;
         };
         unit.uncertain_since = Some(self.now);

@@ -4,22 +4,26 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::draft::Draft;
-use super::flapping::Swings;
-use super::held::Said;
-use super::policy::Config;
-use super::status::{Status, StatusKey};
-use super::transition::Cause;
+use crate::domain::damping::decide::Reported;
+use crate::domain::damping::flapping::Swings;
+use crate::domain::draft::Draft;
+use crate::domain::policy::Config;
+use crate::domain::status::{Status, StatusKey};
+use crate::domain::transition::Cause;
 
 impl Draft<'_> {
     /// Returns whether this status may be latched or damped.
-    pub(super) fn may_hold(&self, key: &StatusKey, status: &Status) -> bool {
+    pub(in crate::domain) fn may_hold(&self, key: &StatusKey, status: &Status) -> bool {
         let config = &self.head.config;
         status.held.is_some() || config.latch_of(key).is_some() || config.damping_of(key).is_some()
     }
 
     /// Applies one more result to an existing status. Returns whether a visible value changed.
-    pub(super) fn take_result(&mut self, key: Arc<StatusKey>, said: Option<Said>) -> bool {
+    pub(in crate::domain) fn take_result(
+        &mut self,
+        key: Arc<StatusKey>,
+        said: Option<Reported>,
+    ) -> bool {
         let Some(old) = self.with_swings(&key) else {
             return false;
         };
@@ -42,7 +46,10 @@ impl Draft<'_> {
     }
 
     /// Returns the statuses, missing from a pull set, that a latch or damping keeps.
-    pub(super) fn held_without(&self, keys: &BTreeSet<Arc<StatusKey>>) -> BTreeSet<Arc<StatusKey>> {
+    pub(in crate::domain) fn held_without(
+        &self,
+        keys: &BTreeSet<Arc<StatusKey>>,
+    ) -> BTreeSet<Arc<StatusKey>> {
         let stays = |key: &&Arc<StatusKey>| {
             let may = self.status(key).is_some_and(|status| self.may_hold(key, status));
             let status = may.then(|| self.with_swings(key)).flatten();
@@ -54,7 +61,7 @@ impl Draft<'_> {
 
     /// Ends flapping once the level has not changed for long enough: the last report becomes
     /// visible.
-    pub(super) fn calm(&mut self, key: &Arc<StatusKey>) {
+    pub(in crate::domain) fn calm(&mut self, key: &Arc<StatusKey>) {
         let is_over = |s: &Status| s.flapping().is_some_and(|f| f.calm_time <= self.now);
         let Some(old) = self.with_swings(key).filter(is_over) else {
             return;
@@ -65,7 +72,7 @@ impl Draft<'_> {
 
     /// Applies a changed configuration: statuses that are no longer latched or damped show their
     /// last report.
-    pub(super) fn release(&mut self, before: &Config) {
+    pub(in crate::domain) fn release(&mut self, before: &Config) {
         let config = &self.head.config;
         let same = config.latches == before.latches
             && config.damping == before.damping
@@ -89,7 +96,7 @@ impl Draft<'_> {
     }
 
     /// Returns a status with the results of this draft that are not written.
-    pub(super) fn with_swings(&self, key: &StatusKey) -> Option<Status> {
+    pub(in crate::domain) fn with_swings(&self, key: &StatusKey) -> Option<Status> {
         let status = self.status(key)?;
         let swings = self.swings.get(key).copied().unwrap_or(status.swings);
         Some(Status { swings, ..(**status).clone() })

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 
 use super::error::LinkError;
 use super::master::Master;
-use super::single::Link;
+use super::single::MasterLink;
 use super::slot::SLOTS;
 
 /// The current routes. No task awaits anything while they are locked.
@@ -32,7 +32,7 @@ struct Routes {
 #[derive(Clone)]
 pub(super) struct Route {
     pub(super) slots: RangeInclusive<u16>,
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<MasterLink>,
 }
 
 impl Board {
@@ -42,7 +42,7 @@ impl Board {
     }
 
     /// Returns the link that serves a slot, or why there is none.
-    pub(super) fn link(&self, slot: u16) -> Result<Arc<Link>, LinkError> {
+    pub(super) fn link(&self, slot: u16) -> Result<Arc<MasterLink>, LinkError> {
         let routes = self.lock();
         routes.link(slot).cloned().ok_or_else(|| match &routes.failure {
             Some(failure) => failure.clone(),
@@ -51,8 +51,8 @@ impl Board {
     }
 
     /// Returns all links, each once.
-    pub(super) fn links(&self) -> Vec<Arc<Link>> {
-        let mut links: Vec<Arc<Link>> = Vec::new();
+    pub(super) fn links(&self) -> Vec<Arc<MasterLink>> {
+        let mut links: Vec<Arc<MasterLink>> = Vec::new();
         for route in &self.lock().routes {
             if !links.iter().any(|link| Arc::ptr_eq(link, &route.link)) {
                 links.push(route.link.clone());
@@ -99,9 +99,9 @@ impl Board {
     /// Notifies the receivers of the slots whose master changed.
     pub(super) fn publish(&self) {
         let routes = self.lock();
-        for (slot, follower) in &routes.followed {
+        for (slot, observer) in &routes.followed {
             let now = routes.master(*slot);
-            follower.send_if_modified(|known| {
+            observer.send_if_modified(|known| {
                 let is_news = *known != now;
                 *known = now;
                 is_news
@@ -117,7 +117,7 @@ impl Board {
 }
 
 impl Routes {
-    fn link(&self, slot: u16) -> Option<&Arc<Link>> {
+    fn link(&self, slot: u16) -> Option<&Arc<MasterLink>> {
         let route = self.routes.iter().find(|route| route.slots.contains(&slot))?;
         Some(&route.link)
     }

@@ -1,13 +1,13 @@
 //! The events that a draft adds to the history.
 
-use super::draft::Draft;
-use super::message::same_text;
-use super::status::{Freshness, Status, StatusKey};
-use super::transition::{Cause, StatusEvent, Subject};
+use crate::domain::draft::Draft;
+use crate::domain::message::same_text;
+use crate::domain::status::{Freshness, Status, StatusKey};
+use crate::domain::transition::{Cause, StatusEvent, Subject};
 
 impl Draft<'_> {
     /// Adds an event for the change of a status, unless both values mean the same.
-    pub(super) fn log_status(
+    pub(in crate::domain) fn log_status(
         &mut self,
         key: &StatusKey,
         old: Option<&Status>,
@@ -27,7 +27,7 @@ impl Draft<'_> {
     }
 
     /// Adds an event for the change of a status.
-    pub(super) fn log_always(
+    pub(in crate::domain) fn log_always(
         &mut self,
         key: &StatusKey,
         old: Option<&Status>,
@@ -50,7 +50,7 @@ impl Draft<'_> {
     }
 
     /// Returns an event with only a time, a revision and a cause.
-    pub(super) fn event(&self, cause: Cause) -> StatusEvent {
+    pub(in crate::domain) fn event(&self, cause: Cause) -> StatusEvent {
         StatusEvent {
             time: self.now,
             revision: self.base.head.revision.next(),
@@ -65,7 +65,7 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn log(&mut self, mut event: StatusEvent) {
+    pub(in crate::domain) fn log(&mut self, mut event: StatusEvent) {
         self.count_line(&mut event);
         self.events.push(event);
     }

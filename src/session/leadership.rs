@@ -61,7 +61,7 @@ impl Leads {
 
 /// An update for the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum LeadershipUpdate {
     Leadership {
         leader: Option<UnitName>,
         lease_epoch: u64,
@@ -89,12 +89,12 @@ enum Wish {
 /// The updates that one session was sent, and those that are pending.
 #[derive(Default)]
 pub(super) struct News {
-    told: Mutex<Told>,
+    outbound: Mutex<Sent>,
     come: Notify,
 }
 
 #[derive(Default)]
-struct Told {
+struct Sent {
     revision: Revision,
     now: Leads,
     losses: u32,
@@ -111,41 +111,41 @@ impl News {
         (revision, losses): (Revision, u32),
         leads: &Leads,
     ) {
-        let mut told = lock(&self.told);
+        let mut outbound = lock(&self.outbound);
         if !leads.is(entry) {
-            told.leadership = Some(leads.leadership());
+            outbound.leadership = Some(leads.leadership());
         }
-        drop(told);
+        drop(outbound);
         self.learn(entry, (revision, losses), leads);
     }
 
     /// Records the state of the application as of a revision and a data loss count.
     pub(super) fn learn(&self, entry: &Entry, (revision, losses): (Revision, u32), leads: &Leads) {
-        let mut told = lock(&self.told);
-        if told.revision <= revision {
-            told.revision = revision;
-            told.now = leads.clone();
-            told.losses = losses;
+        let mut outbound = lock(&self.outbound);
+        if outbound.revision <= revision {
+            outbound.revision = revision;
+            outbound.now = leads.clone();
+            outbound.losses = losses;
             self.come.notify_one();
             if leads.is(entry) {
-                told.settle_wish();
+                outbound.settle_wish();
             }
         }
     }
 
     /// Records that the unit asks to lead, or to step back.
     pub(super) fn wish(&self, to_lead: bool) {
-        let mut told = lock(&self.told);
-        told.wish = match to_lead {
+        let mut outbound = lock(&self.outbound);
+        outbound.wish = match to_lead {
             true => Wish::Lead,
-            false => told.step_back(),
+            false => outbound.step_back(),
         };
     }
 
     /// Returns whether the unit asked to lead (`true`) or to step back (`false`); `None` if there
     /// is no request to repeat.
     pub(super) fn wants_to_lead(&self) -> Option<bool> {
-        match lock(&self.told).wish {
+        match lock(&self.outbound).wish {
             Wish::Nothing => None,
             Wish::Lead => Some(true),
             Wish::StepBack { .. } => Some(false),
@@ -153,26 +153,26 @@ impl News {
     }
 
     /// Records that the request was repeated: the next data loss may remove it again.
-    pub(super) fn said_again(&self) {
-        let mut told = lock(&self.told);
-        if matches!(told.wish, Wish::StepBack { .. }) {
-            told.wish = told.step_back();
+    pub(super) fn sent_again(&self) {
+        let mut outbound = lock(&self.outbound);
+        if matches!(outbound.wish, Wish::StepBack { .. }) {
+            outbound.wish = outbound.step_back();
         }
     }
 
     /// Clears the unit's request.
     pub(super) fn wishes_nothing(&self) {
-        lock(&self.told).wish = Wish::Nothing;
+        lock(&self.outbound).wish = Wish::Nothing;
     }
 
     /// Causes a leadership message even without a change, because the worker asked.
-    pub(super) fn tell_again(&self) {
-        lock(&self.told).leadership = None;
+    pub(super) fn send_again(&self) {
+        lock(&self.outbound).leadership = None;
         self.come.notify_one();
     }
 
     /// Waits for an update that the worker was not sent.
-    pub(super) async fn next(&self, entry: &Entry) -> Word {
+    pub(super) async fn next(&self, entry: &Entry) -> LeadershipUpdate {
         loop {
             if let Some(word) = self.take(entry) {
                 return word;
@@ -181,30 +181,30 @@ impl News {
         }
     }
 
-    fn take(&self, entry: &Entry) -> Option<Word> {
-        let mut told = lock(&self.told);
-        if told.revision == Revision::default() {
+    fn take(&self, entry: &Entry) -> Option<LeadershipUpdate> {
+        let mut outbound = lock(&self.outbound);
+        if outbound.revision == Revision::default() {
             return None; // the state has not arrived yet
         }
-        let leads = told.now.leadership();
-        if told.leadership.as_ref() != Some(&leads) {
+        let leads = outbound.now.leadership();
+        if outbound.leadership.as_ref() != Some(&leads) {
             let is_self = leads.is(entry);
             let lease = leads.lease_duration.filter(|_| is_self);
             let heartbeat = lease.map(|lease| lease / HEARTBEATS_PER_LEASE);
             let (leader, lease_epoch) = (leads.leader.clone(), leads.lease_epoch);
-            told.leadership = Some(leads);
-            return Some(Word::Leadership { leader, lease_epoch, heartbeat, is_self });
+            outbound.leadership = Some(leads);
+            return Some(LeadershipUpdate::Leadership { leader, lease_epoch, heartbeat, is_self });
         }
-        let version = told.now.data_version;
-        if told.data_version != version {
-            told.data_version = version;
-            return Some(Word::Data { version });
+        let version = outbound.now.data_version;
+        if outbound.data_version != version {
+            outbound.data_version = version;
+            return Some(LeadershipUpdate::Data { version });
         }
         None
     }
 }
 
-impl Told {
+impl Sent {
     /// Returns a step back as of the present epoch and loss count.
     fn step_back(&self) -> Wish {
         Wish::StepBack { lease_epoch: self.now.lease_epoch, losses: self.losses }
@@ -236,13 +236,13 @@ struct Leader {
 impl Leader {
     /// Returns whether it was silent for its whole lease, by the liveness clock.
     fn is_over(&self, now: Duration) -> bool {
-        self.duration <= now.saturating_sub(self.entry.last_heard())
+        self.duration <= now.saturating_sub(self.entry.last_contact())
     }
 }
 
 impl Inner {
     /// Notifies the sessions of an application of a change.
-    pub(super) fn tell_of(&self, app: &AppName, head: &Head) {
+    pub(super) fn note_leader(&self, app: &AppName, head: &Head) {
         let leads = Leads::of(head);
         let at = (head.revision, self.store.epoch().losses);
         for entry in self.table.of(app) {
@@ -272,7 +272,7 @@ impl Inner {
 
     /// Ends the leases of leaders that were silent for too long.
     async fn lapse_leaders(&self) {
-        let now = self.attention.now();
+        let now = self.liveness_clock.now();
         let over: Vec<Leader> =
             lock(&self.leading.0).values().filter(|leader| leader.is_over(now)).cloned().collect();
         stream::iter(over).for_each_concurrent(LAPSES_MAX, |leader| self.lapse(leader)).await;

@@ -21,7 +21,7 @@ const LOOK_AROUND: Duration = Duration::from_secs(1);
 
 /// Lost sessions whose disconnection is not committed.
 #[derive(Default)]
-pub(super) struct Vanished {
+pub(super) struct SelfPreservation {
     by_app: Mutex<BTreeMap<AppName, Group>>,
 }
 
@@ -44,7 +44,7 @@ impl Gone {
     }
 }
 
-impl Vanished {
+impl SelfPreservation {
     /// Returns whether self-preservation is active for an application.
     pub(super) fn is_suspect(&self, app: &AppName) -> bool {
         lock(&self.by_app).get(app).is_some_and(|group| group.suspect)
@@ -100,13 +100,13 @@ impl Vanished {
 
 impl Inner {
     /// Records a session that ended without a goodbye.
-    pub(super) fn vanish(&self, entry: &Arc<Entry>, silent: bool) {
-        self.vanished.add(entry, self.attention.now(), silent);
+    pub(super) fn lose_sight(&self, entry: &Arc<Entry>, silent: bool) {
+        self.vanished.add(entry, self.liveness_clock.now(), silent);
     }
 
     /// Commits the disconnection of lost sessions that are due.
-    pub(super) async fn judge_vanished(&self) {
-        let (now, ttl) = (self.attention.now(), self.session_ttl());
+    pub(super) async fn judge_disconnects(&self) {
+        let (now, ttl) = (self.liveness_clock.now(), self.session_ttl());
         let percent_max = self.options.vanish_percent_max;
         let due = self.vanished.due(now, ttl, percent_max, |app| self.table.count(app));
         let mut by_app: BTreeMap<AppName, Vec<Gone>> = BTreeMap::new();
@@ -134,7 +134,7 @@ impl Inner {
         let request = disconnection(entry, self.session_ttl(), silent);
         match self.aggregator.apply(&entry.app, request).await {
             Ok(_) | Err(Error::Rejected(_)) => {}
-            Err(_) => self.vanish(entry, silent),
+            Err(_) => self.lose_sight(entry, silent),
         }
     }
 }

@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
-use super::app::Unit;
-use super::draft::Draft;
-use super::status::{Status, StatusKey};
-use super::time::Timestamp;
+use crate::domain::app::Unit;
+use crate::domain::draft::Draft;
+use crate::domain::status::{Status, StatusKey};
+use crate::domain::time::Timestamp;
 
 impl Draft<'_> {
     /// Writes or removes a status and updates the counts of its unit, which must exist.
-    pub(super) fn put_status(&mut self, key: Arc<StatusKey>, status: Option<Arc<Status>>) {
+    pub(in crate::domain) fn put_status(
+        &mut self,
+        key: Arc<StatusKey>,
+        status: Option<Arc<Status>>,
+    ) {
         let old = self.status(&key).cloned();
         self.put_status_over(key, old, status);
     }
 
     /// Does the same, given the value of the status in the draft so far.
-    pub(super) fn put_status_over(
+    pub(in crate::domain) fn put_status_over(
         &mut self,
         key: Arc<StatusKey>,
         old: Option<Arc<Status>>,
@@ -33,7 +37,11 @@ impl Draft<'_> {
     }
 
     /// Writes a status without a visible change: the revision stays.
-    pub(super) fn put_status_quietly(&mut self, key: Arc<StatusKey>, status: Arc<Status>) {
+    pub(in crate::domain) fn put_status_quietly(
+        &mut self,
+        key: Arc<StatusKey>,
+        status: Arc<Status>,
+    ) {
         let old = self.status(&key).cloned();
         let recount = self.recount(&key, old.as_deref(), Some(&status));
         let known = self.unit(&key.unit);

@@ -12,29 +12,29 @@ use super::{ByUnit, lock};
 
 /// Sessions by application and unit.
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct Registry {
     by_app: Mutex<BTreeMap<AppName, ByUnit<Arc<Entry>>>>,
     /// Number of open sessions, including those that a newer session has replaced in the map.
     open: AtomicUsize,
 }
 
 /// A permit within the limit of open sessions; returned when dropped.
-pub(super) struct Place(Arc<super::Inner>);
+pub(super) struct Permit(Arc<super::Inner>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.table.open.fetch_sub(1, Ordering::Relaxed);
         self.0.metrics.sessions(-1);
     }
 }
 
-impl Table {
+impl Registry {
     /// Returns a permit if the limit is not reached.
-    pub(super) fn place(inner: &Arc<super::Inner>) -> Option<Place> {
+    pub(super) fn place(inner: &Arc<super::Inner>) -> Option<Permit> {
         let max = inner.options.sessions_max;
         let before = inner.table.open.fetch_add(1, Ordering::Relaxed);
         inner.metrics.sessions(1);
-        let place = Place(inner.clone());
+        let place = Permit(inner.clone());
         (before < max).then_some(place)
     }
 

@@ -20,8 +20,8 @@ const BEATS: u32 = 5;
 
 /// Last beats of the peers.
 #[derive(Default)]
-pub(super) struct Neighbours {
-    heard: Mutex<BTreeMap<ReplicaId, Beat>>,
+pub(super) struct Peers {
+    inbound: Mutex<BTreeMap<ReplicaId, Beat>>,
 }
 
 /// The state of one peer. Its beat time is compared only with its previous beat time, never with a
@@ -30,7 +30,7 @@ struct Beat {
     /// Time of its last beat, by the store's clock.
     at: Option<Timestamp>,
     /// When this replica saw that beat, by the liveness clock.
-    heard: Duration,
+    inbound: Duration,
 }
 
 /// Sends beats and handles peers that are gone, until the sessions have closed.
@@ -57,8 +57,8 @@ impl Inner {
                 held.entry(*replica).or_default().push(app.clone());
             }
         }
-        self.neighbours.hear(&held, &living, self.attention.now());
-        held.retain(|replica, _| self.neighbours.is_gone(*replica, self));
+        self.peers.hear(&held, &living, self.liveness_clock.now());
+        held.retain(|replica, _| self.peers.is_gone(*replica, self));
         for (replica, apps) in held {
             tracing::warn!(replica = replica.0, applications = apps.len(), "replica is gone");
             for app in apps {
@@ -79,7 +79,7 @@ impl Inner {
     }
 }
 
-impl Neighbours {
+impl Peers {
     /// Records new beats of those peers that hold sessions.
     fn hear(
         &self,
@@ -87,20 +87,22 @@ impl Neighbours {
         living: &BTreeMap<ReplicaId, Timestamp>,
         now: Duration,
     ) {
-        let mut heard = lock(&self.heard);
-        heard.retain(|replica, _| held.contains_key(replica));
+        let mut inbound = lock(&self.inbound);
+        inbound.retain(|replica, _| held.contains_key(replica));
         for replica in held.keys() {
             let at = living.get(replica).copied();
-            let beat = heard.entry(*replica).or_insert(Beat { at, heard: now });
+            let beat = inbound.entry(*replica).or_insert(Beat { at, inbound: now });
             if at != beat.at {
-                *beat = Beat { at, heard: now };
+                *beat = Beat { at, inbound: now };
             }
         }
     }
 
     fn is_gone(&self, replica: ReplicaId, inner: &Inner) -> bool {
-        let now = inner.attention.now();
-        let heard = lock(&self.heard);
-        heard.get(&replica).is_some_and(|beat| inner.patience() <= now.saturating_sub(beat.heard))
+        let now = inner.liveness_clock.now();
+        let inbound = lock(&self.inbound);
+        inbound
+            .get(&replica)
+            .is_some_and(|beat| inner.patience() <= now.saturating_sub(beat.inbound))
     }
 }

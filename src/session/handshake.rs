@@ -13,10 +13,10 @@ use crate::domain::session::SessionId;
 use crate::domain::status::Kind;
 
 use super::entry::{Entry, Over};
-use super::hook::Chore;
-use super::leading::Leads;
+use super::leadership::Leads;
 use super::message::{Hello, OpenError, Welcome};
-use super::table::Table;
+use super::observer::Chore;
+use super::registry::Registry;
 use super::worker::Session;
 use super::{Inner, MISSED_HEARTBEATS, Sessions, spread};
 
@@ -31,7 +31,7 @@ impl Sessions {
         // Taken before the commit, so that a drain waits for the end of the session.
         let token = inner.sessions.token();
         let max = inner.options.sessions_max;
-        let place = Table::place(inner).ok_or(OpenError::TooMany { max })?;
+        let place = Registry::place(inner).ok_or(OpenError::TooMany { max })?;
         let Hello { app, who } = hello;
         let session = inner.next_id();
         let heartbeat_interval = inner.heartbeat_interval();
@@ -44,12 +44,12 @@ impl Sessions {
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
         let (entry, ends) = Entry::new(app.clone(), who, session, begun, ttl);
         let entry = Arc::new(entry);
-        entry.heard(inner.attention.now());
+        entry.inbound(inner.liveness_clock.now());
         let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
         if let Some(older) = inner.table.insert(entry.clone()) {
             older.end(Over::Superseded(incarnation));
         }
-        inner.is_no_stray(&app, entry.unit(), entry.session);
+        inner.forget_orphan(&app, entry.unit(), entry.session);
         let session_id = entry.session;
         let read = |state: &AppState| {
             let of_unit = state.statuses_of(entry.unit(), None);
@@ -149,8 +149,8 @@ impl Inner {
     async fn claim_again(&self, entry: &Arc<Entry>) {
         while let Some(wants) = entry.news.wants_to_lead() {
             let command = match wants {
-                true => Command::ClaimLeadership(entry.speaker(), None),
-                false => Command::StepBack(entry.speaker()),
+                true => Command::ClaimLeadership(entry.reporter(), None),
+                false => Command::StepBack(entry.reporter()),
             };
             let said = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
             if !matches!(said, Ok(_) | Err(Error::Rejected(_))) {
@@ -159,7 +159,7 @@ impl Inner {
             // If the request changed meanwhile, the two commands may have been applied in the wrong
             // order: the loop sends the newer one.
             if entry.news.wants_to_lead() == Some(wants) {
-                return entry.news.said_again();
+                return entry.news.sent_again();
             }
         }
     }

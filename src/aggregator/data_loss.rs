@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use super::Inner;
-use super::ask::Ask;
+use super::mailbox::Ask;
 
 /// Applications visited together: enough to finish a fleet in seconds, few enough for reports to
 /// get through.
@@ -20,17 +20,17 @@ const ROUND_PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn run(aggregator: Arc<Inner>) {
     let schedule = &aggregator.schedule;
     loop {
-        let open = schedule.to_doubt();
+        let open = schedule.to_mark_uncertain();
         let next = async {
             match open.is_empty() {
-                true => schedule.doubted.notified().await,
+                true => schedule.uncertain.notified().await,
                 false => {
                     let looks = stream::iter(&open).for_each_concurrent(LOOKS_MAX, async |app| {
                         // A failed visit stays on the list.
                         let _ = aggregator.ask(app, Ask::Look).await;
                     });
                     looks.await;
-                    if !schedule.to_doubt().is_empty() {
+                    if !schedule.to_mark_uncertain().is_empty() {
                         tokio::time::sleep(ROUND_PAUSE).await;
                     }
                 }

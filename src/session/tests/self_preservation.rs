@@ -7,7 +7,7 @@ use super::*;
 async fn one_of_ten_is_judged_after_a_look_around() {
     let replica = Replica::new();
     let mut workers = replica.workers("web", 10).await;
-    assert!(matches!(workers.remove(3).vanish().await, End::Closed));
+    assert!(matches!(workers.remove(3).lose_sight().await, End::Closed));
     let took = replica.gone("web/3").await;
     assert!(secs(1) <= took && took < secs(2), "{took:?}");
     assert!(!replica.is_suspect("web"));
@@ -21,7 +21,7 @@ async fn five_of_ten_are_judged_six_are_held_until_their_time_is_up() {
     let replica = Replica::new();
     let mut workers = replica.workers("web", 10).await;
     for worker in workers.drain(..5) {
-        worker.vanish().await;
+        worker.lose_sight().await;
     }
     assert!(replica.gone("web/0").await < secs(2));
     assert!(!replica.is_suspect("web"));
@@ -29,7 +29,7 @@ async fn five_of_ten_are_judged_six_are_held_until_their_time_is_up() {
     let replica = Replica::new();
     let mut workers = replica.workers("web", 10).await;
     for worker in workers.drain(..6) {
-        worker.vanish().await;
+        worker.lose_sight().await;
     }
     let took = after(async || replica.is_suspect("web")).await;
     assert!(took < secs(2), "{took:?}");
@@ -47,7 +47,7 @@ async fn nothing_is_judged_while_it_may_be_us() {
     let workers = replica.workers("web", 10).await;
     let commits = replica.store.count();
     for worker in workers {
-        worker.vanish().await;
+        worker.lose_sight().await;
     }
     tokio::time::sleep(secs(25)).await;
     assert_eq!(replica.store.count(), commits);
@@ -61,7 +61,7 @@ async fn the_only_one_is_judged_too_within_one_ttl() {
     let replica = Replica::new();
     let workers = replica.workers("web", 1).await;
     for worker in workers {
-        worker.vanish().await;
+        worker.lose_sight().await;
     }
     let took = replica.gone("web/0").await;
     assert!(secs(26) < took && took < secs(32), "{took:?}");
@@ -71,7 +71,7 @@ async fn the_only_one_is_judged_too_within_one_ttl() {
     assert!(lost < secs(122), "{lost:?}");
     // Of two, one is not more than half.
     let mut workers = replica.workers("two", 2).await;
-    workers.remove(0).vanish().await;
+    workers.remove(0).lose_sight().await;
     assert!(replica.gone("two/0").await < secs(2));
 }
 
@@ -81,7 +81,7 @@ async fn who_comes_back_while_judgement_is_held_leaves_no_trace() {
     let workers = replica.workers("web", 10).await;
     let history = replica.store.events(&mk_app("web"), None, 1000).await.unwrap();
     for worker in workers {
-        worker.vanish().await;
+        worker.lose_sight().await;
     }
     after(async || replica.is_suspect("web")).await;
     let mut back = Vec::new();
@@ -103,13 +103,13 @@ async fn the_share_is_configured() {
     let options = Options { vanish_percent_max: 100, ..Options::default() };
     let replica = Replica::with(TestStore::new(), options);
     for worker in replica.workers("web", 3).await {
-        worker.vanish().await;
+        worker.lose_sight().await;
     }
     assert!(replica.gone("web/0").await < secs(2));
     let options = Options { vanish_percent_max: 0, ..Options::default() };
     let replica = Replica::with(TestStore::new(), options);
     let mut workers = replica.workers("web", 10).await;
-    workers.remove(0).vanish().await;
+    workers.remove(0).lose_sight().await;
     let took = replica.gone("web/0").await;
     assert!(secs(26) < took && took < secs(32), "any one is held: {took:?}");
 }

@@ -12,24 +12,24 @@ use tokio::task::AbortHandle;
 
 /// Notifies all watchers of a group. Its task ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Bell {
-    rung: Arc<Notify>,
+pub(super) struct Notifier {
+    notified: Arc<Notify>,
     listeners: Arc<Listeners>,
-    ringer: AbortHandle,
+    notifier_task: AbortHandle,
 }
 
-impl Bell {
+impl Notifier {
     /// Starts the task. Must be called within a runtime.
-    pub(super) fn new() -> Bell {
-        let rung = Arc::new(Notify::new());
+    pub(super) fn new() -> Notifier {
+        let notified = Arc::new(Notify::new());
         let listeners = Arc::new(Listeners::default());
-        let ringer = tokio::spawn(ring(rung.clone(), listeners.clone()));
-        Bell { rung, listeners, ringer: ringer.abort_handle() }
+        let notifier_task = tokio::spawn(notify(notified.clone(), listeners.clone()));
+        Notifier { notified, listeners, notifier_task: notifier_task.abort_handle() }
     }
 
     /// Wakes all listeners soon, without blocking.
-    pub(super) fn ring(&self) {
-        self.rung.notify_one();
+    pub(super) fn notify(&self) {
+        self.notified.notify_one();
     }
 
     /// Adds a listener.
@@ -38,15 +38,15 @@ impl Bell {
     }
 }
 
-impl Drop for Bell {
+impl Drop for Notifier {
     fn drop(&mut self) {
-        self.ringer.abort();
+        self.notifier_task.abort();
     }
 }
 
-async fn ring(rung: Arc<Notify>, listeners: Arc<Listeners>) {
+async fn notify(notified: Arc<Notify>, listeners: Arc<Listeners>) {
     loop {
-        rung.notified().await;
+        notified.notified().await;
         listeners.wake();
     }
 }

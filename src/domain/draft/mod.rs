@@ -1,67 +1,72 @@
 //! A draft: the state of an application, overlaid with the changes of a batch of commands. The
 //! state itself changes only when the draft's transition is committed.
 
+mod counts;
+mod event_log;
+pub(in crate::domain) mod statuses;
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::app::{AppState, Head, Unit};
-use super::bytes::Bytes;
-use super::derive::Summary;
-use super::drafted::DraftedStatuses;
-use super::fault::{Fault, FaultKey};
-use super::flapping::Swings;
-use super::limits::Limits;
-use super::message::same_text;
-use super::name::{OperationId, PartName, UnitName};
-use super::operation::Operation;
-use super::operation::record::Operations;
-use super::request::{self, Outcome, Remembered};
-use super::revision::Revision;
-use super::status::{Status, StatusKey};
-use super::time::Timestamp;
-use super::transition::{Cause, Heard, StatusEvent, Transition, Write};
-use super::usage::{Kept, Usage, size_of};
+use crate::domain::app::{AppState, Head, Unit};
+use crate::domain::bytes::Bytes;
+use crate::domain::damping::flapping::Swings;
+use crate::domain::derive::Summary;
+use crate::domain::draft::statuses::DraftedStatuses;
+use crate::domain::fault::{Fault, FaultKey};
+use crate::domain::limits::Limits;
+use crate::domain::message::same_text;
+use crate::domain::name::{OperationId, PartName, UnitName};
+use crate::domain::operation::Operation;
+use crate::domain::operation::record::Operations;
+use crate::domain::request::{self, Outcome, Remembered};
+use crate::domain::revision::Revision;
+use crate::domain::status::{Status, StatusKey};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{Cause, MemoryOnly, StatusEvent, Transition, Write};
+use crate::domain::usage::{Kept, Usage, size_of};
 
 /// The changes of a batch of commands, on top of a committed state.
 pub struct Draft<'a> {
-    pub(super) base: &'a AppState,
-    pub(super) limits: &'a Limits,
-    pub(super) now: Timestamp,
-    pub(super) head: Head,
-    pub(super) statuses: DraftedStatuses,
-    pub(super) units: BTreeMap<UnitName, Option<Unit>>,
-    pub(super) data: BTreeMap<Arc<str>, Option<Bytes>>,
+    pub(in crate::domain) base: &'a AppState,
+    pub(in crate::domain) limits: &'a Limits,
+    pub(in crate::domain) now: Timestamp,
+    pub(in crate::domain) head: Head,
+    pub(in crate::domain) statuses: DraftedStatuses,
+    pub(in crate::domain) units: BTreeMap<UnitName, Option<Unit>>,
+    pub(in crate::domain) data: BTreeMap<Arc<str>, Option<Bytes>>,
     /// Number of units after the draft, cached so that a batch of new units does not count them
     /// repeatedly.
-    pub(super) unit_count: usize,
-    /// Cached numbers of keys by unit and component after the draft; see [`room`](super::room).
-    pub(super) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
-    pub(super) faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
+    pub(in crate::domain) unit_count: usize,
+    /// Cached numbers of keys by unit and component after the draft; see
+    /// [`quota`](crate::domain::quota).
+    pub(in crate::domain) key_counts: RefCell<BTreeMap<(UnitName, PartName), usize>>,
+    pub(in crate::domain) faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
     /// Change in the number of planned retries, by second.
-    pub(super) tries: BTreeMap<u64, i64>,
+    pub(in crate::domain) tries: BTreeMap<u64, i64>,
     requests: BTreeMap<Arc<str>, Remembered>,
-    pub(super) events: Vec<StatusEvent>,
+    pub(in crate::domain) events: Vec<StatusEvent>,
     /// The operations after the draft, copied at the first change. The next two fields are the
     /// writes.
-    pub(super) operations: Cow<'a, Operations>,
-    pub(super) operation_writes: BTreeMap<OperationId, Option<Arc<Operation>>>,
-    pub(super) payload_writes: BTreeMap<OperationId, Option<Bytes>>,
-    heard: Heard,
+    pub(in crate::domain) operations: Cow<'a, Operations>,
+    pub(in crate::domain) operation_writes: BTreeMap<OperationId, Option<Arc<Operation>>>,
+    pub(in crate::domain) payload_writes: BTreeMap<OperationId, Option<Bytes>>,
+    memory_only: MemoryOnly,
     /// Results without a level change, for statuses that the draft does not write.
-    pub(super) swings: BTreeMap<Arc<StatusKey>, Swings>,
+    pub(in crate::domain) swings: BTreeMap<Arc<StatusKey>, Swings>,
     /// Whether a record without a visible effect changed. If nothing visible changes, the
     /// transition is a quiet commit.
-    pub(super) held: bool,
+    pub(in crate::domain) held: bool,
     /// Usage of all other applications.
-    pub(super) beside: Usage,
+    pub(in crate::domain) beside: Usage,
     /// Usage of this application after the draft, as far as the head counts it.
-    pub(super) kept: Kept,
+    pub(in crate::domain) kept: Kept,
     /// Whether a visible value changed, so that the revision moves.
-    pub(super) changed: bool,
+    pub(in crate::domain) changed: bool,
     /// Whether the policy or the leader changed, which can change every rank.
-    pub(super) reranks: bool,
+    pub(in crate::domain) reranks: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -84,7 +89,7 @@ impl<'a> Draft<'a> {
             operations: Cow::Borrowed(&base.operations),
             operation_writes: BTreeMap::new(),
             payload_writes: BTreeMap::new(),
-            heard: Heard::default(),
+            memory_only: MemoryOnly::default(),
             swings: BTreeMap::new(),
             held: false,
             beside: Usage::default(),
@@ -95,7 +100,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns the revision that the draft will have if it changes a visible value.
-    pub(super) fn revision(&self) -> Revision {
+    pub(in crate::domain) fn revision(&self) -> Revision {
         match self.changed {
             true => self.base.head.revision.next(),
             false => self.base.head.revision,
@@ -103,24 +108,24 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns whether a visible value has changed so far.
-    pub(super) fn is_changed(&self) -> bool {
+    pub(in crate::domain) fn is_changed(&self) -> bool {
         self.changed
     }
 
     /// Returns whether the draft has no changes yet.
     pub fn is_untouched(&self) -> bool {
-        let is_heard = self.heard != Heard::default() || !self.swings.is_empty();
-        !self.changed && !self.held && self.requests.is_empty() && !is_heard
+        let has_contact = self.memory_only != MemoryOnly::default() || !self.swings.is_empty();
+        !self.changed && !self.held && self.requests.is_empty() && !has_contact
     }
 
-    pub(super) fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
+    pub(in crate::domain) fn status(&self, key: &StatusKey) -> Option<&Arc<Status>> {
         match self.statuses.get(key) {
             Some(drafted) => drafted.after.as_ref(),
             None => self.base.statuses.get(key),
         }
     }
 
-    pub(super) fn unit(&self, name: &UnitName) -> Option<&Unit> {
+    pub(in crate::domain) fn unit(&self, name: &UnitName) -> Option<&Unit> {
         match self.units.get(name) {
             Some(unit) => unit.as_ref(),
             None => self.base.units.get(name),
@@ -129,7 +134,7 @@ impl<'a> Draft<'a> {
 
     /// Returns the stored copy of a unit's name. Names that share memory compare without reading
     /// the text.
-    pub(super) fn known_name<'n>(&'n self, name: &'n UnitName) -> &'n UnitName {
+    pub(in crate::domain) fn known_name<'n>(&'n self, name: &'n UnitName) -> &'n UnitName {
         let drafted = || self.units.get_key_value(name).map(|(known, _)| known);
         let known = self.base.units.get_key_value(name).map(|(known, _)| known);
         known.or_else(drafted).unwrap_or(name)
@@ -137,7 +142,7 @@ impl<'a> Draft<'a> {
 
     /// Returns the matching units after the draft. Visits each unit; compares names only for units
     /// that match.
-    pub(super) fn units_where<'b>(
+    pub(in crate::domain) fn units_where<'b>(
         &'b self,
         is_wanted: impl Fn(&Unit) -> bool + Copy + 'b,
     ) -> impl Iterator<Item = (&'b UnitName, &'b Unit)> {
@@ -147,12 +152,12 @@ impl<'a> Draft<'a> {
         kept.chain(drafted.filter(move |(_, unit)| is_wanted(unit)))
     }
 
-    pub(super) fn unit_count(&self) -> usize {
+    pub(in crate::domain) fn unit_count(&self) -> usize {
         self.unit_count
     }
 
     /// Returns the keys of a unit, or of one of its components, after the draft.
-    pub(super) fn keys_of(
+    pub(in crate::domain) fn keys_of(
         &self,
         unit: &UnitName,
         component: Option<&PartName>,
@@ -164,7 +169,7 @@ impl<'a> Draft<'a> {
         keys.filter(|key| self.status(key).is_some()).cloned().collect()
     }
 
-    pub(super) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
+    pub(in crate::domain) fn put_unit(&mut self, name: UnitName, unit: Option<Unit>) {
         self.count_session(&name, unit.as_ref());
         self.unit_count += usize::from(unit.is_some());
         self.unit_count -= usize::from(self.unit(&name).is_some());
@@ -189,23 +194,28 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes a unit without a visible change: the revision stays.
-    pub(super) fn put_unit_quietly(&mut self, name: UnitName, unit: Unit) {
+    pub(in crate::domain) fn put_unit_quietly(&mut self, name: UnitName, unit: Unit) {
         self.units.insert(name, Some(unit));
     }
 
     /// Returns when a unit is lost if it does not report from now on.
-    pub(super) fn silence_from_now(&self) -> Timestamp {
+    pub(in crate::domain) fn silence_from_now(&self) -> Timestamp {
         self.now.after(self.head.config.lost_after)
     }
 
     /// Moves the deadline of a repeated status. Writes it only if the stored deadline is older by a
     /// third of the ttl. Never moves it back: repeats that other replicas received may have moved
     /// it.
-    pub(super) fn refresh(&mut self, key: &Arc<StatusKey>, status: &Arc<Status>, until: Timestamp) {
+    pub(in crate::domain) fn refresh(
+        &mut self,
+        key: &Arc<StatusKey>,
+        status: &Arc<Status>,
+        until: Timestamp,
+    ) {
         let until = status.expire_time.map_or(until, |known| known.max(until));
         let written = status.expire_time_written.unwrap_or_default();
         if until.since(written) < status.unwritten_max() {
-            self.heard.deadlines.push((key.clone(), until));
+            self.memory_only.deadlines.push((key.clone(), until));
             return;
         }
         let renewed = Status {
@@ -218,7 +228,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes or removes a status; `old` is its value in the draft so far.
-    pub(super) fn overlay(
+    pub(in crate::domain) fn overlay(
         &mut self,
         key: Arc<StatusKey>,
         old: Option<Arc<Status>>,
@@ -230,36 +240,36 @@ impl<'a> Draft<'a> {
         self.statuses.put(key, old, after);
     }
 
-    pub(super) fn hear(&mut self, unit: &UnitName) {
-        if self.heard.units.last() != Some(unit) {
-            self.heard.units.push(unit.clone());
+    pub(in crate::domain) fn hear(&mut self, unit: &UnitName) {
+        if self.memory_only.units.last() != Some(unit) {
+            self.memory_only.units.push(unit.clone());
         }
     }
 
     /// Records that the unit answered a pull of all its statuses.
-    pub(super) fn answered(&mut self, unit: &UnitName) {
-        if self.heard.answers.last() != Some(unit) {
-            self.heard.answers.push(unit.clone());
+    pub(in crate::domain) fn answered(&mut self, unit: &UnitName) {
+        if self.memory_only.answers.last() != Some(unit) {
+            self.memory_only.answers.push(unit.clone());
         }
     }
 
     /// Marks a change of the head; `reranks` if the order of contributions may have changed.
-    pub(super) fn head_changed(&mut self, reranks: bool) {
+    pub(in crate::domain) fn head_changed(&mut self, reranks: bool) {
         self.changed = true;
         self.reranks |= reranks;
     }
 
-    pub(super) fn remembered(&self, id: &str) -> Option<&Remembered> {
+    pub(in crate::domain) fn remembered(&self, id: &str) -> Option<&Remembered> {
         self.requests.get(id).or_else(|| self.base.requests.answer(id, self.now))
     }
 
     /// Returns the newest incarnation of a unit that was removed recently.
-    pub(super) fn fence(&self, unit: &UnitName) -> Option<u64> {
+    pub(in crate::domain) fn fence(&self, unit: &UnitName) -> Option<u64> {
         Some(self.remembered(&request::fence_id(unit))?.outcome.incarnation)
     }
 
     /// Returns whether this incarnation of a unit was removed, or has left for good.
-    pub(super) fn is_removed(&self, name: &UnitName, incarnation: u64) -> bool {
+    pub(in crate::domain) fn is_removed(&self, name: &UnitName, incarnation: u64) -> bool {
         match self.unit(name) {
             Some(unit) if unit.departed && incarnation <= unit.incarnation => true,
             // Any other unit began after the removal, so its incarnation is newer.
@@ -270,19 +280,19 @@ impl<'a> Draft<'a> {
 
     /// Removes the mark that a unit answered: the unit is removed, and a later one has not
     /// answered.
-    pub(super) fn unanswered(&mut self, unit: &UnitName) {
-        self.heard.answers.retain(|name| name != unit);
+    pub(in crate::domain) fn unanswered(&mut self, unit: &UnitName) {
+        self.memory_only.answers.retain(|name| name != unit);
     }
 
     /// Adds a fence, so that late reports of a removed unit do not create it again.
-    pub(super) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
+    pub(in crate::domain) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
         if incarnation != 0 {
             let outcome = Outcome { incarnation, ..Outcome::default() };
             self.remember(request::fence_id(unit), Remembered::of(self.now, outcome));
         }
     }
 
-    pub(super) fn remember(&mut self, id: Arc<str>, answer: Remembered) {
+    pub(in crate::domain) fn remember(&mut self, id: Arc<str>, answer: Remembered) {
         self.requests.insert(id, answer);
     }
 
@@ -309,7 +319,7 @@ impl<'a> Draft<'a> {
         if self.held && !self.changed {
             self.head.quiet_commits += 1;
         }
-        self.settle_heard();
+        self.settle_memory_only();
         self.head.next_event += self.events.len() as u64;
         self.head.next_due = self.next_due();
         // Once at the end: a draft that evicts answers must still find all of its own.
@@ -331,7 +341,7 @@ impl<'a> Draft<'a> {
             app: self.base.name.clone(),
             base: self.base.head.revision,
             base_quiet: self.base.head.quiet_commits,
-            counts_above: self.base.counts_above,
+            epoch_floor: self.base.epoch_floor,
             head: Arc::new(self.head),
             writes: units
                 .chain(statuses)
@@ -342,29 +352,29 @@ impl<'a> Draft<'a> {
                 .chain(operations)
                 .collect(),
             events: self.events,
-            heard: self.heard,
+            memory_only: self.memory_only,
             time: self.now,
         }
     }
 
     /// Drops in-memory changes for records that the draft writes: the record itself carries the
     /// deadline and the last contact.
-    fn settle_heard(&mut self) {
+    fn settle_memory_only(&mut self) {
         let statuses = &self.statuses;
         let is_written = |key: &Arc<StatusKey>| statuses.contains(key);
-        self.heard.deadlines.retain(|(key, _)| !is_written(key));
+        self.memory_only.deadlines.retain(|(key, _)| !is_written(key));
         let swings = std::mem::take(&mut self.swings).into_iter();
-        self.heard.swings = swings.filter(|(key, _)| !is_written(key)).collect();
+        self.memory_only.swings = swings.filter(|(key, _)| !is_written(key)).collect();
         for unit in self.units.values_mut().flatten() {
             // Keeps the transition equal to its stored form, which does not have this field.
             unit.last_seen_written = Timestamp::default();
         }
-        for name in &self.heard.units {
+        for name in &self.memory_only.units {
             if let Some(Some(unit)) = self.units.get_mut(name) {
                 unit.last_seen = self.now;
             }
         }
-        for name in &self.heard.answers {
+        for name in &self.memory_only.answers {
             if let Some(Some(unit)) = self.units.get_mut(name) {
                 unit.last_answer = self.now;
             }
@@ -406,7 +416,7 @@ impl<'a> Draft<'a> {
     }
 
     fn is_still_due(&self, due: &super::app::Due) -> bool {
-        use super::app::Due;
+        use crate::domain::app::Due;
         match due {
             Due::Status(key) | Due::Calm(key) => !self.statuses.contains(key),
             Due::Unit(name) => !self.units.contains_key(name),

@@ -12,14 +12,14 @@ use crate::store::{Bucket, Position};
 
 /// The progress through a backlog, bucket by bucket: nothing else is stored for the reader.
 #[derive(Debug)]
-pub(super) struct Missed {
+pub(super) struct Backlog {
     read: Cursors,
     bucket: Option<Bucket>,
 }
 
-impl Missed {
-    pub(super) fn after(cursors: &Cursors) -> Missed {
-        Missed { read: cursors.clone(), bucket: Some(Bucket::default()) }
+impl Backlog {
+    pub(super) fn after(cursors: &Cursors) -> Backlog {
+        Backlog { read: cursors.clone(), bucket: Some(Bucket::default()) }
     }
 }
 
@@ -29,7 +29,7 @@ impl Hub {
     pub(super) fn missed(
         &self,
         scope: &Scope,
-        missed: &mut Missed,
+        missed: &mut Backlog,
         count: usize,
     ) -> Result<Option<Vec<Arc<Entry>>>, Expired> {
         let state = self.locked();

@@ -7,7 +7,7 @@ use redis::{Cmd, Value, cmd};
 
 use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
-use crate::store::{Bucket, Notice, REPLICA_FORGOTTEN_AFTER, ReadError, codec};
+use crate::store::{Broadcast, Bucket, REPLICA_FORGOTTEN_AFTER, ReadError, codec};
 
 use super::batch::LOG_ENTRIES_MAX;
 use super::key::{Key, KeySpace};
@@ -52,7 +52,7 @@ pub(super) fn join(keys: &KeySpace, bucket: Bucket, own: ReplicaId) -> Cmd {
 }
 
 /// Broadcasts a message to all processes that follow a bucket.
-pub(super) fn announce(keys: &KeySpace, bucket: Bucket, notice: &Notice) -> Cmd {
+pub(super) fn broadcast(keys: &KeySpace, bucket: Bucket, notice: &Broadcast) -> Cmd {
     let mut add = add_to_log(keys, bucket);
     add.arg("n").arg(codec::encode(notice));
     add
@@ -66,18 +66,18 @@ fn add_to_log(keys: &KeySpace, bucket: Bucket) -> Cmd {
 
 /// The membership as this process knows it: whether other processes follow the logs.
 #[derive(Default)]
-pub(super) struct Neighbours {
+pub(super) struct Membership {
     is_alone: bool,
     /// The number of processes that joined since the start.
     joined: u64,
 }
 
-impl Neighbours {
+impl Membership {
     pub(super) fn is_alone(&self) -> bool {
         self.is_alone
     }
 
-    /// Returns a count to compare with [`hear`](Neighbours::hear): it changes when a process joins.
+    /// Returns a count to compare with [`hear`](Membership::hear): it changes when a process joins.
     pub(super) fn joined(&self) -> u64 {
         self.joined
     }

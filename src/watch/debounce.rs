@@ -23,10 +23,10 @@ const STABLE_FOR_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The pending changes and their times, of applications in scope, shown or not.
 #[derive(Debug)]
-pub(super) struct Settling {
+pub(super) struct Debounce {
     stable_for: Duration,
     settled: BTreeMap<AppName, Level>,
-    held: BTreeMap<AppName, Held>,
+    held: BTreeMap<AppName, Pending>,
     /// Pending changes by due time.
     due: BTreeSet<(Instant, AppName)>,
     /// Pending changes by the first change that made the application pending.
@@ -35,15 +35,15 @@ pub(super) struct Settling {
 
 /// The newest state of an application whose level has not held yet.
 #[derive(Debug, Clone)]
-pub(super) struct Held {
+pub(super) struct Pending {
     pub(super) entry: Arc<Entry>,
     due: Instant,
     first: (Bucket, Position),
 }
 
-impl Settling {
-    pub(super) fn new(stable_for: Duration) -> Settling {
-        Settling {
+impl Debounce {
+    pub(super) fn new(stable_for: Duration) -> Debounce {
+        Debounce {
             stable_for: stable_for.min(STABLE_FOR_MAX),
             settled: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -77,7 +77,7 @@ impl Settling {
     }
 
     /// Releases the changes whose level has held by now, the earliest first.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Held> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Pending> {
         let due = self.due.iter().take_while(|(at, _)| *at <= now);
         let apps = due.map(|(_, app)| app.clone()).collect();
         self.take(apps)
@@ -86,7 +86,7 @@ impl Settling {
     /// Releases the changes that a reader that resumes from `cursors` may have received before:
     /// those of applications that this group never sent, and those that became pending up to the
     /// cursors.
-    pub(super) fn take_for(&mut self, cursors: &Cursors) -> Vec<Held> {
+    pub(super) fn take_for(&mut self, cursors: &Cursors) -> Vec<Pending> {
         let told = |app| self.settled.contains_key(app);
         let held = self.firsts.iter();
         let seen =
@@ -95,8 +95,8 @@ impl Settling {
         self.take(apps)
     }
 
-    fn take(&mut self, apps: Vec<AppName>) -> Vec<Held> {
-        let held: Vec<Held> = apps.iter().filter_map(|app| self.release(app)).collect();
+    fn take(&mut self, apps: Vec<AppName>) -> Vec<Pending> {
+        let held: Vec<Pending> = apps.iter().filter_map(|app| self.release(app)).collect();
         held.iter().for_each(|held| self.settle(&held.entry));
         held
     }
@@ -139,13 +139,13 @@ impl Settling {
     }
 
     fn hold(&mut self, entry: &Arc<Entry>, first: (Bucket, Position)) {
-        let held = Held { entry: entry.clone(), due: self.due_of(entry), first };
+        let held = Pending { entry: entry.clone(), due: self.due_of(entry), first };
         self.due.insert((held.due, entry.app.clone()));
         self.firsts.insert(first, entry.app.clone());
         self.held.insert(entry.app.clone(), held);
     }
 
-    fn release(&mut self, app: &AppName) -> Option<Held> {
+    fn release(&mut self, app: &AppName) -> Option<Pending> {
         let held = self.held.remove(app)?;
         self.due.remove(&(held.due, app.clone()));
         self.firsts.remove(&held.first);

@@ -19,27 +19,27 @@ const OPENING_MAX: Duration = Duration::from_secs(5);
 
 /// Sessions that may be orphaned, each with the time of detection by the liveness clock.
 #[derive(Default)]
-pub(super) struct Strays(Mutex<BTreeMap<(AppName, UnitName), (SessionId, Duration)>>);
+pub(super) struct Orphans(Mutex<BTreeMap<(AppName, UnitName), (SessionId, Duration)>>);
 
 impl Inner {
     /// Records a session that the store assigns to this replica and that is not in the table.
-    pub(super) fn note_stray(&self, app: &AppName, unit: &UnitName, session: Option<SessionId>) {
+    pub(super) fn note_orphan(&self, app: &AppName, unit: &UnitName, session: Option<SessionId>) {
         let Some(session) = session.filter(|session| session.replica == self.replica) else {
             return;
         };
         if !self.is_here(app, unit, session) {
-            let since = self.attention.now();
-            let mut strays = lock(&self.known.strays.0);
-            strays.insert((app.clone(), unit.clone()), (session, since));
+            let since = self.liveness_clock.now();
+            let mut orphans = lock(&self.known.orphans.0);
+            orphans.insert((app.clone(), unit.clone()), (session, since));
         }
     }
 
     /// Removes a session that is now in the table.
-    pub(super) fn is_no_stray(&self, app: &AppName, unit: &UnitName, session: SessionId) {
-        let mut strays = lock(&self.known.strays.0);
+    pub(super) fn forget_orphan(&self, app: &AppName, unit: &UnitName, session: SessionId) {
+        let mut orphans = lock(&self.known.orphans.0);
         let key = (app.clone(), unit.clone());
-        if strays.get(&key).is_some_and(|(stray, _)| *stray == session) {
-            strays.remove(&key);
+        if orphans.get(&key).is_some_and(|(stray, _)| *stray == session) {
+            orphans.remove(&key);
         }
     }
 
@@ -48,10 +48,10 @@ impl Inner {
     }
 
     /// Disconnects the sessions that are still not in the table after the limit.
-    pub(super) async fn end_strays(&self) {
-        let now = self.attention.now();
+    pub(super) async fn close_orphans(&self) {
+        let now = self.liveness_clock.now();
         let mut ended: BTreeMap<AppName, Vec<(UnitName, SessionId)>> = BTreeMap::new();
-        lock(&self.known.strays.0).retain(|(app, unit), (session, since)| {
+        lock(&self.known.orphans.0).retain(|(app, unit), (session, since)| {
             let is_due = OPENING_MAX <= now.saturating_sub(*since);
             let is_known =
                 || self.is_here(app, unit, *session) || self.vanished.holds(app, *session);
@@ -61,8 +61,8 @@ impl Inner {
             !is_due
         });
         let ttl = self.session_ttl();
-        for (app, strays) in ended {
-            let requests = strays.iter().cloned().map(|(unit, session)| {
+        for (app, orphans) in ended {
+            let requests = orphans.iter().cloned().map(|(unit, session)| {
                 let command = Command::Disconnect { unit, session, ttl, silent: false };
                 Request { id: None, command }
             });
@@ -70,7 +70,7 @@ impl Inner {
             let all =
                 |outcome: &Result<_, Error>| matches!(outcome, Ok(_) | Err(Error::Rejected(_)));
             if !ended.is_ok_and(|outcomes| outcomes.iter().all(all)) {
-                strays.iter().for_each(|(unit, id)| self.note_stray(&app, unit, Some(*id)));
+                orphans.iter().for_each(|(unit, id)| self.note_orphan(&app, unit, Some(*id)));
             }
         }
     }

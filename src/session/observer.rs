@@ -13,38 +13,38 @@ use crate::domain::name::{AppName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::session::ReplicaId;
 use crate::domain::transition::{Cause, Transition, Write};
-use crate::store::{Bucket, Change, Epoch, Follower, Notice, Position, Word};
+use crate::store::{Broadcast, BroadcastKind, Bucket, Change, Epoch, Observer, Position};
 
 use super::entry::{Asker, Entry, Over, Question};
 use super::holds::Moved;
-use super::leading::Leads;
-use super::stray::Strays;
+use super::leadership::Leads;
+use super::orphan::Orphans;
 use super::{Inner, lock};
 
 /// Limit of queued chores. Beyond it all sessions are asserted instead.
 const CHORES_MAX: usize = 4096;
 
 /// Observes the store while sessions exist.
-pub(super) struct Hook(Weak<Inner>);
+pub(super) struct StoreObserver(Weak<Inner>);
 
-impl Hook {
-    pub(super) fn new(inner: &Arc<Inner>) -> Hook {
-        Hook(Arc::downgrade(inner))
+impl StoreObserver {
+    pub(super) fn new(inner: &Arc<Inner>) -> StoreObserver {
+        StoreObserver(Arc::downgrade(inner))
     }
 }
 
 /// Applications that have sessions on any replica, and the queued chores.
 #[derive(Default)]
 pub(super) struct Known {
-    apps: Mutex<BTreeMap<AppName, Held>>,
+    apps: Mutex<BTreeMap<AppName, Supervised>>,
     chores: Mutex<Vec<Chore>>,
-    pub(super) strays: Strays,
+    pub(super) orphans: Orphans,
     pub(super) news: Notify,
 }
 
 /// The state of one application.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct Supervised {
     pub(super) replicas: BTreeMap<ReplicaId, u32>,
     pub(super) collect_interval: Duration,
     leads: Leads,
@@ -78,7 +78,7 @@ impl Known {
         });
         if is_news || !is_known {
             let replicas = head.sessions.clone();
-            apps.insert(app.clone(), Held { replicas, collect_interval, leads });
+            apps.insert(app.clone(), Supervised { replicas, collect_interval, leads });
         }
         is_news
     }
@@ -90,7 +90,7 @@ impl Known {
     }
 
     /// Returns the applications that have sessions on any replica.
-    pub(super) fn apps(&self) -> BTreeMap<AppName, Held> {
+    pub(super) fn apps(&self) -> BTreeMap<AppName, Supervised> {
         lock(&self.apps).clone()
     }
 
@@ -117,14 +117,14 @@ impl Known {
     }
 }
 
-impl Follower for Hook {
-    fn changed(&self, change: &Change) {
+impl Observer for StoreObserver {
+    fn on_change(&self, change: &Change) {
         let Some(inner) = self.0.upgrade() else {
             return;
         };
         let Change { app, head, transition, .. } = change;
         if inner.known.put(app, head) {
-            inner.tell_of(app, head);
+            inner.note_leader(app, head);
         }
         let Some(transition) = transition else {
             if 0 < inner.table.count(app) || head.sessions.contains_key(&inner.replica) {
@@ -141,7 +141,7 @@ impl Follower for Hook {
         for write in &transition.writes {
             if let Write::Unit(name, unit) = write {
                 let session = unit.as_ref().and_then(Unit::session);
-                inner.note_stray(app, name, session);
+                inner.note_orphan(app, name, session);
                 if let Some(entry) = inner.table.get(app, name) {
                     inner.judge(&entry, unit.as_ref(), head.revision);
                 }
@@ -149,21 +149,21 @@ impl Follower for Hook {
         }
     }
 
-    fn forgotten(&self, _: Bucket, _: Position) {}
+    fn on_prune(&self, _: Bucket, _: Position) {}
 
-    fn doubted(&self, _: Bucket, _: Epoch) {
+    fn on_data_loss(&self, _: Bucket, _: Epoch) {
         if let Some(inner) = self.0.upgrade() {
             inner.known.add(Chore::AssertAll { by_force: true });
         }
     }
 
-    fn noticed(&self, notice: &Notice) {
+    fn on_broadcast(&self, notice: &Broadcast) {
         let Some(inner) = self.0.upgrade() else {
             return;
         };
         match &notice.word {
-            Word::Collect { .. } if notice.from == inner.replica => {}
-            Word::Collect { id, component, recompute, deadline } => {
+            BroadcastKind::Collect { .. } if notice.from == inner.replica => {}
+            BroadcastKind::Collect { id, component, recompute, deadline } => {
                 let asker = Asker { replica: notice.from, id: *id };
                 let question = Question {
                     id: 0,
@@ -173,7 +173,7 @@ impl Follower for Hook {
                 };
                 inner.known.add(Chore::Ask(notice.app.clone(), asker, question));
             }
-            Word::Collected { id, to, units } => {
+            BroadcastKind::Collected { id, to, units } => {
                 if *to == inner.replica {
                     inner.collects.answered(*id, units);
                 }

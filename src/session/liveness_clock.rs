@@ -18,11 +18,11 @@ const TICK_MAX: Duration = Duration::from_millis(1000);
 
 /// The liveness clock, at zero when the process starts.
 #[derive(Default)]
-pub(super) struct Attention {
+pub(super) struct LivenessClock {
     millis: AtomicU64,
 }
 
-impl Attention {
+impl LivenessClock {
     /// Returns the time of the clock.
     pub(super) fn now(&self) -> Duration {
         Duration::from_millis(self.millis.load(Ordering::Relaxed))
@@ -52,7 +52,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
         }
         let now = Instant::now();
         if inner.store.health().is_ok() && inner.aggregator.away_since().is_none() {
-            inner.attention.advance(now - last);
+            inner.liveness_clock.advance(now - last);
         }
         last = now;
     }

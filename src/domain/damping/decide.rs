@@ -2,22 +2,22 @@
 //!
 //! A *latch* shows a bad pull result until enough better ones came in a row. *Damping* shows the
 //! worst report since a status began to flap. Both store the last report beside the visible one.
-//! This file decides; [`hold`](super::hold) writes.
+//! This file decides; [`write`](crate::domain::damping::write) writes.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::flapping::{RESULTS, Swings};
-use super::policy::Config;
-use super::status::{Level, Report, Status, StatusKey};
-use super::time::Timestamp;
+use crate::domain::damping::flapping::{RESULTS, Swings};
+use crate::domain::policy::Config;
+use crate::domain::status::{Level, Report, Status, StatusKey};
+use crate::domain::time::Timestamp;
 
 /// The state behind a status that is latched or damped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct Damped {
     /// The last report; `None`: the last pull set did not contain the status.
-    pub latest: Option<Said>,
+    pub latest: Option<Reported>,
     /// Number of consecutive results, up to the last, that were better than the visible one.
     /// Counted only for a latch, up to the latch's count.
     pub good_count: u32,
@@ -27,26 +27,26 @@ pub struct Held {
 
 /// Why a status shows a worse level than the last report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HoldCause {
+pub enum DampingCause {
     /// A latch waits for good results.
     Latch,
     /// The status flaps, whether or not a latch waits too.
     Flapping,
 }
 
-impl Held {
+impl Damped {
     /// Returns why the status shows a worse level.
-    pub fn cause(&self) -> HoldCause {
+    pub fn cause(&self) -> DampingCause {
         match self.flapping {
-            Some(_) => HoldCause::Flapping,
-            None => HoldCause::Latch,
+            Some(_) => DampingCause::Flapping,
+            None => DampingCause::Latch,
         }
     }
 }
 
 /// A report with its incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct Reported {
     /// The report.
     pub report: Arc<Report>,
     /// Observation time, by the reporter's clock.
@@ -66,7 +66,7 @@ pub struct Flapping {
 
 /// The state after a result, before the choice of the visible report.
 struct Next {
-    said: Option<Said>,
+    said: Option<Reported>,
     good_count: u32,
     flapping: Option<Flapping>,
     swings: Swings,
@@ -93,11 +93,11 @@ impl Status {
         };
         let latest = self.latest().map_or("absent", |report| report.level.word());
         match held.cause() {
-            HoldCause::Latch => {
+            DampingCause::Latch => {
                 let needed = config.latch_of(key).unwrap_or_default();
                 format!("latched: {} of {needed} good pulls, now {latest}", held.good_count)
             }
-            HoldCause::Flapping => format!(
+            DampingCause::Flapping => format!(
                 "flapping: {} of the last {RESULTS} results moved the level, now {latest}",
                 self.swings.count()
             ),
@@ -106,11 +106,11 @@ impl Status {
 
     /// Returns this status after one more result of this incarnation: `said`, or `None` if a pull
     /// set did not contain the status. Returns `None` if the status leaves.
-    pub(super) fn after_result(
+    pub(in crate::domain) fn after_result(
         &self,
         config: &Config,
         key: &StatusKey,
-        said: Option<Said>,
+        said: Option<Reported>,
         incarnation: u64,
         now: Timestamp,
     ) -> Option<Status> {
@@ -144,7 +144,7 @@ impl Status {
     }
 
     /// Returns this status under another configuration, or once its flapping is calm.
-    pub(super) fn settled(
+    pub(in crate::domain) fn settled(
         &self,
         config: &Config,
         key: &StatusKey,
@@ -153,7 +153,7 @@ impl Status {
     ) -> Option<Status> {
         let is_damped = !is_calm && config.damping_of(key).is_some();
         let held = self.held.as_deref();
-        let own = || Said {
+        let own = || Reported {
             report: self.report.clone(),
             observe_time: self.observe_time,
             incarnation: self.incarnation,
@@ -189,7 +189,7 @@ impl Status {
             }
             _ => self.clone(),
         };
-        let held = Some(Box::new(Held { latest: said, good_count, flapping }));
+        let held = Some(Box::new(Damped { latest: said, good_count, flapping }));
         Some(Status { swings, held, ..status })
     }
 
@@ -207,7 +207,7 @@ impl Status {
 
     /// Returns the status with the report as the visible one. The level begins at the observation
     /// time, unless that is in the future or the report was latched or damped until now.
-    fn replaced(&self, config: &Config, said: &Said, now: Timestamp) -> Status {
+    fn replaced(&self, config: &Config, said: &Reported, now: Timestamp) -> Status {
         let same_level = self.report.level == said.report.level;
         let waited = self.held.is_some() && !self.is_outdone(config, said.report.level);
         let observed = said.observe_time.filter(|at| *at <= now && !waited);
@@ -221,7 +221,7 @@ impl Status {
     }
 
     /// Returns this status as another unit, of this incarnation, takes it over.
-    pub(super) fn passed_to(&self, incarnation: u64) -> Status {
+    pub(in crate::domain) fn passed_to(&self, incarnation: u64) -> Status {
         let mut passed = Status { incarnation, ..self.clone() };
         if let Some(said) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
             said.incarnation = incarnation;
@@ -230,7 +230,7 @@ impl Status {
     }
 
     /// Returns whether no reader sees a difference to `other`.
-    pub(super) fn looks_like(&self, other: &Status) -> bool {
+    pub(in crate::domain) fn looks_like(&self, other: &Status) -> bool {
         self.report == other.report
             && self.stale == other.stale
             && self.incarnation == other.incarnation

@@ -14,18 +14,18 @@ use crate::domain::time::Timestamp;
 
 /// A message broadcast to all processes that share the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notice {
+pub struct Broadcast {
     /// The application that the message is about.
     pub app: AppName,
     /// The process that sends the message.
     pub from: ReplicaId,
     /// The content of the message.
-    pub word: Word,
+    pub word: BroadcastKind,
 }
 
 /// The content of a broadcast message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
+pub enum BroadcastKind {
     /// Asks each process to collect the statuses of the units that are connected to it.
     Collect {
         /// The id of the question.
