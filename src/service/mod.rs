@@ -191,5 +191,6 @@ fn routes(parts: Parts, options: &Options) -> Routes {
     if let Some((v1, v1alpha)) = reflection {
         routes = routes.add_service(v1).add_service(v1alpha);
     }
-    routes
+    // Otherwise axum copies the handler of each call with its state.
+    routes.prepare()
 }
