@@ -155,8 +155,9 @@ mod tests {
     fn a_reason_reads_as_in_the_document() {
         let entries = entries();
         let found = entries.iter().find(|entry| entry.reason == "ETAG_MISMATCH");
-        let expected = "ETAG_MISMATCH (ABORTED)\n  The data changed since you read it; metadata: \
-                        `etag` of the data now.\n  To do: Read, merge, write with the new etag.\n";
+        let expected = "ETAG_MISMATCH (ABORTED)\n  The data changed after the caller read it; \
+                        metadata: `etag` of the current\n  data.\n  To do: Read, merge, and \
+                        write with the new etag.\n";
         assert_eq!(found.map(|entry| entry.text(80)).as_deref(), Some(expected));
         let said = unknown("LEASE", "LEASE", &entries);
         assert_eq!(said, "LEASE is no reason of an error; did you mean LEASE_HELD?");
