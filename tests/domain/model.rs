@@ -193,7 +193,7 @@ impl Model {
             });
         }
         for unit in self.units.iter().filter(|u| u.uncertain_since.is_some()) {
-            let message = format!("unit {} uncertain: the store may have lost what", unit.name);
+            let message = format!("unit {} uncertain: the store may have lost its", unit.name);
             all.push(Contribution {
                 since: unit.uncertain_since.unwrap(),
                 ..plain(&unit.name, "uncertain", Level::Waiting, &message)

@@ -128,7 +128,7 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
         Origin::Leader => ("leader", leader.unwrap().message.to_string()),
         Origin::Lost => ("lost", words(state, rank)),
         Origin::Uncertain => {
-            ("uncertain", format!("unit {} uncertain: the store may have lost what", rank.key.unit))
+            ("uncertain", format!("unit {} uncertain: the store may have lost its", rank.key.unit))
         }
         Origin::Operation => panic!("nobody began one"),
         Origin::Fault => panic!("no command of this model opens one"),
