@@ -191,7 +191,7 @@ async fn what_cannot_be_configured_is_said() {
     let mut twice = mk_latch(2);
     twice.latches.extend(twice.latches.clone());
     let (_, text) = refused(twice).await;
-    assert!(text.contains("latches[1].component is \"*\" once more"), "{text}");
+    assert!(text.contains("latches[1].component is \"*\" again"), "{text}");
     let mut upside_down = mk_damping(5);
     upside_down.damping.as_mut().unwrap().stop_percent = 40;
     let (_, text) = refused(upside_down).await;

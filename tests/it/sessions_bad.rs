@@ -131,7 +131,7 @@ async fn what_has_no_place_in_a_session_ends_it_and_says_why() {
         ("no hello", vec![heartbeat()], Code::InvalidArgument, "hello"),
         ("an empty hello", vec![Vec::new()], Code::InvalidArgument, "hello"),
         ("garbage for a hello", vec![vec![0xff; 100]], Code::InvalidArgument, "decode"),
-        ("hello twice", vec![greeting(), greeting()], Code::InvalidArgument, "said already"),
+        ("hello twice", vec![greeting(), greeting()], Code::InvalidArgument, "sent already"),
         ("an empty message", vec![greeting(), Vec::new()], Code::InvalidArgument, "is empty"),
         ("a message of the future", newer.to_vec(), Code::InvalidArgument, "newer version"),
         ("garbage", vec![greeting(), vec![0xff; 100]], Code::InvalidArgument, "decode"),
