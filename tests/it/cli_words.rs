@@ -97,10 +97,10 @@ fn a_log_followed_without_the_past_prints_new_events_only() {
     let (send, printed) = mpsc::channel();
     std::thread::spawn(move || send.send(lines.next().unwrap().unwrap()));
     let start = Instant::now();
-    let line = (0..).find_map(|n| {
+    let line = (0_usize..).find_map(|n| {
         // The command prints nothing when it starts to follow.
-        let message = format!("after {n}");
-        ok(&server, &["report", "web/0", "--level", "active", "-m", &message]);
+        let level = ["blocked", "active"][n % 2];
+        ok(&server, &["report", "web/0", "--level", level, "-m", "after"]);
         assert!(start.elapsed() < DEADLINE, "no event is printed");
         printed.recv_timeout(Duration::from_millis(100)).ok()
     });
