@@ -70,7 +70,14 @@ impl WholeBody {
         }
         let mut end = 0;
         while let Some(prefix) = Prefix::read(&data[end..]) {
-            self.check(prefix)?;
+            if let Err(refused) = self.check(prefix) {
+                if end == 0 {
+                    return Err(refused);
+                }
+                // The complete messages before it are passed on first.
+                self.rest = data.split_off(end);
+                return Ok(Some(data));
+            }
             if data.len() - end < prefix.frame_bytes() {
                 break;
             }
