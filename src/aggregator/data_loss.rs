@@ -23,7 +23,7 @@ pub(super) async fn run(aggregator: Arc<Inner>) {
         let open = schedule.to_mark_uncertain();
         let next = async {
             match open.is_empty() {
-                true => schedule.uncertain.notified().await,
+                true => schedule.data_lost.notified().await,
                 false => {
                     let looks = stream::iter(&open).for_each_concurrent(LOOKS_MAX, async |app| {
                         // A failed visit stays on the list.

@@ -20,7 +20,7 @@ pub(super) struct Schedule {
     /// Notifies of a deadline earlier than all others.
     pub(super) earlier: Notify,
     /// Notifies of a data loss to handle.
-    pub(super) uncertain: Notify,
+    pub(super) data_lost: Notify,
 }
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct Entries {
     /// Loss count of each bucket.
     losses: BTreeMap<Bucket, u32>,
     /// Epoch floor of each bucket.
-    epoch_floor: BTreeMap<Bucket, u64>,
+    epoch_floors: BTreeMap<Bucket, u64>,
     /// Usage of all applications together.
     usage: Usage,
 }
@@ -40,7 +40,7 @@ struct Known {
     due: Option<Timestamp>,
     bucket: Bucket,
     /// The loss count when its units were last marked uncertain; `None` if it has no units.
-    uncertain: Option<u32>,
+    losses_handled: Option<u32>,
     /// Epoch of the lease; `None` without a lease.
     lease_epoch: Option<u64>,
     /// Usage of the application.
@@ -89,8 +89,8 @@ impl Schedule {
         let entries = lock(&self.entries);
         let is_open = |known: &Known| {
             let losses = entries.losses.get(&known.bucket).copied().unwrap_or_default();
-            let epoch_floor = entries.epoch_floor.get(&known.bucket).copied().unwrap_or_default();
-            known.uncertain.is_some_and(|uncertain| uncertain < losses)
+            let epoch_floor = entries.epoch_floors.get(&known.bucket).copied().unwrap_or_default();
+            known.losses_handled.is_some_and(|handled| handled < losses)
                 || known.lease_epoch.is_some_and(|epoch| epoch <= epoch_floor)
         };
         let open = entries.known.iter().filter(|(_, known)| is_open(known));
@@ -103,13 +103,13 @@ impl Schedule {
         let mut entries = lock(&self.entries);
         let due = head.next_due.filter(|_| !head.deleted);
         let has_units = 0 < head.summary.totals.units;
-        let uncertain = has_units.then_some(head.losses);
+        let losses_handled = has_units.then_some(head.losses);
         let lease_epoch = head.lease.as_ref().map(|_| head.lease_epoch);
         let old = match head.deleted {
             true => entries.known.remove(&change.app),
             false => {
                 let (bucket, usage) = (change.bucket, head.usage());
-                let known = Known { due, bucket, uncertain, lease_epoch, usage };
+                let known = Known { due, bucket, losses_handled, lease_epoch, usage };
                 entries.usage = entries.usage.plus(usage);
                 entries.known.insert(change.app.clone(), known)
             }
@@ -137,16 +137,16 @@ impl Schedule {
         let known = entries.losses.entry(bucket).or_default();
         *known = losses.max(*known);
         drop(entries);
-        self.uncertain.notify_one();
+        self.data_lost.notify_one();
     }
 
     /// Records the epoch floor of a bucket.
     pub(super) fn raise_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
         let mut entries = lock(&self.entries);
-        let known = entries.epoch_floor.entry(bucket).or_default();
+        let known = entries.epoch_floors.entry(bucket).or_default();
         *known = epoch_floor.max(*known);
         drop(entries);
-        self.uncertain.notify_one();
+        self.data_lost.notify_one();
     }
 
     /// Returns whether an application may be in a bucket; true for an unknown one.

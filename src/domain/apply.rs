@@ -281,7 +281,7 @@ impl Draft<'_> {
         }
         let before = known.cloned().unwrap_or_default();
         let is_new = before.incarnation < incarnation;
-        let memory_only = Unit {
+        let contacted = Unit {
             incarnation: incarnation.max(before.incarnation),
             // The open session belongs to the earlier incarnation.
             presence: match is_new || before.departed {
@@ -302,17 +302,17 @@ impl Draft<'_> {
             ..before.clone()
         };
         // A report about another status is contact too, and restarts the silence period.
-        let silence_ends = memory_only.is_overdue().then(|| self.silence_from_now());
-        let memory_only = Unit { silence_ends, ..memory_only };
+        let silence_ends = contacted.is_overdue().then(|| self.silence_from_now());
+        let contacted = Unit { silence_ends, ..contacted };
         let returned = !before.is_believed() || before.quiet_since.is_some();
-        let is_shown = returned || before.departed || memory_only.incarnation != before.incarnation;
+        let is_shown = returned || before.departed || contacted.incarnation != before.incarnation;
         if known.is_some() && !is_shown {
-            if memory_only != before || memory_only.is_news(self.now) {
-                self.put_unit_quietly(name.clone(), memory_only);
+            if contacted != before || contacted.is_news(self.now) {
+                self.put_unit_quietly(name.clone(), contacted);
             }
             return false;
         }
-        self.put_unit(name.clone(), Some(memory_only));
+        self.put_unit(name.clone(), Some(contacted));
         match is_new {
             true => self.leave_lease(name),
             false => self.welcome_candidate(name),

@@ -55,7 +55,7 @@ struct Calls {
     /// Revision of the application at which `due` was read.
     revision: Revision,
     due: Callbacks,
-    outbound: Callbacks,
+    sent: Callbacks,
 }
 
 /// The reason for the end of a session that comes from outside of it.
@@ -146,7 +146,7 @@ impl Entry {
     }
 
     /// Records a message of the worker.
-    pub(super) fn inbound(&self, now: Duration) {
+    pub(super) fn note_contact(&self, now: Duration) {
         let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
         self.last_contact.store(millis, Ordering::Relaxed);
     }
@@ -168,8 +168,8 @@ impl Entry {
         }
         calls.revision = revision;
         calls.due = due.map(|(topic, callback)| (topic.clone(), callback.clone())).collect();
-        let Calls { due, outbound, .. } = &mut *calls;
-        outbound.retain(|topic, callback| due.get(topic) == Some(callback));
+        let Calls { due, sent, .. } = &mut *calls;
+        sent.retain(|topic, callback| due.get(topic) == Some(callback));
         self.called.notify_one();
     }
 
@@ -184,9 +184,9 @@ impl Entry {
     }
 
     fn take_call(&self) -> Option<(Topic, Callback)> {
-        let Calls { due, outbound, .. } = &mut *lock(&self.calls);
-        let (topic, callback) = due.iter().find(|(topic, _)| !outbound.contains_key(*topic))?;
-        outbound.insert(topic.clone(), callback.clone());
+        let Calls { due, sent, .. } = &mut *lock(&self.calls);
+        let (topic, callback) = due.iter().find(|(topic, _)| !sent.contains_key(*topic))?;
+        sent.insert(topic.clone(), callback.clone());
         Some((topic.clone(), callback.clone()))
     }
 

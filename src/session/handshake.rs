@@ -44,7 +44,7 @@ impl Sessions {
         let ttl = heartbeat_interval * MISSED_HEARTBEATS;
         let (entry, ends) = Entry::new(app.clone(), who, session, begun, ttl);
         let entry = Arc::new(entry);
-        entry.inbound(inner.liveness_clock.now());
+        entry.note_contact(inner.liveness_clock.now());
         let session = Session::new(inner.clone(), entry.clone(), ends, place, token);
         if let Some(older) = inner.table.insert(entry.clone()) {
             older.end(Over::Superseded(incarnation));

@@ -17,7 +17,7 @@ pub(super) struct Holds {
     /// The last state of each fault. `None`: it holds nothing, which is kept only until all faults
     /// are read for the first time.
     faults: BTreeMap<Arc<FaultKey>, Option<Arc<Fault>>>,
-    outbound: BTreeMap<PartName, HoldCauseOf>,
+    sent: BTreeMap<PartName, HeldComponent>,
     /// Reasons for releases that the worker was not sent yet.
     reasons: BTreeMap<PartName, &'static str>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Moved {
 }
 
 /// A fault that holds a component.
-type HoldCauseOf = (Arc<FaultKey>, Arc<Fault>);
+type HeldComponent = (Arc<FaultKey>, Arc<Fault>);
 
 /// An update for the worker.
 pub(super) enum HoldUpdate {
@@ -82,32 +82,30 @@ impl Holds {
     }
 
     /// Returns all holds and marks them as sent.
-    pub(super) fn all_sent(&mut self) -> Vec<HoldCauseOf> {
-        self.outbound = self.held();
-        self.outbound.values().cloned().collect()
+    pub(super) fn all_sent(&mut self) -> Vec<HeldComponent> {
+        self.sent = self.held();
+        self.sent.values().cloned().collect()
     }
 
     /// Returns the next update that the worker was not sent.
     pub(super) fn next(&mut self) -> Option<HoldUpdate> {
         let held = self.held();
-        if let Some(component) =
-            self.outbound.keys().find(|outbound| !held.contains_key(*outbound)).cloned()
-        {
-            self.outbound.remove(&component);
+        if let Some(component) = self.sent.keys().find(|sent| !held.contains_key(*sent)).cloned() {
+            self.sent.remove(&component);
             let reason = self.reasons.remove(&component).unwrap_or(RESOLVED);
             return Some(HoldUpdate::Released(component, reason));
         }
         let is_new =
-            |(component, _): &(&PartName, &HoldCauseOf)| !self.outbound.contains_key(*component);
+            |(component, _): &(&PartName, &HeldComponent)| !self.sent.contains_key(*component);
         let (component, (key, fault)) = held.iter().find(is_new)?;
         self.reasons.remove(component);
-        self.outbound.insert(component.clone(), (key.clone(), fault.clone()));
+        self.sent.insert(component.clone(), (key.clone(), fault.clone()));
         Some(HoldUpdate::Held(key.clone(), fault.clone()))
     }
 
     /// Returns each held component with the fault that has held it longest.
-    fn held(&self) -> BTreeMap<PartName, HoldCauseOf> {
-        let mut held: BTreeMap<PartName, HoldCauseOf> = BTreeMap::new();
+    fn held(&self) -> BTreeMap<PartName, HeldComponent> {
+        let mut held: BTreeMap<PartName, HeldComponent> = BTreeMap::new();
         for (key, fault) in self.faults.iter().filter_map(|(k, f)| Some((k, f.as_ref()?))) {
             let first = held.get(&key.component).map(|(_, first)| first.held_since);
             if first.is_none_or(|first| fault.held_since < first) {

@@ -89,7 +89,7 @@ enum Wish {
 /// The updates that one session was sent, and those that are pending.
 #[derive(Default)]
 pub(super) struct News {
-    outbound: Mutex<Sent>,
+    sent: Mutex<Sent>,
     come: Notify,
 }
 
@@ -111,41 +111,41 @@ impl News {
         (revision, losses): (Revision, u32),
         leads: &Leads,
     ) {
-        let mut outbound = lock(&self.outbound);
+        let mut sent = lock(&self.sent);
         if !leads.is(entry) {
-            outbound.leadership = Some(leads.leadership());
+            sent.leadership = Some(leads.leadership());
         }
-        drop(outbound);
+        drop(sent);
         self.learn(entry, (revision, losses), leads);
     }
 
     /// Records the state of the application as of a revision and a data loss count.
     pub(super) fn learn(&self, entry: &Entry, (revision, losses): (Revision, u32), leads: &Leads) {
-        let mut outbound = lock(&self.outbound);
-        if outbound.revision <= revision {
-            outbound.revision = revision;
-            outbound.now = leads.clone();
-            outbound.losses = losses;
+        let mut sent = lock(&self.sent);
+        if sent.revision <= revision {
+            sent.revision = revision;
+            sent.now = leads.clone();
+            sent.losses = losses;
             self.come.notify_one();
             if leads.is(entry) {
-                outbound.settle_wish();
+                sent.settle_wish();
             }
         }
     }
 
     /// Records that the unit asks to lead, or to step back.
     pub(super) fn wish(&self, to_lead: bool) {
-        let mut outbound = lock(&self.outbound);
-        outbound.wish = match to_lead {
+        let mut sent = lock(&self.sent);
+        sent.wish = match to_lead {
             true => Wish::Lead,
-            false => outbound.step_back(),
+            false => sent.step_back(),
         };
     }
 
     /// Returns whether the unit asked to lead (`true`) or to step back (`false`); `None` if there
     /// is no request to repeat.
     pub(super) fn wants_to_lead(&self) -> Option<bool> {
-        match lock(&self.outbound).wish {
+        match lock(&self.sent).wish {
             Wish::Nothing => None,
             Wish::Lead => Some(true),
             Wish::StepBack { .. } => Some(false),
@@ -154,20 +154,20 @@ impl News {
 
     /// Records that the request was repeated: the next data loss may remove it again.
     pub(super) fn sent_again(&self) {
-        let mut outbound = lock(&self.outbound);
-        if matches!(outbound.wish, Wish::StepBack { .. }) {
-            outbound.wish = outbound.step_back();
+        let mut sent = lock(&self.sent);
+        if matches!(sent.wish, Wish::StepBack { .. }) {
+            sent.wish = sent.step_back();
         }
     }
 
     /// Clears the unit's request.
     pub(super) fn wishes_nothing(&self) {
-        lock(&self.outbound).wish = Wish::Nothing;
+        lock(&self.sent).wish = Wish::Nothing;
     }
 
     /// Causes a leadership message even without a change, because the worker asked.
     pub(super) fn send_again(&self) {
-        lock(&self.outbound).leadership = None;
+        lock(&self.sent).leadership = None;
         self.come.notify_one();
     }
 
@@ -182,22 +182,22 @@ impl News {
     }
 
     fn take(&self, entry: &Entry) -> Option<LeadershipUpdate> {
-        let mut outbound = lock(&self.outbound);
-        if outbound.revision == Revision::default() {
+        let mut sent = lock(&self.sent);
+        if sent.revision == Revision::default() {
             return None; // the state has not arrived yet
         }
-        let leads = outbound.now.leadership();
-        if outbound.leadership.as_ref() != Some(&leads) {
+        let leads = sent.now.leadership();
+        if sent.leadership.as_ref() != Some(&leads) {
             let is_self = leads.is(entry);
             let lease = leads.lease_duration.filter(|_| is_self);
             let heartbeat = lease.map(|lease| lease / HEARTBEATS_PER_LEASE);
             let (leader, lease_epoch) = (leads.leader.clone(), leads.lease_epoch);
-            outbound.leadership = Some(leads);
+            sent.leadership = Some(leads);
             return Some(LeadershipUpdate::Leadership { leader, lease_epoch, heartbeat, is_self });
         }
-        let version = outbound.now.data_version;
-        if outbound.data_version != version {
-            outbound.data_version = version;
+        let version = sent.now.data_version;
+        if sent.data_version != version {
+            sent.data_version = version;
             return Some(LeadershipUpdate::Data { version });
         }
         None

@@ -188,10 +188,10 @@ impl Session {
                 word = entry.news.next(&entry) => self.tell(outbound, outbound_of(word)).await,
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
-                        entry.inbound(liveness_clock.now());
+                        entry.note_contact(liveness_clock.now());
                         let taken = self.take(chunk, outbound).await;
                         self.last_contact = liveness_clock.now();
-                        entry.inbound(self.last_contact);
+                        entry.note_contact(self.last_contact);
                         taken
                     }
                     None => Err(End::Closed),

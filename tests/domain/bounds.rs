@@ -274,9 +274,9 @@ fn deadlines_that_repeats_moved_are_looked_at_once() {
     let mut state = empty();
     let again = report("web/0", "", Level::Active, Some(90));
     run(&mut state, 0, std::slice::from_ref(&again));
-    let memory_only = run(&mut state, 29, std::slice::from_ref(&again));
-    assert!(!memory_only.is_durable());
-    assert_eq!(memory_only.memory_only.deadlines.len(), 1);
+    let repeated = run(&mut state, 29, std::slice::from_ref(&again));
+    assert!(!repeated.is_durable());
+    assert_eq!(repeated.memory_only.deadlines.len(), 1);
     let written = run(&mut state, 30, std::slice::from_ref(&again));
     assert!(written.is_durable() && !written.moves_revision());
     run(&mut state, 31, &[again]);

@@ -69,24 +69,23 @@ impl WholeBody {
             return Ok(Some(message));
         }
         let mut end = 0;
+        let mut refused = Ok(());
         while let Some(prefix) = Prefix::read(&data[end..]) {
-            if let Err(refused) = self.check(prefix) {
-                if end == 0 {
-                    return Err(refused);
-                }
-                // The complete messages before it are passed on first.
-                self.rest = data.split_off(end);
-                return Ok(Some(data));
-            }
-            if data.len() - end < prefix.frame_bytes() {
+            refused = self.check(prefix);
+            if refused.is_err() || data.len() - end < prefix.frame_bytes() {
                 break;
             }
             self.count()?;
             end += prefix.frame_bytes();
         }
         let begun = data.split_off(end);
-        if !begun.is_empty() {
-            self.hold(&begun)?;
+        if !begun.is_empty() && refused.is_ok() {
+            refused = self.hold(&begun);
+        }
+        match refused {
+            // The complete messages before a refused one are passed on first.
+            Err(_) if !data.is_empty() => self.rest = begun,
+            refused => refused?,
         }
         Ok((!data.is_empty()).then_some(data))
     }

@@ -132,6 +132,24 @@ async fn what_is_no_request_is_refused_in_any_pieces() {
     }
 }
 
+/// A hello may arrive in one piece with a message that is too large, or for which there is no room.
+#[tokio::test]
+async fn complete_messages_are_passed_on_before_a_refused_one() {
+    let two = [whole(3), whole(4)].concat();
+    for (refused, expected) in
+        [(frame(0, 101, 0), "REQUEST_TOO_LARGE"), (frame(0, 90, 80), "RATE_LIMITED")]
+    {
+        let sent = [two.clone(), refused].concat();
+        for piece in 1..=sent.len() {
+            let body = mk_body(&sent, piece, false);
+            let body = WholeBody::new(body, takes(false), Arc::from([budget(20)]));
+            let (out, ended) = read(body).await;
+            assert_eq!(out.concat(), two, "in pieces of {piece}");
+            assert_eq!(reason(&ended.unwrap_err()), expected, "in pieces of {piece}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_is_complete_in_time_or_refused() {
     let start = tokio::time::Instant::now();

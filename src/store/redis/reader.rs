@@ -56,19 +56,19 @@ impl Reader {
         self.suspicions.mark_unchanged();
         let mut dedicated = self.shared.links.dedicated(&self.tag()).await?;
         dedicated.connection.set_response_timeout(RESPONSE_MAX);
-        let mut session = Reading {
+        let mut session = LogSession {
             shared: &self.shared,
             connection: &mut dedicated.connection,
             seen: self.epoch,
             counted: false,
-            epoch_floor: BTreeMap::new(),
+            epoch_floors: BTreeMap::new(),
         };
         session.load_scripts().await?;
         session.check_meta().await?;
         session.note_master(&self.buckets).await?;
         session.verify(&self.buckets).await?;
         // Only after the comparison: a commit with this floor is based on a compared state.
-        for (bucket, number) in session.epoch_floor {
+        for (bucket, number) in session.epoch_floors {
             self.shared.view.raise_epoch_floor(bucket, number);
         }
         self.connection = Some(dedicated);
@@ -122,12 +122,12 @@ impl Reader {
         };
         let connection = &mut dedicated.connection;
         let view = &self.shared.view;
-        let mut session = Reading {
+        let mut session = LogSession {
             shared: &self.shared,
             connection,
             seen: self.shared.view.epoch(),
             counted: false,
-            epoch_floor: self.buckets.iter().map(|&b| (b, view.epoch_floor(b))).collect(),
+            epoch_floors: self.buckets.iter().map(|&b| (b, view.epoch_floor(b))).collect(),
         };
         loop {
             tokio::select! {
@@ -149,7 +149,7 @@ impl Reader {
 }
 
 /// The work on one connection.
-struct Reading<'a> {
+struct LogSession<'a> {
     shared: &'a Shared,
     connection: &'a mut MultiplexedConnection,
     /// The epoch before this connection.
@@ -157,10 +157,10 @@ struct Reading<'a> {
     /// Whether a data loss was counted on this connection.
     counted: bool,
     /// The epoch floor of each bucket on this master.
-    epoch_floor: BTreeMap<Bucket, u64>,
+    epoch_floors: BTreeMap<Bucket, u64>,
 }
 
-impl Reading<'_> {
+impl LogSession<'_> {
     async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, OpenError> {
         let answered = self.connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
         answered.map_err(|error| unavailable(&error.to_string()))
@@ -228,7 +228,7 @@ impl Reading<'_> {
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {
             let noted = reply::number(value).ok_or_else(|| unavailable(&format!("{value:?}")))?;
-            self.epoch_floor.insert(bucket, noted);
+            self.epoch_floors.insert(bucket, noted);
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl Reading<'_> {
         for _ in 0..REPAIRS_MAX {
             let found = self.read_bucket(bucket).await?;
             let time = self.shared.clock.now();
-            let epoch_floor = self.epoch_floor.get(&bucket).copied().unwrap_or_default();
+            let epoch_floor = self.epoch_floors.get(&bucket).copied().unwrap_or_default();
             let repairs = repair::compare(bucket, &seen, &found, epoch_floor, time);
             if (repairs.lost || is_lost) && found.losses <= seen.losses {
                 self.count_loss().await?;

@@ -40,7 +40,7 @@ pub(super) struct View {
     epoch: Mutex<Epoch>,
     /// The epoch floor of each bucket: that of the last master that was compared with this view;
     /// `None` before the first comparison.
-    epoch_floor: Vec<watch::Sender<Option<u64>>>,
+    epoch_floors: Vec<watch::Sender<Option<u64>>>,
 }
 
 struct KnownBuckets {
@@ -78,7 +78,7 @@ pub(super) enum Break {
 
 impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
-        let epoch_floor = (0..buckets).map(|_| watch::Sender::default()).collect();
+        let epoch_floors = (0..buckets).map(|_| watch::Sender::default()).collect();
         let told = (0..buckets).map(|_| watch::Sender::default()).collect();
         let buckets = (0..buckets)
             .map(|n| BucketView {
@@ -87,7 +87,7 @@ impl View {
             })
             .collect();
         let known = KnownBuckets { buckets, observers: Observers::default() };
-        View { known: Mutex::new(known), told, epoch: Mutex::new(epoch), epoch_floor }
+        View { known: Mutex::new(known), told, epoch: Mutex::new(epoch), epoch_floors }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -110,19 +110,19 @@ impl View {
 
     /// Returns the epoch floor of a bucket; `None` before the first master was compared.
     pub(super) fn known_epoch_floor(&self, bucket: Bucket) -> Option<u64> {
-        *self.epoch_floor[usize::from(bucket.0)].borrow()
+        *self.epoch_floors[usize::from(bucket.0)].borrow()
     }
 
     /// Returns the epoch floor of a bucket, with a notification of each later one.
     pub(super) fn follow_epoch_floor(&self, bucket: Bucket) -> watch::Receiver<Option<u64>> {
-        self.epoch_floor[usize::from(bucket.0)].subscribe()
+        self.epoch_floors[usize::from(bucket.0)].subscribe()
     }
 
     /// Sets the epoch floor from a master that was compared. It never falls.
     pub(super) fn raise_epoch_floor(&self, bucket: Bucket, number: u64) {
         let KnownBuckets { observers, .. } = &*self.known();
         let mut is_first = false;
-        let rose = self.epoch_floor[usize::from(bucket.0)].send_if_modified(|known| {
+        let rose = self.epoch_floors[usize::from(bucket.0)].send_if_modified(|known| {
             is_first = known.is_none();
             let rises = known.is_none_or(|known| known < number);
             *known = (*known).max(Some(number));
