@@ -5,24 +5,26 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::callback::Callbacks;
-use super::data::Data;
-use super::derive::Summary;
-use super::fault::{FaultKey, Faults};
-use super::index::Index;
-use super::lease::Lease;
-use super::name::{AppName, OperationId, PartName, UnitName};
-use super::operation::record::Operations;
-use super::operation::words::{OperationStatus, SUCCESS_PRECEDENCE};
-use super::policy::Config;
-use super::rank::{Origin, Rank};
-use super::request::RequestLog;
-use super::revision::Revision;
-use super::session::{Presence, ReplicaId};
-use super::status::{Freshness, Kind, Level, Status, StatusKey};
-use super::statuses::Statuses;
-use super::time::Timestamp;
-use super::usage::Kept;
+use crate::domain::data::{Data, DataHead};
+use crate::domain::fault::set::Faults;
+use crate::domain::fault::{Fault, FaultKey};
+use crate::domain::index::Index;
+use crate::domain::leadership::Lease;
+use crate::domain::leadership::status::ApplicationStatus;
+use crate::domain::name::{AppName, OperationId, PartName, UnitName};
+use crate::domain::operation::set::Operations;
+use crate::domain::operation::words::OperationStatus;
+use crate::domain::policy::Config;
+use crate::domain::rank::Rank;
+use crate::domain::request::log::RequestLog;
+use crate::domain::revision::Revision;
+use crate::domain::status::set::Statuses;
+use crate::domain::status::{Status, StatusKey};
+use crate::domain::summary::Summary;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
+use crate::domain::unit::presence::ReplicaId;
+use crate::domain::usage::{Kept, Usage};
 
 /// The state of the application as a whole. One record, written with each commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,17 +81,6 @@ pub struct Head {
     pub kept: Option<Kept>,
 }
 
-/// Version and size of an application's data, available without reading the values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct DataHead {
-    /// Grows with each change; 0 before the first change.
-    pub version: u64,
-    /// Number of keys.
-    pub keys: u64,
-    /// Bytes of all keys and values.
-    pub bytes: u64,
-}
-
 impl Head {
     /// Returns the head of an unknown application; its next revision follows `revision`.
     pub fn empty(revision: Revision) -> Head {
@@ -116,136 +107,19 @@ impl Head {
         }
     }
 
+    /// Returns whether contributions have another order under `other`.
+    pub(super) fn ranks_otherwise(&self, other: &Head) -> bool {
+        self.config.policy != other.config.policy
+            || self.config.lost_units != other.config.lost_units
+            || self.leader() != other.leader()
+    }
+
     /// Returns the leading unit, if there is one.
     pub fn leader(&self) -> Option<&UnitName> {
         match &self.config.external_leader {
             Some(outside) => Some(outside).filter(|unit| !unit.is_application()),
             None => self.lease.as_ref().map(|lease| &lease.holder),
         }
-    }
-}
-
-/// How the status of the whole application takes part in the derivation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// One more contribution, of the unit `""`.
-    Contribute,
-    /// Overrides every contribution.
-    Override,
-}
-
-/// The status that the leader sets for the application as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApplicationStatus {
-    /// How the status takes part.
-    pub mode: Mode,
-    /// The level.
-    pub level: Level,
-    /// One line for a person.
-    pub message: Box<str>,
-    /// Machine-readable cause.
-    pub reason: Box<str>,
-    /// The action that a person must take.
-    pub action: Box<str>,
-    /// When the level began.
-    pub since: Timestamp,
-    /// When the status expires.
-    pub expire_time: Option<Timestamp>,
-}
-
-/// The state of a unit beside its statuses.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Unit {
-    /// The newest incarnation; 0 if the unit never gave one.
-    pub incarnation: u64,
-    /// Last contact; the stored value is as of the last other change of the record.
-    pub last_seen: Timestamp,
-    /// Number of statuses.
-    pub status_count: u32,
-    /// Number of statuses with a ttl.
-    pub ttl_count: u32,
-    /// Number of statuses past their ttl.
-    pub stale_count: u32,
-    /// Since when at least one status is past its ttl.
-    pub stale_since: Option<Timestamp>,
-    /// When the unit is lost if it does not report before.
-    pub silence_ends: Option<Timestamp>,
-    /// Since when the unit is lost.
-    pub lost_since: Option<Timestamp>,
-    /// Since when the unit is uncertain: the store may have lost its last reports.
-    #[serde(default)]
-    pub uncertain_since: Option<Timestamp>,
-    /// How the unit is expected to keep contact.
-    #[serde(default)]
-    pub presence: Presence,
-    /// Since when an expected contact is missing.
-    #[serde(default)]
-    pub quiet_since: Option<Timestamp>,
-    /// Whether the unit gets a new name each time it is replaced.
-    #[serde(default)]
-    pub stateless: bool,
-    /// Labels that the unit gave.
-    #[serde(default)]
-    pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// When the incarnation began.
-    #[serde(default)]
-    pub began: Timestamp,
-    /// Number of statuses pulled from an earlier incarnation: the last known ones until the unit
-    /// answers a pull.
-    #[serde(default)]
-    pub outlived_count: u32,
-    /// Whether the unit departed for good while its pushed statuses wait for a successor.
-    #[serde(default)]
-    pub departed: bool,
-    /// When the unit last answered a pull of all its statuses; the stored value is as of the last
-    /// other change of the record.
-    #[serde(default)]
-    pub last_answer: Timestamp,
-    /// The callbacks that the unit has requested, with their times.
-    #[serde(default)]
-    pub callbacks: Callbacks,
-    /// Whether the session has ended without a report since.
-    #[serde(default)]
-    pub session_ended: bool,
-    /// Position among the units that wait to lead.
-    #[serde(default)]
-    pub candidate: Option<u64>,
-    /// The stored value of `last_seen`.
-    #[serde(skip)]
-    pub last_seen_written: Timestamp,
-    /// Deadlines of this unit do not fire before this time: the server was unable to receive, or
-    /// other replicas may have newer contacts.
-    #[serde(skip)]
-    pub not_before: Timestamp,
-}
-
-impl Unit {
-    /// Returns whether the unit broke every promise of contact or repetition, so that `lost_after`
-    /// counts from now. A unit with an open session is never overdue: its session detects silence.
-    pub(super) fn is_overdue(&self) -> bool {
-        match self.presence {
-            Presence::Connected(_) => false,
-            Presence::Promised(_) => self.quiet_since.is_some(),
-            Presence::Unbound => 0 < self.ttl_count && self.stale_count == self.ttl_count,
-        }
-    }
-
-    /// Returns the freshness of the unit's last reports. Uncertain goes before lost, because the
-    /// store may be wrong about the loss of the unit too.
-    pub fn freshness(&self) -> Freshness {
-        let is_stale =
-            self.stale_count != 0 || self.quiet_since.is_some() || self.outlived_count != 0;
-        match (self.uncertain_since, self.lost_since) {
-            (Some(_), _) => Freshness::Uncertain,
-            (None, Some(_)) => Freshness::Lost,
-            (None, None) if is_stale => Freshness::Stale,
-            (None, None) => Freshness::Fresh,
-        }
-    }
-
-    /// Returns whether the unit's last reports contribute: the unit is neither lost nor uncertain.
-    pub fn is_believed(&self) -> bool {
-        self.lost_since.is_none() && self.uncertain_since.is_none()
     }
 }
 
@@ -379,107 +253,91 @@ impl AppState {
     }
 }
 
-/// Returns the rank of a status, or `None` if it does not contribute.
-pub(super) fn status_rank(
-    head: &Head,
-    unit: Option<&Unit>,
-    key: &Arc<StatusKey>,
-    status: &Status,
-) -> Option<Rank> {
-    let believed = unit.is_none_or(Unit::is_believed);
-    let level = status.report.level;
-    // Statuses of a lost or uncertain unit contribute only if they are final.
-    if !believed && !matches!(level, Level::Error | Level::Terminated) {
-        return None;
+impl Head {
+    /// Returns the end of the lease, if it has one.
+    pub(super) fn lease_ends(&self) -> Option<Timestamp> {
+        self.lease.as_ref()?.ends
     }
-    Some(Rank {
-        precedence: status.report.precedence,
-        severity: head.config.policy.severity(level),
-        priority: status.report.priority,
-        leads: head.leader() == Some(&key.unit),
-        key: key.clone(),
-        since: status.since,
-        origin: Origin::Reported(key.kind),
-        level,
-        asks: !status.report.action.is_empty(),
-        flaps: status.flapping().is_some(),
-        fault: None,
-    })
-}
 
-/// Returns the contribution of a lost or uncertain unit beside its statuses. An uncertain unit is
-/// waiting, even if `lost_units` ignores lost ones: it may have changed since the data loss.
-pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
-    let (since, level, origin) = match unit.uncertain_since {
-        Some(since) => (since, Level::Waiting, Origin::Uncertain),
-        None => (unit.lost_since?, head.config.lost_units.level()?, Origin::Lost),
-    };
-    Some(Rank {
-        precedence: 0,
-        severity: head.config.policy.severity(level),
-        priority: 0,
-        leads: head.leader() == Some(name),
-        key: Arc::new(StatusKey::first_of(name)),
-        since,
-        origin,
-        level,
-        asks: false,
-        flaps: false,
-        fault: None,
-    })
-}
-
-/// Returns the contribution of the leader's status, if its mode is contribute.
-fn application_rank(head: &Head) -> Option<Rank> {
-    let status = head.application_status.as_ref()?;
-    if status.mode == Mode::Override {
-        return None;
+    /// Returns the epoch of the current lease: 0 if leadership is decided outside.
+    pub fn valid_epoch(&self) -> u64 {
+        match self.config.external_leader {
+            Some(_) => 0,
+            None => self.lease_epoch,
+        }
     }
-    Some(Rank {
-        precedence: 0,
-        severity: head.config.policy.severity(status.level),
-        priority: 0,
-        leads: false,
-        key: Arc::new(StatusKey {
-            unit: UnitName::application(),
-            component: PartName::default(),
-            key: PartName::default(),
-            kind: Kind::Push,
-        }),
-        since: status.since,
-        origin: Origin::Leader,
-        level: status.level,
-        asks: !status.action.is_empty(),
-        flaps: false,
-        fault: None,
-    })
 }
 
-/// Returns the contribution of the latest operation.
-pub(super) fn operation_rank(head: &Head) -> Option<Rank> {
-    let status = head.operation.as_ref()?;
-    let succeeded = status.level == Level::Active;
-    Some(Rank {
-        precedence: if succeeded { SUCCESS_PRECEDENCE } else { 0 },
-        severity: head.config.policy.severity(status.level),
-        priority: 0,
-        leads: false,
-        key: Arc::new(StatusKey {
-            unit: UnitName::application(),
-            component: PartName::operation(),
-            key: status.id.as_key(),
-            kind: Kind::Push,
-        }),
-        since: status.since,
-        origin: Origin::Operation,
-        level: status.level,
-        asks: !status.action.is_empty(),
-        flaps: false,
-        fault: None,
-    })
+impl Head {
+    /// Returns the usage of the application. A head of an earlier version gives only the counts
+    /// that it has; the next commit adds the others.
+    pub fn usage(&self) -> Usage {
+        let totals = &self.summary.totals;
+        let contributions = totals.contributions.iter().copied().map(u64::from).sum();
+        let uncounted = Kept { statuses: contributions, ..Kept::default() };
+        let kept = self.kept.unwrap_or(uncounted);
+        Usage {
+            units: totals.units.into(),
+            statuses: kept.statuses,
+            faults: self.fault_count.into(),
+            operations: kept.operations,
+            data_bytes: self.data.bytes,
+            record_bytes: kept.record_bytes,
+            history_bytes: kept.history_bytes,
+        }
+    }
 }
 
-/// Returns the contributions of the application itself, beside its units.
-pub(super) fn own_ranks(head: &Head) -> impl Iterator<Item = Rank> {
-    application_rank(head).into_iter().chain(operation_rank(head))
+impl AppState {
+    /// Computes the counts that a head of an earlier version does not have, from all records.
+    pub fn recount(&self) -> Kept {
+        let statuses = self.statuses.iter().map(|(_, status)| status.report.size());
+        let faults = self.faults.iter().map(|(_, fault)| fault.size());
+        let operations = self.operations.iter().map(|(_, operation)| operation.size());
+        let payloads = self.operations.payloads().map(|(_, payload)| payload.len() as u64);
+        Kept {
+            statuses: self.statuses.len() as u64,
+            operations: self.operations.iter().count() as u64,
+            record_bytes: statuses.chain(faults).chain(operations).chain(payloads).sum(),
+            history_bytes: self.head.kept.map_or(0, |kept| kept.history_bytes),
+        }
+    }
+
+    /// Adds the counts to the head of an existing application that has none: an earlier version,
+    /// which may share the store, writes heads without them.
+    pub(super) fn count_what_is_kept(&mut self) {
+        if self.head.kept.is_none() && !self.head.deleted {
+            let kept = self.recount();
+            std::sync::Arc::make_mut(&mut self.head).kept = Some(kept);
+        }
+    }
+}
+
+impl AppState {
+    /// Returns the operations: the open one and the finished ones.
+    pub fn operations(&self) -> &Operations {
+        &self.operations
+    }
+}
+
+impl AppState {
+    /// Returns the open faults.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Returns the held components of a unit, each with the fault that has held it longest.
+    pub fn holds_of<'a>(
+        &'a self,
+        unit: &'a UnitName,
+    ) -> BTreeMap<&'a PartName, (&'a FaultKey, &'a Fault)> {
+        let mut holds: BTreeMap<&PartName, (&FaultKey, &Fault)> = BTreeMap::new();
+        for (key, fault) in self.faults.of(unit, None).filter(|(_, f)| f.held_since.is_some()) {
+            let hold = holds.entry(&key.component).or_insert((key, fault));
+            if fault.held_since < hold.1.held_since {
+                *hold = (key, fault);
+            }
+        }
+        holds
+    }
 }

@@ -1,21 +1,21 @@
-//! Commands on an application, and the reasons for their rejection.
+//! Commands on an application.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::app::Mode;
-use super::callback::Topic;
-use super::data::DataPatch;
-use super::fault::{NewError, Resolution};
-use super::name::{PartName, UnitName};
-use super::operation::command::Order;
-use super::operation::refused::Refused;
-use super::policy::ConfigPatch;
-use super::request::{Fingerprint, Outcome, Remembered, RequestId};
-use super::session::{ReplicaId, SessionId};
-use super::status::{Kind, Level, Report};
-use super::time::Timestamp;
+use crate::domain::data::DataPatch;
+use crate::domain::fault::{NewError, Resolution};
+use crate::domain::leadership::Claim;
+use crate::domain::leadership::status::NewApplicationStatus;
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::operation::command::Order;
+use crate::domain::policy::ConfigPatch;
+use crate::domain::request::{Fingerprint, Outcome, Remembered, RequestId};
+use crate::domain::status::report::Report;
+use crate::domain::status::{Kind, StatusKey};
+use crate::domain::time::Timestamp;
+use crate::domain::unit::presence::{ReplicaId, SessionId};
+use crate::domain::unit::{Newcomer, Reporter, Topic};
 
 /// A command with the id under which its answer is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,59 +37,6 @@ impl Request {
         let unit = self.command.unit().cloned().unwrap_or_default();
         Remembered { time, outcome, fingerprint, unit }
     }
-}
-
-/// One status as it is reported.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewStatus {
-    /// The component of the unit.
-    pub component: PartName,
-    /// The key within the component.
-    pub key: PartName,
-    /// The report; its copies share it.
-    pub report: Arc<Report>,
-    /// Observation time, by the reporter's clock.
-    pub observe_time: Option<Timestamp>,
-}
-
-/// The sender of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reporter {
-    /// The unit.
-    pub unit: UnitName,
-    /// Its incarnation, if given.
-    pub incarnation: Option<u64>,
-    /// The session in which the command arrives, if any. Only the newest session is valid.
-    pub session: Option<SessionId>,
-}
-
-impl Reporter {
-    /// Returns a sender outside of any session.
-    pub fn new(unit: UnitName, incarnation: Option<u64>) -> Reporter {
-        Reporter { unit, incarnation, session: None }
-    }
-}
-
-/// A unit that begins or continues an incarnation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Newcomer {
-    /// The unit.
-    pub unit: UnitName,
-    /// The incarnation to continue; `None` begins a new one.
-    pub incarnation: Option<u64>,
-    /// Whether the unit gets a new name each time it is replaced.
-    pub stateless: bool,
-    /// Labels that the unit gives.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
-}
-
-/// The leader, as it identifies itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// The unit; `""` if leadership is decided outside and no unit leads.
-    pub unit: UnitName,
-    /// Epoch of its lease.
-    pub lease_epoch: u64,
 }
 
 /// A command on an application.
@@ -257,186 +204,26 @@ impl Command {
     }
 }
 
-/// The new status that the leader sets for the application as a whole.
+/// One status as it is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewApplicationStatus {
-    /// How the status takes part.
-    pub mode: Mode,
-    /// The level.
-    pub level: Level,
-    /// One line for a person.
-    pub message: Box<str>,
-    /// Machine-readable cause.
-    pub reason: Box<str>,
-    /// The action that a person must take.
-    pub action: Box<str>,
-    /// How long the status lasts.
-    pub ttl: Option<Duration>,
-    /// Observation time, by the leader's clock.
+pub struct NewStatus {
+    /// The component of the unit.
+    pub component: PartName,
+    /// The key within the component.
+    pub key: PartName,
+    /// The report; its copies share it.
+    pub report: Arc<Report>,
+    /// Observation time, by the reporter's clock.
     pub observe_time: Option<Timestamp>,
 }
 
-/// The reason for the rejection of a command. A rejected command changes nothing, except an
-/// operation's record (it may lapse, store a next target, or lose its payload) and the waiting
-/// position of [`Rejected::LeaseHeld`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Rejected {
-    /// No application of this name was reported.
-    #[error("application is not known")]
-    ApplicationNotFound,
-    /// The application has no such unit.
-    #[error("unit {unit} is not known")]
-    UnitNotFound {
-        /// The requested unit.
-        unit: UnitName,
-    },
-    /// A newer incarnation of the unit has reported.
-    #[error(
-        "unit {unit} has been replaced: incarnation {given} is older than {current}; \
-         stop reporting, or start again as a new incarnation"
-    )]
-    StaleIncarnation {
-        /// The unit.
-        unit: UnitName,
-        /// The incarnation of the sender.
-        given: u64,
-        /// The valid incarnation.
-        current: u64,
-    },
-    /// The incarnation was never assigned.
-    #[error(
-        "incarnation {given} of unit {unit} was never given out; the newest is {current}: give the \
-         one that welcome or RegisterUnit answered, or none"
-    )]
-    UnknownIncarnation {
-        /// The unit.
-        unit: UnitName,
-        /// The incarnation of the request.
-        given: u64,
-        /// The newest one known; 0 if none is.
-        current: u64,
-    },
-    /// The record of the unit has the highest possible incarnation, which an earlier version took
-    /// from a report.
-    #[error(
-        "unit {unit} has the highest incarnation there is, and cannot begin another one; remove \
-         the unit, and begin again after 10 minutes"
-    )]
-    IncarnationsUsedUp {
-        /// The unit.
-        unit: UnitName,
-    },
-    /// The unit was removed, and the command is from before the removal.
-    #[error(
-        "unit {unit} has been removed, and incarnation {given} with it; \
-         stop reporting, or start again as a new incarnation"
-    )]
-    UnitRemoved {
-        /// The unit.
-        unit: UnitName,
-        /// The incarnation of the sender.
-        given: u64,
-    },
-    /// The id of the request was used for a different request before.
-    #[error(
-        "request_id {id:?} was given to another request before, a {method}; give each request an \
-         id of its own, and repeat a request unchanged"
-    )]
-    RequestIdReused {
-        /// The id.
-        id: Arc<str>,
-        /// Method of the first request.
-        method: Arc<str>,
-    },
-    /// The unit has opened a newer session, or lost this one.
-    #[error("this session of unit {unit} is over; use the newest session, or connect again")]
-    SessionOver {
-        /// The unit.
-        unit: UnitName,
-    },
-    /// The command would exceed a limit.
-    #[error("{what} would be more than {max}; remove some first, or raise the limit {limit}")]
-    LimitExceeded {
-        /// Name of the limit.
-        limit: &'static str,
-        /// The items that would be too many.
-        what: String,
-        /// The limit.
-        max: usize,
-    },
-    /// The operation refuses the command.
-    #[error(transparent)]
-    Operation(#[from] Refused),
-    /// Another unit leads; the sender waits in line now.
-    #[error(
-        "unit {leader} leads, with lease epoch {lease_epoch}; your unit waits in line, stay and \
-         ask again"
-    )]
-    LeaseHeld {
-        /// The leader.
-        leader: UnitName,
-        /// Epoch of the lease.
-        lease_epoch: u64,
-        /// When it ends without a renewal; `None`: not before the leader's session does.
-        ends: Option<Timestamp>,
-    },
-    /// Leadership is decided outside.
-    #[error(
-        "leadership is decided outside, by `external_leader` of the configuration; \
-         clear that to elect a leader here"
-    )]
-    LeaderIsExternal {
-        /// The leader; `""` if no unit leads.
-        leader: UnitName,
-    },
-    /// A unit that is lost or has left cannot lead.
-    #[error("unit {unit} is lost or has left; transfer to one that is there")]
-    UnitNotThere {
-        /// The unit.
-        unit: UnitName,
-    },
-    /// The data have changed since the version that the change was made for.
-    #[error("the data have changed since they were read, their etag is {current}; read them again")]
-    EtagMismatch {
-        /// The current etag.
-        current: String,
-    },
-    /// A part of the data is too large.
-    #[error("{what} would be {bytes} bytes; at most {max}")]
-    ValueTooLarge {
-        /// The part.
-        what: String,
-        /// Its size in bytes.
-        bytes: u64,
-        /// The limit in bytes.
-        max: u64,
-    },
-    /// The sender does not lead.
-    #[error("{}", not_leader(unit, leader.as_ref(), *lease_epoch))]
-    NotLeader {
-        /// The sender.
-        unit: UnitName,
-        /// The leader.
-        leader: Option<UnitName>,
-        /// Epoch of that lease.
-        lease_epoch: u64,
-    },
-}
-
-fn not_leader(unit: &UnitName, leader: Option<&UnitName>, lease_epoch: u64) -> String {
-    let reporter = match unit.as_str() {
-        "" => "a sender without a unit".to_string(),
-        unit => format!("unit {unit}"),
-    };
-    match leader {
-        Some(leader) if leader == unit => {
-            format!(
-                "{reporter} does not lead by that epoch: its lease has {lease_epoch}, or is over"
-            )
+impl NewStatus {
+    pub(in crate::domain) fn key_of(&self, unit: &UnitName, kind: Kind) -> StatusKey {
+        StatusKey {
+            unit: unit.clone(),
+            component: self.component.clone(),
+            key: self.key.clone(),
+            kind,
         }
-        Some(leader) => {
-            format!("{reporter} does not lead: {leader} does, with lease epoch {lease_epoch}")
-        }
-        None => format!("{reporter} does not lead, and no unit does"),
     }
 }

@@ -1,14 +1,17 @@
 //! Data loss of the store: the last reports of every unit become uncertain until the unit reports
 //! again.
 
-use super::app::Head;
-use super::derive::{Rule, Summary, override_status};
-use super::draft::Draft;
-use super::lease::next_count;
-use super::name::UnitName;
-use super::status::Level;
-use super::time::Timestamp;
-use super::transition::{Cause, StatusEvent, Subject};
+use crate::domain::app::Head;
+use crate::domain::contribution::override_status;
+use crate::domain::draft::Draft;
+use crate::domain::leadership::next_count;
+use crate::domain::leadership::succession::renew_lease_after_loss;
+use crate::domain::level::Level;
+use crate::domain::name::UnitName;
+use crate::domain::operation::apply::{has_former_fence, reacquire_operations_after_loss};
+use crate::domain::summary::{Rule, Summary};
+use crate::domain::time::Timestamp;
+use crate::domain::unit::silence::mark_unit_uncertain;
 
 /// Drafts the effects of a data loss. Each unit becomes uncertain, the leader continues under a new
 /// epoch, and an open operation must be acquired again, unless a replica already drafted that for
@@ -17,27 +20,27 @@ use super::transition::{Cause, StatusEvent, Subject};
 pub fn mark_uncertain(draft: &mut Draft<'_>, losses: u32) {
     if draft.head.losses < losses {
         mark_units_uncertain(draft, losses);
-        draft.renew_lease_after_loss();
+        renew_lease_after_loss(draft);
     }
     if draft.head.lease_epoch <= draft.base.epoch_floor {
-        draft.renew_lease_after_loss();
+        renew_lease_after_loss(draft);
     }
-    if draft.has_former_fence() {
-        draft.reacquire_operations_after_loss();
+    if has_former_fence(draft) {
+        reacquire_operations_after_loss(draft);
     }
 }
 
-fn mark_units_uncertain(draft: &mut Draft<'_>, losses: u32) {
-    draft.head.losses = losses;
-    let reacquires_operation = draft.reacquire_operations_after_loss();
+pub(super) fn mark_units_uncertain(draft: &mut Draft<'_>, losses: u32) {
+    draft.head.set_losses(losses);
+    let reacquires_operation = reacquire_operations_after_loss(draft);
     let units: Vec<UnitName> = draft.base.units.keys().cloned().collect();
     if reacquires_operation || !units.is_empty() {
         // Needed even if all units are already uncertain: after their next reports this loss must
         // not mark them again.
-        draft.head_changed(false);
+        draft.head.mark_visible();
     }
     for name in units {
-        draft.mark_unit_uncertain(&name);
+        mark_unit_uncertain(draft, &name);
     }
 }
 
@@ -62,21 +65,4 @@ pub fn uncertain_head(mut head: Head, losses: u32, epoch_floor: u64, now: Timest
         short_message: Box::default(),
     };
     Head { summary, ..head }
-}
-
-impl Draft<'_> {
-    fn mark_unit_uncertain(&mut self, name: &UnitName) {
-        let uncertain = self.unit(name).filter(|unit| unit.uncertain_since.is_none());
-        let Some(mut unit) = uncertain.cloned() else {
-            return;
-        };
-        unit.uncertain_since = Some(self.now);
-        let freshness = unit.freshness();
-        self.put_unit(name.clone(), Some(unit));
-        self.log(StatusEvent {
-            subject: Some(Subject::unit(name)),
-            freshness,
-            ..self.event(Cause::Doubted)
-        });
-    }
 }

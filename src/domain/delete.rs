@@ -4,14 +4,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::app::{AppState, DataHead, Head};
-use super::command::Rejected;
-use super::limits::FENCES_PER_DELETION_MAX;
-use super::request::{self, Outcome, Remembered, RequestId};
-use super::status::Freshness;
-use super::time::Timestamp;
-use super::transition::{Cause, MemoryOnly, StatusEvent, Transition, Write};
-use super::usage::Kept;
+use crate::domain::app::{AppState, Head};
+use crate::domain::data::DataHead;
+use crate::domain::history::{Cause, StatusEvent};
+use crate::domain::limits::FENCES_PER_DELETION_MAX;
+use crate::domain::name::{OperationId, UnitName};
+use crate::domain::operation::set::Operations;
+use crate::domain::operation::transition::Call;
+use crate::domain::operation::{Operation, Reason};
+use crate::domain::rejected::Rejected;
+use crate::domain::request::{Outcome, Remembered, RequestId, fence_id};
+use crate::domain::status::Freshness;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{MemoryOnly, Transition, Write};
+use crate::domain::usage::Kept;
 
 /// Deletes an application: a separate transition, never part of a draft. The revision stays, so
 /// that a new application of the same name continues the count. The answer stays too.
@@ -44,7 +50,7 @@ pub fn delete(
         cause: Cause::Deleted,
         changes: Vec::new(),
     };
-    let orphans = state.operations.orphans(now);
+    let orphans = orphans(&state.operations, now);
     let head = Head {
         revision,
         update_time: now,
@@ -102,7 +108,23 @@ fn remembered(state: &AppState, now: Timestamp) -> BTreeMap<Arc<str>, Remembered
     units.sort_by_key(|(_, unit)| std::cmp::Reverse(unit.last_seen));
     kept.extend(units.into_iter().take(FENCES_PER_DELETION_MAX).map(|(name, unit)| {
         let outcome = Outcome { incarnation: unit.incarnation, ..Outcome::default() };
-        (request::fence_id(name), Remembered::of(now, outcome))
+        (fence_id(name), Remembered::of(now, outcome))
     }));
     kept
+}
+
+/// Returns the records that outlive the application: one of each open operation, so that its
+/// holder is refused, and its fences are not assigned again.
+fn orphans(operations: &Operations, now: Timestamp) -> Vec<Write> {
+    let nobody = UnitName::application();
+    let kept = operations.iter().filter(|(_, o)| o.is_open() || o.reason == Reason::Orphaned);
+    let orphan = |(id, operation): (&OperationId, &Arc<Operation>)| {
+        let mut operation = (**operation).clone();
+        operation.lapse(id, now);
+        if operation.is_open() {
+            operation.orphan(Call { id, by: &nobody, now });
+        }
+        Write::Operation(id.clone(), Some(Arc::new(operation)))
+    };
+    kept.map(orphan).collect()
 }

@@ -3,17 +3,25 @@
 
 use std::sync::Arc;
 
-use super::app::Due;
-use super::draft::Draft;
-use super::limits::EXPIRED_PER_COMMIT_MAX;
-use super::name::UnitName;
-use super::status::Status;
-use super::transition::{Cause, StatusEvent, Subject};
+use crate::domain::app::Due;
+use crate::domain::damping::apply::calm;
+use crate::domain::draft::Draft;
+use crate::domain::fault::apply::move_fault;
+use crate::domain::history::Cause;
+use crate::domain::leadership::set_status::expire_application_status;
+use crate::domain::leadership::succession::expire_lease;
+use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
+use crate::domain::operation::apply::lapse_operations;
+use crate::domain::status::Status;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
+use crate::domain::unit::callback::ring;
+use crate::domain::unit::silence::{lose_unit, quieten_unit};
 
 /// Drafts everything that is due, at most [`EXPIRED_PER_COMMIT_MAX`] records at once.
 pub fn expire(draft: &mut Draft<'_>) {
     // First, regardless of the number of due records: an expired lease must not give any rights.
-    draft.expire_lease();
+    expire_lease(draft);
     let now = draft.now;
     let due = draft.base.due.iter().take_while(|(at, _)| *at <= now);
     let due: Vec<Due> = due.take(EXPIRED_PER_COMMIT_MAX).map(|(_, d)| d.clone()).collect();
@@ -35,71 +43,21 @@ pub fn expire(draft: &mut Draft<'_>) {
                 draft.put_status(key, Some(Arc::new(stale)));
             }
             Due::Unit(name) => {
-                let passed = |at: Option<super::time::Timestamp>| at.is_some_and(|t| t <= now);
+                let passed = |at: Option<Timestamp>| at.is_some_and(|t| t <= now);
                 match draft.unit(&name) {
-                    Some(unit) if passed(unit.silence_ends) => draft.lose_unit(&name),
-                    Some(unit) if passed(unit.silence_deadline()) => draft.quieten_unit(&name),
+                    Some(unit) if passed(unit.silence_ends) => lose_unit(draft, &name),
+                    Some(unit) if passed(unit.silence_deadline()) => quieten_unit(draft, &name),
                     _ => {}
                 }
-                if passed(draft.unit(&name).and_then(super::app::Unit::next_callback)) {
-                    draft.ring(&name);
+                if passed(draft.unit(&name).and_then(Unit::next_callback)) {
+                    ring(draft, &name);
                 }
             }
-            Due::Calm(key) => draft.calm(&key),
-            Due::Fault(key) => draft.move_fault(&key),
-            Due::ApplicationStatus => draft.expire_application_status(),
-            Due::Operation(_) => draft.lapse_operations(),
+            Due::Calm(key) => calm(draft, &key),
+            Due::Fault(key) => move_fault(draft, &key),
+            Due::ApplicationStatus => expire_application_status(draft),
+            Due::Operation(_) => lapse_operations(draft),
             Due::Lease => {}
-        }
-    }
-}
-
-impl Draft<'_> {
-    /// Marks a unit as lost, whether or not it ever reported.
-    pub fn lose_unit(&mut self, name: &UnitName) {
-        let mut unit = self.unit(name).cloned().unwrap_or_default();
-        if unit.lost_since.is_some() {
-            return;
-        }
-        unit.lost_since = Some(self.now);
-        unit.silence_ends = None;
-        let freshness = unit.freshness();
-        self.put_unit(name.clone(), Some(unit));
-        self.log(StatusEvent {
-            subject: Some(Subject::unit(name)),
-            freshness,
-            ..self.event(Cause::UnitLost)
-        });
-    }
-
-    /// Marks a unit that missed its contact time as stale; it is lost unless it reports. A lost
-    /// unit stays only lost.
-    pub(super) fn quieten_unit(&mut self, name: &UnitName) {
-        let mut unit = self.unit(name).cloned().unwrap_or_default();
-        if unit.lost_since.is_some() {
-            return;
-        }
-        unit.quiet_since = Some(self.now);
-        unit.silence_ends = Some(self.silence_from_now());
-        let freshness = unit.freshness();
-        self.put_unit(name.clone(), Some(unit));
-        self.log(StatusEvent {
-            subject: Some(Subject::unit(name)),
-            freshness,
-            ..self.event(Cause::Expired)
-        });
-    }
-
-    fn expire_application_status(&mut self) {
-        let now = self.now;
-        let passed = |s: &super::app::ApplicationStatus| s.expire_time.is_some_and(|t| t <= now);
-        if let Some(old) = self.head.application_status.take_if(|s| passed(s)) {
-            self.head_changed(false);
-            self.log(StatusEvent {
-                subject: Some(Subject::unit(&UnitName::application())),
-                from: Some(old.level),
-                ..self.event(Cause::Expired)
-            });
         }
     }
 }

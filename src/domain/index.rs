@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use super::name::UnitName;
-use super::rank::Rank;
+use crate::domain::name::UnitName;
+use crate::domain::rank::Rank;
 
 /// Contributions by unit, and the strongest of each unit in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,137 +2,195 @@
 
 use std::time::Duration;
 
-use super::usage::Usage;
+use crate::domain::usage::Usage;
 
 /// Bytes of a namespace, application, unit, component or key: a DNS name fits, as for pods.
 pub const NAME_BYTES_MAX: usize = 253;
+
 /// Bytes of a message, check or action: a paragraph fits, a stack trace does not.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
+
 /// Bytes of a value before or after a change of the history: a name fits.
 pub const CHANGE_BYTES_MAX: usize = 256;
+
 /// Characters of a short message: the width of `juju status` and narrow tables.
 pub const SHORT_MESSAGE_CHARS_MAX: usize = 40;
+
 /// Labels of a status: as many as Kubernetes tools show without folding.
 pub const LABELS_MAX: usize = 64;
+
 /// Largest step of a worker's incarnation above the newest stored one: a store that lost writes may
 /// have assigned incarnations that it no longer has, but fewer than these.
 pub const INCARNATION_STEP_MAX: u64 = 1 << 32;
+
 /// Highest incarnation that a worker may use before the server assigned it. The upper half stays
 /// free, so that no report can use up the incarnations that the server assigns.
 pub const INCARNATION_MAX: u64 = 1 << 63;
+
 /// Bytes of the key and of the value of a label: as Kubernetes.
 pub const LABEL_BYTES_MAX: usize = 63;
+
 /// Bytes of a request id: a UUID with a prefix.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
+
 /// Priority and precedence lie within plus and minus this: sums of them cannot overflow.
 pub const PRIORITY_MAX: i32 = 1_000_000;
+
 /// Shortest ttl: below a second the network decides, not the worker.
 pub const TTL_MIN: Duration = Duration::from_secs(1);
+
 /// Longest ttl: a status that is valid for longer should be pushed without one.
 pub const TTL_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// How long an answer is stored for its request id.
 pub const REQUEST_TTL: Duration = Duration::from_secs(10 * 60);
+
 /// Silence after the last ttl before a unit is lost, unless configured: two missed minutes, as for
 /// Juju's agents.
 pub const LOST_AFTER_DEFAULT: Duration = Duration::from_secs(120);
+
 /// Callbacks of one unit: one for each target that it retries.
 pub const CALLBACKS_PER_UNIT_MAX: usize = 1024;
+
 /// Interval between pulls of connected units, unless configured: the same as Juju's update-status.
 pub const COLLECT_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
+
 /// Shortest such interval.
 pub const COLLECT_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
 /// Results in a row that a latch may wait for: one would have no effect, and a hundred is more than
 /// a person waits for.
 pub const GOOD_COUNT: std::ops::RangeInclusive<u32> = 2..=100;
+
 /// Latches of an application, and damped components: every report searches both lists.
 pub const DAMPENERS_MAX: usize = 64;
+
 /// Shortest time without a swing after which a flapping status is calm.
 pub const CALM_AFTER_MIN: Duration = Duration::from_secs(1);
+
 /// Longest time without a swing after which a flapping status is calm.
 pub const CALM_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// Default time without a swing: as long as Icinga waits between two checks.
 pub const CALM_AFTER_DEFAULT: Duration = Duration::from_secs(5 * 60);
+
 /// Attempts in a row after which a fault shows waiting, unless configured: one may be chance.
 pub const FAULT_SOFT_COUNT: u32 = 3;
+
 /// The same threshold as time since the first attempt: about as long as a pod takes to restart.
 pub const FAULT_SOFT_AFTER: Duration = Duration::from_secs(30);
+
 /// Attempts in a row after which a fault shows error, unless configured: as long as people accept
 /// to wait before a hard failure.
 pub const FAULT_HARD_COUNT: u32 = 10;
+
 /// The same threshold as time since the first attempt.
 pub const FAULT_HARD_AFTER: Duration = Duration::from_secs(600);
+
 /// The first wait before a failed call is retried, doubled for each next one: as Omicron.
 pub const RETRY_BASE: Duration = Duration::from_millis(250);
+
 /// The first wait after a throttled call: four times as long, as AWS.
 pub const THROTTLED_BASE: Duration = Duration::from_secs(1);
+
 /// The longest own wait: as Omicron.
 pub const RETRY_MAX: Duration = Duration::from_secs(180);
+
 /// The longest delay that a peer can request: a longer one means that the peer is unavailable.
 pub const PUSHBACK_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// The wait for a missing dependency: about as long as pods take to start.
 pub const DEFER_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Retries of one application within one second, unless configured: a returning target must not be
 /// overloaded by all that waited for it.
 pub const RETRIES_PER_SECOND_MAX: u32 = 100;
+
 /// Bytes of the text for operators only: a stack trace with its causes.
 pub const INTERNAL_DETAIL_BYTES_MAX: usize = 65_536;
+
 /// Lease of a leader, unless configured: as in Kubernetes.
 pub const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(15);
+
 /// Shortest lease of a leader: one lost packet does not unseat it.
 pub const LEASE_DURATION_MIN: Duration = Duration::from_secs(2);
+
 /// Longest lease of a leader.
 pub const LEASE_DURATION_MAX: Duration = Duration::from_secs(5 * 60);
+
 /// Bytes of a key of an application's data.
 pub const DATA_KEY_BYTES_MAX: usize = 256;
+
 /// Bytes of one value: settings and references, not files.
 pub const DATA_VALUE_BYTES_MAX: usize = 64 * 1024;
+
 /// Bytes of all keys and values of one application: a reader gets them in one message, and clients
 /// accept 4 MiB.
 pub const DATA_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
 /// Keys of one application's data: a key for each event is detected early.
 pub const DATA_KEYS_MAX: usize = 10_000;
+
 /// Records that time alone changes in one commit: 100,000 due records are ten commits, not one of
 /// many seconds.
 pub const EXPIRED_PER_COMMIT_MAX: usize = 10_000;
+
 /// Units that get a fence when their application is deleted: as many records as any other commit
 /// may have.
 pub const FENCES_PER_DELETION_MAX: usize = EXPIRED_PER_COMMIT_MAX;
+
 /// Bytes of a payload stored here: a manifest fits, an image belongs behind a URI.
 pub const PAYLOAD_BYTES_MAX: usize = 256 << 10;
+
 /// Bytes of a checkpoint: the point to continue at, not the work done. It is written at each
 /// heartbeat.
 pub const CHECKPOINT_BYTES_MAX: usize = 64 << 10;
+
 /// Bytes of the progress text of an operation, and of a version: both must fit on one line.
 pub const PROGRESS_BYTES_MAX: usize = 256;
+
 /// Bytes of a URI: the maximum of proxies and browsers.
 pub const URI_BYTES_MAX: usize = 2048;
+
 /// Transitions that an operation stores; the oldest are dropped first.
 pub const OPERATION_EVENTS_MAX: usize = 64;
+
 /// Finished operations that an application stores; the oldest and the expired ones are dropped
 /// first.
 pub const OPERATIONS_FINISHED_MAX: usize = 32;
+
 /// Age at which a finished operation is removed, when another one begins: a month of upgrades.
 pub const OPERATION_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Lease of an operation, unless given: a crash shows within half a minute, and a worker that
 /// renews at a third of it may miss two renewals.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(30);
+
 /// Shortest lease of an operation.
 pub const LEASE_MIN: Duration = Duration::from_secs(1);
+
 /// Longest lease of an operation.
 pub const LEASE_MAX: Duration = Duration::from_secs(3600);
+
 /// Failures after which an operation fails, unless given: as Argo CD retries.
 pub const ATTEMPTS_DEFAULT: u32 = 5;
+
 /// Interruptions that an operation tolerates, unless given: nodes are drained more often than
 /// upgrades fail.
 pub const INTERRUPTIONS_DEFAULT: u32 = 10;
+
 /// Highest permitted number of failures and interruptions: a higher one is no limit.
 pub const ATTEMPTS_MAX: u32 = 1000;
+
 /// How long an operation may wait for a worker before the application shows it.
 pub const OPERATION_UNCLAIMED_MAX: Duration = Duration::from_secs(15 * 60);
+
 /// Longest delay that a peer can request between two attempts.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// Largest number of entries on a page.
 pub const PAGE_SIZE_MAX: usize = 1000;
+
 /// Number of entries on a page if the client does not give one.
 pub const PAGE_SIZE_DEFAULT: usize = 100;
 
@@ -161,7 +219,7 @@ pub struct Limits {
     /// rejected; commands that replace, clear, remove or delete are accepted.
     pub total: Usage,
     /// Thresholds and times of faults.
-    pub faults: super::fault::Settings,
+    pub faults: FaultSettings,
 }
 
 impl Default for Limits {
@@ -176,7 +234,7 @@ impl Default for Limits {
             faults_per_unit_max: 256,
             events_max: 1000,
             total: TOTAL,
-            faults: super::fault::Settings::default(),
+            faults: FaultSettings::default(),
         }
     }
 }
@@ -192,3 +250,42 @@ pub const TOTAL: Usage = Usage {
     record_bytes: 2 << 30,
     history_bytes: 16 << 30,
 };
+
+/// Thresholds and times of faults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultSettings {
+    /// Attempts in a row after which a fault shows waiting.
+    pub soft_count: u32,
+    /// The same threshold as time since the first attempt.
+    pub soft_after: Duration,
+    /// Attempts in a row after which a fault shows error; also the budget of attempts.
+    pub hard_count: u32,
+    /// The same threshold as time since the first attempt.
+    pub hard_after: Duration,
+    /// The first wait; each next one is twice as long.
+    pub retry_base: Duration,
+    /// The first wait after a throttled call.
+    pub throttled_base: Duration,
+    /// The longest own wait, and the pace once the budget is used up.
+    pub retry_max: Duration,
+    /// The wait for a missing dependency.
+    pub defer_interval: Duration,
+    /// Retries of one application that may fall into the same second.
+    pub retries_per_second_max: u32,
+}
+
+impl Default for FaultSettings {
+    fn default() -> FaultSettings {
+        FaultSettings {
+            soft_count: FAULT_SOFT_COUNT,
+            soft_after: FAULT_SOFT_AFTER,
+            hard_count: FAULT_HARD_COUNT,
+            hard_after: FAULT_HARD_AFTER,
+            retry_base: RETRY_BASE,
+            throttled_base: THROTTLED_BASE,
+            retry_max: RETRY_MAX,
+            defer_interval: DEFER_INTERVAL,
+            retries_per_second_max: RETRIES_PER_SECOND_MAX,
+        }
+    }
+}

@@ -10,45 +10,53 @@
 //!   [`AppState::replay`](app::AppState::replay) applies it to the state.
 //! - The read path: [`derive`](derive::derive) returns the winner and the reasons;
 //!   [`rank::compare`] is the rule.
+//!
+//! # Topics
+//!
+//! Each topic is a folder. `mod.rs` has its types and the rules that need nothing else; `draft.rs`
+//! has its part of a draft, with private fields; `apply.rs`, and files named after a rule, change a
+//! draft. No file imports one that imports it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+// Values.
 pub mod bytes;
+pub mod level;
+pub mod limits;
+pub mod message;
 pub mod name;
 pub mod revision;
 pub mod time;
+pub mod usage;
 
+// Topics: types, rules and their tests.
 pub mod classify;
-pub mod limits;
-pub mod message;
-pub mod policy;
-pub mod status;
-pub mod statuses;
-
-pub mod command;
-mod configured;
-pub mod operation;
-pub mod request;
-pub mod session;
-pub mod transition;
-
-pub mod app;
-pub mod index;
-pub mod rank;
-
-pub mod apply;
-pub mod callback;
-pub mod connect;
 pub mod damping;
 pub mod data;
+pub mod fault;
+pub mod history;
+pub mod leadership;
+pub mod operation;
+pub mod policy;
+pub mod request;
+pub mod status;
+pub mod unit;
+
+// The state of an application and what it is derived to.
+pub mod app;
+pub mod contribution;
+pub mod derive;
+pub mod index;
+pub mod rank;
+pub mod summary;
+
+// Commands and their way into a transition.
+pub mod apply;
+pub mod command;
 pub mod data_loss;
 pub mod delete;
 pub mod draft;
 pub mod expire;
-pub mod fault;
-pub mod lease;
 pub mod quota;
+pub mod rejected;
 pub mod replay;
-pub mod summary;
-pub mod usage;
-
-pub mod derive;
+pub mod transition;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use super::limits::NAME_BYTES_MAX;
+use crate::domain::limits::NAME_BYTES_MAX;
 
 /// The reason why a text is not a valid name. The message describes the valid form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,143 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::command::{NewStatus, Rejected};
-use super::draft::Draft;
-use super::name::{PartName, UnitName};
-use super::operation::command::{Order, What};
-use super::status::{Kind, StatusKey};
-use super::usage::{Usage, size_of};
-
-impl Draft<'_> {
-    /// Checks the limits for statuses of a unit, together with the existing ones that stay. Counts
-    /// only keys that would be new.
-    pub(super) fn check_quota(
-        &self,
-        unit: &UnitName,
-        keys: impl IntoIterator<Item = StatusKey>,
-        leaving: &BTreeSet<Arc<StatusKey>>,
-    ) -> Result<(), Rejected> {
-        let known = self.unit(unit);
-        if known.is_none() {
-            self.check_unit_quota()?;
-        }
-        let new = keys.into_iter().filter(|key| self.status(key).is_none());
-        let added: BTreeSet<StatusKey> = new.collect();
-        if added.is_empty() {
-            return Ok(());
-        }
-        let all = self.kept.statuses + added.len() as u64;
-        self.check_total(Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
-        let kept = known.map_or(0, |u| u.status_count as usize) - leaving.len();
-        let what = || format!("statuses of unit {unit}");
-        let max = self.limits.statuses_per_unit_max;
-        within("statuses_per_unit_max", max, kept + added.len(), what)?;
-        if kept + added.len() <= self.limits.keys_per_component_max {
-            // A component cannot have more keys than its unit.
-            return Ok(());
-        }
-        let components: BTreeSet<&PartName> = added.iter().map(|new| &new.component).collect();
-        for component in components {
-            let leaving = leaving.iter().filter(|key| key.component == *component).count();
-            let kept = self.count_of(unit, component) - leaving;
-            let more = added.iter().filter(|new| new.component == *component).count();
-            let what = || format!("statuses of component {component:?} of unit {unit}");
-            let max = self.limits.keys_per_component_max;
-            within("keys_per_component_max", max, kept + more, what)?;
-        }
-        Ok(())
-    }
-
-    /// Checks the limits for one more unit.
-    pub(super) fn check_unit_quota(&self) -> Result<(), Rejected> {
-        let count = self.unit_count() + 1;
-        let what = || "units of the application".to_string();
-        within("units_max", self.limits.units_max, count, what)?;
-        self.check_total(Total::Units, count as u64)
-    }
-
-    /// Checks the limit of bytes for a set of statuses, which replace those that leave and those
-    /// with the same keys.
-    pub(super) fn has_bytes_for<'n>(
-        &self,
-        unit: &UnitName,
-        set: impl Iterator<Item = (Kind, &'n NewStatus)> + Clone,
-        leaving: &BTreeSet<Arc<StatusKey>>,
-    ) -> Result<(), Rejected> {
-        let added = set.clone().map(|(_, new)| new.report.size()).sum();
-        self.has_bytes(added, || {
-            let same = set.map(|(kind, new)| size_of(self.status(&new.key_of(unit, kind))));
-            let gone = leaving.iter().map(|key| size_of(self.status(key)));
-            same.chain(gone).sum()
-        })
-    }
-
-    /// Checks the limit of bytes for new texts that replace others.
-    pub(super) fn has_bytes(
-        &self,
-        added: u64,
-        freed: impl FnOnce() -> u64,
-    ) -> Result<(), Rejected> {
-        let all = self.kept.record_bytes.saturating_add(added);
-        if self.check_total(Total::RecordBytes, all).is_ok() {
-            return Ok(());
-        }
-        let freed = freed();
-        match added <= freed {
-            true => Ok(()),
-            false => self.check_total(Total::RecordBytes, all.saturating_sub(freed)),
-        }
-    }
-
-    /// Checks the limits for a command on an operation.
-    pub(super) fn check_operation_quota(&self, order: &Order) -> Result<(), Rejected> {
-        let known = self.operation(&order.id);
-        match &order.what {
-            What::Begin(new) if known.is_none() => {
-                self.check_total(Total::Operations, self.kept.operations + 1)?;
-                let payload = new.bytes.as_ref().map_or(0, |bytes| bytes.len());
-                self.has_bytes((payload + new.note.len()) as u64, || 0)
-            }
-            What::Heartbeat { checkpoint: Some(checkpoint), .. } => {
-                let old = || known.map_or(0, |known| known.checkpoint.len() as u64);
-                self.has_bytes(checkpoint.len() as u64, old)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks a count of this application, together with those of all others, against the total
-    /// limit.
-    pub(super) fn check_total(&self, total: Total, own: u64) -> Result<(), Rejected> {
-        let (limit, what, of) = total.words();
-        let max = of(&self.limits.total);
-        if of(&self.beside).saturating_add(own) <= max {
-            return Ok(());
-        }
-        let what = format!("{what} of all applications together");
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
-        Err(Rejected::LimitExceeded { limit, what, max })
-    }
-
-    /// Returns the number of statuses of one component. Cached for the draft, so that a batch of
-    /// new ones does not count them repeatedly.
-    fn count_of(&self, unit: &UnitName, component: &PartName) -> usize {
-        let mut counts = self.key_counts.borrow_mut();
-        let count = || self.keys_of(unit, Some(component)).len();
-        *counts.entry((unit.clone(), component.clone())).or_insert_with(count)
-    }
-
-    /// Updates the cached counts when a status is written or removed.
-    pub(super) fn count_key(&mut self, key: &StatusKey, was: bool, is: bool) {
-        let counts = self.key_counts.get_mut();
-        if was == is || counts.is_empty() {
-            return;
-        }
-        if let Some(count) = counts.get_mut(&(key.unit.clone(), key.component.clone())) {
-            *count = *count + usize::from(is) - usize::from(was);
-        }
-    }
-}
+use crate::domain::command::NewStatus;
+use crate::domain::draft::Draft;
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::operation::command::{Order, What};
+use crate::domain::rejected::Rejected;
+use crate::domain::status::{Kind, StatusKey, size_of};
+use crate::domain::usage::Usage;
 
 /// The counts that are limited over all applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,4 +50,120 @@ pub(super) fn within(
     }
     let what = what();
     Err(Rejected::LimitExceeded { limit, what, max })
+}
+
+/// Checks the limits for statuses of a unit, together with the existing ones that stay. Counts
+/// only keys that would be new.
+pub(super) fn check_quota(
+    draft: &Draft<'_>,
+    unit: &UnitName,
+    keys: impl IntoIterator<Item = StatusKey>,
+    leaving: &BTreeSet<Arc<StatusKey>>,
+) -> Result<(), Rejected> {
+    let known = draft.unit(unit);
+    if known.is_none() {
+        check_unit_quota(draft)?;
+    }
+    let new = keys.into_iter().filter(|key| draft.status(key).is_none());
+    let added: BTreeSet<StatusKey> = new.collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    let all = draft.usage.kept().statuses + added.len() as u64;
+    check_total(draft, Total::Statuses, all.saturating_sub(leaving.len() as u64))?;
+    let kept = known.map_or(0, |u| u.status_count as usize) - leaving.len();
+    let what = || format!("statuses of unit {unit}");
+    let max = draft.limits.statuses_per_unit_max;
+    within("statuses_per_unit_max", max, kept + added.len(), what)?;
+    if kept + added.len() <= draft.limits.keys_per_component_max {
+        // A component cannot have more keys than its unit.
+        return Ok(());
+    }
+    let components: BTreeSet<&PartName> = added.iter().map(|new| &new.component).collect();
+    for component in components {
+        let leaving = leaving.iter().filter(|key| key.component == *component).count();
+        let kept = count_of(draft, unit, component) - leaving;
+        let more = added.iter().filter(|new| new.component == *component).count();
+        let what = || format!("statuses of component {component:?} of unit {unit}");
+        let max = draft.limits.keys_per_component_max;
+        within("keys_per_component_max", max, kept + more, what)?;
+    }
+    Ok(())
+}
+
+/// Checks the limits for one more unit.
+pub(super) fn check_unit_quota(draft: &Draft<'_>) -> Result<(), Rejected> {
+    let count = draft.units.count() + 1;
+    let what = || "units of the application".to_string();
+    within("units_max", draft.limits.units_max, count, what)?;
+    check_total(draft, Total::Units, count as u64)
+}
+
+/// Checks the limit of bytes for a set of statuses, which replace those that leave and those
+/// with the same keys.
+pub(super) fn has_bytes_for<'n>(
+    draft: &Draft<'_>,
+    unit: &UnitName,
+    set: impl Iterator<Item = (Kind, &'n NewStatus)> + Clone,
+    leaving: &BTreeSet<Arc<StatusKey>>,
+) -> Result<(), Rejected> {
+    let added = set.clone().map(|(_, new)| new.report.size()).sum();
+    has_bytes(draft, added, || {
+        let same = set.map(|(kind, new)| size_of(draft.status(&new.key_of(unit, kind))));
+        let gone = leaving.iter().map(|key| size_of(draft.status(key)));
+        same.chain(gone).sum()
+    })
+}
+
+/// Checks the limit of bytes for new texts that replace others.
+pub(super) fn has_bytes(
+    draft: &Draft<'_>,
+    added: u64,
+    freed: impl FnOnce() -> u64,
+) -> Result<(), Rejected> {
+    let all = draft.usage.kept().record_bytes.saturating_add(added);
+    if check_total(draft, Total::RecordBytes, all).is_ok() {
+        return Ok(());
+    }
+    let freed = freed();
+    match added <= freed {
+        true => Ok(()),
+        false => check_total(draft, Total::RecordBytes, all.saturating_sub(freed)),
+    }
+}
+
+/// Checks the limits for a command on an operation.
+pub(super) fn check_operation_quota(draft: &Draft<'_>, order: &Order) -> Result<(), Rejected> {
+    let known = draft.operations.get(&order.id);
+    match &order.what {
+        What::Begin(new) if known.is_none() => {
+            check_total(draft, Total::Operations, draft.usage.kept().operations + 1)?;
+            let payload = new.bytes.as_ref().map_or(0, |bytes| bytes.len());
+            has_bytes(draft, (payload + new.note.len()) as u64, || 0)
+        }
+        What::Heartbeat { checkpoint: Some(checkpoint), .. } => {
+            let old = || known.map_or(0, |known| known.checkpoint.len() as u64);
+            has_bytes(draft, checkpoint.len() as u64, old)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks a count of this application, together with those of all others, against the total
+/// limit.
+pub(super) fn check_total(draft: &Draft<'_>, total: Total, own: u64) -> Result<(), Rejected> {
+    let (limit, what, of) = total.words();
+    let max = of(&draft.limits.total);
+    if of(draft.usage.beside()).saturating_add(own) <= max {
+        return Ok(());
+    }
+    let what = format!("{what} of all applications together");
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    Err(Rejected::LimitExceeded { limit, what, max })
+}
+
+/// Returns the number of statuses of one component. Cached for the draft, so that a batch of
+/// new ones does not count them repeatedly.
+pub(super) fn count_of(draft: &Draft<'_>, unit: &UnitName, component: &PartName) -> usize {
+    draft.key_counts.get(unit, component, || draft.keys_of(unit, Some(component)).len())
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::FaultKey;
-use super::status::{Kind, Level, Status, StatusKey};
-use super::time::Timestamp;
+use crate::domain::fault::FaultKey;
+use crate::domain::level::Level;
+use crate::domain::status::{Kind, Status, StatusKey};
+use crate::domain::time::Timestamp;
 
 /// The origin of a contribution. The order decides between two that are equal otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

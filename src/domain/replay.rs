@@ -3,19 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::app::{AppState, Due, Head, Unit, own_ranks, silent_rank, status_rank};
-use super::bytes::Bytes;
-use super::fault::{Fault, FaultKey};
-use super::limits::FAULT_SOFT_AFTER;
-use super::name::{AppName, OperationId, UnitName};
-use super::operation::Operation;
-use super::policy::Config;
-use super::rank::{Origin, Rank};
-use super::request::Remembered;
-use super::session::Presence;
-use super::status::{Status, StatusKey};
-use super::time::Timestamp;
-use super::transition::{Transition, Write};
+use crate::domain::app::{AppState, Due, Head};
+use crate::domain::bytes::Bytes;
+use crate::domain::contribution::{fault_rank, own_ranks, silent_rank, status_rank};
+use crate::domain::fault::{Fault, FaultKey};
+use crate::domain::limits::FAULT_SOFT_AFTER;
+use crate::domain::name::{AppName, OperationId, UnitName};
+use crate::domain::operation::Operation;
+use crate::domain::policy::Config;
+use crate::domain::rank::{Origin, Rank};
+use crate::domain::request::Remembered;
+use crate::domain::status::{Status, StatusKey};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::{Transition, Write};
+use crate::domain::unit::Unit;
+use crate::domain::unit::presence::Presence;
 
 /// The stored records of one application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,10 +163,7 @@ impl AppState {
             self.write_operations(transition);
             return;
         }
-        let reranks = self.head.config.policy != transition.head.config.policy
-            || self.head.config.lost_units != transition.head.config.lost_units
-            || self.head.leader() != transition.head.leader();
-        if reranks {
+        if self.head.ranks_otherwise(&transition.head) {
             self.head = transition.head.clone();
             self.write(transition);
             self.rebuild();
@@ -402,6 +401,12 @@ impl AppState {
         }
     }
 
+    /// Returns the rank of a fault, if it contributes.
+    pub(in crate::domain) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
+        let fault = self.faults.get(key)?;
+        fault_rank(&self.head, self.units.get(&key.unit), key, fault)
+    }
+
     /// Returns the rank of a status, if it contributes.
     pub(super) fn rank_of(&self, key: &Arc<StatusKey>) -> Option<Rank> {
         self.rank_as(key, self.statuses.get(key)?)
@@ -449,12 +454,14 @@ impl AppState {
         let faults = self.faults.iter();
         let faults = faults.filter_map(|(k, f)| Some((f.deadline()?, Due::Fault(k.clone()))));
         let application = self.head.application_status.as_ref().and_then(|s| s.expire_time);
+        let operations = self.operations.deadlines();
+        let operations = operations.map(|(at, id)| (at, Due::Operation(id.clone())));
         self.due = statuses
             .chain(calm)
             .chain(units)
             .chain(faults)
             .chain(application.map(|at| (at, Due::ApplicationStatus)))
-            .chain(self.operations.due())
+            .chain(operations)
             .chain(self.head.lease_ends().map(|at| (at, Due::Lease)))
             .collect();
     }

@@ -1,270 +1,207 @@
-//! The derived status after a draft, from the contributions that the draft affects and the index of
-//! all others. This file determines the cost of an incremental change.
+//! The derived status of an application, as its head stores it: the winner, the rule that decided,
+//! and the counts.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 
-use super::app::{Unit, own_ranks, silent_rank, status_rank};
-use super::derive::{Rule, Summary, Totals, Winner, override_status, words};
-use super::draft::Draft;
-use super::draft::statuses::Drafted;
-use super::fault::{FaultKey, fault_rank, fault_words};
-use super::name::{PartName, UnitName};
-use super::rank::{Origin, Rank};
-use super::status::{Freshness, Level, Status, StatusKey};
-use super::time::Timestamp;
+use crate::domain::level::{LEVELS, Level};
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::operation::words::SUCCESS_PRECEDENCE;
+use crate::domain::policy::Policy;
+use crate::domain::rank::{Criterion, Origin, Rank, compare};
+use crate::domain::status::Freshness;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
 
-/// The ranks of one unit before and after a draft: those of all its statuses if the unit as a whole
-/// is affected, else those of the drafted statuses whose rank changed.
-struct Reranked {
+/// The derived status of an application, stored with its head so that lists and watchers need no
+/// other record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Level of the winner; unknown if nothing contributes.
+    pub level: Level,
+    /// Its message.
+    pub message: Box<str>,
+    /// Its reason.
+    pub reason: Box<str>,
+    /// The action that a person must take.
+    pub action: Box<str>,
+    /// Since when the application has this level.
+    pub since: Timestamp,
+    /// The winning contribution; `None` if nothing contributes.
+    pub winner: Option<Winner>,
+    /// The rule that decided.
+    pub rule: Rule,
+    /// Counts over units and contributions.
+    pub totals: Totals,
+    /// Its message for narrow places. Not written if empty.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub short_message: Box<str>,
+}
+
+/// The winning contribution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Winner {
+    /// The unit; `""` for the leader's own status.
+    pub unit: UnitName,
+    /// The component.
+    pub component: PartName,
+    /// The key.
+    pub key: PartName,
+    /// Its origin.
+    pub origin: Origin,
+    /// Whether the status flaps and this is the worst report of that time.
+    #[serde(default)]
+    pub flaps: bool,
+    /// For a fault: the target that the component asked or acted on.
+    #[serde(default)]
+    pub target: Box<str>,
+}
+
+/// The rule that decided.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
+    /// Nothing contributes.
+    #[default]
+    Nothing,
+    /// The leader's status overrides.
+    Override,
+    /// There is only one contribution.
+    Only,
+    /// The winner beat the next strongest contribution by this criterion.
+    Beat {
+        /// The deciding criterion.
+        by: Criterion,
+        /// The winner's values.
+        winner: Side,
+        /// The values of the beaten contribution.
+        other: Side,
+    },
+}
+
+/// The values of one contribution that the text of a rule needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Side {
+    level: Level,
+    priority: i32,
+    precedence: i32,
     unit: UnitName,
-    keys: BTreeSet<Arc<StatusKey>>,
-    faults: BTreeSet<Arc<FaultKey>>,
-    /// Whether the unit as a whole is affected, including contributions without a status: of a lost
-    /// unit, or of the leader.
-    whole: bool,
-    after: BTreeSet<Rank>,
+    component: PartName,
+    key: PartName,
 }
 
-impl Draft<'_> {
-    /// Returns the derived status, given the one before the draft.
-    pub(super) fn summary(&self, old: &Summary) -> Summary {
-        let reranked: Vec<Reranked> =
-            self.touched().into_iter().map(|unit| self.rerank(unit)).collect();
-        let mut totals = old.totals.clone();
-        for unit in &reranked {
-            self.count(&mut totals, unit);
+impl Side {
+    fn of(rank: &Rank) -> Side {
+        Side {
+            level: rank.level,
+            priority: rank.priority,
+            precedence: rank.precedence,
+            unit: rank.key.unit.clone(),
+            component: rank.key.component.clone(),
+            key: rank.key.key.clone(),
         }
-        let (winner, second) = self.strongest_two(&reranked);
-        if let Some(status) = override_status(&self.head) {
-            let since =
-                self.level_began(old, status.level, status.since, self.leader_said(status.level));
-            return Summary {
-                level: status.level,
-                message: status.message.clone(),
-                reason: status.reason.clone(),
-                action: status.action.clone(),
-                since,
-                winner: Some(Winner::application()),
-                rule: Rule::Override,
-                totals,
-                short_message: Box::default(),
-            };
-        }
-        let Some(winner) = winner else {
-            let since = self.level_began(old, Level::Unknown, self.now, false);
-            return Summary { since, totals, ..Summary::default() };
-        };
-        let (unit, status) = (self.unit(&winner.key.unit), self.status(&winner.key));
-        let fault = winner.fault.as_ref().and_then(|key| self.fault(key));
-        let says = match fault {
-            Some(fault) => fault_words(fault),
-            None => words(&self.head, &winner, unit, status.map(|s| &**s)),
-        };
-        Summary {
-            level: winner.level,
-            message: says.message,
-            reason: says.reason,
-            action: says.action,
-            short_message: says.short_message,
-            since: self.level_began(old, winner.level, winner.since, self.was_said(&winner)),
-            rule: Rule::between(&winner, second.as_ref()),
-            winner: Some(Winner::of(&winner)),
-            totals,
-        }
-    }
-
-    /// Returns when the level of the application began. If the deciding contribution is itself new,
-    /// that is its own start; if it existed before and only now decides, that is now.
-    fn level_began(
-        &self,
-        old: &Summary,
-        level: Level,
-        since: Timestamp,
-        was_said: bool,
-    ) -> Timestamp {
-        match old.level == level && !self.base.head.deleted {
-            true => old.since,
-            false if was_said => self.now,
-            false => since,
-        }
-    }
-
-    /// Returns whether the contribution had this level before the draft.
-    fn was_said(&self, winner: &Rank) -> bool {
-        let key = &winner.key;
-        match winner.origin {
-            Origin::Reported(_) => {
-                let before = self.base.status(key);
-                before.is_some_and(|s| s.report.level == winner.level)
-            }
-            Origin::Lost => {
-                let before = self.base.unit(&key.unit);
-                before.is_some_and(|u| u.lost_since.is_some())
-            }
-            Origin::Uncertain => {
-                let before = self.base.unit(&key.unit);
-                before.is_some_and(|u| u.uncertain_since.is_some())
-            }
-            Origin::Fault => {
-                let before = winner.fault.as_ref().and_then(|key| self.base.faults.get(key));
-                before.is_some_and(|fault| fault.level() == Some(winner.level))
-            }
-            Origin::Leader => self.leader_said(winner.level),
-            Origin::Operation => {
-                let before = self.base.head.operation.as_ref();
-                before.is_some_and(|s| s.level == winner.level)
-            }
-        }
-    }
-
-    fn leader_said(&self, level: Level) -> bool {
-        let before = self.base.head.application_status.as_ref();
-        before.is_some_and(|s| s.level == level)
-    }
-
-    fn touched(&self) -> BTreeSet<UnitName> {
-        let mut touched: BTreeSet<UnitName> = self.units.keys().cloned().collect();
-        touched.extend(self.statuses.units().cloned());
-        touched.extend(self.faults.keys().map(|key| key.unit.clone()));
-        touched.insert(UnitName::application());
-        if self.reranks {
-            touched.extend(self.base.units.keys().cloned());
-        }
-        touched
-    }
-
-    fn rerank(&self, unit: UnitName) -> Reranked {
-        let was_silent = self.base.units.get(&unit).is_some_and(|u| !u.is_believed());
-        let is_silent = self.unit(&unit).is_some_and(|u| !u.is_believed());
-        let whole = self.reranks || was_silent || is_silent || unit.is_application();
-        let now = self.unit(&unit);
-        let rank =
-            |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
-        let (mut keys, mut after) = (BTreeSet::new(), BTreeSet::new());
-        for (key, Drafted { before, after: status }) in self.statuses.of(&unit) {
-            let pair = before.as_ref().zip(status.as_ref());
-            if !whole && pair.is_some_and(|(before, after)| before.ranks_as(after)) {
-                // Its rank is unchanged in the index.
-                continue;
-            }
-            keys.insert(key.clone());
-            after.extend(status.as_ref().and_then(|status| rank(key, status)));
-        }
-        if whole {
-            let kept = self.base.statuses_of(&unit, None);
-            for (key, status) in kept.filter(|(key, _)| !self.statuses.contains(key)) {
-                keys.insert(key.clone());
-                after.extend(rank(key, status));
-            }
-        }
-        let faults = self.reranked_faults(&unit, whole, &mut after);
-        after.extend(now.and_then(|u| silent_rank(&self.head, &unit, u)));
-        if unit.is_application() {
-            after.extend(own_ranks(&self.head));
-        }
-        Reranked { unit, keys, faults, whole, after }
-    }
-
-    /// Returns the faults of a unit whose ranks are drafted, and adds their new ranks to `after`.
-    fn reranked_faults(
-        &self,
-        unit: &UnitName,
-        whole: bool,
-        after: &mut BTreeSet<Rank>,
-    ) -> BTreeSet<Arc<FaultKey>> {
-        let mut keys = BTreeSet::new();
-        if self.faults.is_empty() && self.base.head.fault_count == 0 {
-            return keys;
-        }
-        let first = FaultKey::first_of(unit, None);
-        let drafted = self.faults.range::<FaultKey, _>(&first..);
-        let drafted = drafted.map(|(key, _)| key).take_while(|key| key.unit == *unit);
-        keys.extend(drafted.cloned());
-        if whole {
-            keys.extend(self.base.faults.of(unit, None).map(|(key, _)| key.clone()));
-        }
-        let now = self.unit(unit);
-        let rank = |key| fault_rank(&self.head, now, key, self.fault(key)?);
-        after.extend(keys.iter().filter_map(rank));
-        keys
-    }
-
-    /// Returns the strongest contribution of one unit after the draft.
-    pub(super) fn strongest_of(&self, unit: &UnitName) -> Option<Rank> {
-        let reranked = self.rerank(unit.clone());
-        let drafted = reranked.after.first();
-        let strongest = drafted.into_iter().chain(self.untouched(&reranked).next());
-        strongest.min().cloned()
-    }
-
-    /// Returns the ranks of a unit that the draft does not affect, the strongest first.
-    fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
-        let ranks = self.base.index.of_unit(&unit.unit);
-        ranks.filter(|rank| match rank.origin {
-            Origin::Reported(_) => !unit.keys.contains(&rank.key),
-            Origin::Fault => !unit.has_fault_of(rank),
-            _ => !unit.whole,
-        })
-    }
-
-    fn count(&self, totals: &mut Totals, unit: &Reranked) {
-        let before = self.base.index.of_unit(&unit.unit);
-        let gone = before.filter(|rank| match rank.origin {
-            Origin::Reported(_) => unit.keys.contains(&rank.key),
-            Origin::Fault => unit.has_fault_of(rank),
-            _ => unit.whole,
-        });
-        // Unless the whole unit is affected, this looks up only the drafted keys, not every rank of
-        // the unit.
-        if unit.whole {
-            gone.for_each(|rank| totals.remove(rank));
-        } else {
-            let old = unit.keys.iter().filter_map(|key| self.base.rank_of(key));
-            old.for_each(|rank| totals.remove(&rank));
-            let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));
-            old.for_each(|rank| totals.remove(&rank));
-        }
-        unit.after.iter().for_each(|rank| totals.add(rank));
-        if unit.unit.is_application() {
-            return;
-        }
-        if let Some(old) = self.base.units.get(&unit.unit) {
-            let strongest = self.base.strongest_of(&unit.unit);
-            totals.count_unit(old, strongest, |n| *n -= 1);
-        }
-        if let Some(new) = self.unit(&unit.unit) {
-            let strongest = unit.after.first().into_iter().chain(self.untouched(unit).next());
-            totals.count_unit(new, strongest.min(), |n| *n += 1);
-        }
-    }
-
-    /// Returns the strongest contribution after the draft, and the next one.
-    fn strongest_two(&self, reranked: &[Reranked]) -> (Option<Rank>, Option<Rank>) {
-        let mut candidates: Vec<&Rank> = Vec::new();
-        for unit in reranked {
-            candidates.extend(unit.after.iter().take(2));
-            candidates.extend(self.untouched(unit).take(2));
-        }
-        let is_touched = |rank: &Rank| {
-            let unit = &rank.key.unit;
-            reranked.binary_search_by(|r| r.unit.cmp(unit)).is_ok()
-        };
-        let strongest = self.base.index.strongest();
-        let others: Vec<&Rank> = strongest.filter(|r| !is_touched(r)).take(2).collect();
-        if let Some(first) = others.first() {
-            candidates.extend(self.base.index.of_unit(&first.key.unit).take(2));
-        }
-        candidates.extend(others.get(1));
-        candidates.sort();
-        let mut candidates = candidates.into_iter().cloned();
-        (candidates.next(), candidates.next())
     }
 }
 
-impl Reranked {
-    fn has_fault_of(&self, rank: &Rank) -> bool {
-        rank.fault.as_ref().is_some_and(|key| self.faults.contains(key))
+/// Counts over the units and contributions of an application. Counts by level are in wire order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Units.
+    pub units: u32,
+    /// Units by their own level.
+    pub units_by_level: [u32; LEVELS],
+    /// Units with a status past its ttl.
+    pub stale_units: u32,
+    /// Lost units.
+    pub lost_units: u32,
+    /// Contributions by level.
+    pub contributions: [u32; LEVELS],
+    /// Contributions that ask a person to act.
+    pub asking: u32,
+    /// Uncertain units: the store may have lost their last reports.
+    #[serde(default)]
+    pub uncertain_units: u32,
+    /// Contributions of statuses that flap.
+    #[serde(default)]
+    pub flapping: u32,
+    /// Contributions of open faults.
+    #[serde(default)]
+    pub faults: u32,
+}
+
+impl Totals {
+    /// Returns the number of contributions that are waiting, maintenance, blocked or error.
+    pub fn unwell(&self) -> u32 {
+        let levels = Level::ALL.iter().filter(|l| l.is_unwell());
+        levels.map(|l| self.contributions[*l as usize]).sum()
+    }
+}
+
+impl Rule {
+    /// Returns the rule that put `winner` before `other`, the strongest that it beat.
+    pub fn between(winner: &Rank, other: Option<&Rank>) -> Rule {
+        let Some(other) = other else {
+            return Rule::Only;
+        };
+        let by = compare(winner, other).1.unwrap_or(Criterion::Kind);
+        Rule::Beat { by, winner: Side::of(winner), other: Side::of(other) }
+    }
+
+    /// Returns the rule as text.
+    pub fn words(&self, policy: &Policy) -> String {
+        match self {
+            Rule::Nothing => "nothing contributes".to_string(),
+            Rule::Override => "set by the leader with mode override".to_string(),
+            Rule::Only => "the only contribution".to_string(),
+            Rule::Beat { by, winner, other } => decided(*by, winner, other, policy),
+        }
+    }
+}
+
+fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> String {
+    let name = |unit: &UnitName| match unit.as_str() {
+        "" => "the application itself".to_string(),
+        unit => unit.to_string(),
+    };
+    let part = |text: &PartName| match text.as_str() {
+        "" => "none".to_string(),
+        text => text.to_string(),
+    };
+    match by {
+        Criterion::Precedence if other.precedence == SUCCESS_PRECEDENCE => {
+            "the success of an operation counts only where nothing else does".to_string()
+        }
+        Criterion::Precedence => format!(
+            "highest precedence: {} over {}, whatever the level",
+            winner.precedence, other.precedence
+        ),
+        Criterion::Level => format!(
+            "highest level under policy {}: {} over {}",
+            policy.name(),
+            winner.level.word(),
+            other.level.word()
+        ),
+        Criterion::Priority => {
+            format!("same level; higher priority: {} over {}", winner.priority, other.priority)
+        }
+        Criterion::Leader => {
+            "same level and priority; the leader's unit before the others".to_string()
+        }
+        Criterion::Unit => format!(
+            "same level and priority; first in the order of units: {} before {}",
+            name(&winner.unit),
+            name(&other.unit)
+        ),
+        Criterion::Component => format!(
+            "same level, priority and unit; first component by name: {} before {}",
+            part(&winner.component),
+            part(&other.component)
+        ),
+        Criterion::Key => format!(
+            "same level, priority, unit and component; first key by name: {} before {}",
+            part(&winner.key),
+            part(&other.key)
+        ),
+        Criterion::Since => "same in all else; the older level first".to_string(),
+        Criterion::Kind => "same in all else; pull before push".to_string(),
     }
 }
 
@@ -281,7 +218,7 @@ impl Winner {
         }
     }
 
-    fn of(rank: &Rank) -> Winner {
+    pub(in crate::domain) fn of(rank: &Rank) -> Winner {
         Winner {
             unit: rank.key.unit.clone(),
             component: rank.key.component.clone(),
@@ -294,21 +231,26 @@ impl Winner {
 }
 
 impl Totals {
-    fn add(&mut self, rank: &Rank) {
+    pub(in crate::domain) fn add(&mut self, rank: &Rank) {
         self.contributions[rank.level as usize] += 1;
         self.asking += u32::from(rank.asks);
         self.flapping += u32::from(rank.flaps);
         self.faults += u32::from(rank.fault.is_some());
     }
 
-    fn remove(&mut self, rank: &Rank) {
+    pub(in crate::domain) fn remove(&mut self, rank: &Rank) {
         self.contributions[rank.level as usize] -= 1;
         self.asking -= u32::from(rank.asks);
         self.flapping -= u32::from(rank.flaps);
         self.faults -= u32::from(rank.fault.is_some());
     }
 
-    fn count_unit(&mut self, unit: &Unit, strongest: Option<&Rank>, step: fn(&mut u32)) {
+    pub(in crate::domain) fn count_unit(
+        &mut self,
+        unit: &Unit,
+        strongest: Option<&Rank>,
+        step: fn(&mut u32),
+    ) {
         step(&mut self.units);
         step(&mut self.units_by_level[strongest.map_or(Level::Unknown, |r| r.level) as usize]);
         match unit.freshness() {

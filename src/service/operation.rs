@@ -61,7 +61,7 @@ impl Operations {
 }
 
 fn refused_by(app: &AppName, refused: Refused) -> ApiError {
-    let rejected = command::Rejected::Operation(refused);
+    let rejected = crate::domain::rejected::Rejected::Operation(refused);
     ApiError::of(app, crate::aggregator::Error::Rejected(rejected))
 }
 

@@ -1,6 +1,6 @@
 //! Custom rules as data: their conditions and their results.
 
-use super::{Class, ErrorOrigin, ErrorOutcome, Evidence, Match};
+use crate::domain::classify::finding::{Class, ErrorOrigin, ErrorOutcome, Evidence, Match};
 
 /// A registered pair of domain and reason: from the owner of a target it proves that the target is
 /// gone.
@@ -40,7 +40,7 @@ pub struct OwnRule {
 }
 
 impl OwnRule {
-    pub(super) fn matches(&self, evidence: &Evidence) -> bool {
+    pub(in crate::domain) fn matches(&self, evidence: &Evidence) -> bool {
         let is = |wanted: &Option<Box<str>>, given: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == given)
         };
@@ -53,7 +53,7 @@ impl OwnRule {
             && self.message.as_deref().is_none_or(|part| says(&evidence.message, part))
     }
 
-    pub(super) fn found(&self) -> Match<'_> {
+    pub(in crate::domain) fn found(&self) -> Match<'_> {
         Match { class: self.class, rule: &self.name, why: &self.explanation, remedy: &self.remedy }
     }
 }

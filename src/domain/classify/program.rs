@@ -1,14 +1,14 @@
 //! The tables for errors of libraries and programs: exceptions of Python, helm, Redis.
 //! A row has: code, condition, class, name, and why.
 
-use super::Class::{
+use crate::domain::classify::finding::Class::{
     Blocked, Conflict, Dependency, Fatal, Gone as TargetGone, Interrupted, Transient, Unclassified,
 };
-use super::row::When::{Always, DeadlinePassed, Gone, OurInput};
-use super::row::{Row, rows};
+use crate::domain::classify::row::When::{Always, DeadlinePassed, Gone, OurInput};
+use crate::domain::classify::row::{Row, rows};
 
 /// By the exception with its package; `4xx` and `5xx` match every status of their hundred.
-pub(super) const PYTHON: &[Row] = rows! {
+pub(in crate::domain) const PYTHON: &[Row] = rows! {
     "pebble.ConnectionError"              Always    Transient     "pebble.connection-error"
         "Pebble is not there: its container may be starting";
     "pebble.APIError/5xx"                 Always    Transient     "pebble.api-error.5xx"
@@ -88,7 +88,7 @@ pub(super) const PYTHON: &[Row] = rows! {
 };
 
 /// By the first word of the reply.
-pub(super) const REDIS: &[Row] = rows! {
+pub(in crate::domain) const REDIS: &[Row] = rows! {
     "connection_lost"  Always  Transient  "redis.connection-lost"
         "the connection broke; a write may have been applied";
     "LOADING"          Always  Transient  "redis.loading"
@@ -115,7 +115,7 @@ pub(super) const REDIS: &[Row] = rows! {
 };
 
 /// By a part of the message.
-pub(super) const HELM: &[Row] = rows! {
+pub(in crate::domain) const HELM: &[Row] = rows! {
     "another operation"                    Always          Conflict     "helm.another-operation"
         "another operation holds the release: wait for it, then read again";
     "context canceled"                     Always          Interrupted  "helm.context-canceled"

@@ -1,15 +1,15 @@
 //! A row of a table: its condition and its result.
 
-use super::{Class, ErrorOrigin, Evidence, Match};
+use crate::domain::classify::finding::{Class, ErrorOrigin, Evidence, Match};
 
 /// A row. Among the rows of one code, the first whose condition holds decides.
-pub(super) struct Row {
-    pub(super) name: &'static str,
-    pub(super) code: &'static str,
-    pub(super) when: When,
-    pub(super) class: Class,
-    pub(super) why: &'static str,
-    pub(super) remedy: &'static str,
+pub(in crate::domain) struct Row {
+    pub(in crate::domain) name: &'static str,
+    pub(in crate::domain) code: &'static str,
+    pub(in crate::domain) when: When,
+    pub(in crate::domain) class: Class,
+    pub(in crate::domain) why: &'static str,
+    pub(in crate::domain) remedy: &'static str,
 }
 
 /// The condition of a row beside its code.
@@ -48,16 +48,17 @@ macro_rules! rows {
         }),*]
     };
 }
+
 pub(super) use rows;
 
 impl Row {
-    pub(super) fn found(&self) -> Match<'static> {
+    pub(in crate::domain) fn found(&self) -> Match<'static> {
         Match { class: self.class, rule: self.name, why: self.why, remedy: self.remedy }
     }
 }
 
 impl When {
-    pub(super) fn holds(self, evidence: &Evidence, is_gone: bool) -> bool {
+    pub(in crate::domain) fn holds(self, evidence: &Evidence, is_gone: bool) -> bool {
         let hints = &evidence.hints;
         let yes = Some(true);
         match self {

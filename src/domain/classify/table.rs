@@ -1,9 +1,9 @@
 //! The choice of the table and its row for an error.
 
-use super::program::{HELM, PYTHON, REDIS};
-use super::row::Row;
-use super::web::{GRPC, HTTP};
-use super::{Class, Evidence, Match};
+use crate::domain::classify::finding::{Class, DEFAULT, Evidence, Match};
+use crate::domain::classify::program::{HELM, PYTHON, REDIS};
+use crate::domain::classify::row::Row;
+use crate::domain::classify::web::{GRPC, HTTP};
 
 /// Exceptions that carry an HTTP status: `lightkube.ApiError/409` is HTTP 409.
 const HTTP_EXCEPTIONS: [&str; 5] = [
@@ -15,7 +15,7 @@ const HTTP_EXCEPTIONS: [&str; 5] = [
 ];
 
 /// Returns the match from the table of the error's system, if there is one.
-pub(super) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>> {
+pub(in crate::domain) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>> {
     let code = &*evidence.code;
     let first = |table: &'static [Row], is_it: &dyn Fn(&str) -> bool| {
         let mut rows = table.iter().filter(|row| is_it(row.code));
@@ -50,7 +50,7 @@ pub(super) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>>
 fn http(found: Option<Match<'static>>, evidence: &Evidence) -> Match<'static> {
     let found = found.unwrap_or(Match {
         class: Class::Unclassified,
-        rule: super::DEFAULT,
+        rule: DEFAULT,
         why: "it is in no table: retried within bounds, never terminal",
         remedy: "",
     });

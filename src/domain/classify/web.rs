@@ -1,18 +1,18 @@
 //! The tables for gRPC codes and HTTP statuses, as their specifications and users interpret them.
 //! A row has: code, condition, class, name, and why.
 
-use super::Class::{
+use crate::domain::classify::finding::Class::{
     Blocked, Conflict, Dependency, Fatal, Gone as TargetGone, Interrupted, Throttled, Transient,
     Unclassified,
 };
-use super::row::When::{
+use crate::domain::classify::row::When::{
     Always, Gone, Local, MachineResolvable, OurInput, OwnRequest, OwnShutdown, Quota, ReasonEnds,
     Unanswered,
 };
-use super::row::{Row, rows};
+use crate::domain::classify::row::{Row, rows};
 
 /// By the name of the code.
-pub(super) const GRPC: &[Row] = rows! {
+pub(in crate::domain) const GRPC: &[Row] = rows! {
     "CANCELLED"            OwnShutdown        Interrupted   "grpc.cancelled.own-shutdown"
         "we cancelled it to shut down: the work continues where it stopped";
     "CANCELLED"            Always             Transient     "grpc.cancelled"
@@ -70,7 +70,7 @@ pub(super) const GRPC: &[Row] = rows! {
 };
 
 /// By the status, or by the failure that prevented one.
-pub(super) const HTTP: &[Row] = rows! {
+pub(in crate::domain) const HTTP: &[Row] = rows! {
     "connect_refused"   Always                      Transient     "http.connect-refused"
         "no server listens there now";
     "connection_reset"  Always                      Transient     "http.connection-reset"

@@ -1,9 +1,10 @@
 //! The events that a draft adds to the history.
 
 use crate::domain::draft::Draft;
+use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::message::same_text;
 use crate::domain::status::{Freshness, Status, StatusKey};
-use crate::domain::transition::{Cause, StatusEvent, Subject};
+use crate::domain::summary::Summary;
 
 impl Draft<'_> {
     /// Adds an event for the change of a status, unless both values mean the same.
@@ -66,7 +67,24 @@ impl Draft<'_> {
     }
 
     pub(in crate::domain) fn log(&mut self, mut event: StatusEvent) {
-        self.count_line(&mut event);
+        let number = self.head.next_event + self.events.len() as u64;
+        self.usage.count_event(&mut event, number, self.limits);
         self.events.push(event);
+    }
+
+    /// Adds an event for a change of the derived status.
+    pub(super) fn log_summary(&mut self, new: &Summary) {
+        let old = &self.head.base().summary;
+        if new.level == old.level && same_text(&new.message, &old.message) {
+            return;
+        }
+        let event = StatusEvent {
+            from: (!self.head.base().deleted).then_some(old.level),
+            to: Some(new.level),
+            message: new.message.clone(),
+            reason: new.reason.clone(),
+            ..self.event(Cause::Derived)
+        };
+        self.log(event);
     }
 }

@@ -1,85 +1,151 @@
-//! The statuses that a draft writes or removes: with fast lookup by key, grouped by unit, in a
-//! deterministic order.
+//! Writes of statuses that keep the counts in their units' records correct.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-use indexmap::map::Entry;
+use crate::domain::draft::Draft;
+use crate::domain::status::{Status, StatusKey, size_of};
+use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
 
-use crate::domain::name::UnitName;
-use crate::domain::status::{Status, StatusKey};
-
-/// A status that the draft writes or removes.
-pub(in crate::domain) struct Drafted {
-    /// The value before the draft.
-    pub(in crate::domain) before: Option<Arc<Status>>,
-    /// The value after the draft.
-    pub(in crate::domain) after: Option<Arc<Status>>,
-}
-
-type OfUnit = IndexMap<Arc<StatusKey>, Drafted, foldhash::fast::RandomState>;
-
-/// The drafted statuses, by unit and key.
-#[derive(Default)]
-pub(in crate::domain) struct DraftedStatuses {
-    units: BTreeMap<UnitName, OfUnit>,
-}
-
-impl DraftedStatuses {
-    pub(in crate::domain) fn get(&self, key: &StatusKey) -> Option<&Drafted> {
-        self.units.get(&key.unit)?.get(key)
+impl Draft<'_> {
+    /// Writes or removes a status and updates the counts of its unit, which must exist.
+    pub(in crate::domain) fn put_status(
+        &mut self,
+        key: Arc<StatusKey>,
+        status: Option<Arc<Status>>,
+    ) {
+        let old = self.status(&key).cloned();
+        self.put_status_over(key, old, status);
     }
 
-    pub(in crate::domain) fn get_mut(&mut self, key: &StatusKey) -> Option<&mut Drafted> {
-        self.units.get_mut(&key.unit)?.get_mut(key)
+    /// Does the same, given the value of the status in the draft so far.
+    pub(in crate::domain) fn put_status_over(
+        &mut self,
+        key: Arc<StatusKey>,
+        old: Option<Arc<Status>>,
+        status: Option<Arc<Status>>,
+    ) {
+        self.key_counts.change(&key, old.is_some(), status.is_some());
+        let recount = self.recount(&key, old.as_deref(), status.as_deref());
+        self.units.change(&key.unit, |unit| recount.apply(unit));
+        self.head.mark_visible();
+        self.overlay(key, old, status);
     }
 
-    pub(in crate::domain) fn contains(&self, key: &StatusKey) -> bool {
-        self.get(key).is_some()
+    /// Writes a status without a visible change: the revision stays.
+    pub(in crate::domain) fn put_status_quietly(
+        &mut self,
+        key: Arc<StatusKey>,
+        status: Arc<Status>,
+    ) {
+        let old = self.status(&key).cloned();
+        let recount = self.recount(&key, old.as_deref(), Some(&status));
+        let known = self.unit(&key.unit);
+        let mut unit = known.cloned().unwrap_or_default();
+        recount.apply(&mut unit);
+        if known != Some(&unit) {
+            self.units.put(key.unit.clone(), Some(unit));
+        }
+        self.overlay(key, old, Some(status));
+        self.head.mark_quiet();
+    }
+
+    /// Moves the deadline of a repeated status. Writes it only if the stored deadline is older by a
+    /// third of the ttl. Never moves it back: repeats that other replicas received may have moved
+    /// it.
+    pub(in crate::domain) fn refresh(
+        &mut self,
+        key: &Arc<StatusKey>,
+        status: &Arc<Status>,
+        until: Timestamp,
+    ) {
+        let until = status.expire_time.map_or(until, |known| known.max(until));
+        let written = status.expire_time_written.unwrap_or_default();
+        if until.since(written) < status.unwritten_max() {
+            self.contacts.move_deadline(key, until);
+            return;
+        }
+        let renewed = Status {
+            expire_time: Some(until),
+            expire_time_written: Some(until),
+            ..(**status).clone()
+        };
+        let old = self.status(key).cloned();
+        self.overlay(key.clone(), old, Some(Arc::new(renewed)));
     }
 
     /// Writes or removes a status; `old` is its value in the draft so far.
-    pub(in crate::domain) fn put(
+    fn overlay(
         &mut self,
         key: Arc<StatusKey>,
         old: Option<Arc<Status>>,
         after: Option<Arc<Status>>,
     ) {
-        let of_unit = match self.units.get_mut(&key.unit) {
-            Some(of_unit) => of_unit,
-            None => self.units.entry(key.unit.clone()).or_default(),
-        };
-        match of_unit.entry(key) {
-            Entry::Vacant(place) => drop(place.insert(Drafted { before: old, after })),
-            Entry::Occupied(mut place) => place.get_mut().after = after,
+        self.usage.count_status(old.is_some(), after.is_some());
+        self.usage.count_bytes(size_of(old.as_ref()), size_of(after.as_ref()));
+        self.statuses.put(key, old, after);
+    }
+
+    fn recount(&self, key: &StatusKey, old: Option<&Status>, new: Option<&Status>) -> Recount {
+        let unit = self.unit(&key.unit);
+        let outlives = |status: &Status| unit.is_some_and(|unit| unit.is_newer_than(key, status));
+        Recount {
+            old: old.map(|old| Counted::of(old, outlives(old))),
+            new: new.map(|new| Counted::of(new, outlives(new))),
+            now: self.now,
+            silence_ends: self.silence_from_now(),
         }
     }
+}
 
-    /// Returns the units with drafted statuses.
-    pub(in crate::domain) fn units(&self) -> impl Iterator<Item = &UnitName> {
-        self.units.keys()
+/// The counts that one status adds to its unit.
+struct Counted {
+    ttl: u32,
+    stale: u32,
+    outlived: u32,
+}
+
+impl Counted {
+    fn of(status: &Status, is_outlived: bool) -> Counted {
+        Counted {
+            ttl: u32::from(status.expire_time.is_some()),
+            stale: u32::from(status.stale),
+            outlived: u32::from(is_outlived),
+        }
     }
+}
 
-    /// Returns the drafted statuses of one unit.
-    pub(in crate::domain) fn of(
-        &self,
-        unit: &UnitName,
-    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Drafted)> {
-        self.units.get(unit).into_iter().flatten()
-    }
+/// The change of a unit's counts when one of its statuses changes.
+struct Recount {
+    old: Option<Counted>,
+    new: Option<Counted>,
+    now: Timestamp,
+    /// When the unit is lost if it is silent from now on.
+    silence_ends: Timestamp,
+}
 
-    /// Returns the statuses that are written, with their new values.
-    pub(in crate::domain) fn written(
-        &self,
-    ) -> impl Iterator<Item = (&Arc<StatusKey>, &Arc<Status>)> {
-        let all = self.units.values().flatten();
-        all.filter_map(|(key, drafted)| Some((key, drafted.after.as_ref()?)))
-    }
-
-    pub(in crate::domain) fn into_iter(
-        self,
-    ) -> impl Iterator<Item = (Arc<StatusKey>, Option<Arc<Status>>)> {
-        self.units.into_values().flatten().map(|(key, drafted)| (key, drafted.after))
+impl Recount {
+    fn apply(&self, unit: &mut Unit) {
+        if let Some(old) = &self.old {
+            unit.status_count -= 1;
+            unit.ttl_count -= old.ttl;
+            unit.stale_count -= old.stale;
+            // Statuses from before this count existed are not in it.
+            unit.outlived_count = unit.outlived_count.saturating_sub(old.outlived);
+        }
+        if let Some(new) = &self.new {
+            unit.status_count += 1;
+            unit.ttl_count += new.ttl;
+            unit.stale_count += new.stale;
+            unit.outlived_count += new.outlived;
+        }
+        unit.stale_since = match unit.stale_count {
+            0 => None,
+            _ => unit.stale_since.or(Some(self.now)),
+        };
+        unit.silence_ends = match unit.is_overdue() && unit.lost_since.is_none() {
+            true => unit.silence_ends.or(Some(self.silence_ends)),
+            false => None,
+        };
     }
 }

@@ -1,17 +1,18 @@
 //! The state changes of a fault: by another error, by time, or by an operator.
 
-use super::retry::{Met, Whose, wait};
-use super::{Fault, FaultKey, NewError, Settings, Stage};
+use crate::domain::fault::retry::{Met, Whose, wait};
+use crate::domain::fault::{Fault, FaultKey, NewError, Stage};
+use crate::domain::limits::FaultSettings;
 use crate::domain::message::same_text;
 use crate::domain::time::Timestamp;
 
 impl Fault {
     /// Returns the fault after an error, new or existing. The caller decides the final retry time.
-    pub(super) fn after_error(
+    pub(in crate::domain) fn after_error(
         old: Option<&Fault>,
         (app, key): Whose<'_>,
         error: NewError,
-        settings: &Settings,
+        settings: &FaultSettings,
         (incarnation, now): (u64, Timestamp),
     ) -> Fault {
         let class = error.finding.class;
@@ -47,13 +48,18 @@ impl Fault {
     }
 
     /// Returns the fault with one more error counted while its hold continues.
-    pub(super) fn met_again(&self, now: Timestamp) -> Fault {
+    pub(in crate::domain) fn met_again(&self, now: Timestamp) -> Fault {
         Fault { count: self.count.saturating_add(1), last: now, ..self.clone() }
     }
 
     /// Returns the fault one stage further. The next stage always gets its full time, even if this
     /// call came late because the server was unable to receive.
-    pub(super) fn after_time(&self, key: &FaultKey, settings: &Settings, now: Timestamp) -> Fault {
+    pub(in crate::domain) fn after_time(
+        &self,
+        key: &FaultKey,
+        settings: &FaultSettings,
+        now: Timestamp,
+    ) -> Fault {
         let rest = settings.hard_after.saturating_sub(settings.soft_after);
         let (stage, stage_ends) = match self.stage {
             Stage::Quiet => (Stage::Waiting, Some(now.after(rest))),
@@ -63,7 +69,12 @@ impl Fault {
     }
 
     /// Returns the fault after an operator released it, with a fresh budget of attempts.
-    pub(super) fn retried(&self, key: &FaultKey, settings: &Settings, now: Timestamp) -> Fault {
+    pub(in crate::domain) fn retried(
+        &self,
+        key: &FaultKey,
+        settings: &FaultSettings,
+        now: Timestamp,
+    ) -> Fault {
         let fault = Fault {
             attempts: 0,
             attempts_left: settings.hard_count,
@@ -76,7 +87,7 @@ impl Fault {
     }
 
     /// Returns the fault with the stage that matches its attempts and its age.
-    fn staged(self, settings: &Settings, now: Timestamp) -> Fault {
+    fn staged(self, settings: &FaultSettings, now: Timestamp) -> Fault {
         let Some(since) = self.failing_since else {
             return Fault { stage: Stage::Quiet, stage_ends: None, ..self };
         };

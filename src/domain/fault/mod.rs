@@ -12,24 +12,23 @@
 //! component until an operator releases it. A fault contributes beside the statuses of its
 //! component and never replaces them.
 
+pub(in crate::domain) mod apply;
+pub(in crate::domain) mod draft;
+mod lifecycle;
+pub(in crate::domain) mod retry;
+pub(in crate::domain) mod set;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::classify::{Class, Evidence, Finding};
-use super::name::{PartName, UnitName};
-use super::status::Level;
-use super::time::Timestamp;
+use crate::domain::classify::finding::{Class, Evidence, Finding};
+use crate::domain::level::Level;
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::time::Timestamp;
 
-mod lifecycle;
-mod record;
-mod retry;
-mod set;
-
-pub use self::retry::Settings;
 pub use self::set::Faults;
-pub(super) use self::set::{fault_rank, fault_words};
 
 /// Identity of a fault: at most one is open for each key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -188,7 +187,37 @@ impl Fault {
     }
 
     /// Returns when time alone changes the fault.
-    pub(super) fn deadline(&self) -> Option<Timestamp> {
+    pub(in crate::domain) fn deadline(&self) -> Option<Timestamp> {
         self.stage_ends.into_iter().chain(self.ask_time).min()
+    }
+}
+
+impl NewError {
+    /// Returns the bytes of the texts.
+    pub(in crate::domain) fn size(&self) -> u64 {
+        let said = &self.evidence;
+        let found = &self.finding;
+        let texts = [
+            &said.system,
+            &said.code,
+            &said.domain,
+            &said.reason,
+            &said.message,
+            &self.internal_detail.0,
+            &self.action,
+            &self.operation_id,
+            &self.generation,
+            &found.rule,
+            &found.explanation,
+            &found.remedy,
+        ];
+        texts.into_iter().map(|text| text.len()).sum::<usize>() as u64
+    }
+}
+
+impl Fault {
+    /// Returns the bytes of the texts.
+    pub(in crate::domain) fn size(&self) -> u64 {
+        self.error.size() + self.shown.len() as u64
     }
 }

@@ -2,69 +2,34 @@
 
 use std::time::Duration;
 
-use super::FaultKey;
-use crate::domain::classify::Class;
-use crate::domain::limits;
+use crate::domain::classify::finding::Class;
+use crate::domain::fault::FaultKey;
+use crate::domain::limits::FaultSettings;
 use crate::domain::name::AppName;
-
-/// Thresholds and times of faults.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// Attempts in a row after which a fault shows waiting.
-    pub soft_count: u32,
-    /// The same threshold as time since the first attempt.
-    pub soft_after: Duration,
-    /// Attempts in a row after which a fault shows error; also the budget of attempts.
-    pub hard_count: u32,
-    /// The same threshold as time since the first attempt.
-    pub hard_after: Duration,
-    /// The first wait; each next one is twice as long.
-    pub retry_base: Duration,
-    /// The first wait after a throttled call.
-    pub throttled_base: Duration,
-    /// The longest own wait, and the pace once the budget is used up.
-    pub retry_max: Duration,
-    /// The wait for a missing dependency.
-    pub defer_interval: Duration,
-    /// Retries of one application that may fall into the same second.
-    pub retries_per_second_max: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            soft_count: limits::FAULT_SOFT_COUNT,
-            soft_after: limits::FAULT_SOFT_AFTER,
-            hard_count: limits::FAULT_HARD_COUNT,
-            hard_after: limits::FAULT_HARD_AFTER,
-            retry_base: limits::RETRY_BASE,
-            throttled_base: limits::THROTTLED_BASE,
-            retry_max: limits::RETRY_MAX,
-            defer_interval: limits::DEFER_INTERVAL,
-            retries_per_second_max: limits::RETRIES_PER_SECOND_MAX,
-        }
-    }
-}
 
 /// The owner of a fault. It includes the application, so that equal units of many applications do
 /// not retry together.
-pub(super) type Whose<'a> = (&'a AppName, &'a FaultKey);
+pub(in crate::domain) type Whose<'a> = (&'a AppName, &'a FaultKey);
 
 /// The values of an error that decide the next retry.
-pub(super) struct Met {
-    pub(super) class: Class,
+pub(in crate::domain) struct Met {
+    pub(in crate::domain) class: Class,
     /// Number of errors.
-    pub(super) count: u32,
+    pub(in crate::domain) count: u32,
     /// Number of errors that count as attempts.
-    pub(super) attempts: u32,
+    pub(in crate::domain) attempts: u32,
     /// The delay that the peer requested.
-    pub(super) pushback: Option<Duration>,
+    pub(in crate::domain) pushback: Option<Duration>,
 }
 
 /// Returns the wait before the next retry; `None`: no retry until a person has acted. The peer's
 /// delay replaces the own wait, but never shortens it once the budget is used up.
-pub(super) fn wait(settings: &Settings, whose: Whose<'_>, met: &Met) -> Option<Duration> {
-    let Settings { retry_base, throttled_base, retry_max, .. } = *settings;
+pub(in crate::domain) fn wait(
+    settings: &FaultSettings,
+    whose: Whose<'_>,
+    met: &Met,
+) -> Option<Duration> {
+    let FaultSettings { retry_base, throttled_base, retry_max, .. } = *settings;
     let is_spent = met.class.counts_as_attempt() && settings.hard_count <= met.attempts;
     let own = match met.class {
         Class::Blocked | Class::Gone | Class::Fatal => return None,
@@ -128,7 +93,8 @@ mod tests {
         let pushback = pushback.map(Duration::from_millis);
         let attempts = if class.counts_as_attempt() { count } else { 0 };
         let met = Met { class, count, attempts, pushback };
-        wait(&Settings::default(), (&app("web"), &key("pg")), &met).map(|wait| wait.as_millis())
+        wait(&FaultSettings::default(), (&app("web"), &key("pg")), &met)
+            .map(|wait| wait.as_millis())
     }
 
     #[test]

@@ -1,14 +1,10 @@
-//! The stored faults of an application, and their contributions.
+//! The stored faults of an application, and the retries that they plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Fault, FaultKey};
-use crate::domain::app::{AppState, Head, Unit};
-use crate::domain::derive::Words;
+use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::rank::{Origin, Rank};
-use crate::domain::status::{Kind, Level, StatusKey};
 use crate::domain::time::Timestamp;
 
 /// The faults of an application, and the number of retries planned for each second.
@@ -20,7 +16,7 @@ pub struct Faults {
 }
 
 /// Returns the second of a moment.
-pub(super) fn second(at: Timestamp) -> u64 {
+pub(in crate::domain) fn second(at: Timestamp) -> u64 {
     at.0 / 1000
 }
 
@@ -66,8 +62,13 @@ impl Faults {
         })
     }
 
+    /// Returns the faults from `first` on, by unit, component and target.
+    pub fn from(&self, first: &FaultKey) -> impl Iterator<Item = (&Arc<FaultKey>, &Arc<Fault>)> {
+        self.records.range::<FaultKey, _>(first..)
+    }
+
     /// Returns the number of retries planned for a second.
-    pub(super) fn tries_in(&self, second: u64) -> u32 {
+    pub(in crate::domain) fn tries_in(&self, second: u64) -> u32 {
         self.tries.get(&second).copied().unwrap_or_default()
     }
 
@@ -79,83 +80,5 @@ impl Faults {
                 Arc::make_mut(fault).stage_ends = Some(earliest);
             }
         }
-    }
-}
-
-impl AppState {
-    /// Returns the open faults.
-    pub fn faults(&self) -> &Faults {
-        &self.faults
-    }
-
-    /// Returns the faults from `first` on, by unit, component and target.
-    pub fn faults_from(
-        &self,
-        first: &FaultKey,
-    ) -> impl Iterator<Item = (&Arc<FaultKey>, &Arc<Fault>)> {
-        self.faults.records.range::<FaultKey, _>(first..)
-    }
-
-    /// Returns the rank of a fault, if it contributes.
-    pub(in crate::domain) fn rank_of_fault(&self, key: &Arc<FaultKey>) -> Option<Rank> {
-        let fault = self.faults.get(key)?;
-        fault_rank(&self.head, self.units.get(&key.unit), key, fault)
-    }
-
-    /// Returns the held components of a unit, each with the fault that has held it longest.
-    pub fn holds_of<'a>(
-        &'a self,
-        unit: &'a UnitName,
-    ) -> BTreeMap<&'a PartName, (&'a FaultKey, &'a Fault)> {
-        let mut holds: BTreeMap<&PartName, (&FaultKey, &Fault)> = BTreeMap::new();
-        for (key, fault) in self.faults.of(unit, None).filter(|(_, f)| f.held_since.is_some()) {
-            let hold = holds.entry(&key.component).or_insert((key, fault));
-            if fault.held_since < hold.1.held_since {
-                *hold = (key, fault);
-            }
-        }
-        holds
-    }
-}
-
-/// Returns the contribution of a fault. A fault of a lost or uncertain unit contributes only at
-/// level error, because only final levels do.
-pub(in crate::domain) fn fault_rank(
-    head: &Head,
-    unit: Option<&Unit>,
-    key: &Arc<FaultKey>,
-    fault: &Fault,
-) -> Option<Rank> {
-    let level = fault.level()?;
-    if level != Level::Error && !unit.is_none_or(Unit::is_believed) {
-        return None;
-    }
-    Some(Rank {
-        precedence: 0,
-        severity: head.config.policy.severity(level),
-        priority: 0,
-        leads: head.leader() == Some(&key.unit),
-        key: Arc::new(StatusKey {
-            unit: key.unit.clone(),
-            component: key.component.clone(),
-            key: PartName::default(),
-            kind: Kind::Push,
-        }),
-        since: fault.since,
-        origin: Origin::Fault,
-        level,
-        asks: !fault.action().is_empty(),
-        flaps: false,
-        fault: Some(key.clone()),
-    })
-}
-
-/// Returns the texts of a fault.
-pub(in crate::domain) fn fault_words(fault: &Fault) -> Words {
-    Words {
-        message: fault.shown.clone(),
-        reason: fault.reason().into(),
-        action: fault.action().into(),
-        short_message: Box::default(),
     }
 }

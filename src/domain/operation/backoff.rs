@@ -2,22 +2,25 @@
 
 use std::time::Duration;
 
-use crate::domain::classify::Class;
+use crate::domain::classify::finding::Class;
 use crate::domain::name::OperationId;
 
 /// First wait, doubled at each failure in a row. A throttled operation, or one that waits for a
 /// dependency, starts with the slow one.
 const FIRST: Duration = Duration::from_secs(1);
+
 const FIRST_SLOW: Duration = Duration::from_secs(5);
+
 /// Longest wait without pushback.
 const LONGEST: Duration = Duration::from_secs(180);
+
 /// Jitter, as a part of the wait: a fifth longer or shorter, so that a thousand applications that
 /// failed together do not retry together.
 const JITTER_PARTS: u64 = 5;
 
 /// Returns the wait after this number of failures in a row. The result is the same for the same
 /// operation and fence, on every replica.
-pub(super) fn wait(id: &OperationId, class: Class, waits: u32, fence: u64) -> Duration {
+pub(in crate::domain) fn wait(id: &OperationId, class: Class, waits: u32, fence: u64) -> Duration {
     let first = match class {
         Class::Throttled | Class::Dependency => FIRST_SLOW,
         _ => FIRST,

@@ -1,9 +1,9 @@
 //! T1 to T4, T24 and T25: `begin`, the one call that depends on other operations.
 
-use super::command::NewOperation;
-use super::refused::Refused;
-use super::transition::Call;
-use super::{Kind, Operation, Reason, State};
+use crate::domain::operation::command::NewOperation;
+use crate::domain::operation::refused::Refused;
+use crate::domain::operation::transition::Call;
+use crate::domain::operation::{Kind, Operation, Reason, State};
 
 /// The decision about a `begin`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Bytes, Failure, Kind, Payload};
+use crate::domain::bytes::Bytes;
 use crate::domain::name::{OperationId, UnitName};
+use crate::domain::operation::{Failure, Kind, Payload};
 use crate::domain::time::Timestamp;
 
 /// A command on an operation.

@@ -1,9 +1,9 @@
 //! Changes of an operation caused by time alone, in the order in which they happen.
 
-use super::transition::Call;
-use super::{Operation, Reason, State};
 use crate::domain::limits::OPERATION_UNCLAIMED_MAX;
 use crate::domain::name::{OperationId, UnitName};
+use crate::domain::operation::transition::Call;
+use crate::domain::operation::{Operation, Reason, State};
 use crate::domain::time::Timestamp;
 
 impl Operation {
@@ -68,7 +68,7 @@ impl Operation {
     /// Handles a data loss of the store, which may have lost an acquire: the holder must acquire
     /// the operation again. The new fence is greater than all fences that may have been assigned.
     /// Counts no interruption.
-    pub(super) fn doubt(&mut self, id: &OperationId, next_fence: u64, now: Timestamp) {
+    pub(in crate::domain) fn doubt(&mut self, id: &OperationId, next_fence: u64, now: Timestamp) {
         if !self.is_open() {
             return;
         }

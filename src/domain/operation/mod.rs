@@ -17,28 +17,30 @@
 //! - [`begin`] is the one call that depends on other operations: an application has at most one
 //!   unfinished operation.
 //! - [`words`] derives the operation's status of the application.
-//! - [`record`] connects operations with drafts.
+//! - `apply` applies the commands to a draft.
 //!
 //! Every write requires the newest `fence`. The fence grows at each acquire, so an earlier holder
 //! can change nothing.
+
+pub(in crate::domain) mod apply;
+mod backoff;
+pub mod begin;
+pub mod command;
+pub(in crate::domain) mod draft;
+pub mod lapse;
+pub mod refused;
+pub mod set;
+pub mod transition;
+pub mod words;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::bytes::Bytes;
-use super::classify::Class;
-use super::name::UnitName;
-use super::time::Timestamp;
-
-mod backoff;
-pub mod begin;
-pub mod command;
-pub mod lapse;
-pub mod record;
-pub mod refused;
-pub mod transition;
-pub mod words;
+use crate::domain::bytes::Bytes;
+use crate::domain::classify::finding::Class;
+use crate::domain::name::UnitName;
+use crate::domain::time::Timestamp;
 
 /// The state of an operation, in wire order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -334,5 +336,22 @@ impl Operation {
     /// Returns the holder.
     pub fn holder(&self) -> Option<&UnitName> {
         self.lease.as_ref().map(|lease| &lease.holder)
+    }
+}
+
+impl Operation {
+    /// Returns the bytes of the texts and of the checkpoint; the payload is counted separately.
+    pub(in crate::domain) fn size(&self) -> u64 {
+        let texts = [
+            &self.from_version,
+            &self.target_version,
+            &self.payload.uri,
+            &self.payload.digest,
+            &self.progress,
+            &self.next_target,
+            &self.note,
+        ];
+        let texts = texts.into_iter().map(|text| text.len()).sum::<usize>();
+        (texts + self.checkpoint.len()) as u64
     }
 }

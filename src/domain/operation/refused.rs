@@ -1,7 +1,7 @@
 //! The reasons for which an operation refuses a command.
 
-use super::{Reason, State};
 use crate::domain::name::{OperationId, UnitName};
+use crate::domain::operation::{Reason, State};
 use crate::domain::time::Timestamp;
 
 /// The reason for which an operation refuses a command. The operation does not change, except where

@@ -38,12 +38,13 @@
 
 use std::time::Duration;
 
-use super::command::{Observed, PayloadState};
-use super::refused::Refused;
-use super::{Bytes, Event, Failure, Lease, Operation, Reason, State, backoff};
-use crate::domain::classify::Class;
+use crate::domain::bytes::Bytes;
+use crate::domain::classify::finding::Class;
 use crate::domain::limits::OPERATION_EVENTS_MAX;
 use crate::domain::name::{OperationId, UnitName};
+use crate::domain::operation::command::{Observed, PayloadState};
+use crate::domain::operation::refused::Refused;
+use crate::domain::operation::{Event, Failure, Lease, Operation, Reason, State, backoff};
 use crate::domain::time::Timestamp;
 
 /// The context of one call: the operation, the caller and the time.
@@ -279,13 +280,13 @@ impl Operation {
     }
 
     /// T24: another operation replaces this one.
-    pub(super) fn supersede(&mut self, call: Call<'_>, note: &str) {
+    pub(in crate::domain) fn supersede(&mut self, call: Call<'_>, note: &str) {
         self.note = note.into();
         self.enter(call, State::Superseded, Reason::Superseded);
     }
 
     /// T28: the application is removed. Keeps only what is needed to refuse late calls.
-    pub(super) fn orphan(&mut self, call: Call<'_>) {
+    pub(in crate::domain) fn orphan(&mut self, call: Call<'_>) {
         self.checkpoint = Bytes::default();
         self.enter(call, State::Abandoned, Reason::Orphaned);
     }
@@ -293,7 +294,7 @@ impl Operation {
     // === helpers of the rows ===
 
     /// Moves to another state, and adds the transition to the history.
-    pub(super) fn enter(&mut self, call: Call<'_>, state: State, reason: Reason) {
+    pub(in crate::domain) fn enter(&mut self, call: Call<'_>, state: State, reason: Reason) {
         self.remember(call, Some(self.state), state, reason);
         let was_held = self.lease.is_some();
         (self.state, self.reason, self.update_time) = (state, reason, call.now);
@@ -320,7 +321,7 @@ impl Operation {
     }
 
     /// Adds a transition to the history.
-    pub(super) fn remember(
+    pub(in crate::domain) fn remember(
         &mut self,
         call: Call<'_>,
         from: Option<State>,
@@ -335,7 +336,7 @@ impl Operation {
     }
 
     /// Renews the lease; without a lease, the caller becomes the holder.
-    pub(super) fn hold(&mut self, call: Call<'_>) {
+    pub(in crate::domain) fn hold(&mut self, call: Call<'_>) {
         let holder = match &self.lease {
             // A caller that knows the fence acts for the holder.
             Some(lease) => lease.holder.clone(),
@@ -367,7 +368,7 @@ impl Operation {
     }
 
     /// T3, and other calls that need an operation without a holder.
-    pub(super) fn is_free(&self, call: Call<'_>) -> Result<(), Refused> {
+    pub(in crate::domain) fn is_free(&self, call: Call<'_>) -> Result<(), Refused> {
         match &self.lease {
             None => Ok(()),
             Some(lease) => Err(Refused::Held {
@@ -389,7 +390,7 @@ impl Operation {
         }
     }
 
-    pub(super) fn refuses(&self, call: Call<'_>, hint: &'static str) -> Refused {
+    pub(in crate::domain) fn refuses(&self, call: Call<'_>, hint: &'static str) -> Refused {
         Refused::State { id: call.id.clone(), state: self.state, reason: self.reason, hint }
     }
 }

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Operation, Reason, State};
-use crate::domain::classify::Class;
+use crate::domain::classify::finding::Class;
+use crate::domain::level::Level;
 use crate::domain::name::{OperationId, UnitName};
-use crate::domain::status::Level;
+use crate::domain::operation::{Kind, Operation, Reason, State};
 use crate::domain::time::Timestamp;
 
 /// The status that the last operation gives its application. Part of the head.
@@ -105,7 +105,7 @@ impl Operation {
     }
 
     /// Returns the message, one line for a person.
-    pub(super) fn message(&self) -> String {
+    pub(in crate::domain) fn message(&self) -> String {
         let (title, at) = (self.title(), self.came_to(" at "));
         let late = if self.deadline_exceeded { ", past its deadline" } else { "" };
         let claimed = match self.neglected {

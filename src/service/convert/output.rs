@@ -2,13 +2,16 @@
 
 use super::page::first_of;
 use super::{damping, error};
-use crate::domain::app::{AppState, Head, Unit};
-use crate::domain::derive::{self, Contribution, Summary};
+use crate::domain::app::{AppState, Head};
+use crate::domain::derive::{self, Contribution};
+use crate::domain::level::Level;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits};
 use crate::domain::rank::Origin;
-use crate::domain::status::{Freshness, Kind, Level, Status, StatusKey};
+use crate::domain::status::{Freshness, Kind, Status, StatusKey};
+use crate::domain::summary::Summary;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
 use crate::proto::v1;
 
 /// Maximum bytes of the holds that are shown with a unit: a thousand units fit into a page even if
@@ -102,7 +105,7 @@ fn aggregated_status(head: &Head) -> v1::AggregatedStatus {
     let summary = &head.summary;
     let totals = &summary.totals;
     let winner = summary.winner.as_ref();
-    let overridden = derive::override_status(head).is_some();
+    let overridden = crate::domain::contribution::override_status(head).is_some();
     // The winner is one of the contributions, except for an override.
     let winner_counts = u32::from(winner.is_some() && !overridden && summary.level.is_unwell());
     v1::AggregatedStatus {
@@ -298,7 +301,7 @@ pub fn contribution(given: &Contribution) -> v1::Contribution {
 
 /// Returns the leader's override of all contributions, in the form of a contribution.
 pub fn override_contribution(head: &Head) -> Option<v1::Contribution> {
-    let status = derive::override_status(head)?;
+    let status = crate::domain::contribution::override_status(head)?;
     Some(v1::Contribution {
         r#ref: Some(v1::StatusRef::default()),
         level: level(status.level) as i32,

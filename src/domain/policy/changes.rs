@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::policy::{Config, Damping, Latch, LostUnits, Policy, Scope};
-use super::status::Level;
-use super::transition::Change;
+use crate::domain::history::Change;
+use crate::domain::level::Level;
+use crate::domain::policy::{Config, Damping, Latch, LostUnits, Policy, Scope};
 
 /// Returns a setting as text.
 type Show = fn(&Config) -> String;
 
 impl Config {
     /// Returns the settings that differ in `after`, by their path in an update mask.
-    pub(super) fn changes_to(&self, after: &Config) -> Vec<Change> {
+    pub(in crate::domain) fn changes_to(&self, after: &Config) -> Vec<Change> {
         let fields: [(&str, Show); 12] = [
             ("policy", |config| policy(&config.policy)),
             ("lost_units", |config| lost_units(config.lost_units).to_string()),

@@ -7,8 +7,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::name::{PartName, UnitName};
-use super::status::{Status, StatusKey};
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::status::{Status, StatusKey};
 
 /// The statuses of an application, by key and in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

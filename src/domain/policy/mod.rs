@@ -1,14 +1,18 @@
 //! The configuration of an application: order of severity, silence, latches and damping.
 
+pub(in crate::domain) mod apply;
+pub(in crate::domain) mod changes;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::{
+use crate::domain::level::{LEVELS, Level};
+use crate::domain::limits::{
     CALM_AFTER_DEFAULT, COLLECT_INTERVAL_DEFAULT, LEASE_DURATION_DEFAULT, LOST_AFTER_DEFAULT,
 };
-use super::name::{PartName, UnitName};
-use super::status::{Kind, LEVELS, Level, StatusKey};
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::status::{Kind, StatusKey};
 
 /// A named order of severity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,101 +1,14 @@
-//! Answers stored by request id, so that a retry is applied once.
+//! The stored answers of an application, bounded in number and time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use super::command::Rejected;
-use super::limits::{Limits, REQUEST_TTL};
-use super::name::UnitName;
-use super::revision::Revision;
-use super::time::Timestamp;
-
-/// The outcome of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Outcome {
-    /// The revision from which the outcome is in force.
-    pub revision: Revision,
-    /// Whether the command changed anything.
-    pub changed: bool,
-    /// Number of statuses removed or cleared.
-    pub removed: u32,
-    /// Incarnation that the unit began or continued; else 0.
-    #[serde(default)]
-    pub incarnation: u64,
-    /// Fence of the operation; else 0.
-    #[serde(default)]
-    pub fence: u64,
-    /// Epoch of the lease; else 0.
-    #[serde(default)]
-    pub lease_epoch: u64,
-    /// Version of the data after a change; else 0.
-    #[serde(default)]
-    pub data_version: u64,
-}
-
-/// Fingerprint of a request: the same id with another fingerprint is a different request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fingerprint {
-    /// Name of the method, as on the wire.
-    pub method: Arc<str>,
-    /// The first 128 bits of the SHA-256 of the decoded request.
-    pub digest: [u64; 2],
-}
-
-/// The id of a request, with its fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestId {
-    /// The id under which the answer is stored.
-    pub id: Arc<str>,
-    /// The fingerprint; `None` matches any request with this id.
-    pub fingerprint: Option<Fingerprint>,
-}
-
-impl From<&str> for RequestId {
-    /// Returns an id that matches any request.
-    fn from(id: &str) -> RequestId {
-        RequestId { id: id.into(), fingerprint: None }
-    }
-}
-
-/// A stored answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remembered {
-    /// Time of the answer.
-    pub time: Timestamp,
-    /// The outcome.
-    pub outcome: Outcome,
-    /// The fingerprint of the request. `None` in a fence, and in a record of an earlier version
-    /// without fingerprints: it matches any request.
-    #[serde(default)]
-    pub fingerprint: Option<Fingerprint>,
-    /// The unit that sent the request, whose limit of ids it counts for; `""` for a request of no
-    /// unit.
-    #[serde(default)]
-    pub unit: UnitName,
-}
-
-impl Remembered {
-    /// Returns a record of an outcome that no request asked for.
-    pub(super) fn of(time: Timestamp, outcome: Outcome) -> Remembered {
-        Remembered { time, outcome, fingerprint: None, unit: UnitName::application() }
-    }
-
-    /// Returns the answer to a repeat of the request. A different request with the same id is
-    /// rejected.
-    pub(super) fn repeat(&self, asked: &RequestId) -> Result<Outcome, Rejected> {
-        match (&self.fingerprint, &asked.fingerprint) {
-            (Some(first), Some(now)) if first != now => {
-                let (id, method) = (asked.id.clone(), first.method.clone());
-                Err(Rejected::RequestIdReused { id, method })
-            }
-            _ => Ok(self.outcome),
-        }
-    }
-}
+use crate::domain::limits::{Limits, REQUEST_TTL};
+use crate::domain::name::UnitName;
+use crate::domain::request::{Remembered, is_fence};
+use crate::domain::time::Timestamp;
 
 /// The answers of one application, bounded in number and time, and the fences of removed units.
 /// Both protect against late requests, and both are dropped once no request can be that late.
@@ -112,21 +25,8 @@ pub struct RequestLog {
 
 type ByTime = BTreeSet<(Timestamp, Arc<str>)>;
 
-/// Prefix of the ids of fences. Request ids contain no control characters.
-const FENCE: &str = "\u{1}removed ";
-
-/// Returns the id under which the fence of a unit is stored.
-pub(super) fn fence_id(unit: &UnitName) -> Arc<str> {
-    Arc::from(format!("{FENCE}{unit}"))
-}
-
-/// Returns whether this is the id of a fence.
-pub(super) fn is_fence(id: &str) -> bool {
-    id.starts_with(FENCE)
-}
-
 /// Returns whether an answer given at `at` has expired, whether or not it is still stored.
-pub(super) fn is_too_old(at: Timestamp, now: Timestamp) -> bool {
+pub(in crate::domain) fn is_too_old(at: Timestamp, now: Timestamp) -> bool {
     REQUEST_TTL <= now.since(at)
 }
 
@@ -181,7 +81,7 @@ impl RequestLog {
 
     /// Returns the ids to drop when `new` is added: expired ones and those over a limit, except ids
     /// that `new` replaces.
-    pub(super) fn surplus(
+    pub(in crate::domain) fn surplus(
         &self,
         new: &BTreeMap<Arc<str>, Remembered>,
         limits: &Limits,

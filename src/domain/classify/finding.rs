@@ -1,0 +1,226 @@
+//! The evidence of an error, and what the classification finds.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::level::Level;
+
+/// The meaning of an error for its reporter, in wire order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Class {
+    /// In no table: retried within the budget, never terminal.
+    Unclassified,
+    /// The path or the moment was bad; the target may be well.
+    Transient,
+    /// The peer asked for a lower rate.
+    Throttled,
+    /// Another writer was faster.
+    Conflict,
+    /// The worker's own shutdown interrupted the call.
+    Interrupted,
+    /// A dependency is not available yet.
+    Dependency,
+    /// A person must act.
+    Blocked,
+    /// The owner of the target reports that it is gone.
+    Gone,
+    /// No retry can succeed.
+    Fatal,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: [Class; 9] = [
+        Class::Unclassified,
+        Class::Transient,
+        Class::Throttled,
+        Class::Conflict,
+        Class::Interrupted,
+        Class::Dependency,
+        Class::Blocked,
+        Class::Gone,
+        Class::Fatal,
+    ];
+
+    /// Returns the name on the wire, without its prefix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Unclassified => "UNCLASSIFIED",
+            Class::Transient => "TRANSIENT",
+            Class::Throttled => "THROTTLED",
+            Class::Conflict => "CONFLICT",
+            Class::Interrupted => "INTERRUPTED",
+            Class::Dependency => "DEPENDENCY",
+            Class::Blocked => "BLOCKED",
+            Class::Gone => "GONE",
+            Class::Fatal => "FATAL",
+        }
+    }
+
+    /// Returns whether such an error uses up an attempt. A peer that is busy, faster or not
+    /// available yet is no failure of the work.
+    pub fn counts_as_attempt(self) -> bool {
+        matches!(self, Class::Transient | Class::Unclassified)
+    }
+
+    /// Returns whether such an error holds the component until an operator releases it.
+    pub fn holds(self) -> bool {
+        matches!(self, Class::Blocked | Class::Gone | Class::Fatal)
+    }
+
+    /// Returns the level that one such error gives its component immediately, before any threshold.
+    pub fn level_at_once(self) -> Option<Level> {
+        match self {
+            Class::Interrupted => Some(Level::Maintenance),
+            Class::Dependency => Some(Level::Waiting),
+            Class::Blocked => Some(Level::Blocked),
+            Class::Gone | Class::Fatal => Some(Level::Error),
+            Class::Unclassified | Class::Transient | Class::Throttled | Class::Conflict => None,
+        }
+    }
+
+    /// Returns whether the class is credible without an answer from the target.
+    pub(in crate::domain) fn needs_no_answer(self) -> bool {
+        use Class::{Conflict, Interrupted, Throttled, Transient};
+        matches!(self, Transient | Throttled | Conflict | Interrupted)
+    }
+}
+
+/// The origin of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ErrorOrigin {
+    /// The owner of the target answered.
+    Peer,
+    /// No answer: the error arose on the path.
+    Transport,
+    /// The caller failed to send the request, or to read the answer.
+    Local,
+}
+
+/// Whether the requested action happened. Stored and shown; it never decides the class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ErrorOutcome {
+    /// The action did not happen.
+    NotApplied,
+    /// The action may have happened.
+    Unknown,
+    /// The target refused the action.
+    Rejected,
+}
+
+/// The action to take after an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Action {
+    /// Retry with back-off.
+    Retry,
+    /// Retry no earlier than requested.
+    RetryAfter,
+    /// Read again, then decide again.
+    Reread,
+    /// Continue at the point of interruption.
+    Resume,
+    /// Wait for the dependency.
+    Defer,
+    /// Stop until a person has acted.
+    Block,
+    /// Create the target again.
+    Recover,
+    /// Stop.
+    Halt,
+}
+
+impl Action {
+    /// Returns the name on the wire, without its prefix.
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::Retry => "RETRY",
+            Action::RetryAfter => "RETRY_AFTER",
+            Action::Reread => "REREAD",
+            Action::Resume => "RESUME",
+            Action::Defer => "DEFER",
+            Action::Block => "BLOCK",
+            Action::Recover => "RECOVER",
+            Action::Halt => "HALT",
+        }
+    }
+}
+
+/// The facts about an error that decide its class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The system, which selects the table: `grpc`, `http`, `python`, `helm`, `redis` or `io`.
+    pub system: Box<str>,
+    /// The error code of that system.
+    pub code: Box<str>,
+    /// The origin of the error.
+    pub origin: ErrorOrigin,
+    /// Whether the requested action happened, if that is known.
+    pub outcome: Option<ErrorOutcome>,
+    /// The domain, as in google.rpc.ErrorInfo; empty if not given.
+    pub domain: Box<str>,
+    /// The reason, as in google.rpc.ErrorInfo; empty if not given.
+    pub reason: Box<str>,
+    /// One line without confidential content.
+    pub message: Box<str>,
+    /// The delay that the peer requested.
+    pub retry_after: Option<Duration>,
+    /// Facts that the code alone does not show.
+    pub hints: Hints,
+}
+
+/// Facts that only the reporter of the error knows. `None`: not given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hints {
+    /// The refused value came from a person's input.
+    pub user_input: Option<bool>,
+    /// The worker built the request itself.
+    pub own_request: Option<bool>,
+    /// A quota that a person must raise was used up.
+    pub quota: Option<bool>,
+    /// The missing dependency will appear without a person.
+    pub machine_resolvable: Option<bool>,
+    /// The deadline of the work as a whole has passed.
+    pub deadline_passed: Option<bool>,
+    /// The worker cancelled the call because it is shutting down.
+    pub own_shutdown: Option<bool>,
+}
+
+/// The result of a classification.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The class.
+    pub class: Class,
+    /// The action to take.
+    pub action: Action,
+    /// Name of the rule that decided: `http.404`, or a custom rule.
+    pub rule: Box<str>,
+    /// The cause, in words.
+    pub explanation: Box<str>,
+    /// The action that a person must take, for `BLOCKED`; else empty.
+    pub remedy: Box<str>,
+}
+
+impl Finding {
+    /// Returns a placeholder for evidence that is not classified yet: in no table.
+    pub fn unmade() -> Finding {
+        Finding {
+            class: Class::Unclassified,
+            action: Action::Retry,
+            rule: DEFAULT.into(),
+            explanation: "".into(),
+            remedy: "".into(),
+        }
+    }
+}
+
+/// Name of the rule for errors in no table.
+pub(in crate::domain) const DEFAULT: &str = "default";
+
+/// The result of a rule, before the check of the origin.
+pub(in crate::domain) struct Match<'r> {
+    pub(in crate::domain) class: Class,
+    pub(in crate::domain) rule: &'r str,
+    pub(in crate::domain) why: &'r str,
+    pub(in crate::domain) remedy: &'r str,
+}

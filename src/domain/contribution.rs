@@ -1,0 +1,232 @@
+//! Contributions: everything that can decide the status of an application, with its rank and its
+//! texts.
+
+use std::sync::Arc;
+
+use crate::domain::app::Head;
+use crate::domain::fault::{Fault, FaultKey};
+use crate::domain::leadership::status::{ApplicationStatus, Mode};
+use crate::domain::level::Level;
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::operation::words::SUCCESS_PRECEDENCE;
+use crate::domain::rank::{Origin, Rank};
+use crate::domain::status::{Kind, Status, StatusKey};
+use crate::domain::unit::Unit;
+
+/// Returns the rank of a status, or `None` if it does not contribute.
+pub(super) fn status_rank(
+    head: &Head,
+    unit: Option<&Unit>,
+    key: &Arc<StatusKey>,
+    status: &Status,
+) -> Option<Rank> {
+    let believed = unit.is_none_or(Unit::is_believed);
+    let level = status.report.level;
+    // Statuses of a lost or uncertain unit contribute only if they are final.
+    if !believed && !matches!(level, Level::Error | Level::Terminated) {
+        return None;
+    }
+    Some(Rank {
+        precedence: status.report.precedence,
+        severity: head.config.policy.severity(level),
+        priority: status.report.priority,
+        leads: head.leader() == Some(&key.unit),
+        key: key.clone(),
+        since: status.since,
+        origin: Origin::Reported(key.kind),
+        level,
+        asks: !status.report.action.is_empty(),
+        flaps: status.flapping().is_some(),
+        fault: None,
+    })
+}
+
+/// Returns the contribution of a lost or uncertain unit beside its statuses. An uncertain unit is
+/// waiting, even if `lost_units` ignores lost ones: it may have changed since the data loss.
+pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<Rank> {
+    let (since, level, origin) = match unit.uncertain_since {
+        Some(since) => (since, Level::Waiting, Origin::Uncertain),
+        None => (unit.lost_since?, head.config.lost_units.level()?, Origin::Lost),
+    };
+    Some(Rank {
+        precedence: 0,
+        severity: head.config.policy.severity(level),
+        priority: 0,
+        leads: head.leader() == Some(name),
+        key: Arc::new(StatusKey::first_of(name)),
+        since,
+        origin,
+        level,
+        asks: false,
+        flaps: false,
+        fault: None,
+    })
+}
+
+/// Returns the contribution of the leader's status, if its mode is contribute.
+fn application_rank(head: &Head) -> Option<Rank> {
+    let status = head.application_status.as_ref()?;
+    if status.mode == Mode::Override {
+        return None;
+    }
+    Some(Rank {
+        precedence: 0,
+        severity: head.config.policy.severity(status.level),
+        priority: 0,
+        leads: false,
+        key: Arc::new(StatusKey {
+            unit: UnitName::application(),
+            component: PartName::default(),
+            key: PartName::default(),
+            kind: Kind::Push,
+        }),
+        since: status.since,
+        origin: Origin::Leader,
+        level: status.level,
+        asks: !status.action.is_empty(),
+        flaps: false,
+        fault: None,
+    })
+}
+
+/// Returns the contribution of the latest operation.
+pub(super) fn operation_rank(head: &Head) -> Option<Rank> {
+    let status = head.operation.as_ref()?;
+    let succeeded = status.level == Level::Active;
+    Some(Rank {
+        precedence: if succeeded { SUCCESS_PRECEDENCE } else { 0 },
+        severity: head.config.policy.severity(status.level),
+        priority: 0,
+        leads: false,
+        key: Arc::new(StatusKey {
+            unit: UnitName::application(),
+            component: PartName::operation(),
+            key: status.id.as_key(),
+            kind: Kind::Push,
+        }),
+        since: status.since,
+        origin: Origin::Operation,
+        level: status.level,
+        asks: !status.action.is_empty(),
+        flaps: false,
+        fault: None,
+    })
+}
+
+/// Returns the contributions of the application itself, beside its units.
+pub(super) fn own_ranks(head: &Head) -> impl Iterator<Item = Rank> {
+    application_rank(head).into_iter().chain(operation_rank(head))
+}
+
+/// Returns the contribution of a fault. A fault of a lost or uncertain unit contributes only at
+/// level error, because only final levels do.
+pub(in crate::domain) fn fault_rank(
+    head: &Head,
+    unit: Option<&Unit>,
+    key: &Arc<FaultKey>,
+    fault: &Fault,
+) -> Option<Rank> {
+    let level = fault.level()?;
+    if level != Level::Error && !unit.is_none_or(Unit::is_believed) {
+        return None;
+    }
+    Some(Rank {
+        precedence: 0,
+        severity: head.config.policy.severity(level),
+        priority: 0,
+        leads: head.leader() == Some(&key.unit),
+        key: Arc::new(StatusKey {
+            unit: key.unit.clone(),
+            component: key.component.clone(),
+            key: PartName::default(),
+            kind: Kind::Push,
+        }),
+        since: fault.since,
+        origin: Origin::Fault,
+        level,
+        asks: !fault.action().is_empty(),
+        flaps: false,
+        fault: Some(key.clone()),
+    })
+}
+
+/// Returns the texts of a fault.
+pub(in crate::domain) fn fault_words(fault: &Fault) -> Words {
+    Words {
+        message: fault.shown.clone(),
+        reason: fault.reason().into(),
+        action: fault.action().into(),
+        short_message: Box::default(),
+    }
+}
+
+/// The texts of a contribution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// One line for a person.
+    pub message: Box<str>,
+    /// Machine-readable cause.
+    pub reason: Box<str>,
+    /// The action that a person must take.
+    pub action: Box<str>,
+    /// The message for narrow places; empty if none was given.
+    pub short_message: Box<str>,
+}
+
+impl Words {
+    /// Returns the texts of a contribution that no unit reported.
+    fn derived(message: &str, reason: &str, action: &str) -> Words {
+        Words {
+            message: message.into(),
+            reason: reason.into(),
+            action: action.into(),
+            short_message: Box::default(),
+        }
+    }
+}
+
+/// Returns the texts of a contribution of any origin. `status` is the reported status, if there is
+/// one.
+pub(super) fn words(
+    head: &Head,
+    rank: &Rank,
+    unit: Option<&Unit>,
+    status: Option<&Status>,
+) -> Words {
+    let nothing = || Words::derived("", "", "");
+    match rank.origin {
+        Origin::Lost => {
+            let why = unit.map_or("", Unit::why_lost);
+            let message = format!("unit {} lost: {why}", rank.key.unit);
+            Words::derived(&message, "UnitLost", "")
+        }
+        Origin::Uncertain => {
+            let unit = &rank.key.unit;
+            let what = "the store may have lost its last reports";
+            let message = format!("unit {unit} uncertain: {what}");
+            Words::derived(&message, "Uncertain", "")
+        }
+        Origin::Leader => head
+            .application_status
+            .as_ref()
+            .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
+        Origin::Operation => head
+            .operation
+            .as_ref()
+            .map_or_else(nothing, |s| Words::derived(&s.message, &s.reason, &s.action)),
+        // The texts of a fault come from the fault itself: see `fault_words`.
+        Origin::Fault => nothing(),
+        Origin::Reported(_) => status.map_or_else(nothing, |s| Words {
+            message: s.report.message.clone(),
+            reason: s.report.reason.clone(),
+            action: s.report.action.clone(),
+            short_message: s.report.short_message.clone(),
+        }),
+    }
+}
+
+/// Returns the leader's status, if its mode is override.
+pub fn override_status(head: &Head) -> Option<&ApplicationStatus> {
+    let status = head.application_status.as_ref()?;
+    (status.mode == Mode::Override).then_some(status)
+}

@@ -1,0 +1,144 @@
+//! Results of latched or damped components in a draft: the visible report changes only when
+//! necessary, and the last report is stored by a quiet commit.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::domain::damping::Reported;
+use crate::domain::damping::flapping::Swings;
+use crate::domain::draft::Draft;
+use crate::domain::history::Cause;
+use crate::domain::policy::Config;
+use crate::domain::status::{Status, StatusKey};
+
+/// Returns whether a result changed only the deadline and the number of results.
+fn is_repeat(old: &Status, new: &Status) -> bool {
+    let Status { expire_time, expire_time_written, swings, .. } = old.clone();
+    Status { expire_time, expire_time_written, swings, ..new.clone() } == *old
+}
+
+/// Returns whether this status may be latched or damped.
+pub(in crate::domain) fn may_hold(draft: &Draft<'_>, key: &StatusKey, status: &Status) -> bool {
+    let config = &draft.head.config;
+    status.held.is_some() || config.latch_of(key).is_some() || config.damping_of(key).is_some()
+}
+
+/// Applies one more result to an existing status. Returns whether a visible value changed.
+pub(in crate::domain) fn take_result(
+    draft: &mut Draft<'_>,
+    key: Arc<StatusKey>,
+    said: Option<Reported>,
+) -> bool {
+    let Some(old) = with_swings(draft, &key) else {
+        return false;
+    };
+    let incarnation = draft.unit(&key.unit).map_or(0, |unit| unit.incarnation);
+    let new = old.after_result(&draft.head.config, &key, said, incarnation, draft.now);
+    if let Some(new) = &new
+        && is_repeat(&old, new)
+    {
+        let repeated = Arc::new(Status { swings: new.swings, ..old.clone() });
+        if let Some(until) = new.expire_time {
+            draft.refresh(&key, &repeated, until);
+        }
+        if new.swings != old.swings {
+            note_swings(draft, &key, new.swings);
+        }
+        return false;
+    }
+    let cause = if new.is_some() { Cause::Reported } else { Cause::Replaced };
+    put_result(draft, key, &old, new, cause)
+}
+
+/// Returns the statuses, missing from a pull set, that a latch or damping keeps.
+pub(in crate::domain) fn held_without(
+    draft: &Draft<'_>,
+    keys: &BTreeSet<Arc<StatusKey>>,
+) -> BTreeSet<Arc<StatusKey>> {
+    let stays = |key: &&Arc<StatusKey>| {
+        let may = draft.status(key).is_some_and(|status| may_hold(draft, key, status));
+        let status = may.then(|| with_swings(draft, key)).flatten();
+        let config = &draft.head.config;
+        status.is_some_and(|s| s.after_result(config, key, None, 0, draft.now).is_some())
+    };
+    keys.iter().filter(stays).cloned().collect()
+}
+
+/// Ends flapping once the level has not changed for long enough: the last report becomes
+/// visible.
+pub(in crate::domain) fn calm(draft: &mut Draft<'_>, key: &Arc<StatusKey>) {
+    let is_over = |s: &Status| s.flapping().is_some_and(|f| f.calm_time <= draft.now);
+    let Some(old) = with_swings(draft, key).filter(is_over) else {
+        return;
+    };
+    let new = old.settled(&draft.head.config, key, true, draft.now);
+    put_result(draft, key.clone(), &old, new, Cause::FlappingEnded);
+}
+
+/// Applies a changed configuration: statuses that are no longer latched or damped show their
+/// last report.
+pub(in crate::domain) fn release(draft: &mut Draft<'_>, before: &Config) {
+    let config = &draft.head.config;
+    let same = config.latches == before.latches
+        && config.damping == before.damping
+        && config.policy == before.policy;
+    if same {
+        return;
+    }
+    let is_of_interest = |s: &Status| s.held.is_some() || s.swings != Swings::default();
+    let known = draft.base.statuses.iter().chain(draft.statuses.written());
+    let keys: BTreeSet<Arc<StatusKey>> =
+        known.filter(|(_, status)| is_of_interest(status)).map(|(k, _)| k.clone()).collect();
+    for key in keys {
+        let Some(old) = with_swings(draft, &key) else {
+            continue;
+        };
+        let new = old.settled(&draft.head.config, &key, false, draft.now);
+        if new.as_ref() != Some(&old) {
+            put_result(draft, key, &old, new, Cause::Configured);
+        }
+    }
+}
+
+/// Returns a status with the results of this draft that are not written.
+pub(in crate::domain) fn with_swings(draft: &Draft<'_>, key: &StatusKey) -> Option<Status> {
+    let status = draft.status(key)?;
+    let swings = draft.contacts.swings(key).unwrap_or(status.swings);
+    Some(Status { swings, ..(**status).clone() })
+}
+
+/// Stores a result without a level change: in the drafted status if there is one, else in
+/// memory.
+pub(in crate::domain) fn note_swings(draft: &mut Draft<'_>, key: &Arc<StatusKey>, swings: Swings) {
+    match draft.statuses.written_mut(key) {
+        Some(status) => Arc::make_mut(status).swings = swings,
+        None => draft.contacts.put_swings(key, swings),
+    }
+}
+
+/// Writes a status that is or was latched or damped; quietly if readers see no difference.
+pub(in crate::domain) fn put_result(
+    draft: &mut Draft<'_>,
+    key: Arc<StatusKey>,
+    old: &Status,
+    new: Option<Status>,
+    cause: Cause,
+) -> bool {
+    draft.contacts.remove_swings(&key);
+    let new = new.map(|new| Status { expire_time_written: new.expire_time, ..new });
+    if let Some(new) = &new
+        && new.looks_like(old)
+    {
+        draft.put_status_quietly(key, Arc::new(new.clone()));
+        return false;
+    }
+    let new = new.map(|new| Status { update_time: draft.now, ..new });
+    let flaps = new.as_ref().is_some_and(|new| new.flapping().is_some());
+    match (old.flapping().is_some(), flaps) {
+        (false, true) => draft.log_always(&key, Some(old), new.as_ref(), Cause::FlappingBegan),
+        (true, false) => draft.log_always(&key, Some(old), new.as_ref(), Cause::FlappingEnded),
+        _ => draft.log_status(&key, Some(old), new.as_ref(), cause),
+    }
+    draft.put_status(key, new.map(Arc::new));
+    true
+}

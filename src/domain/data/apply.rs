@@ -1,0 +1,77 @@
+//! Changes of the leader's data in a draft.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::domain::bytes::Bytes;
+use crate::domain::data::{DataHead, DataPatch};
+use crate::domain::draft::Draft;
+use crate::domain::leadership::Claim;
+use crate::domain::leadership::apply::may_lead;
+use crate::domain::limits::{
+    DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX,
+};
+use crate::domain::quota::{Total, check_total, within};
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+
+fn check(key: &str, value: &Bytes) -> Result<(), Rejected> {
+    let max = DATA_KEY_BYTES_MAX as u64;
+    if DATA_KEY_BYTES_MAX < key.len() {
+        let start: String = key.chars().take(16).collect();
+        let what = format!("key {start:?}…");
+        return Err(Rejected::ValueTooLarge { what, bytes: key.len() as u64, max });
+    }
+    if DATA_VALUE_BYTES_MAX < value.len() {
+        let (what, max) = (format!("value of {key:?}"), DATA_VALUE_BYTES_MAX as u64);
+        return Err(Rejected::ValueTooLarge { what, bytes: value.len() as u64, max });
+    }
+    Ok(())
+}
+
+/// Applies a change from the leader, as a whole or not at all.
+pub(in crate::domain) fn update_data(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+    patch: &DataPatch,
+) -> Result<Effect, Rejected> {
+    may_lead(draft, claim)?;
+    let current = draft.head.data.etag();
+    if patch.etag.as_ref().is_some_and(|given| **given != *current) {
+        return Err(Rejected::EtagMismatch { current });
+    }
+    let deleted = patch.delete.iter().map(|key| (key.clone(), Bytes::default()));
+    let all = deleted.chain(patch.set.iter().map(|(key, value)| (key.clone(), value.clone())));
+    let mut changes: BTreeMap<Arc<str>, Option<Bytes>> = BTreeMap::new();
+    let (mut keys, mut bytes) = (draft.head.data.keys, draft.head.data.bytes);
+    for (key, value) in all {
+        check(&key, &value)?;
+        let old = draft.data.get(&key);
+        let new = (!value.is_empty()).then_some(value);
+        if old == new.as_ref() {
+            continue;
+        }
+        let size = |value: &Bytes| (key.len() + value.len()) as u64;
+        keys = keys + u64::from(new.is_some()) - u64::from(old.is_some());
+        bytes = bytes + new.as_ref().map_or(0, size) - old.map_or(0, size);
+        changes.insert(key, new);
+    }
+    if changes.is_empty() {
+        let data_version = draft.head.data.version;
+        return Ok(Effect { data_version, ..Effect::default() });
+    }
+    let what = || "keys of the application's data".to_string();
+    within("data_keys_max", DATA_KEYS_MAX, keys as usize, what)?;
+    if DATA_BYTES_MAX < bytes {
+        let what = "all keys and values together".to_string();
+        return Err(Rejected::ValueTooLarge { what, bytes, max: DATA_BYTES_MAX });
+    }
+    if draft.head.data.bytes < bytes {
+        check_total(draft, Total::DataBytes, bytes)?;
+    }
+    let removed = changes.values().filter(|value| value.is_none()).count() as u32;
+    draft.data.put(changes);
+    let version = draft.next_count(draft.head.data.version);
+    draft.head.set_data(DataHead { version, keys, bytes });
+    Ok(Effect { changed: true, removed, data_version: version, ..Effect::default() })
+}

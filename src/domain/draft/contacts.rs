@@ -1,0 +1,84 @@
+//! The changes of a draft that are kept in memory only: contacts, moved deadlines, and results of
+//! damped statuses without a level change.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::domain::damping::flapping::Swings;
+use crate::domain::name::UnitName;
+use crate::domain::status::StatusKey;
+use crate::domain::status::draft::StatusDraft;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::MemoryOnly;
+use crate::domain::unit::draft::UnitDraft;
+
+/// The in-memory changes of a draft.
+#[derive(Default)]
+pub(in crate::domain) struct Contacts {
+    memory_only: MemoryOnly,
+    /// Results without a level change, for statuses that the draft does not write.
+    swings: BTreeMap<Arc<StatusKey>, Swings>,
+}
+
+impl Contacts {
+    pub(super) fn is_empty(&self) -> bool {
+        self.memory_only == MemoryOnly::default() && self.swings.is_empty()
+    }
+
+    /// Adds a contact of a unit.
+    pub(in crate::domain) fn hear(&mut self, unit: &UnitName) {
+        if self.memory_only.units.last() != Some(unit) {
+            self.memory_only.units.push(unit.clone());
+        }
+    }
+
+    /// Records that a unit answered a pull of all its statuses.
+    pub(in crate::domain) fn answered(&mut self, unit: &UnitName) {
+        if self.memory_only.answers.last() != Some(unit) {
+            self.memory_only.answers.push(unit.clone());
+        }
+    }
+
+    /// Removes the mark that a unit answered: the unit is removed, and a later one has not
+    /// answered.
+    pub(in crate::domain) fn unanswered(&mut self, unit: &UnitName) {
+        self.memory_only.answers.retain(|name| name != unit);
+    }
+
+    pub(super) fn move_deadline(&mut self, key: &Arc<StatusKey>, until: Timestamp) {
+        self.memory_only.deadlines.push((key.clone(), until));
+    }
+
+    pub(in crate::domain) fn swings(&self, key: &StatusKey) -> Option<Swings> {
+        self.swings.get(key).copied()
+    }
+
+    pub(in crate::domain) fn put_swings(&mut self, key: &Arc<StatusKey>, swings: Swings) {
+        self.swings.insert(key.clone(), swings);
+    }
+
+    pub(in crate::domain) fn remove_swings(&mut self, key: &StatusKey) {
+        self.swings.remove(key);
+    }
+
+    /// Returns the changes for records that the draft does not write. A written record itself
+    /// carries the deadline and the last contact.
+    pub(super) fn settle(
+        mut self,
+        statuses: &StatusDraft,
+        units: &mut UnitDraft<'_>,
+        now: Timestamp,
+    ) -> MemoryOnly {
+        let is_written = |key: &Arc<StatusKey>| statuses.contains(key);
+        self.memory_only.deadlines.retain(|(key, _)| !is_written(key));
+        self.memory_only.swings =
+            self.swings.into_iter().filter(|(key, _)| !is_written(key)).collect();
+        for name in &self.memory_only.units {
+            units.written_mut(name).into_iter().for_each(|unit| unit.last_seen = now);
+        }
+        for name in &self.memory_only.answers {
+            units.written_mut(name).into_iter().for_each(|unit| unit.last_answer = now);
+        }
+        self.memory_only
+    }
+}

@@ -1,0 +1,176 @@
+//! The head of a draft. Each setter marks the change that the field makes visible.
+
+use crate::domain::app::Head;
+use crate::domain::data::DataHead;
+use crate::domain::leadership::Lease;
+use crate::domain::leadership::status::ApplicationStatus;
+use crate::domain::operation::words::OperationStatus;
+use crate::domain::policy::Config;
+use crate::domain::revision::Revision;
+use crate::domain::summary::Summary;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::presence::ReplicaId;
+use crate::domain::usage::Kept;
+
+/// The head after a draft. Reads go to [`Head`].
+pub(in crate::domain) struct HeadDraft<'a> {
+    base: &'a Head,
+    after: Head,
+    /// Whether a visible value changed, so that the revision moves.
+    visible: bool,
+    /// Whether a record without a visible effect changed. If nothing visible changes, the
+    /// transition is a quiet commit.
+    quiet: bool,
+}
+
+impl std::ops::Deref for HeadDraft<'_> {
+    type Target = Head;
+
+    fn deref(&self) -> &Head {
+        &self.after
+    }
+}
+
+impl<'a> HeadDraft<'a> {
+    pub(super) fn new(base: &'a Head) -> HeadDraft<'a> {
+        HeadDraft { base, after: base.clone(), visible: false, quiet: false }
+    }
+
+    /// Returns the head before the draft.
+    pub(in crate::domain) fn base(&self) -> &'a Head {
+        self.base
+    }
+
+    /// Marks a visible change.
+    pub(in crate::domain) fn mark_visible(&mut self) {
+        self.visible = true;
+    }
+
+    /// Marks the change of a record that no reader sees.
+    pub(in crate::domain) fn mark_quiet(&mut self) {
+        self.quiet = true;
+    }
+
+    /// Returns whether a visible value has changed so far.
+    pub(in crate::domain) fn is_visible(&self) -> bool {
+        self.visible
+    }
+
+    /// Returns whether nothing has changed so far.
+    pub(super) fn is_untouched(&self) -> bool {
+        !self.visible && !self.quiet
+    }
+
+    /// Returns the revision that the draft will have if it changes a visible value.
+    pub(in crate::domain) fn next_revision(&self) -> Revision {
+        match self.visible {
+            true => self.base.revision.next(),
+            false => self.base.revision,
+        }
+    }
+
+    /// Returns whether the draft changes the order of contributions that it does not write.
+    pub(in crate::domain) fn reranks(&self) -> bool {
+        self.base.ranks_otherwise(&self.after)
+    }
+
+    pub(in crate::domain) fn set_config(&mut self, config: Config) -> Config {
+        self.visible = true;
+        std::mem::replace(&mut self.after.config, config)
+    }
+
+    pub(in crate::domain) fn set_lease(&mut self, lease: Option<Lease>) {
+        self.visible = true;
+        self.after.lease = lease;
+    }
+
+    pub(in crate::domain) fn set_lease_epoch(&mut self, epoch: u64) {
+        self.visible = true;
+        self.after.lease_epoch = epoch;
+    }
+
+    /// Returns the queue number for a unit that waits to lead.
+    pub(in crate::domain) fn take_candidate_number(&mut self) -> u64 {
+        self.visible = true;
+        let number = self.after.next_candidate;
+        self.after.next_candidate += 1;
+        number
+    }
+
+    pub(in crate::domain) fn set_application_status(&mut self, status: ApplicationStatus) {
+        self.visible = true;
+        self.after.application_status = Some(status);
+    }
+
+    pub(in crate::domain) fn take_application_status(&mut self) -> Option<ApplicationStatus> {
+        let old = self.after.application_status.take();
+        self.visible |= old.is_some();
+        old
+    }
+
+    pub(in crate::domain) fn set_data(&mut self, data: DataHead) {
+        self.visible = true;
+        self.after.data = data;
+    }
+
+    pub(in crate::domain) fn set_operation(&mut self, status: Option<Box<OperationStatus>>) {
+        self.visible = true;
+        self.after.operation = status;
+    }
+
+    /// Sets the loss count. Stored only together with other changes: without units, nothing becomes
+    /// uncertain.
+    pub(in crate::domain) fn set_losses(&mut self, losses: u32) {
+        self.after.losses = losses;
+    }
+
+    pub(super) fn count_fault(&mut self, was_open: bool, is_open: bool) {
+        self.after.fault_count += u32::from(is_open);
+        self.after.fault_count -= u32::from(was_open);
+    }
+
+    /// Counts a session that moves between replicas, opens or closes.
+    pub(super) fn count_session(&mut self, old: Option<ReplicaId>, new: Option<ReplicaId>) {
+        if old == new {
+            return;
+        }
+        let sessions = &mut self.after.sessions;
+        if let Some(count) = old.and_then(|old| sessions.get_mut(&old)) {
+            *count -= 1;
+        }
+        sessions.retain(|_, count| *count != 0);
+        if let Some(new) = new {
+            *sessions.entry(new).or_default() += 1;
+        }
+    }
+
+    /// Moves the revision if a visible value changed. Counts a quiet commit otherwise.
+    pub(super) fn close(&mut self, now: Timestamp) {
+        if !self.visible {
+            self.after.losses = self.base.losses;
+            self.after.quiet_commits += u64::from(self.quiet);
+            return;
+        }
+        self.after.deleted = false;
+        self.after.revision = self.base.revision.next();
+        self.after.update_time = now;
+        if self.base.deleted {
+            self.after.create_time = now;
+        }
+    }
+
+    pub(super) fn set_summary(&mut self, summary: Summary) {
+        self.after.summary = summary;
+    }
+
+    pub(super) fn set_kept(&mut self, kept: Kept) {
+        if self.visible || kept != self.base.kept.unwrap_or_default() {
+            self.after.kept = Some(kept);
+        }
+    }
+
+    /// Returns the head as it is committed, with the number of new events and the next deadline.
+    pub(super) fn into_head(self, events: u64, next_due: Option<Timestamp>) -> Head {
+        Head { next_event: self.after.next_event + events, next_due, ..self.after }
+    }
+}

@@ -1,0 +1,271 @@
+//! The derived status after a draft, from the contributions that the draft affects and the index of
+//! all others. This file determines the cost of an incremental change.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::domain::contribution::{
+    fault_rank, fault_words, override_status, own_ranks, silent_rank, status_rank, words,
+};
+use crate::domain::draft::Draft;
+use crate::domain::fault::FaultKey;
+use crate::domain::level::Level;
+use crate::domain::name::UnitName;
+use crate::domain::rank::{Origin, Rank};
+use crate::domain::status::draft::Drafted;
+use crate::domain::status::{Status, StatusKey};
+use crate::domain::summary::{Rule, Summary, Totals, Winner};
+use crate::domain::time::Timestamp;
+
+/// The ranks of one unit before and after a draft: those of all its statuses if the unit as a whole
+/// is affected, else those of the drafted statuses whose rank changed.
+struct Reranked {
+    unit: UnitName,
+    keys: BTreeSet<Arc<StatusKey>>,
+    faults: BTreeSet<Arc<FaultKey>>,
+    /// Whether the unit as a whole is affected, including contributions without a status: of a lost
+    /// unit, or of the leader.
+    whole: bool,
+    after: BTreeSet<Rank>,
+}
+
+impl Draft<'_> {
+    /// Returns the derived status.
+    pub(super) fn summary(&self) -> Summary {
+        let old = &self.head.base().summary;
+        let reranks = self.head.reranks();
+        let touched = self.touched(reranks).into_iter();
+        let reranked: Vec<Reranked> = touched.map(|unit| self.rerank(unit, reranks)).collect();
+        let mut totals = old.totals.clone();
+        for unit in &reranked {
+            self.count(&mut totals, unit);
+        }
+        let (winner, second) = self.strongest_two(&reranked);
+        if let Some(status) = override_status(&self.head) {
+            let since =
+                self.level_began(old, status.level, status.since, self.leader_said(status.level));
+            return Summary {
+                level: status.level,
+                message: status.message.clone(),
+                reason: status.reason.clone(),
+                action: status.action.clone(),
+                since,
+                winner: Some(Winner::application()),
+                rule: Rule::Override,
+                totals,
+                short_message: Box::default(),
+            };
+        }
+        let Some(winner) = winner else {
+            let since = self.level_began(old, Level::Unknown, self.now, false);
+            return Summary { since, totals, ..Summary::default() };
+        };
+        let (unit, status) = (self.unit(&winner.key.unit), self.status(&winner.key));
+        let fault = winner.fault.as_ref().and_then(|key| self.faults.get(key));
+        let says = match fault {
+            Some(fault) => fault_words(fault),
+            None => words(&self.head, &winner, unit, status.map(|s| &**s)),
+        };
+        Summary {
+            level: winner.level,
+            message: says.message,
+            reason: says.reason,
+            action: says.action,
+            short_message: says.short_message,
+            since: self.level_began(old, winner.level, winner.since, self.was_said(&winner)),
+            rule: Rule::between(&winner, second.as_ref()),
+            winner: Some(Winner::of(&winner)),
+            totals,
+        }
+    }
+
+    /// Returns when the level of the application began. If the deciding contribution is itself new,
+    /// that is its own start; if it existed before and only now decides, that is now.
+    fn level_began(
+        &self,
+        old: &Summary,
+        level: Level,
+        since: Timestamp,
+        was_said: bool,
+    ) -> Timestamp {
+        match old.level == level && !self.base.head.deleted {
+            true => old.since,
+            false if was_said => self.now,
+            false => since,
+        }
+    }
+
+    /// Returns whether the contribution had this level before the draft.
+    fn was_said(&self, winner: &Rank) -> bool {
+        let key = &winner.key;
+        match winner.origin {
+            Origin::Reported(_) => {
+                let before = self.base.status(key);
+                before.is_some_and(|s| s.report.level == winner.level)
+            }
+            Origin::Lost => {
+                let before = self.base.unit(&key.unit);
+                before.is_some_and(|u| u.lost_since.is_some())
+            }
+            Origin::Uncertain => {
+                let before = self.base.unit(&key.unit);
+                before.is_some_and(|u| u.uncertain_since.is_some())
+            }
+            Origin::Fault => {
+                let before = winner.fault.as_ref().and_then(|key| self.base.faults.get(key));
+                before.is_some_and(|fault| fault.level() == Some(winner.level))
+            }
+            Origin::Leader => self.leader_said(winner.level),
+            Origin::Operation => {
+                let before = self.base.head.operation.as_ref();
+                before.is_some_and(|s| s.level == winner.level)
+            }
+        }
+    }
+
+    fn leader_said(&self, level: Level) -> bool {
+        let before = self.base.head.application_status.as_ref();
+        before.is_some_and(|s| s.level == level)
+    }
+
+    fn touched(&self, reranks: bool) -> BTreeSet<UnitName> {
+        let mut touched: BTreeSet<UnitName> = self.units.names().cloned().collect();
+        touched.extend(self.statuses.units().cloned());
+        touched.extend(self.faults.units().cloned());
+        touched.insert(UnitName::application());
+        if reranks {
+            touched.extend(self.base.units.keys().cloned());
+        }
+        touched
+    }
+
+    fn rerank(&self, unit: UnitName, reranks: bool) -> Reranked {
+        let was_silent = self.base.units.get(&unit).is_some_and(|u| !u.is_believed());
+        let is_silent = self.unit(&unit).is_some_and(|u| !u.is_believed());
+        let whole = reranks || was_silent || is_silent || unit.is_application();
+        let now = self.unit(&unit);
+        let rank =
+            |key: &Arc<StatusKey>, status: &Arc<Status>| status_rank(&self.head, now, key, status);
+        let (mut keys, mut after) = (BTreeSet::new(), BTreeSet::new());
+        for (key, Drafted { before, after: status }) in self.statuses.of(&unit) {
+            let pair = before.as_ref().zip(status.as_ref());
+            if !whole && pair.is_some_and(|(before, after)| before.ranks_as(after)) {
+                // Its rank is unchanged in the index.
+                continue;
+            }
+            keys.insert(key.clone());
+            after.extend(status.as_ref().and_then(|status| rank(key, status)));
+        }
+        if whole {
+            let kept = self.base.statuses_of(&unit, None);
+            for (key, status) in kept.filter(|(key, _)| !self.statuses.contains(key)) {
+                keys.insert(key.clone());
+                after.extend(rank(key, status));
+            }
+        }
+        let faults = self.reranked_faults(&unit, whole, &mut after);
+        after.extend(now.and_then(|u| silent_rank(&self.head, &unit, u)));
+        if unit.is_application() {
+            after.extend(own_ranks(&self.head));
+        }
+        Reranked { unit, keys, faults, whole, after }
+    }
+
+    /// Returns the faults of a unit whose ranks are drafted, and adds their new ranks to `after`.
+    fn reranked_faults(
+        &self,
+        unit: &UnitName,
+        whole: bool,
+        after: &mut BTreeSet<Rank>,
+    ) -> BTreeSet<Arc<FaultKey>> {
+        let mut keys = BTreeSet::new();
+        if self.faults.is_empty() && self.base.head.fault_count == 0 {
+            return keys;
+        }
+        keys.extend(self.faults.written_of(unit).map(|(key, _)| key.clone()));
+        if whole {
+            keys.extend(self.base.faults.of(unit, None).map(|(key, _)| key.clone()));
+        }
+        let now = self.unit(unit);
+        let rank = |key| fault_rank(&self.head, now, key, self.faults.get(key)?);
+        after.extend(keys.iter().filter_map(rank));
+        keys
+    }
+
+    /// Returns the strongest contribution of one unit after the draft.
+    pub(in crate::domain) fn strongest_of(&self, unit: &UnitName) -> Option<Rank> {
+        let reranked = self.rerank(unit.clone(), self.head.reranks());
+        let drafted = reranked.after.first();
+        let strongest = drafted.into_iter().chain(self.untouched(&reranked).next());
+        strongest.min().cloned()
+    }
+
+    /// Returns the ranks of a unit that the draft does not affect, the strongest first.
+    fn untouched<'b>(&'b self, unit: &'b Reranked) -> impl Iterator<Item = &'b Rank> {
+        let ranks = self.base.index.of_unit(&unit.unit);
+        ranks.filter(|rank| match rank.origin {
+            Origin::Reported(_) => !unit.keys.contains(&rank.key),
+            Origin::Fault => !unit.has_fault_of(rank),
+            _ => !unit.whole,
+        })
+    }
+
+    fn count(&self, totals: &mut Totals, unit: &Reranked) {
+        let before = self.base.index.of_unit(&unit.unit);
+        let gone = before.filter(|rank| match rank.origin {
+            Origin::Reported(_) => unit.keys.contains(&rank.key),
+            Origin::Fault => unit.has_fault_of(rank),
+            _ => unit.whole,
+        });
+        // Unless the whole unit is affected, this looks up only the drafted keys, not every rank of
+        // the unit.
+        if unit.whole {
+            gone.for_each(|rank| totals.remove(rank));
+        } else {
+            let old = unit.keys.iter().filter_map(|key| self.base.rank_of(key));
+            old.for_each(|rank| totals.remove(&rank));
+            let old = unit.faults.iter().filter_map(|key| self.base.rank_of_fault(key));
+            old.for_each(|rank| totals.remove(&rank));
+        }
+        unit.after.iter().for_each(|rank| totals.add(rank));
+        if unit.unit.is_application() {
+            return;
+        }
+        if let Some(old) = self.base.units.get(&unit.unit) {
+            let strongest = self.base.strongest_of(&unit.unit);
+            totals.count_unit(old, strongest, |n| *n -= 1);
+        }
+        if let Some(new) = self.unit(&unit.unit) {
+            let strongest = unit.after.first().into_iter().chain(self.untouched(unit).next());
+            totals.count_unit(new, strongest.min(), |n| *n += 1);
+        }
+    }
+
+    /// Returns the strongest contribution after the draft, and the next one.
+    fn strongest_two(&self, reranked: &[Reranked]) -> (Option<Rank>, Option<Rank>) {
+        let mut candidates: Vec<&Rank> = Vec::new();
+        for unit in reranked {
+            candidates.extend(unit.after.iter().take(2));
+            candidates.extend(self.untouched(unit).take(2));
+        }
+        let is_touched = |rank: &Rank| {
+            let unit = &rank.key.unit;
+            reranked.binary_search_by(|r| r.unit.cmp(unit)).is_ok()
+        };
+        let strongest = self.base.index.strongest();
+        let others: Vec<&Rank> = strongest.filter(|r| !is_touched(r)).take(2).collect();
+        if let Some(first) = others.first() {
+            candidates.extend(self.base.index.of_unit(&first.key.unit).take(2));
+        }
+        candidates.extend(others.get(1));
+        candidates.sort();
+        let mut candidates = candidates.into_iter().cloned();
+        (candidates.next(), candidates.next())
+    }
+}
+
+impl Reranked {
+    fn has_fault_of(&self, rank: &Rank) -> bool {
+        rank.fault.as_ref().is_some_and(|key| self.faults.contains(key))
+    }
+}

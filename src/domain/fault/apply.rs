@@ -1,0 +1,332 @@
+//! Faults in a draft: opened, repeated, resolved, released, and moved by time.
+
+use std::sync::Arc;
+
+use crate::domain::classify::finding::Class;
+use crate::domain::draft::Draft;
+use crate::domain::fault::set::second;
+use crate::domain::fault::{Fault, FaultKey, NewError, Resolution};
+use crate::domain::history::{Cause, Change, StatusEvent, Subject};
+use crate::domain::message::same_text;
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::quota::{Total, check_total, check_unit_quota, has_bytes, within};
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::callback::{call_back, call_off};
+use crate::domain::unit::contact::{check_reporter, is_word_of_unit, note_contact, unit_exists};
+use crate::domain::unit::{Reporter, Topic};
+
+/// Returns the change of a hold for the history. An operator may retry a fault that held nothing.
+fn hold_change(old: Option<&Fault>, new: Option<&Fault>, cause: Cause) -> Option<Change> {
+    let word = |fault: Option<&Fault>| match fault.and_then(|fault| fault.held_since) {
+        Some(_) => "held",
+        None => "",
+    };
+    let (before, after) = (word(old), word(new));
+    match cause {
+        Cause::HoldRetried => Some(Change::new("hold", before, "to be retried")),
+        Cause::HoldSkipped => Some(Change::new("hold", before, "skipped")),
+        _ if before != after => Some(Change::new("hold", before, after)),
+        _ => None,
+    }
+}
+
+impl Fault {
+    /// Returns whether a success ends the fault. A success of any incarnation does, but a halting
+    /// fault needs a newer incarnation or another generation of the configuration.
+    fn ends_with_success_of(&self, incarnation: u64, generation: &str) -> bool {
+        let is_halted = self.held_since.is_some() && self.class() != Class::Blocked;
+        !is_halted || self.incarnation < incarnation || self.is_of_another(generation)
+    }
+
+    /// Returns whether the fault keeps holding its component after another error of the same
+    /// target: an error of a weaker class is no success. An error of another generation always
+    /// replaces it.
+    fn outlasts(&self, error: &NewError) -> bool {
+        let says = |class: Class| match class {
+            Class::Gone | Class::Fatal => 2,
+            class => u8::from(class.holds()),
+        };
+        self.held_since.is_some()
+            && says(error.finding.class) < says(self.class())
+            && !self.is_of_another(&error.generation)
+    }
+
+    fn is_of_another(&self, generation: &str) -> bool {
+        let known = &*self.error.generation;
+        !generation.is_empty() && !known.is_empty() && generation != known
+    }
+}
+
+/// Records an error that a unit met.
+pub(in crate::domain) fn report_error(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    component: &PartName,
+    target: &Arc<str>,
+    error: &NewError,
+) -> Result<Effect, Rejected> {
+    check_reporter(draft, reporter)?;
+    let (component, target) = (component.clone(), target.clone());
+    let key = FaultKey { unit: reporter.unit.clone(), component, target };
+    let old = draft.faults.get(&key).cloned();
+    if old.is_none() {
+        check_fault_quota(draft, &key.unit)?;
+    }
+    has_bytes(draft, error.size(), || old.as_ref().map_or(0, |old| old.size()))?;
+    note_contact(draft, reporter);
+    let current = draft.unit(&key.unit).map_or(0, |unit| unit.incarnation);
+    let incarnation = reporter.incarnation.unwrap_or(current);
+    let fault = match old.as_deref().filter(|old| old.outlasts(error)) {
+        Some(held) => held.met_again(draft.now),
+        None => {
+            let (settings, said) = (&draft.limits.faults, (incarnation, draft.now));
+            let (old, whose) = (old.as_deref(), (&draft.base.name, &key));
+            let new = Fault::after_error(old, whose, error.clone(), settings, said);
+            with_place(draft, new, old)
+        }
+    };
+    let key = Arc::new(key);
+    log_fault(draft, &key, old.as_deref(), Some(&fault), Cause::ErrorReported, "");
+    answer_ask(draft, &key);
+    draft.put_fault(key, Some(Arc::new(fault)));
+    Ok(Effect { changed: true, ..Effect::default() })
+}
+
+/// Resolves the faults of a target that works again, except holds that this success may not
+/// end. `None`: every target.
+pub(in crate::domain) fn resolve_error(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    component: &PartName,
+    target: Option<&str>,
+    generation: &str,
+) -> Result<Effect, Rejected> {
+    check_reporter(draft, reporter)?;
+    let mut meant = fault_keys(draft, &reporter.unit, Some(component));
+    meant.retain(|key| target.is_none_or(|target| *target == *key.target));
+    let is_known = draft.unit(&reporter.unit).is_some();
+    if !is_known || meant.is_empty() && !is_word_of_unit(draft, reporter) {
+        // An unknown unit has no open faults.
+        return Ok(Effect::default());
+    }
+    let mut changed = note_contact(draft, reporter);
+    let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+    let incarnation = reporter.incarnation.unwrap_or(current);
+    let mut removed = 0;
+    for key in meant {
+        let Some(fault) = draft.faults.get(&key).cloned() else {
+            continue;
+        };
+        if !fault.ends_with_success_of(incarnation, generation) {
+            continue;
+        }
+        end_fault(draft, &key, &fault, Cause::ErrorResolved, "");
+        removed += 1;
+    }
+    changed |= 0 < removed;
+    Ok(Effect { changed, removed, ..Effect::default() })
+}
+
+/// Releases a held component on behalf of an operator.
+pub(in crate::domain) fn resolve_hold(
+    draft: &mut Draft<'_>,
+    unit: &UnitName,
+    component: &PartName,
+    resolution: Resolution,
+    why: &str,
+) -> Result<Effect, Rejected> {
+    unit_exists(draft, unit)?;
+    let mut removed = 0;
+    for key in fault_keys(draft, unit, Some(component)) {
+        let Some(fault) = draft.faults.get(&key).cloned() else {
+            continue;
+        };
+        removed += 1;
+        if resolution == Resolution::Skip {
+            end_fault(draft, &key, &fault, Cause::HoldSkipped, why);
+            continue;
+        }
+        let retried = fault.retried(&key, &draft.limits.faults, draft.now);
+        let retried = Fault { ask_time: Some(draft.now), ..retried };
+        let event = fault_event(draft, &key, Some(&fault), Some(&retried), Cause::HoldRetried);
+        draft.log(StatusEvent { message: why.into(), ..event });
+        draft.put_fault(key, Some(Arc::new(retried)));
+    }
+    Ok(Effect { changed: 0 < removed, removed, ..Effect::default() })
+}
+
+/// Moves a fault whose time has come: to its next stage, or to a new request to retry.
+pub(in crate::domain) fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) {
+    let now = draft.now;
+    let Some(old) = draft.faults.get(key).filter(|f| f.deadline().is_some_and(|at| at <= now))
+    else {
+        return;
+    };
+    let old = old.clone();
+    let mut fault = (*old).clone();
+    // The stored deadline decides: a grace period may have moved it.
+    if old.stage_ends.is_some_and(|at| at <= now) {
+        fault = old.after_time(key, &draft.limits.faults, now);
+    }
+    if fault.ask_time.is_some_and(|at| at <= now) {
+        fault.ask_time = ask_to_try(draft, key, &fault);
+    }
+    log_fault(draft, key, Some(&old), Some(&fault), Cause::FaultPersists, "");
+    draft.put_fault(key.clone(), Some(Arc::new(fault)));
+}
+
+/// Asks the worker to retry. Returns when to ask again, or `None` if the unit has no session.
+pub(in crate::domain) fn ask_to_try(
+    draft: &mut Draft<'_>,
+    key: &FaultKey,
+    fault: &Fault,
+) -> Option<Timestamp> {
+    let unit = draft.unit(&key.unit).filter(|unit| unit.session().is_some())?.clone();
+    let topic = Topic { component: key.component.clone(), target: (&*key.target).into() };
+    let others = unit.callbacks.len() - usize::from(unit.callbacks.contains_key(&topic));
+    if others < crate::domain::limits::CALLBACKS_PER_UNIT_MAX {
+        // Cannot fail: the unit exists and is within its limit of callbacks.
+        let id = &fault.error.operation_id;
+        let _ = call_back(draft, &key.unit, &topic, draft.now, id);
+    }
+    Some(place(draft, draft.now.after(draft.limits.faults.retry_max), None))
+}
+
+/// Plans requests to retry, after a session opens, for faults that the unit or an earlier
+/// incarnation left open.
+pub(in crate::domain) fn ask_newcomer_to_try(draft: &mut Draft<'_>, unit: &UnitName) {
+    for key in fault_keys(draft, unit, None) {
+        let Some(fault) = draft.faults.get(&key).filter(|f| f.ask_time.is_none()).cloned() else {
+            continue;
+        };
+        let Some(at) = fault.retry_time.filter(|_| fault.held_since.is_none()) else {
+            continue;
+        };
+        let ask_time = Some(place(draft, at.max(draft.now), None));
+        draft.put_fault(key, Some(Arc::new(Fault { ask_time, ..(*fault).clone() })));
+    }
+}
+
+/// Removes the open faults of a unit. The removal of the unit is the only event.
+pub(in crate::domain) fn remove_faults(draft: &mut Draft<'_>, unit: &UnitName) {
+    for key in fault_keys(draft, unit, None) {
+        draft.put_fault(key, None);
+    }
+}
+
+/// Returns the faults of a unit, or of one of its components, after the draft.
+pub(in crate::domain) fn fault_keys(
+    draft: &Draft<'_>,
+    unit: &UnitName,
+    component: Option<&PartName>,
+) -> Vec<Arc<FaultKey>> {
+    if draft.faults.is_empty() && draft.head.fault_count == 0 {
+        return Vec::new();
+    }
+    draft.faults.keys_of(unit, component)
+}
+
+/// Returns the first moment from `at` on whose second is within the limit for one more retry.
+pub(in crate::domain) fn place(draft: &Draft<'_>, at: Timestamp, own: Option<u64>) -> Timestamp {
+    draft.faults.place(at, own, draft.limits.faults.retries_per_second_max)
+}
+
+pub(in crate::domain) fn end_fault(
+    draft: &mut Draft<'_>,
+    key: &Arc<FaultKey>,
+    fault: &Fault,
+    cause: Cause,
+    why: &str,
+) {
+    log_fault(draft, key, Some(fault), None, cause, why);
+    answer_ask(draft, key);
+    draft.put_fault(key.clone(), None);
+}
+
+/// Cancels the request to retry after a report of the worker.
+pub(in crate::domain) fn answer_ask(draft: &mut Draft<'_>, key: &FaultKey) {
+    let asked = draft.unit(&key.unit).is_some_and(|unit| !unit.callbacks.is_empty());
+    if asked {
+        let target = (&*key.target).into();
+        call_off(draft, &key.unit, &Topic { component: key.component.clone(), target });
+    }
+}
+
+pub(in crate::domain) fn check_fault_quota(
+    draft: &Draft<'_>,
+    unit: &UnitName,
+) -> Result<(), Rejected> {
+    if draft.unit(unit).is_none() {
+        check_unit_quota(draft)?;
+    }
+    let all = draft.head.fault_count as usize + 1;
+    let what = || "open faults of the application".to_string();
+    within("faults_max", draft.limits.faults_max, all, what)?;
+    check_total(draft, Total::Faults, all as u64)?;
+    let own = fault_keys(draft, unit, None).len() + 1;
+    let what = || format!("open faults of unit {unit}");
+    within("faults_per_unit_max", draft.limits.faults_per_unit_max, own, what)
+}
+
+/// Returns the fault with its times to retry and to ask, in seconds within the limit. An
+/// interrupted target has no planned request; the unit is asked when it opens a session again.
+pub(in crate::domain) fn with_place(draft: &Draft<'_>, fault: Fault, old: Option<&Fault>) -> Fault {
+    let Some(at) = fault.retry_time else {
+        return fault;
+    };
+    if fault.class() == Class::Interrupted {
+        return fault;
+    }
+    // The second that the fault occupies itself counts as free.
+    let own = old.and_then(Fault::next_try).map(second);
+    let at = place(draft, at, own);
+    Fault { retry_time: Some(at), ask_time: Some(at), ..fault }
+}
+
+/// Adds an event to the history if the visible level or text changed.
+pub(in crate::domain) fn log_fault(
+    draft: &mut Draft<'_>,
+    key: &FaultKey,
+    old: Option<&Fault>,
+    new: Option<&Fault>,
+    cause: Cause,
+    why: &str,
+) {
+    let level = |fault: Option<&Fault>| fault.and_then(Fault::level);
+    let text = |fault: Option<&Fault>| fault.map_or("", |fault| &*fault.shown).to_string();
+    let is_shown = level(old).is_some() || level(new).is_some();
+    let is_same = level(old) == level(new) && same_text(&text(old), &text(new));
+    if !is_shown || is_same {
+        return;
+    }
+    let event = fault_event(draft, key, old, new, cause);
+    let message = if why.is_empty() { event.message.clone() } else { why.into() };
+    draft.log(StatusEvent { message, ..event });
+}
+
+pub(in crate::domain) fn fault_event(
+    draft: &Draft<'_>,
+    key: &FaultKey,
+    old: Option<&Fault>,
+    new: Option<&Fault>,
+    cause: Cause,
+) -> StatusEvent {
+    let shown = new.filter(|fault| fault.level().is_some());
+    StatusEvent {
+        subject: Some(Subject {
+            unit: key.unit.clone(),
+            component: key.component.clone(),
+            key: PartName::default(),
+            kind: None,
+            target: (*key.target).into(),
+        }),
+        changes: hold_change(old, new, cause).into_iter().collect(),
+        from: old.and_then(Fault::level),
+        to: new.and_then(Fault::level),
+        message: shown.map_or_else(|| "".into(), |fault| fault.shown.clone()),
+        reason: shown.map_or("", Fault::reason).into(),
+        ..draft.event(cause)
+    }
+}

@@ -1,0 +1,172 @@
+//! Commands on leadership in a draft: claimed, renewed, released, transferred.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::domain::draft::Draft;
+use crate::domain::history::Cause;
+use crate::domain::leadership::succession::{
+    drop_leaders_status, end_lease, extend, grant, queue, unqueue,
+};
+use crate::domain::leadership::{Claim, Lease};
+use crate::domain::name::UnitName;
+use crate::domain::quota::check_quota;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+use crate::domain::unit::Reporter;
+use crate::domain::unit::contact::{check_reporter, exists, note_contact, unit_exists};
+use crate::domain::unit::presence::SessionId;
+
+/// Handles a claim for leadership; it creates the unit as a report does. If another unit leads,
+/// the claim is rejected, but the waiting position is written.
+pub(in crate::domain) fn claim_leadership(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    duration: Option<Duration>,
+) -> Result<Effect, Rejected> {
+    check_reporter(draft, reporter)?;
+    check_quota(draft, &reporter.unit, [], &BTreeSet::new())?;
+    if let Some(leader) = &draft.head.config.external_leader {
+        return Err(Rejected::LeaderIsExternal { leader: leader.clone() });
+    }
+    let changed = note_contact(draft, reporter);
+    let name = &reporter.unit;
+    let incarnation = draft.unit(name).map_or(0, |unit| unit.incarnation);
+    let held = draft.head.lease.clone();
+    match held {
+        Some(lease) if lease.holder == *name && lease.incarnation == incarnation => {
+            let duration = duration.unwrap_or(lease.duration);
+            let changed = extend(draft, Lease { duration, ..lease }) || changed;
+            Ok(led(draft, changed))
+        }
+        Some(lease) if lease.holder != *name => {
+            queue(draft, name);
+            let (leader, ends) = (lease.holder, lease.ends);
+            Err(Rejected::LeaseHeld { leader, lease_epoch: draft.head.lease_epoch, ends })
+        }
+        // The lease is free, or belongs to an earlier incarnation of the unit.
+        before => {
+            if before.is_some() {
+                drop_leaders_status(draft);
+            }
+            grant(draft, name.clone(), duration, Cause::LeaderClaimed);
+            Ok(led(draft, true))
+        }
+    }
+}
+
+/// Renews the lease of the leader.
+pub(in crate::domain) fn renew_leadership(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+) -> Result<Effect, Rejected> {
+    exists(draft)?;
+    may_lead(draft, claim)?;
+    let Some(lease) = draft.head.lease.clone() else {
+        return Ok(Effect::default());
+    };
+    let changed = extend(draft, lease);
+    Ok(led(draft, changed))
+}
+
+pub(in crate::domain) fn led(draft: &Draft<'_>, changed: bool) -> Effect {
+    Effect { changed, lease_epoch: draft.head.lease_epoch, ..Effect::default() }
+}
+
+/// Releases the lease; the next waiting unit leads immediately. Without a lease there is no
+/// change.
+pub(in crate::domain) fn release_leadership(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+) -> Result<Effect, Rejected> {
+    exists(draft)?;
+    if draft.head.lease.is_none() && draft.head.config.external_leader.is_none() {
+        return Ok(Effect::default());
+    }
+    may_lead(draft, claim)?;
+    if draft.head.lease.is_none() {
+        return Ok(Effect::default());
+    }
+    end_lease(draft, Cause::LeaderReleased);
+    Ok(Effect { changed: true, ..Effect::default() })
+}
+
+/// Makes a unit the leader on behalf of an operator. The other candidates keep waiting.
+pub(in crate::domain) fn transfer_leadership(
+    draft: &mut Draft<'_>,
+    to: &UnitName,
+) -> Result<Effect, Rejected> {
+    unit_exists(draft, to)?;
+    if let Some(leader) = &draft.head.config.external_leader {
+        return Err(Rejected::LeaderIsExternal { leader: leader.clone() });
+    }
+    let unit = draft.unit(to).cloned().unwrap_or_default();
+    if unit.lost_since.is_some() || unit.departed {
+        return Err(Rejected::UnitNotThere { unit: to.clone() });
+    }
+    let lease = draft.head.lease.as_ref();
+    if lease.is_some_and(|l| l.holder == *to && l.incarnation == unit.incarnation) {
+        return Ok(led(draft, false));
+    }
+    drop_leaders_status(draft);
+    grant(draft, to.clone(), None, Cause::LeaderTransferred);
+    Ok(led(draft, true))
+}
+
+/// Withdraws a unit from leadership, whether it leads or waits.
+pub(in crate::domain) fn step_back(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+) -> Result<Effect, Rejected> {
+    unit_exists(draft, &reporter.unit)?;
+    check_reporter(draft, reporter)?;
+    let changed = note_contact(draft, reporter);
+    let waits = draft.unit(&reporter.unit).is_some_and(|unit| unit.candidate.is_some());
+    if waits {
+        unqueue(draft, &reporter.unit);
+    }
+    let leads = draft.head.lease.as_ref().is_some_and(|lease| lease.holder == reporter.unit);
+    if leads {
+        end_lease(draft, Cause::LeaderReleased);
+    }
+    Ok(Effect { changed: changed || leads || waits, ..Effect::default() })
+}
+
+/// Ends the lease of a connected leader that was silent for the length of its lease. No effect
+/// if the unit does not lead, or leads under another epoch, or has opened another session.
+pub(in crate::domain) fn lapse_leadership(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+    session: SessionId,
+) -> Effect {
+    let leads = draft.head.lease.as_ref().is_some_and(|lease| lease.holder == claim.unit);
+    let is_here = draft.unit(&claim.unit).is_some_and(|unit| match unit.session() {
+        Some(held) => held == session,
+        None => unit.session_ended,
+    });
+    if !leads || !is_here || draft.head.lease_epoch != claim.lease_epoch {
+        return Effect::default();
+    }
+    end_lease(draft, Cause::LeaderExpired);
+    Effect { changed: true, ..Effect::default() }
+}
+
+/// Checks that a unit leads now, with this epoch. An expired lease gives no rights.
+pub(in crate::domain) fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Result<(), Rejected> {
+    let leads = match (&draft.head.config.external_leader, &draft.head.lease) {
+        (Some(unit), _) => *unit == claim.unit && claim.lease_epoch == 0,
+        (None, Some(lease)) => {
+            let is_over = lease.ends.is_some_and(|ends| ends <= draft.now);
+            lease.holder == claim.unit && claim.lease_epoch == draft.head.lease_epoch && !is_over
+        }
+        (None, None) => false,
+    };
+    if leads {
+        return Ok(());
+    }
+    Err(Rejected::NotLeader {
+        unit: claim.unit.clone(),
+        leader: draft.head.leader().cloned(),
+        lease_epoch: draft.head.valid_epoch(),
+    })
+}

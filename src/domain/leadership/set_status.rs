@@ -1,0 +1,80 @@
+//! The status that the leader sets for the application, in a draft.
+
+use crate::domain::draft::Draft;
+use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::leadership::Claim;
+use crate::domain::leadership::apply::may_lead;
+use crate::domain::leadership::status::{ApplicationStatus, NewApplicationStatus};
+use crate::domain::name::UnitName;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+
+pub(in crate::domain) fn set_application_status(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+    new: &NewApplicationStatus,
+) -> Result<Effect, Rejected> {
+    may_lead(draft, claim)?;
+    let observed = new.observe_time.filter(|at| *at <= draft.now);
+    let old = draft.head.application_status.as_ref();
+    let same_level = old.filter(|old| old.level == new.level);
+    let status = ApplicationStatus {
+        mode: new.mode,
+        level: new.level,
+        message: new.message.clone(),
+        reason: new.reason.clone(),
+        action: new.action.clone(),
+        since: same_level.map_or(observed.unwrap_or(draft.now), |old| old.since),
+        expire_time: new.ttl.map(|ttl| draft.now.after(ttl)),
+    };
+    if old == Some(&status) {
+        return Ok(Effect::default());
+    }
+    let event = StatusEvent {
+        subject: Some(Subject::unit(&UnitName::application())),
+        from: old.map(|old| old.level),
+        to: Some(status.level),
+        message: status.message.clone(),
+        reason: status.reason.clone(),
+        ..draft.event(Cause::LeaderSet)
+    };
+    // A repeat with a new expiry must be stored, but adds no event to the history.
+    let is_repeat = old.is_some_and(|old| {
+        let expire_time = status.expire_time;
+        status == ApplicationStatus { expire_time, ..old.clone() }
+    });
+    draft.head.set_application_status(status);
+    if !is_repeat {
+        draft.log(event);
+    }
+    Ok(Effect { changed: true, ..Effect::default() })
+}
+
+pub(in crate::domain) fn clear_application_status(
+    draft: &mut Draft<'_>,
+    claim: &Claim,
+) -> Result<Effect, Rejected> {
+    may_lead(draft, claim)?;
+    let Some(old) = draft.head.take_application_status() else {
+        return Ok(Effect::default());
+    };
+    draft.log(StatusEvent {
+        subject: Some(Subject::unit(&UnitName::application())),
+        from: Some(old.level),
+        ..draft.event(Cause::LeaderCleared)
+    });
+    Ok(Effect { changed: true, removed: 1, ..Effect::default() })
+}
+
+pub(in crate::domain) fn expire_application_status(draft: &mut Draft<'_>) {
+    let ends = draft.head.application_status.as_ref().and_then(|status| status.expire_time);
+    if ends.is_some_and(|at| at <= draft.now)
+        && let Some(old) = draft.head.take_application_status()
+    {
+        draft.log(StatusEvent {
+            subject: Some(Subject::unit(&UnitName::application())),
+            from: Some(old.level),
+            ..draft.event(Cause::Expired)
+        });
+    }
+}

@@ -1,0 +1,193 @@
+//! The lease in a draft: granted, extended, ended, and the line of candidates.
+
+use std::time::Duration;
+
+use crate::domain::draft::Draft;
+use crate::domain::history::{Cause, Change, StatusEvent, Subject};
+use crate::domain::leadership::Lease;
+use crate::domain::name::UnitName;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
+use crate::domain::unit::presence::Presence;
+
+/// Ends an expired lease. Must precede every other decision.
+pub(in crate::domain) fn expire_lease(draft: &mut Draft<'_>) {
+    if draft.head.lease_ends().is_some_and(|ends| ends <= draft.now) {
+        end_lease(draft, Cause::LeaderExpired);
+    }
+}
+
+/// Extends the lease after a begin or a session change of its holder: for the same incarnation
+/// it lasts as long as the session.
+pub(in crate::domain) fn keep_lease(draft: &mut Draft<'_>, name: &UnitName) {
+    let Some(lease) = draft.head.lease.clone().filter(|lease| lease.holder == *name) else {
+        return;
+    };
+    let incarnation = draft.unit(name).map_or(0, |unit| unit.incarnation);
+    if lease.incarnation == incarnation {
+        extend(draft, lease);
+    }
+}
+
+/// Grants a free lease to the next candidate once a waiting unit returns.
+pub(in crate::domain) fn welcome_candidate(draft: &mut Draft<'_>, name: &UnitName) {
+    if draft.unit(name).is_some_and(|unit| unit.candidate.is_some()) {
+        lead_if_nobody_does(draft);
+    }
+}
+
+/// Grants the lease to the next candidate if there is no leader.
+pub(in crate::domain) fn lead_if_nobody_does(draft: &mut Draft<'_>) {
+    if draft.head.lease.is_some() || draft.head.config.external_leader.is_some() {
+        return;
+    }
+    if let Some(next) = next_in_line(draft) {
+        grant(draft, next, None, Cause::LeaderClaimed);
+    }
+}
+
+/// Ends the lease because leadership is decided outside from now on.
+pub(in crate::domain) fn revoke_lease(draft: &mut Draft<'_>) {
+    if draft.head.lease.is_some() {
+        drop_leaders_status(draft);
+        log_leader(draft, None, Cause::LeaderReleased);
+        draft.head.set_lease(None);
+    }
+}
+
+/// Ends the lease of a leaving unit. Call it after the removal is drafted, so that the unit is
+/// not its own successor.
+pub(in crate::domain) fn leave_lease(draft: &mut Draft<'_>, name: &UnitName) {
+    if draft.head.lease.as_ref().is_some_and(|lease| lease.holder == *name) {
+        end_lease(draft, Cause::LeaderReleased);
+    }
+}
+
+/// Moves a lease to a new epoch after a data loss: the store may have lost a later grant, so
+/// the old epoch may not be unique.
+pub(in crate::domain) fn renew_lease_after_loss(draft: &mut Draft<'_>) {
+    if let Some(lease) = draft.head.lease.clone() {
+        grant(draft, lease.holder, Some(lease.duration), Cause::Doubted);
+    }
+}
+
+/// Extends the lease. Returns whether that is a visible change: a lease that lasts as long as a
+/// session does not change.
+pub(in crate::domain) fn extend(draft: &mut Draft<'_>, lease: Lease) -> bool {
+    let ends = ends_of(draft, &lease.holder, lease.duration);
+    let extended = Lease { ends, ..lease };
+    if draft.head.lease.as_ref() == Some(&extended) {
+        return false;
+    }
+    draft.head.set_lease(Some(extended));
+    true
+}
+
+pub(in crate::domain) fn ends_of(
+    draft: &Draft<'_>,
+    holder: &UnitName,
+    duration: Duration,
+) -> Option<Timestamp> {
+    let presence = draft.unit(holder).map(|unit| unit.presence);
+    match presence {
+        Some(Presence::Connected(_)) => None,
+        _ => Some(draft.now.after(duration)),
+    }
+}
+
+pub(in crate::domain) fn grant(
+    draft: &mut Draft<'_>,
+    name: UnitName,
+    duration: Option<Duration>,
+    cause: Cause,
+) {
+    let duration = duration.unwrap_or(draft.head.config.lease_duration);
+    let incarnation = draft.unit(&name).map_or(0, |unit| unit.incarnation);
+    let ends = ends_of(draft, &name, duration);
+    if draft.unit(&name).is_some_and(|unit| unit.candidate.is_some()) {
+        unqueue(draft, &name);
+    }
+    let epoch = draft.next_count(draft.head.lease_epoch);
+    draft.head.set_lease_epoch(epoch);
+    log_leader(draft, Some(&name), cause);
+    let acquire_time = draft.now;
+    draft.head.set_lease(Some(Lease { holder: name, incarnation, duration, acquire_time, ends }));
+}
+
+/// Ends the lease; the next waiting unit leads immediately.
+pub(in crate::domain) fn end_lease(draft: &mut Draft<'_>, cause: Cause) {
+    drop_leaders_status(draft);
+    log_leader(draft, None, cause);
+    draft.head.set_lease(None);
+    lead_if_nobody_does(draft);
+}
+
+/// Returns the present candidate that has waited longest. Visits each unit.
+pub(in crate::domain) fn next_in_line(draft: &Draft<'_>) -> Option<UnitName> {
+    let now = draft.now;
+    let is_there = |unit: &Unit| {
+        unit.candidate.is_some()
+            && unit.lost_since.or(unit.quiet_since).is_none()
+            && unit.silence_deadline().is_none_or(|at| now < at)
+            && !unit.departed
+    };
+    let next = draft.units.matching(is_there).min_by_key(|(_, unit)| unit.candidate);
+    next.map(|(name, _)| name.clone())
+}
+
+pub(in crate::domain) fn queue(draft: &mut Draft<'_>, name: &UnitName) {
+    let mut unit = draft.unit(name).cloned().unwrap_or_default();
+    if unit.candidate.is_some() {
+        return;
+    }
+    unit.candidate = Some(draft.head.take_candidate_number());
+    // Not a quiet commit: every replica shows the candidates, and any of them may grant the
+    // lease.
+    draft.put_unit(name.clone(), Some(unit));
+}
+
+pub(in crate::domain) fn unqueue(draft: &mut Draft<'_>, name: &UnitName) {
+    let unit = draft.unit(name).cloned().unwrap_or_default();
+    draft.put_unit(name.clone(), Some(Unit { candidate: None, ..unit }));
+}
+
+/// Drops the leader's status of the application with the epoch, if so configured.
+pub(in crate::domain) fn drop_leaders_status(draft: &mut Draft<'_>) {
+    if !draft.head.config.drop_leader_status {
+        return;
+    }
+    if let Some(old) = draft.head.take_application_status() {
+        draft.log(StatusEvent {
+            subject: Some(Subject::unit(&UnitName::application())),
+            from: Some(old.level),
+            ..draft.event(Cause::LeaderEnded)
+        });
+    }
+}
+
+/// Adds an event: for the unit that begins to lead, or for the one that stops.
+pub(in crate::domain) fn log_leader(
+    draft: &mut Draft<'_>,
+    granted: Option<&UnitName>,
+    cause: Cause,
+) {
+    let holder = draft.head.lease.as_ref().map(|lease| lease.holder.clone());
+    let Some(unit) = granted.or(holder.as_ref()).cloned() else {
+        return;
+    };
+    let name = |unit: Option<&UnitName>| unit.map_or("", UnitName::as_str).to_string();
+    let mut changes = vec![Change::new("leader", &name(holder.as_ref()), &name(granted))];
+    if granted.is_some() {
+        changes.push(Change::new("lease_epoch", "", &draft.head.lease_epoch.to_string()));
+    }
+    let message = match granted {
+        Some(unit) => format!("{unit} leads, with lease epoch {}", draft.head.lease_epoch),
+        None => format!("{unit} leads no longer"),
+    };
+    draft.log(StatusEvent {
+        subject: Some(Subject::unit(&unit)),
+        message: message.into(),
+        changes,
+        ..draft.event(cause)
+    });
+}

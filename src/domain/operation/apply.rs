@@ -1,0 +1,294 @@
+//! Commands on operations in a draft.
+
+use std::sync::Arc;
+
+use crate::domain::bytes::Bytes;
+use crate::domain::draft::Draft;
+use crate::domain::history::{Cause, Change, StatusEvent, Subject};
+use crate::domain::limits::{OPERATION_KEPT, OPERATIONS_FINISHED_MAX};
+use crate::domain::name::{OperationId, PartName, UnitName};
+use crate::domain::operation::begin::{Begin, may_begin};
+use crate::domain::operation::command::{NewOperation, Order, What};
+use crate::domain::operation::refused::Refused;
+use crate::domain::operation::transition::Call;
+use crate::domain::operation::words::OperationStatus;
+use crate::domain::operation::{Operation, Reason, State};
+use crate::domain::quota::check_operation_quota;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::callback::{call_back, call_off};
+use crate::domain::unit::contact::note_contact;
+use crate::domain::unit::{Reporter, Topic};
+
+/// Applies a command to an operation. Changes by time are stored even if the command is
+/// refused, and so is the requested next target.
+pub(in crate::domain) fn operate(draft: &mut Draft<'_>, order: &Order) -> Result<Effect, Rejected> {
+    lapse_operations(draft);
+    let call = Call { id: &order.id, by: &order.by, now: draft.now };
+    check_operation_quota(draft, order)?;
+    let known = draft.operations.get(&order.id).cloned();
+    let known = known.filter(|o| {
+        // An operation that was removed with its application may be begun again.
+        !(matches!(order.what, What::Begin(_)) && o.reason == Reason::Orphaned)
+    });
+    let effect = match (&order.what, known) {
+        (What::Begin(_), Some(known)) => Effect { fence: known.fence, ..Effect::default() },
+        (What::Begin(new), None) => begin_operation(draft, call, new)?,
+        (_, None) => return Err(Refused::NotFound { id: order.id.clone() }.into()),
+        (what, Some(known)) => change_operation(draft, call, what, &known)?,
+    };
+    if draft.unit(&order.by).is_some_and(|unit| !unit.departed) {
+        // Any call that names a unit is contact with it.
+        note_contact(draft, &Reporter::new(order.by.clone(), None));
+    }
+    Ok(effect)
+}
+
+pub(in crate::domain) fn begin_operation(
+    draft: &mut Draft<'_>,
+    call: Call<'_>,
+    new: &NewOperation,
+) -> Result<Effect, Rejected> {
+    let now = draft.now;
+    if let Some(deadline) = new.deadline.filter(|deadline| *deadline <= now) {
+        return Err(Refused::DeadlinePassed { deadline, now }.into());
+    }
+    let before = draft.operations.last().map(|(id, o)| (id.clone(), o.clone()));
+    let before_call = before.as_ref().map(|(id, o)| (Call { id, ..call }, &**o));
+    match may_begin(before_call, new) {
+        Begin::Begun => {}
+        Begin::Supersedes => {
+            if let Some((id, before)) = &before {
+                let mut superseded = (**before).clone();
+                superseded.supersede(Call { id, ..call }, &new.note);
+                put_operation(draft, id, superseded);
+            }
+        }
+        Begin::Refused(refused) => {
+            let is_next = matches!(refused, Refused::Held { .. } | Refused::ResumeFirst { .. });
+            if let Some((id, before)) = before.filter(|_| is_next) {
+                let next_target = new.target_version.clone();
+                put_operation(draft, &id, Operation { next_target, ..(*before).clone() });
+            }
+            return Err(refused.into());
+        }
+    }
+    let fence = draft.next_count(draft.operations.get(call.id).map_or(0, |orphan| orphan.fence));
+    let turn = before.map_or(0, |(_, before)| before.turn) + 1;
+    put_operation(draft, call.id, Operation::begin(call, new, fence, turn));
+    if let Some(bytes) = &new.bytes {
+        put_payload(draft, call.id, Some(bytes.clone()));
+    }
+    forget_operations(draft);
+    Ok(Effect { changed: true, fence, ..Effect::default() })
+}
+
+pub(in crate::domain) fn change_operation(
+    draft: &mut Draft<'_>,
+    call: Call<'_>,
+    what: &What,
+    known: &Arc<Operation>,
+) -> Result<Effect, Rejected> {
+    let last = draft.operations.last().map(|(id, o)| (id.clone(), o.clone()));
+    if let Some((id, last)) = last.filter(|(id, _)| id != call.id) {
+        // This operation is over, and may be retried only once the later one is over too.
+        if !matches!(what, What::Retry) {
+            return Err(known.refuses(call, "another operation has begun since").into());
+        }
+        last.is_free(Call { id: &id, ..call })?;
+        if last.is_open() {
+            let (target, state) = (last.target_version.clone(), last.state);
+            return Err(Refused::ResumeFirst { id, target, state }.into());
+        }
+    }
+    // A caller that knows the fence acts for the holder.
+    let is_fenced = !matches!(what, What::Acquire { .. } | What::Cancel | What::Retry);
+    let holder = known.holder().filter(|_| is_fenced && call.by.is_application()).cloned();
+    let call = Call { by: holder.as_ref().unwrap_or(call.by), ..call };
+    let mut operation = (**known).clone();
+    let answer = match what {
+        What::Begin(_) => Ok(()),
+        What::Acquire { verify, payload } => {
+            operation.acquire(call, *verify, *payload, draft.next_count(known.fence))
+        }
+        What::Heartbeat { fence, checkpoint, progress } => {
+            operation.heartbeat(call, *fence, checkpoint.as_ref(), progress.as_deref())
+        }
+        What::Release { fence } => operation.release(call, *fence),
+        What::Complete { fence } => operation.complete(call, *fence),
+        What::Fail { fence, failure, touched, retry_after } => {
+            operation.fail(call, *fence, failure, *touched, *retry_after)
+        }
+        What::Verify { fence, observed } => operation.verify(call, *fence, *observed),
+        What::Cancel => operation.cancel(call),
+        What::Retry => operation.retry(call),
+    };
+    // Its deadline may have passed while it was held.
+    operation.lapse(call.id, draft.now);
+    if matches!(what, What::Retry) && operation != **known {
+        operation.turn = draft.operations.last().map_or(0, |(_, last)| last.turn) + 1;
+    }
+    let changed = operation != **known;
+    let fence = operation.fence;
+    put_operation(draft, call.id, operation);
+    answer?;
+    Ok(Effect { changed, fence, ..Effect::default() })
+}
+
+/// Adds a callback for the unit whose attempt failed, at the time of the next attempt; cancels
+/// it once the operation no longer waits.
+pub(in crate::domain) fn promise_retry(
+    draft: &mut Draft<'_>,
+    id: &OperationId,
+    old: Option<&Operation>,
+    new: &Operation,
+) {
+    let topic = Topic { component: PartName::default(), target: id.as_str().into() };
+    let promised = |o: &Operation| {
+        let failed = o.history.last().filter(|_| o.state == State::RetryWait)?;
+        Some((failed.by.clone(), o.retry_time?))
+    };
+    let (before, now) = (old.and_then(promised), promised(new));
+    if before == now {
+        return;
+    }
+    if let Some((unit, _)) = before {
+        call_off(draft, &unit, &topic);
+    }
+    if let Some((unit, at)) = now {
+        // An absent unit, or one at its limit of callbacks, gets the operation in its next
+        // welcome.
+        let _ = call_back(draft, &unit, &topic, at, id.as_str());
+    }
+}
+
+/// Applies the changes of operations by time alone.
+pub(in crate::domain) fn lapse_operations(draft: &mut Draft<'_>) {
+    let Some((id, open)) = draft.operations.open() else {
+        return;
+    };
+    if open.next_due().is_none_or(|at| draft.now < at) {
+        return;
+    }
+    let (id, mut operation) = (id.clone(), (**open).clone());
+    operation.lapse(&id, draft.now);
+    put_operation(draft, &id, operation);
+}
+
+/// Handles a data loss of the store. Returns whether an operation is open.
+pub(in crate::domain) fn reacquire_operations_after_loss(draft: &mut Draft<'_>) -> bool {
+    let Some((id, open)) = draft.operations.open() else {
+        return false;
+    };
+    let (id, mut operation) = (id.clone(), (**open).clone());
+    operation.doubt(&id, draft.next_count(open.fence), draft.now);
+    put_operation(draft, &id, operation);
+    true
+}
+
+/// Returns whether a former master of the store assigned the fence of an open operation.
+pub(in crate::domain) fn has_former_fence(draft: &Draft<'_>) -> bool {
+    draft.operations.open().is_some_and(|(_, open)| open.fence <= draft.base.epoch_floor)
+}
+
+/// Writes a record if it changed, and an event if the change is visible.
+pub(in crate::domain) fn put_operation(draft: &mut Draft<'_>, id: &OperationId, new: Operation) {
+    let old = draft.operations.get(id).cloned();
+    if old.as_deref() == Some(&new) {
+        return;
+    }
+    let has_payload = !matches!(new.state, State::Succeeded | State::Superseded | State::Abandoned);
+    if !has_payload && draft.operations.payload(id).is_some() {
+        put_payload(draft, id, None);
+    }
+    let moved = old.as_ref().is_none_or(|old| {
+        old.history.last() != new.history.last() || old.next_target != new.next_target
+    });
+    promise_retry(draft, id, old.as_deref(), &new);
+    log_operation(draft, id, old.as_deref(), &new);
+    draft.usage.count_operation(old.is_some(), true);
+    draft.usage.count_bytes(old.as_ref().map_or(0, |old| old.size()), new.size());
+    let new = Arc::new(new);
+    draft.operations.put(id, Some(new));
+    let shown = operation_status(draft);
+    if moved || shown != draft.head.operation {
+        draft.head.set_operation(shown);
+    } else {
+        // A renewal of the lease is not visible, but other replicas must not overwrite it.
+        draft.head.mark_quiet();
+    }
+}
+
+pub(in crate::domain) fn put_payload(
+    draft: &mut Draft<'_>,
+    id: &OperationId,
+    payload: Option<Bytes>,
+) {
+    let size = |payload: Option<&Bytes>| payload.map_or(0, |payload| payload.len() as u64);
+    draft.usage.count_bytes(size(draft.operations.payload(id)), size(payload.as_ref()));
+    draft.operations.put_payload(id, payload);
+}
+
+/// Returns the status that the last operation contributes.
+pub(in crate::domain) fn operation_status(draft: &Draft<'_>) -> Option<Box<OperationStatus>> {
+    let (id, last) = draft.operations.last()?;
+    let new = last.status(id, draft.now)?;
+    let old = draft.head.operation.as_ref();
+    let same = old.filter(|old| old.id == new.id && old.level == new.level);
+    let since = same.map_or(new.since, |old| old.since);
+    Some(Box::new(OperationStatus { since, ..new }))
+}
+
+pub(in crate::domain) fn log_operation(
+    draft: &mut Draft<'_>,
+    id: &OperationId,
+    old: Option<&Operation>,
+    new: &Operation,
+) {
+    if old.is_some_and(|old| old.state == new.state) {
+        return;
+    }
+    let state = |operation: Option<&Operation>| operation.map_or("", |o| o.state.word());
+    let holder = |operation: Option<&Operation>| {
+        operation.and_then(Operation::holder).map_or("", UnitName::as_str).to_string()
+    };
+    let mut changes = vec![Change::new("state", state(old), state(Some(new)))];
+    let (before, after) = (holder(old), holder(Some(new)));
+    if before != after {
+        changes.push(Change::new("holder", &before, &after));
+    }
+    draft.log(StatusEvent {
+        changes,
+        subject: Some(Subject::operation(id)),
+        from: old.and_then(Operation::level),
+        to: new.level(),
+        message: new.message().into(),
+        reason: new.reason.word().into(),
+        ..draft.event(Cause::Operation)
+    });
+}
+
+/// Drops finished operations over the limit, or past their age, the oldest first.
+pub(in crate::domain) fn forget_operations(draft: &mut Draft<'_>) {
+    let finished = draft.operations.iter().filter(|(_, o)| !o.is_open());
+    let mut finished: Vec<_> =
+        finished.map(|(id, o)| (o.update_time, o.turn, id.clone())).collect();
+    finished.sort();
+    let too_many = finished.len().saturating_sub(OPERATIONS_FINISHED_MAX);
+    let is_old = |at: Timestamp| OPERATION_KEPT <= draft.now.since(at);
+    let gone: Vec<OperationId> = finished
+        .into_iter()
+        .enumerate()
+        .filter(|(n, (at, _, _))| *n < too_many || is_old(*at))
+        .map(|(_, (_, _, id))| id)
+        .collect();
+    for id in gone {
+        draft.usage.count_operation(true, false);
+        draft.usage.count_bytes(draft.operations.get(&id).map_or(0, |gone| gone.size()), 0);
+        draft.operations.put(&id, None);
+        if draft.operations.payload(&id).is_some() {
+            put_payload(draft, &id, None);
+        }
+    }
+}

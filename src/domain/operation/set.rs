@@ -1,0 +1,124 @@
+//! The operations of an application.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::domain::bytes::Bytes;
+use crate::domain::name::{OperationId, UnitName};
+use crate::domain::operation::Operation;
+use crate::domain::time::Timestamp;
+
+/// The operations of an application, with the payloads that are stored here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Operations {
+    records: BTreeMap<OperationId, Arc<Operation>>,
+    payloads: BTreeMap<OperationId, Bytes>,
+}
+
+impl Operations {
+    /// Returns one operation.
+    pub fn get(&self, id: &OperationId) -> Option<&Arc<Operation>> {
+        self.records.get(id)
+    }
+
+    /// Returns the payload of an operation, if it is stored here.
+    pub fn payload(&self, id: &OperationId) -> Option<&Bytes> {
+        self.payloads.get(id)
+    }
+
+    /// Returns all operations, by id.
+    pub fn iter(&self) -> impl Iterator<Item = (&OperationId, &Arc<Operation>)> {
+        self.records.iter()
+    }
+
+    /// Returns the payloads stored here, by id.
+    pub fn payloads(&self) -> impl Iterator<Item = (&OperationId, &Bytes)> {
+        self.payloads.iter()
+    }
+
+    /// Returns the operation that was begun or retried last: it gives the application's operation
+    /// status, and is the only one that may be open.
+    pub fn last(&self) -> Option<(&OperationId, &Arc<Operation>)> {
+        self.records.iter().max_by_key(|(_, operation)| operation.turn)
+    }
+
+    /// Returns the open operation, if there is one.
+    pub fn open(&self) -> Option<(&OperationId, &Arc<Operation>)> {
+        self.last().filter(|(_, operation)| operation.is_open())
+    }
+
+    /// Returns the operations, the last begun or retried first.
+    pub fn latest_first(&self) -> Vec<(&OperationId, &Arc<Operation>)> {
+        let mut all: Vec<_> = self.records.iter().collect();
+        all.sort_by_key(|(_, operation)| std::cmp::Reverse(operation.turn));
+        all
+    }
+
+    /// Returns the open operation for a unit that begins: with its payload, unless another unit
+    /// holds it.
+    pub fn pending(&self, unit: &UnitName) -> Option<Pending> {
+        let (id, operation) = self.open()?;
+        let is_theirs = operation.holder().is_none_or(|holder| holder == unit);
+        let payload = self.payload(id).filter(|_| is_theirs).cloned();
+        Some(Pending { id: id.clone(), operation: operation.clone(), payload })
+    }
+
+    /// Returns advice for the client that superseded an operation.
+    pub fn advice(&self, begun: &Operation) -> Vec<String> {
+        let before = self.records.iter().filter(|(_, o)| o.turn < begun.turn);
+        let touched = before.max_by_key(|(_, o)| o.turn).filter(|(_, o)| o.touched);
+        let say = |(id, operation): (&OperationId, &Arc<Operation>)| {
+            format!(
+                "operation {id}, {}, had changed something when it failed: make sure that this \
+                 one starts from there",
+                operation.title()
+            )
+        };
+        touched.map(say).into_iter().collect()
+    }
+
+    /// Writes or removes a record.
+    pub(in crate::domain) fn put(&mut self, id: &OperationId, record: Option<&Arc<Operation>>) {
+        match record {
+            Some(record) => drop(self.records.insert(id.clone(), record.clone())),
+            None => drop(self.records.remove(id)),
+        }
+    }
+
+    /// Writes or removes a payload.
+    pub(in crate::domain) fn put_payload(&mut self, id: &OperationId, payload: Option<&Bytes>) {
+        match payload {
+            Some(payload) => drop(self.payloads.insert(id.clone(), payload.clone())),
+            None => drop(self.payloads.remove(id)),
+        }
+    }
+
+    /// Restarts every lease at `from`, and every wait for a worker: the server could not receive
+    /// before.
+    pub(in crate::domain) fn grant_grace(&mut self, from: Timestamp) {
+        for operation in self.records.values_mut().filter(|o| o.next_due().is_some()) {
+            let operation = Arc::make_mut(operation);
+            let earliest = from.after(operation.lease_duration);
+            if let Some(lease) = &mut operation.lease {
+                lease.expire_time = lease.expire_time.max(earliest);
+            }
+            operation.unclaimed_since = operation.unclaimed_since.map(|since| since.max(from));
+        }
+    }
+
+    /// Returns the deadlines of the operations.
+    pub(in crate::domain) fn deadlines(&self) -> impl Iterator<Item = (Timestamp, &OperationId)> {
+        self.records.iter().filter_map(|(id, operation)| Some((operation.next_due()?, id)))
+    }
+}
+
+/// Unfinished work, as the server sends it to a unit that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The id.
+    pub id: OperationId,
+    /// The operation.
+    pub operation: Arc<Operation>,
+    /// The payload, if it is stored here and the unit may acquire the operation.
+    pub payload: Option<Bytes>,
+}

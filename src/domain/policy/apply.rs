@@ -1,0 +1,36 @@
+//! Changes of the configuration in a draft.
+
+use crate::domain::damping::apply::release;
+use crate::domain::draft::Draft;
+use crate::domain::history::{Cause, StatusEvent};
+use crate::domain::leadership::succession::{lead_if_nobody_does, revoke_lease};
+use crate::domain::limits::DAMPENERS_MAX;
+use crate::domain::policy::ConfigPatch;
+use crate::domain::quota::within;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+
+/// Changes the configuration. An application that does not exist begins.
+pub(in crate::domain) fn configure(
+    draft: &mut Draft<'_>,
+    patch: &ConfigPatch,
+) -> Result<Effect, Rejected> {
+    let config = draft.head.config.patched(patch);
+    let what = |what: &str| format!("{what} of the application");
+    within("latches_max", DAMPENERS_MAX, config.latches.len(), || what("latches"))?;
+    let damped = config.damping.scopes.len();
+    within("damped_components_max", DAMPENERS_MAX, damped, || what("damped components"))?;
+    let changed = config != draft.head.config || draft.head.deleted && !draft.head.is_visible();
+    if changed {
+        if config.external_leader.is_some() {
+            // Leadership decided outside ends the lease.
+            revoke_lease(draft);
+        }
+        let before = draft.head.set_config(config);
+        lead_if_nobody_does(draft);
+        let changes = before.changes_to(&draft.head.config);
+        draft.log(StatusEvent { changes, ..draft.event(Cause::Configured) });
+        release(draft, &before);
+    }
+    Ok(Effect { changed, ..Effect::default() })
+}

@@ -1,0 +1,67 @@
+//! The stored answers of a draft, and the fences of units that it removes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::domain::limits::Limits;
+use crate::domain::name::UnitName;
+use crate::domain::request::log::RequestLog;
+use crate::domain::request::{Outcome, Remembered, fence_id};
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Write;
+
+/// The answers after a draft.
+pub(in crate::domain) struct RequestDraft<'a> {
+    base: &'a RequestLog,
+    now: Timestamp,
+    written: BTreeMap<Arc<str>, Remembered>,
+}
+
+impl<'a> RequestDraft<'a> {
+    pub(in crate::domain) fn new(base: &'a RequestLog, now: Timestamp) -> RequestDraft<'a> {
+        RequestDraft { base, now, written: BTreeMap::new() }
+    }
+
+    /// Returns the valid answer for an id.
+    pub(in crate::domain) fn get(&self, id: &str) -> Option<&Remembered> {
+        self.written.get(id).or_else(|| self.base.answer(id, self.now))
+    }
+
+    /// Returns whether the draft adds no answer.
+    pub(in crate::domain) fn is_empty(&self) -> bool {
+        self.written.is_empty()
+    }
+
+    /// Adds an answer.
+    pub(in crate::domain) fn put(&mut self, id: Arc<str>, answer: Remembered) {
+        self.written.insert(id, answer);
+    }
+
+    /// Returns the newest incarnation of a unit that was removed recently.
+    pub(in crate::domain) fn fence(&self, unit: &UnitName) -> Option<u64> {
+        Some(self.get(&fence_id(unit))?.outcome.incarnation)
+    }
+
+    /// Adds a fence, so that late reports of a removed unit do not create it again.
+    pub(in crate::domain) fn put_fence(&mut self, unit: &UnitName, incarnation: u64) {
+        if incarnation != 0 {
+            let outcome = Outcome { incarnation, ..Outcome::default() };
+            self.put(fence_id(unit), Remembered::of(self.now, outcome));
+        }
+    }
+
+    /// Returns the answers to write and to remove.
+    pub(in crate::domain) fn into_writes(self, limits: &Limits) -> impl Iterator<Item = Write> {
+        let base = self.base;
+        // Once at the end: a draft that evicts answers must still find all of its own.
+        let forgotten = base.surplus(&self.written, limits, self.now);
+        let forgotten = forgotten.into_iter().map(|id| Write::Request(id, None));
+        // An answer that replaces an expired one removes that one first; an answer without a
+        // removal is the first for its id.
+        let written = self.written.into_iter().flat_map(|(id, answer)| {
+            let old = base.get(&id).map(|_| Write::Request(id.clone(), None));
+            old.into_iter().chain([Write::Request(id, Some(answer))])
+        });
+        written.chain(forgotten)
+    }
+}

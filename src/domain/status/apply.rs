@@ -1,0 +1,188 @@
+//! Reports of statuses in a draft: set, replaced and cleared.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::domain::command::NewStatus;
+use crate::domain::damping::Reported;
+use crate::domain::damping::apply::{held_without, may_hold, take_result};
+use crate::domain::damping::flapping::Swings;
+use crate::domain::draft::Draft;
+use crate::domain::history::Cause;
+use crate::domain::name::PartName;
+use crate::domain::quota::{check_quota, has_bytes, has_bytes_for};
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+use crate::domain::status::{Kind, Status, StatusKey, size_of};
+use crate::domain::unit::Reporter;
+use crate::domain::unit::contact::{check_reporter, is_word_of_unit, note_contact, unit_exists};
+
+pub(in crate::domain) fn report(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    kind: Kind,
+    new: &NewStatus,
+) -> Result<Effect, Rejected> {
+    check_reporter(draft, reporter)?;
+    let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
+    let old = draft.status(&key).cloned();
+    if old.is_none() {
+        check_quota(draft, &reporter.unit, [(*key).clone()], &BTreeSet::new())?;
+    }
+    has_bytes(draft, new.report.size(), || size_of(old.as_ref()))?;
+    let mut changed = note_contact(draft, reporter);
+    changed |= set(draft, reporter, key, old, new);
+    Ok(Effect { changed, ..Effect::default() })
+}
+
+pub(in crate::domain) fn report_all(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    statuses: &[(Kind, NewStatus)],
+) -> Result<Effect, Rejected> {
+    check_reporter(draft, reporter)?;
+    let keys = statuses.iter().map(|(kind, new)| new.key_of(&reporter.unit, *kind));
+    check_quota(draft, &reporter.unit, keys, &BTreeSet::new())?;
+    let set = statuses.iter().map(|(kind, new)| (*kind, new));
+    has_bytes_for(draft, &reporter.unit, set, &BTreeSet::new())?;
+    let mut changed = note_contact(draft, reporter);
+    for (kind, new) in statuses {
+        changed |= look_and_set(draft, reporter, *kind, new);
+    }
+    Ok(Effect { changed, ..Effect::default() })
+}
+
+pub(in crate::domain) fn replace(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    component: Option<&PartName>,
+    set: &[NewStatus],
+) -> Result<Effect, Rejected> {
+    check_reporter(draft, reporter)?;
+    let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
+    let mut gone = draft.keys_of(&reporter.unit, component);
+    gone.retain(|key| key.kind == Kind::Pull && !kept.contains(&(&key.component, &key.key)));
+    let keys = || set.iter().map(|new| new.key_of(&reporter.unit, Kind::Pull));
+    let mut held = held_without(draft, &gone);
+    let leaving: BTreeSet<_> = gone.difference(&held).cloned().collect();
+    if check_quota(draft, &reporter.unit, keys(), &leaving).is_err() {
+        // New reports have priority over statuses that a latch or damping keeps.
+        check_quota(draft, &reporter.unit, keys(), &gone)?;
+        held.clear();
+    }
+    has_bytes_for(draft, &reporter.unit, set.iter().map(|new| (Kind::Pull, new)), &gone)?;
+    let mut changed = note_contact(draft, reporter);
+    if component.is_none() {
+        draft.contacts.answered(&reporter.unit);
+    }
+    let leaving = gone.into_iter().filter(|key| !held.contains(key));
+    let removed = remove_all(draft, leaving, Cause::Replaced);
+    for key in held {
+        changed |= take_result(draft, key, None);
+    }
+    for new in set {
+        changed |= look_and_set(draft, reporter, Kind::Pull, new);
+    }
+    Ok(Effect { changed: changed || 0 < removed, removed, ..Effect::default() })
+}
+
+pub(in crate::domain) fn clear(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    component: Option<&PartName>,
+    key: Option<&PartName>,
+    kind: Option<Kind>,
+) -> Result<Effect, Rejected> {
+    unit_exists(draft, &reporter.unit)?;
+    check_reporter(draft, reporter)?;
+    let mut matching = draft.keys_of(&reporter.unit, component);
+    matching.retain(|found| {
+        key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)
+    });
+    if matching.is_empty() && !is_word_of_unit(draft, reporter) {
+        return Ok(Effect::default());
+    }
+    let mut changed = note_contact(draft, reporter);
+    let removed = remove_all(draft, matching.into_iter(), Cause::Cleared);
+    changed |= 0 < removed;
+    Ok(Effect { changed, removed, ..Effect::default() })
+}
+
+pub(in crate::domain) fn look_and_set(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    kind: Kind,
+    new: &NewStatus,
+) -> bool {
+    let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
+    let old = draft.status(&key).cloned();
+    set(draft, reporter, key, old, new)
+}
+
+/// Sets one status, given its state in the draft so far, so that each report looks it up only
+/// once. A repeat moves only the deadline. Returns whether a visible value changed.
+pub(in crate::domain) fn set(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    key: Arc<StatusKey>,
+    old: Option<Arc<Status>>,
+    new: &NewStatus,
+) -> bool {
+    let mut report = new.report.clone();
+    if report.ttl.is_none() && draft.head.config.default_ttl.is_some() {
+        Arc::make_mut(&mut report).ttl = draft.head.config.default_ttl;
+    }
+    let expire_time = report.ttl.map(|ttl| draft.now.after(ttl));
+    let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+    let incarnation = reporter.incarnation.unwrap_or(current);
+    if old.as_ref().is_some_and(|old| may_hold(draft, &key, old)) {
+        let said = Reported { report, observe_time: new.observe_time, incarnation };
+        return take_result(draft, key, Some(said));
+    }
+    let is_repeat =
+        |s: &Arc<Status>| s.report == report && !s.stale && s.incarnation == incarnation;
+    if let Some(old) = old.as_ref().filter(|old| is_repeat(old)) {
+        if let Some(until) = expire_time {
+            draft.refresh(&key, old, until);
+        }
+        return false;
+    }
+    // The level begins at the reporter's observation time, unless that is in the future.
+    let observed = new.observe_time.filter(|at| *at <= draft.now);
+    let same_level = old.as_ref().filter(|old| old.report.level == report.level);
+    let status = Status {
+        since: same_level.map_or(observed.unwrap_or(draft.now), |old| old.since),
+        observe_time: same_level.map_or(new.observe_time, |old| old.observe_time),
+        report,
+        update_time: draft.now,
+        expire_time,
+        incarnation,
+        stale: false,
+        expire_time_written: expire_time,
+        swings: Swings::default(),
+        held: None,
+    };
+    draft.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
+    draft.put_status_over(key, old, Some(Arc::new(status)));
+    true
+}
+
+pub(in crate::domain) fn remove_all(
+    draft: &mut Draft<'_>,
+    keys: impl Iterator<Item = Arc<StatusKey>>,
+    cause: Cause,
+) -> u32 {
+    let mut removed = 0;
+    for key in keys {
+        let old = draft.status(&key).cloned();
+        let flapped = old.as_ref().is_some_and(|old| old.flapping().is_some());
+        let cause = match cause {
+            Cause::Replaced if flapped => Cause::FlappingEnded,
+            cause => cause,
+        };
+        draft.log_status(&key, old.as_deref(), None, cause);
+        draft.put_status(key, None);
+        removed += 1;
+    }
+    removed
+}

@@ -1,0 +1,113 @@
+//! A status: level, texts, and validity.
+
+pub(in crate::domain) mod apply;
+pub(in crate::domain) mod draft;
+pub mod report;
+pub mod set;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::damping::Damped;
+use crate::domain::damping::flapping::Swings;
+use crate::domain::name::{PartName, UnitName};
+use crate::domain::status::report::Report;
+use crate::domain::time::Timestamp;
+
+/// How a status is updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// Recomputed at each pull; a new set replaces the last one.
+    Pull,
+    /// Stored until cleared, replaced or expired.
+    Push,
+}
+
+/// Validity of the last report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Freshness {
+    /// Within its ttl, or without a ttl.
+    Fresh,
+    /// Past its ttl: only the last known state.
+    Stale,
+    /// Its unit is lost.
+    Lost,
+    /// The store may have lost the unit's last reports.
+    Uncertain,
+}
+
+/// Identity of a status: at most one is stored for each key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StatusKey {
+    /// The unit.
+    pub unit: UnitName,
+    /// The component of the unit.
+    pub component: PartName,
+    /// The key within the component.
+    pub key: PartName,
+    /// How the status is updated.
+    pub kind: Kind,
+}
+
+impl StatusKey {
+    /// Returns the least key of a unit: the start of its statuses.
+    pub fn first_of(unit: &UnitName) -> StatusKey {
+        StatusKey {
+            unit: unit.clone(),
+            component: PartName::default(),
+            key: PartName::default(),
+            kind: Kind::Pull,
+        }
+    }
+}
+
+/// A stored status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The visible report. Shared, so that copies and changes of a status are cheap.
+    pub report: Arc<Report>,
+    /// Observation time of the report that began this level, by the reporter's clock.
+    pub observe_time: Option<Timestamp>,
+    /// When the level began.
+    pub since: Timestamp,
+    /// When the record last changed.
+    pub update_time: Timestamp,
+    /// When the status becomes stale without a repeat.
+    pub expire_time: Option<Timestamp>,
+    /// Incarnation of the reporting unit; 0 if not given.
+    pub incarnation: u64,
+    /// Whether the status is past its ttl.
+    pub stale: bool,
+    /// The stored value of `expire_time`: repeats move the one in memory, and are written at most
+    /// every third of the ttl.
+    #[serde(skip)]
+    pub expire_time_written: Option<Timestamp>,
+    /// The level changes among the last results, if the component is damped. Results without a
+    /// change are written only together with other changes, so a restart may lose some.
+    #[serde(default)]
+    pub swings: Swings,
+    /// Present while `report` is not the last report, or may not be.
+    #[serde(default)]
+    pub held: Option<Box<Damped>>,
+}
+
+impl Status {
+    /// Returns how long the last report is valid without a repeat.
+    pub fn ttl(&self) -> Option<Duration> {
+        let latest = self.held.as_ref().and_then(|held| held.latest.as_ref());
+        latest.map_or(self.report.ttl, |latest| latest.report.ttl)
+    }
+
+    /// Returns by how much the deadline may be later than the stored one: a repeat is written only
+    /// if it moves the deadline by this much.
+    pub fn unwritten_max(&self) -> Duration {
+        self.ttl().unwrap_or_default() / 3
+    }
+}
+
+/// Returns the size of a status, 0 if there is none.
+pub(in crate::domain) fn size_of(status: Option<&std::sync::Arc<Status>>) -> u64 {
+    status.map_or(0, |status| status.report.size())
+}

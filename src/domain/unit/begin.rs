@@ -1,0 +1,218 @@
+//! Begin and end of incarnations and sessions, in a draft.
+
+use std::time::Duration;
+
+use crate::domain::draft::Draft;
+use crate::domain::fault::apply::{ask_newcomer_to_try, remove_faults};
+use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::leadership::succession::{keep_lease, leave_lease, welcome_candidate};
+use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
+use crate::domain::name::UnitName;
+use crate::domain::quota::check_unit_quota;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+use crate::domain::status::Kind;
+use crate::domain::status::apply::remove_all;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::contact::{check_reporter, note_contact, pulled_count, unit_exists};
+use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
+use crate::domain::unit::remove::remove_unit;
+use crate::domain::unit::silence::quieten_unit;
+use crate::domain::unit::successor::{hand_over, line_of, predecessor, successor};
+use crate::domain::unit::{Callbacks, Newcomer, Reporter, Unit};
+
+/// Opens a session of a unit.
+pub(in crate::domain) fn connect(
+    draft: &mut Draft<'_>,
+    who: &Newcomer,
+    session: SessionId,
+) -> Result<Effect, Rejected> {
+    begin(draft, who, Presence::Connected(session))
+}
+
+/// Confirms an open session, unless the unit has another session by now.
+pub(in crate::domain) fn reconnect(
+    draft: &mut Draft<'_>,
+    who: &Newcomer,
+    session: SessionId,
+) -> Result<Effect, Rejected> {
+    let held = draft.unit(&who.unit).and_then(Unit::session);
+    if held.is_some_and(|held| held != session) {
+        return Err(Rejected::SessionOver { unit: who.unit.clone() });
+    }
+    begin(draft, who, Presence::Connected(session))
+}
+
+/// Begins or continues an incarnation without a session.
+pub(in crate::domain) fn register(
+    draft: &mut Draft<'_>,
+    who: &Newcomer,
+    ttl: Option<Duration>,
+) -> Result<Effect, Rejected> {
+    begin(draft, who, ttl.map_or(Presence::Unbound, Presence::Promised))
+}
+
+pub(in crate::domain) fn begin(
+    draft: &mut Draft<'_>,
+    who: &Newcomer,
+    presence: Presence,
+) -> Result<Effect, Rejected> {
+    let name = &who.unit;
+    let incarnation = incarnation_of(draft, who)?;
+    let known = draft.unit(name).cloned();
+    let before = known.clone().unwrap_or_default();
+    let is_new = before.incarnation < incarnation;
+    let same_promise = before.presence == presence;
+    let unit = Unit {
+        incarnation,
+        presence,
+        not_before: if same_promise { before.not_before } else { Timestamp::default() },
+        lost_since: None,
+        quiet_since: None,
+        stateless: who.stateless,
+        labels: who.labels.clone(),
+        began: if is_new { draft.now } else { before.began },
+        // The last pulled statuses come from the earlier incarnation.
+        outlived_count: match is_new {
+            true => pulled_count(draft, name),
+            false => before.outlived_count,
+        },
+        departed: false,
+        session_ended: false,
+        // A new incarnation has not requested leadership.
+        candidate: before.candidate.filter(|_| !is_new),
+        ..before.clone()
+    };
+    let unit = Unit { silence_ends: unit.is_overdue().then(|| draft.silence_from_now()), ..unit };
+    let leaving = is_new.then(|| predecessor(draft, name, &unit)).flatten();
+    if known.is_none() && leaving.is_none() {
+        check_unit_quota(draft)?;
+    }
+    draft.contacts.hear(name);
+    // A restart of the silence period alone is no visible change.
+    let silence_ends = before.silence_ends;
+    if known.as_ref() == Some(&Unit { silence_ends, ..unit.clone() }) {
+        if unit.silence_ends != silence_ends || unit.is_news(draft.now) {
+            draft.units.put(name.clone(), Some(unit));
+        }
+        return Ok(Effect { incarnation, ..Effect::default() });
+    }
+    draft.put_unit(name.clone(), Some(unit));
+    match is_new {
+        true => leave_lease(draft, name),
+        false => {
+            keep_lease(draft, name);
+            welcome_candidate(draft, name);
+        }
+    }
+    let was_missed = before.lost_since.or(before.quiet_since).is_some();
+    let cause = match is_new && before.incarnation != 0 {
+        true => Some(Cause::UnitReplaced),
+        false => was_missed.then_some(Cause::UnitReturned),
+    };
+    if let Some(cause) = cause {
+        let subject = Some(Subject::unit(name));
+        draft.log(StatusEvent { subject, ..draft.event(cause) });
+    }
+    if matches!(presence, Presence::Connected(_)) {
+        ask_newcomer_to_try(draft, name);
+    }
+    let mut removed = 0;
+    if let Some(leaving) = leaving {
+        hand_over(draft, &leaving, name);
+        removed = remove_unit(draft, &leaving)?.removed;
+    }
+    Ok(Effect { changed: true, removed, incarnation, ..Effect::default() })
+}
+
+/// Returns the incarnation that the unit may use.
+pub(in crate::domain) fn incarnation_of(
+    draft: &Draft<'_>,
+    who: &Newcomer,
+) -> Result<u64, Rejected> {
+    let known = draft.unit(&who.unit).map_or(0, |unit| unit.incarnation);
+    let current = known.max(draft.requests.fence(&who.unit).unwrap_or_default());
+    match who.incarnation {
+        None => {
+            let unit = || who.unit.clone();
+            current.checked_add(1).ok_or_else(|| Rejected::IncarnationsUsedUp { unit: unit() })
+        }
+        Some(given) => {
+            check_reporter(draft, &Reporter::new(who.unit.clone(), Some(given)))?;
+            Ok(given)
+        }
+    }
+}
+
+/// Closes a session: the unit gets `ttl` to open another.
+pub(in crate::domain) fn disconnect(
+    draft: &mut Draft<'_>,
+    name: &UnitName,
+    session: SessionId,
+    ttl: Duration,
+    silent: bool,
+) -> Effect {
+    let held = draft.unit(name).filter(|unit| unit.session() == Some(session));
+    let Some(unit) = held.cloned() else {
+        return Effect::default();
+    };
+    draft.put_unit(name.clone(), Some(unit.expected_within(ttl, draft.now)));
+    keep_lease(draft, name);
+    if silent {
+        quieten_unit(draft, name);
+    }
+    Effect { changed: true, ..Effect::default() }
+}
+
+/// Handles the loss of a replica: its units get `ttl` to connect elsewhere. Handles at most
+/// [`EXPIRED_PER_COMMIT_MAX`] units; the caller repeats for the rest.
+pub(in crate::domain) fn orphan(
+    draft: &mut Draft<'_>,
+    replica: ReplicaId,
+    ttl: Duration,
+) -> Effect {
+    let is_its = |unit: &Unit| unit.session().is_some_and(|held| held.replica == replica);
+    let held = draft.units.matching(is_its);
+    let held = held.filter_map(|(name, unit)| Some((name.clone(), unit.session()?)));
+    let held: Vec<_> = held.take(EXPIRED_PER_COMMIT_MAX).collect();
+    let mut changed = false;
+    for (name, session) in held {
+        changed |= disconnect(draft, &name, session, ttl, false).changed;
+    }
+    Effect { changed, ..Effect::default() }
+}
+
+/// Removes a unit that leaves for good. The pushed statuses of a stateless unit pass to its
+/// successor, or wait for one, if the application has a hand-over configured.
+pub(in crate::domain) fn depart(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    ttl: Duration,
+) -> Result<Effect, Rejected> {
+    let name = &reporter.unit;
+    unit_exists(draft, name)?;
+    check_reporter(draft, reporter)?;
+    // The departure itself is contact, so a silent unit does not also count as lost.
+    note_contact(draft, reporter);
+    let Some(line) = draft.unit(name).and_then(|unit| line_of(draft, unit)) else {
+        return remove_unit(draft, name);
+    };
+    let mut keys = draft.keys_of(name, None);
+    if keys.iter().all(|key| key.kind == Kind::Pull) {
+        return remove_unit(draft, name);
+    }
+    if let Some(successor) = successor(draft, name, line) {
+        hand_over(draft, name, &successor);
+        return remove_unit(draft, name);
+    }
+    keys.retain(|key| key.kind == Kind::Pull);
+    let removed = remove_all(draft, keys.into_iter(), Cause::UnitRemoved);
+    remove_faults(draft, name);
+    let unit = draft.unit(name).cloned().unwrap_or_default().expected_within(ttl, draft.now);
+    // The unit cannot receive callbacks any more.
+    let callbacks = Callbacks::default();
+    let gone = Unit { departed: true, silence_ends: None, callbacks, ..unit };
+    draft.put_unit(name.clone(), Some(gone));
+    leave_lease(draft, name);
+    Ok(Effect { changed: true, removed, ..Effect::default() })
+}

@@ -1,0 +1,55 @@
+//! Callbacks in a draft: requested, cancelled, due.
+
+use crate::domain::draft::Draft;
+use crate::domain::limits::CALLBACKS_PER_UNIT_MAX;
+use crate::domain::name::UnitName;
+use crate::domain::quota::within;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+use crate::domain::time::Timestamp;
+use crate::domain::unit::contact::unit_exists;
+use crate::domain::unit::{Callback, Topic};
+
+/// Adds a callback for a unit; it replaces an earlier one with the same topic.
+pub(in crate::domain) fn call_back(
+    draft: &mut Draft<'_>,
+    name: &UnitName,
+    topic: &Topic,
+    at: Timestamp,
+    operation_id: &str,
+) -> Result<Effect, Rejected> {
+    unit_exists(draft, name)?;
+    let mut unit = draft.unit(name).cloned().unwrap_or_default();
+    let callback = Callback { at, operation_id: operation_id.into(), due: at <= draft.now };
+    if unit.callbacks.insert(topic.clone(), callback.clone()) == Some(callback) {
+        return Ok(Effect::default());
+    }
+    let what = || format!("callbacks of unit {name}");
+    let count = unit.callbacks.len();
+    within("callbacks_per_unit_max", CALLBACKS_PER_UNIT_MAX, count, what)?;
+    draft.put_unit(name.clone(), Some(unit));
+    Ok(Effect { changed: true, ..Effect::default() })
+}
+
+/// Cancels the callback with this topic.
+pub(in crate::domain) fn call_off(draft: &mut Draft<'_>, name: &UnitName, topic: &Topic) -> Effect {
+    let promised = draft.unit(name).filter(|unit| unit.callbacks.contains_key(topic));
+    let Some(mut unit) = promised.cloned() else {
+        return Effect::default();
+    };
+    unit.callbacks.remove(topic);
+    draft.put_unit(name.clone(), Some(unit));
+    Effect { changed: true, ..Effect::default() }
+}
+
+/// Marks the callbacks whose time has come as due.
+pub(in crate::domain) fn ring(draft: &mut Draft<'_>, name: &UnitName) {
+    let now = draft.now;
+    let Some(mut unit) = draft.unit(name).cloned() else {
+        return;
+    };
+    for callback in unit.callbacks.values_mut().filter(|callback| callback.at <= now) {
+        callback.due = true;
+    }
+    draft.put_unit(name.clone(), Some(unit));
+}

@@ -1,0 +1,140 @@
+//! Contact with a unit: the check of a sender, and the marks that its contact removes.
+
+use crate::domain::draft::Draft;
+use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::leadership::succession::{leave_lease, welcome_candidate};
+use crate::domain::limits::{INCARNATION_MAX, INCARNATION_STEP_MAX};
+use crate::domain::name::UnitName;
+use crate::domain::rejected::Rejected;
+use crate::domain::status::Kind;
+use crate::domain::unit::presence::Presence;
+use crate::domain::unit::{Reporter, Unit};
+
+/// Rejects a command for an application that does not exist.
+pub(in crate::domain) fn exists(draft: &Draft<'_>) -> Result<(), Rejected> {
+    match draft.head.deleted && !draft.head.is_visible() {
+        true => Err(Rejected::ApplicationNotFound),
+        false => Ok(()),
+    }
+}
+
+pub(in crate::domain) fn unit_exists(draft: &Draft<'_>, name: &UnitName) -> Result<(), Rejected> {
+    exists(draft)?;
+    match draft.unit(name) {
+        Some(_) => Ok(()),
+        None => Err(Rejected::UnitNotFound { unit: name.clone() }),
+    }
+}
+
+/// Checks that the sender is the newest incarnation, one that may have been assigned, and uses
+/// the newest session.
+pub(in crate::domain) fn check_reporter(
+    draft: &Draft<'_>,
+    reporter: &Reporter,
+) -> Result<(), Rejected> {
+    let Reporter { unit, incarnation, session } = reporter;
+    let known = draft.unit(unit);
+    let current = known.map_or(0, |u| u.incarnation);
+    if let Some(given) = incarnation.filter(|given| *given < current) {
+        return Err(Rejected::StaleIncarnation { unit: unit.clone(), given, current });
+    }
+    if let Some(given) = incarnation {
+        may_have_begun(draft, unit, *given, current)?;
+    }
+    if let Some(given) = incarnation.filter(|given| draft.is_removed(unit, *given)) {
+        return Err(Rejected::UnitRemoved { unit: unit.clone(), given });
+    }
+    if session.is_some() && known.and_then(Unit::session) != *session {
+        return Err(Rejected::SessionOver { unit: unit.clone() });
+    }
+    Ok(())
+}
+
+/// Rejects an incarnation that was never assigned: accepting it would fence the unit for ever.
+pub(in crate::domain) fn may_have_begun(
+    draft: &Draft<'_>,
+    unit: &UnitName,
+    given: u64,
+    known: u64,
+) -> Result<(), Rejected> {
+    let is_unknown = |newest: u64| {
+        newest.max(newest.saturating_add(INCARNATION_STEP_MAX).min(INCARNATION_MAX)) < given
+    };
+    if !is_unknown(known) {
+        return Ok(());
+    }
+    let current = known.max(draft.requests.fence(unit).unwrap_or_default());
+    match is_unknown(current) {
+        true => Err(Rejected::UnknownIncarnation { unit: unit.clone(), given, current }),
+        false => Ok(()),
+    }
+}
+
+/// Returns whether the command is contact from the unit, even if it changes nothing: it comes
+/// in the unit's session or from a new incarnation. Without both, any client can ask for what
+/// is already done, which is no proof of contact.
+pub(in crate::domain) fn is_word_of_unit(draft: &Draft<'_>, reporter: &Reporter) -> bool {
+    let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
+    reporter.session.is_some() || reporter.incarnation.is_some_and(|given| current < given)
+}
+
+/// Records contact with the unit: it exists and is neither lost nor uncertain. Returns whether
+/// that is a visible change.
+pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter) -> bool {
+    let name = &reporter.unit;
+    draft.contacts.hear(name);
+    let known = draft.unit(name);
+    let incarnation = reporter.incarnation.unwrap_or_default();
+    if known.is_some_and(|unit| unit.is_well(incarnation) && !unit.is_news(draft.now)) {
+        return false;
+    }
+    let before = known.cloned().unwrap_or_default();
+    let is_new = before.incarnation < incarnation;
+    let contacted = Unit {
+        incarnation: incarnation.max(before.incarnation),
+        // The open session belongs to the earlier incarnation.
+        presence: match is_new || before.departed {
+            true => Presence::Unbound,
+            false => before.presence,
+        },
+        began: if is_new { draft.now } else { before.began },
+        outlived_count: match is_new {
+            true => pulled_count(draft, name),
+            false => before.outlived_count,
+        },
+        departed: false,
+        candidate: before.candidate.filter(|_| !is_new),
+        session_ended: false,
+        lost_since: None,
+        uncertain_since: None,
+        quiet_since: None,
+        ..before.clone()
+    };
+    // A report about another status is contact too, and restarts the silence period.
+    let silence_ends = contacted.is_overdue().then(|| draft.silence_from_now());
+    let contacted = Unit { silence_ends, ..contacted };
+    let returned = !before.is_believed() || before.quiet_since.is_some();
+    let is_shown = returned || before.departed || contacted.incarnation != before.incarnation;
+    if known.is_some() && !is_shown {
+        if contacted != before || contacted.is_news(draft.now) {
+            draft.units.put(name.clone(), Some(contacted));
+        }
+        return false;
+    }
+    draft.put_unit(name.clone(), Some(contacted));
+    match is_new {
+        true => leave_lease(draft, name),
+        false => welcome_candidate(draft, name),
+    }
+    if returned {
+        draft.log(StatusEvent {
+            subject: Some(Subject::unit(name)),
+            ..draft.event(Cause::UnitReturned)
+        });
+    }
+    true
+}
+
+pub(in crate::domain) fn pulled_count(draft: &Draft<'_>, name: &UnitName) -> u32 {
+    draft.keys_of(name, None).iter().filter(|key| key.kind == Kind::Pull).count() as u32
+}

@@ -1,0 +1,35 @@
+//! Removal of a unit.
+
+use crate::domain::draft::Draft;
+use crate::domain::fault::apply::remove_faults;
+use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::leadership::succession::leave_lease;
+use crate::domain::name::UnitName;
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Effect;
+use crate::domain::unit::contact::unit_exists;
+
+pub(in crate::domain) fn remove_unit(
+    draft: &mut Draft<'_>,
+    name: &UnitName,
+) -> Result<Effect, Rejected> {
+    unit_exists(draft, name)?;
+    let keys = draft.keys_of(name, None);
+    let removed = keys.len() as u32;
+    let level = draft.strongest_of(name).map(|rank| rank.level);
+    for key in keys {
+        draft.put_status(key, None);
+    }
+    remove_faults(draft, name);
+    let incarnation = draft.unit(name).map_or(0, |unit| unit.incarnation);
+    draft.requests.put_fence(name, incarnation);
+    draft.put_unit(name.clone(), None);
+    draft.contacts.unanswered(name);
+    draft.log(StatusEvent {
+        subject: Some(Subject::unit(name)),
+        from: level,
+        ..draft.event(Cause::UnitRemoved)
+    });
+    leave_lease(draft, name);
+    Ok(Effect { changed: true, removed, ..Effect::default() })
+}

@@ -1,0 +1,91 @@
+//! Succession of stateless units: pushed statuses pass from a unit that has left to its successor.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::domain::damping::apply::with_swings;
+use crate::domain::draft::Draft;
+use crate::domain::history::Cause;
+use crate::domain::name::UnitName;
+use crate::domain::quota::check_quota;
+use crate::domain::status::{Kind, Status, StatusKey};
+use crate::domain::unit::Unit;
+use crate::domain::unit::presence::Presence;
+
+/// Returns the hand-over group of a stateless unit, if it has one.
+pub(in crate::domain) fn line_of<'u>(draft: &Draft<'_>, unit: &'u Unit) -> Option<&'u str> {
+    let label = draft.head.config.hand_over.as_ref().filter(|_| unit.stateless)?;
+    match label.is_empty() {
+        true => Some(""),
+        false => unit.labels.get(label).map(|value| &**value),
+    }
+}
+
+/// Returns the other matching units of a hand-over group. Visits each unit, so it is called
+/// only if hand-over is configured.
+pub(in crate::domain) fn in_line<'a>(
+    draft: &'a Draft<'_>,
+    except: &'a UnitName,
+    line: &'a str,
+    is_wanted: fn(&Unit) -> bool,
+) -> impl Iterator<Item = (&'a UnitName, &'a Unit)> {
+    let others =
+        draft.units.matching(move |unit| is_wanted(unit) && line_of(draft, unit) == Some(line));
+    others.filter(move |(name, _)| *name != except)
+}
+
+/// Returns the successor of a leaving unit: the newest present one, with preference for units
+/// that hold a session because their presence is best known.
+pub(in crate::domain) fn successor(
+    draft: &Draft<'_>,
+    leaving: &UnitName,
+    line: &str,
+) -> Option<UnitName> {
+    let here = in_line(draft, leaving, line, |unit| {
+        !unit.departed && unit.is_believed() && unit.quiet_since.is_none()
+    });
+    let newest = here.max_by_key(|(name, unit)| {
+        let has_contact = unit.session().is_some();
+        (has_contact, unit.presence != Presence::Unbound, unit.began, *name)
+    });
+    newest.map(|(name, _)| name.clone())
+}
+
+/// Returns the predecessor of a new stateless unit: one that has left or is lost, with
+/// preference for the one that has waited longest.
+pub(in crate::domain) fn predecessor(
+    draft: &Draft<'_>,
+    name: &UnitName,
+    unit: &Unit,
+) -> Option<UnitName> {
+    let line = line_of(draft, unit)?;
+    let gone = in_line(draft, name, line, |unit| {
+        unit.departed || unit.lost_since.is_some() && unit.session().is_none()
+    });
+    let first = gone.min_by_key(|(name, unit)| (!unit.departed, unit.last_seen, *name));
+    first.map(|(leaving, _)| leaving.clone())
+}
+
+/// Passes the push statuses of one unit to another, except those that the other already has or
+/// has no quota for. Passed statuses keep their times.
+pub(in crate::domain) fn hand_over(draft: &mut Draft<'_>, from: &UnitName, to: &UnitName) {
+    let incarnation = draft.unit(to).map_or(0, |unit| unit.incarnation);
+    let pushed = draft.keys_of(from, None).into_iter().filter(|key| key.kind == Kind::Push);
+    for key in pushed.collect::<Vec<_>>() {
+        let own = StatusKey { unit: to.clone(), ..(*key).clone() };
+        let has_quota = || check_quota(draft, to, [own.clone()], &BTreeSet::new()).is_ok();
+        if draft.status(&own).is_some() || !has_quota() {
+            continue;
+        }
+        let Some(status) = with_swings(draft, &key) else {
+            continue;
+        };
+        let passed = Status {
+            update_time: draft.now,
+            expire_time_written: status.expire_time,
+            ..status.passed_to(incarnation)
+        };
+        draft.log_status(&own, None, Some(&passed), Cause::HandedOver);
+        draft.put_status(Arc::new(own), Some(Arc::new(passed)));
+    }
+}
