@@ -1,7 +1,8 @@
 //! The derived status of an application, as its head stores it: the winner, the rule that decided,
 //! and the counts.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::level::{LEVELS, Level};
 use crate::domain::name::{PartName, UnitName};
@@ -107,12 +108,14 @@ pub struct Totals {
     /// Units.
     pub units: u32,
     /// Units by their own level.
+    #[serde(deserialize_with = "by_level")]
     pub units_by_level: [u32; LEVELS],
     /// Units with a status past its ttl.
     pub stale_units: u32,
     /// Lost units.
     pub lost_units: u32,
     /// Contributions by level.
+    #[serde(deserialize_with = "by_level")]
     pub contributions: [u32; LEVELS],
     /// Contributions that ask a person to act.
     pub asking: u32,
@@ -125,6 +128,16 @@ pub struct Totals {
     /// Contributions of open faults.
     #[serde(default)]
     pub faults: u32,
+}
+
+/// Reads counts in wire order. A record from before a level has no count for it.
+fn by_level<'de, D: Deserializer<'de>>(record: D) -> Result<[u32; LEVELS], D::Error> {
+    let known = Vec::<u32>::deserialize(record)?;
+    let mut counts = [0; LEVELS];
+    let places = counts.get_mut(..known.len());
+    let places = places.ok_or_else(|| D::Error::custom("a level of a later version"))?;
+    places.copy_from_slice(&known);
+    Ok(counts)
 }
 
 impl Totals {

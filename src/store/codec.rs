@@ -163,6 +163,7 @@ mod tests {
     use crate::domain::revision::Revision;
     use crate::domain::status::report::Report;
     use crate::domain::status::{Freshness, Kind, Status};
+    use crate::domain::summary::Totals;
 
     use super::*;
 
@@ -289,5 +290,44 @@ mod tests {
             let reason = decode::<String>(bytes).unwrap_err();
             assert!(reason.contains(said), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_record_from_before_a_level_is_read_and_one_of_a_later_level_is_refused() {
+        type Counts<'a> = (u32, &'a [u32], u32, u32, &'a [u32], u32, u32, u32, u32);
+        let read = |levels: usize| {
+            let units = [1, 2, 3, 4, 5, 6, 7, 8];
+            let contributions = [8, 7, 6, 5, 4, 3, 2, 1];
+            let counts: Counts<'_> =
+                (9, &units[..levels], 1, 2, &contributions[..levels], 3, 4, 5, 6);
+            (encode(&counts), decode::<Totals>(&encode(&counts)))
+        };
+        let before = read(6).1.unwrap();
+        assert_eq!(before.units_by_level, [1, 2, 3, 4, 5, 6, 0]);
+        assert_eq!(before.contributions, [8, 7, 6, 5, 4, 3, 0]);
+        assert_eq!((before.units, before.asking, before.faults), (9, 3, 6));
+        let (bytes, now) = read(7);
+        assert_eq!(encode(&now.unwrap()), bytes);
+        assert!(read(8).1.unwrap_err().contains("a level of a later version"));
+    }
+
+    #[test]
+    fn a_custom_policy_from_before_a_level_gets_its_place_from_juju() {
+        #[derive(Serialize)]
+        enum Stored {
+            Custom(Vec<Level>),
+        }
+        let read = |order: &[Level]| decode::<Policy>(&encode(&Stored::Custom(order.to_vec())));
+        let mut order: Vec<Level> = Level::ALL.to_vec();
+        let whole = Policy::Custom(Level::ALL);
+        assert_eq!(encode(&whole), encode(&Stored::Custom(order.clone())));
+        assert_eq!(read(&order).unwrap(), whole);
+        order.retain(|level| *level != Level::Maintenance);
+        let Policy::Custom(completed) = read(&order).unwrap() else { panic!("not custom") };
+        // After blocked, as in Juju's order.
+        let place = |level| completed.iter().position(|l| *l == level).unwrap();
+        assert_eq!(place(Level::Maintenance), place(Level::Blocked) + 1);
+        order.extend([Level::Active; 3]);
+        assert!(read(&order).is_err());
     }
 }

@@ -5,7 +5,8 @@ pub(in crate::domain) mod changes;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::level::{LEVELS, Level};
 use crate::domain::limits::{
@@ -24,7 +25,35 @@ pub enum Policy {
     /// Unknown above active: an unknown level is not a good one.
     Strict,
     /// All levels, worst first.
-    Custom([Level; LEVELS]),
+    Custom(#[serde(deserialize_with = "completed")] [Level; LEVELS]),
+}
+
+/// The order of [`Policy::Juju`].
+const JUJU: [Level; LEVELS] = [
+    Level::Error,
+    Level::Blocked,
+    Level::Maintenance,
+    Level::Waiting,
+    Level::Active,
+    Level::Terminated,
+    Level::Unknown,
+];
+
+/// Reads a custom order. A record from before a level does not name it: the level then follows the
+/// one that it follows in Juju's order.
+fn completed<'de, D: Deserializer<'de>>(record: D) -> Result<[Level; LEVELS], D::Error> {
+    let mut order = Vec::<Level>::deserialize(record)?;
+    for (n, level) in JUJU.iter().enumerate() {
+        if !order.contains(level) {
+            let before = n.checked_sub(1).map(|before| JUJU[before]);
+            let place = order.iter().position(|known| Some(*known) == before);
+            order.insert(place.map_or(0, |place| place + 1), *level);
+        }
+    }
+    let named = order.len();
+    order
+        .try_into()
+        .map_err(|_| D::Error::custom(format!("{named} levels in an order of {LEVELS}")))
 }
 
 impl Policy {
@@ -42,7 +71,7 @@ impl Policy {
     pub fn order(&self) -> [Level; LEVELS] {
         use Level::{Active, Blocked, Error, Maintenance, Terminated, Unknown, Waiting};
         match self {
-            Policy::Juju => [Error, Blocked, Maintenance, Waiting, Active, Terminated, Unknown],
+            Policy::Juju => JUJU,
             Policy::OpenStack => {
                 [Error, Blocked, Waiting, Maintenance, Active, Terminated, Unknown]
             }
