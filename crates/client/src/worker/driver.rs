@@ -5,15 +5,15 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::backoff::Backoff;
-use crate::client::error;
-use crate::client::error::Refusal;
-use crate::client::worker::collect::Collector;
-use crate::client::worker::error::Error;
-use crate::client::worker::event::Event;
-use crate::client::worker::options::Options;
-use crate::client::worker::session::Session;
-use crate::client::worker::shared::{Phase, Shared};
+use crate::backoff::Backoff;
+use crate::error;
+use crate::error::Refusal;
+use crate::worker::collect::Collector;
+use crate::worker::error::Error;
+use crate::worker::event::Event;
+use crate::worker::options::Options;
+use crate::worker::session::Session;
+use crate::worker::shared::{Phase, Shared};
 
 /// The reason with which a server ends an incarnation or a session.
 pub(super) const STALE: &str = "STALE_INCARNATION";

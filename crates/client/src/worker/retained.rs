@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::driver::Driver;
-use crate::client::connection::Client;
+use crate::connection::Client;
 use crate::proto::v1::{StatusKind, Welcome};
 
 /// Time limit: the server waits for the first heartbeat meanwhile.

@@ -9,21 +9,21 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::Streaming;
 
-use crate::client::backoff::Backoff;
-use crate::client::connection::Client;
-use crate::client::error::{Error, Refusal};
-use crate::client::worker;
-use crate::client::worker::collect::{Answered, CollectRequest, Collector};
-use crate::client::worker::driver::{Cut, Driver, STALE, Stop, stopped};
-use crate::client::worker::event::Event;
-use crate::client::worker::outbox::{Content, Key};
-use crate::client::worker::shared::{Phase, Shared};
+use crate::backoff::Backoff;
+use crate::connection::Client;
+use crate::error::{Error, Refusal};
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
 use crate::proto::v1::{
     ClaimLeadership, Collect, ConnectDrain, ConnectRequest, ConnectResponse, Goodbye, Heartbeat,
     Leadership, Reject, ReleaseLeadership, Welcome,
 };
+use crate::worker;
+use crate::worker::collect::{Answered, CollectRequest, Collector};
+use crate::worker::driver::{Cut, Driver, STALE, Stop, stopped};
+use crate::worker::event::Event;
+use crate::worker::outbox::{Content, Key};
+use crate::worker::shared::{Phase, Shared};
 
 /// A welcome needs one commit; a slower store is unavailable.
 const WELCOME_MAX: Duration = Duration::from_secs(10);

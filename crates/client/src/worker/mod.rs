@@ -17,7 +17,7 @@ mod retained;
 mod session;
 mod shared;
 
-#[cfg(all(test, feature = "server"))]
+#[cfg(test)]
 mod tests;
 
 use std::future::Future;
@@ -28,12 +28,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::client::connection::endpoint;
-use crate::client::worker::collect::Collector;
-use crate::client::worker::driver::{Driver, Stop};
-use crate::client::worker::outbox::{Content, Key, key_of};
-use crate::client::worker::shared::{Phase, Shared};
+use crate::connection::endpoint;
 use crate::proto::v1::{ErrorReport, StatusKind, StatusReport};
+use crate::worker::collect::Collector;
+use crate::worker::driver::{Driver, Stop};
+use crate::worker::outbox::{Content, Key, key_of};
+use crate::worker::shared::{Phase, Shared};
 
 pub use acknowledged::Acknowledged;
 pub use collect::CollectRequest;
@@ -52,11 +52,11 @@ pub use options::Options;
 /// [`shutdown`](Worker::shutdown) is better.
 ///
 /// ```no_run
-/// use bellwether::client::Worker;
-/// use bellwether::client::worker::Options;
-/// use bellwether::proto::v1::{Level, StatusReport};
+/// use bellwether_client::Worker;
+/// use bellwether_client::worker::Options;
+/// use bellwether_client::proto::v1::{Level, StatusReport};
 ///
-/// # async fn example() -> Result<(), bellwether::client::worker::Error> {
+/// # async fn example() -> Result<(), bellwether_client::worker::Error> {
 /// let options = Options::new("http://127.0.0.1:50051", "web", "web/0");
 /// // Whenever the server asks, the whole pull set of the unit.
 /// let worker = Worker::connect(options, |_question| async {
@@ -95,7 +95,7 @@ impl Worker {
     /// panics, the question gets no answer. When the worker ends, running calls are dropped.
     ///
     /// # Errors
-    /// [`InvalidServer`](crate::client::Error::InvalidServer) if an address is not valid.
+    /// [`InvalidServer`](crate::Error::InvalidServer) if an address is not valid.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
