@@ -8,6 +8,8 @@
 
 mod acknowledged;
 mod collect;
+mod context;
+mod cut;
 mod driver;
 mod error;
 mod event;
@@ -28,10 +30,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::backoff::Backoff;
 use crate::connection::endpoint;
 use crate::proto::v1::{ErrorReport, StatusKind, StatusReport};
 use crate::worker::collect::Collector;
-use crate::worker::driver::{Driver, Stop};
+use crate::worker::context::{Context, Stop};
+use crate::worker::driver::Driver;
 use crate::worker::outbox::{Content, Key, key_of};
 use crate::worker::shared::{Phase, Shared};
 
@@ -111,8 +115,10 @@ impl Worker {
         let (stop, stopped) = watch::channel(None);
         let shutdown_timeout = options.shutdown_timeout;
         let collector = Collector::new(Arc::new(move |request| Box::pin(collect(request))));
-        let driver = Driver::new(options, shared.clone(), collector, stopped);
-        let driver = Some(tokio::spawn(driver.run()));
+        let backoff = Backoff::wide();
+        let context =
+            Context { options, shared: shared.clone(), collector, stop: stopped, backoff };
+        let driver = Some(tokio::spawn(Driver::new(context).run()));
         Ok(Worker { shared, stop, driver, shutdown_timeout })
     }
 
