@@ -24,7 +24,8 @@ check-long: tools ## The soaks: replicas under faults for 10 minutes, elections 
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 
-fix: ## Format, apply what clippy knows how to fix, and list the values of the chart again
+fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
+	UPDATE=1 $(CARGO) test --locked --workspace --test generated
 	$(CARGO) fmt --all
 	if [ -x .tools/venv/bin/python ]; then .tools/venv/bin/python tools/chart-readme; fi
 	$(CARGO) clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
@@ -51,7 +52,6 @@ fmt-check:
 
 clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --locked --lib --no-default-features --features client -- -D warnings
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps

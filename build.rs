@@ -1,5 +1,5 @@
-//! Compiles `proto/` without a system protoc, writes the descriptor set that reflection serves, and
-//! finds the commit that `bellwether version` and `GetServerInfo` name.
+//! Compiles `proto/` without a system protoc: writes the traits of the services and the descriptor
+//! set that reflection serves. Finds the commit that `bellwether version` and `GetServerInfo` name.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,18 +23,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "grpc/health/v1/health.proto",
         ])?;
     std::fs::write(out.join("descriptor.bin"), compiler.encode_file_descriptor_set())?;
-    // Server traits need more of tonic than a client links.
-    let serves = std::env::var_os("CARGO_FEATURE_SERVER").is_some();
+    // Only the traits of the server: `crates/client` has the messages, with the options of their
+    // generation in its test `generated`.
     tonic_prost_build::configure()
-        .build_server(serves)
-        .build_transport(false) // its `connect` would collide with the rpc of that name
-        .bytes(".bellwether.v1")
-        // Ordered maps, so that equal requests have equal bytes.
-        .btree_map(".bellwether.v1")
-        // Rare messages are boxed, so that they do not enlarge the enum that is moved for each
-        // report.
-        .boxed(".bellwether.v1.ConnectRequest.message.hello")
-        .boxed(".bellwether.v1.ConnectRequest.message.error")
+        .build_client(false)
+        .extern_path(".bellwether.v1", "::bellwether_client::proto::v1")
+        .extern_path(".grpc.health.v1", "::bellwether_client::proto::health")
         .extern_path(".google.rpc", "::tonic_types::pb")
         .compile_fds(compiler.file_descriptor_set())?;
     println!("cargo:rerun-if-env-changed=BELLWETHER_COMMIT");

@@ -30,12 +30,12 @@
 //! # Layers
 //!
 //! A module imports only from layers with a lower number. Modules of one layer do not import each
-//! other, except that `cli` runs `bench`. `tests/tidy.rs` checks this table against the code.
+//! other. `tests/tidy.rs` checks this table against the code.
 //!
 //! | Layer | Modules | Task |
 //! |---|---|---|
 //! | 0 | `domain`, `proto`, `telemetry` | Decisions without IO; wire types; logs, metrics, traces |
-//! | 1 | `store`, `client` | Storage in memory, on disk or in Redis; the client library |
+//! | 1 | `store` | Storage in memory, on disk or in Redis |
 //! | 2 | `aggregator`, `watch` | Decide and commit changes; follow changes for lists and watchers |
 //! | 3 | `session` | Connections of workers: heartbeats, collection, leadership |
 //! | 4 | `service` | gRPC handlers, conversion, error codes, limits of connections |
@@ -43,42 +43,29 @@
 //! | 6 | `app` | Builds the server from the layers, runs and drains it |
 //! | 7 | `cli` | Commands |
 //!
-//! # Features
+//! # Packages
 //!
-//! `server`, the default, compiles everything. `client` alone compiles `proto` and `client`, for
-//! programs that report or watch.
-//!
-//! The load generator is a package of its own, `crates/bench`.
+//! `crates/client` is the client library with the wire types; it links no code of the server.
+//! `crates/bench` is the load generator.
 
 /// The version of this package: that of the server, the command line and the client.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-#[cfg(feature = "server")]
 pub mod domain;
 pub mod proto;
-#[cfg(feature = "server")]
 pub mod telemetry;
 
-pub mod client;
-#[cfg(feature = "server")]
 pub mod store;
 
-#[cfg(feature = "server")]
 pub mod aggregator;
-#[cfg(feature = "server")]
 pub mod watch;
 
-#[cfg(feature = "server")]
 pub mod session;
 
-#[cfg(feature = "server")]
 pub mod service;
 
-#[cfg(feature = "server")]
 pub mod config;
 
-#[cfg(feature = "server")]
 pub mod app;
 
-#[cfg(feature = "server")]
 pub mod cli;

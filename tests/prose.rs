@@ -73,7 +73,8 @@ fn comments_and_documents_are_in_plain_language() {
 fn a_type_name_stands_for_one_thing() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut homes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for path in texts(&root.join("src")) {
+    let packages = ["src", "crates/client/src"];
+    for path in packages.iter().flat_map(|folder| texts(&root.join(folder))) {
         let name = path.strip_prefix(root).unwrap().display().to_string();
         if !name.ends_with(".rs") || name.contains("/tests") || name.contains("/testing/") {
             continue;
@@ -118,10 +119,10 @@ fn planted_faults_are_found() {
     assert_eq!(types, ["One", "Two", "Three"]);
 }
 
-/// `watch` for `src/watch/group.rs`.
+/// `watch` for `src/watch/group.rs`, `client` for `crates/client/src/page.rs`.
 fn module_of(path: &str) -> String {
-    let inside = path.trim_start_matches("src/").trim_end_matches(".rs");
-    inside.split('/').next().unwrap_or_default().to_string()
+    let inside = path.trim_start_matches("src/").trim_start_matches("crates/");
+    inside.trim_end_matches(".rs").split('/').next().unwrap_or_default().to_string()
 }
 
 fn types_in(text: &str) -> Vec<String> {
@@ -140,7 +141,8 @@ fn types_in(text: &str) -> Vec<String> {
 /// Source, protos, scripts of Redis and documents.
 fn texts(folder: &Path) -> Vec<PathBuf> {
     const KINDS: [&str; 4] = ["rs", "proto", "lua", "md"];
-    const OTHERS: [&str; 6] = ["target", ".git", ".tools", "vectors", "grpc", "node_modules"];
+    const OTHERS: [&str; 7] =
+        ["target", ".git", ".tools", "vectors", "grpc", "generated", "node_modules"];
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name());

@@ -1,4 +1,4 @@
-//! Every shell block of the README and of `docs/` works as written.
+//! Every shell block of the READMEs and of `docs/` works as written.
 //!
 //! The blocks of a document run in order against one fresh server on free ports. A document that
 //! starts servers gets free ports for them, and a document that uses Redis gets a fresh one. A
@@ -67,7 +67,7 @@ fn every_shell_block_works_as_written() {
 }
 
 fn documents(root: &Path) -> Vec<PathBuf> {
-    let mut found = vec![root.join("README.md")];
+    let mut found = vec![root.join("README.md"), root.join("crates/client/README.md")];
     let entries = fs::read_dir(root.join("docs")).expect("docs/ is readable");
     found.extend(entries.map(|entry| entry.expect("entry is readable").path()));
     found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));

@@ -11,7 +11,7 @@ use std::path::Path;
 /// layer do not know each other. `src/lib.rs` shows the same table to the reader.
 const LAYERS: &[&[&str]] = &[
     &["domain", "proto", "telemetry"],
-    &["store", "client"],
+    &["store"],
     &["aggregator", "watch"],
     &["session"],
     &["service"],
@@ -20,11 +20,20 @@ const LAYERS: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// Modules that may name generated wire types.
-const WIRE: &[&str] = &["service", "client", "app", "cli"];
+/// The same for the client library.
+const CLIENT_LAYERS: &[&[&str]] = &[
+    &["backoff", "proto"],
+    &["digest", "error"],
+    &["connection"],
+    &["link", "operation", "page"],
+    &["watch", "worker"],
+];
 
-/// What the feature `client` has: the client may use nothing else, nor may an example.
-const CLIENT: &[&str] = &["client", "proto"];
+/// Modules that may name generated wire types.
+const WIRE: &[&str] = &["service", "app", "cli"];
+
+/// Code that no person wrote.
+const GENERATED: &str = "crates/client/src/generated";
 
 /// Crates that the domain may name. Everything else is IO or a wire format.
 const DOMAIN_CRATES: &[&str] = &[
@@ -50,9 +59,6 @@ const DOMAIN_STD_BANNED: &[&str] = &[
 /// Where the domain may have a hash map: it looks things up there, and lists nothing by it.
 const DOMAIN_LOOKUP: (&str, &str) = ("src/domain/status/set.rs", "HashMap");
 
-/// What stands before tests of a client that play the server.
-const SERVER_TESTS: &str = r#"#[cfg(all(test, feature = "server"))]"#;
-
 const FILE_LINES_MEDIAN_MAX: usize = 150;
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_P90_MAX: usize = 40;
@@ -77,21 +83,17 @@ type Rule = fn(&Source) -> Vec<String>;
 
 /// For the code under `src/`.
 const SERVER_RULES: &[Rule] =
-    &[layers, wire_at_the_edge, domain_is_pure, draft_has_one_home, client_is_alone];
+    &[layers, wire_at_the_edge, domain_is_pure, draft_has_one_home];
+
+/// For the code under `crates/client/src/`.
+const CLIENT_RULES: &[Rule] = &[client_layers];
 
 /// For the code of every package, under `src/` and `crates/*/src/`.
 const CODE_RULES: &[Rule] = &[no_panics, file_length];
 
 /// For every Rust file, tests too.
-const RULES: &[Rule] = &[
-    opens_with_purpose,
-    names,
-    imports_are_grouped,
-    leftovers,
-    columns,
-    function_length,
-    examples_are_clients,
-];
+const RULES: &[Rule] =
+    &[opens_with_purpose, names, imports_are_grouped, leftovers, columns, function_length];
 
 #[test]
 fn the_code_is_tidy() {
@@ -110,6 +112,9 @@ fn the_code_is_tidy() {
         }
         if file.path.starts_with("src/") {
             errors.extend(SERVER_RULES.iter().flat_map(|rule| rule(file)));
+        }
+        if file.path.starts_with("crates/client/src/") {
+            errors.extend(CLIENT_RULES.iter().flat_map(|rule| rule(file)));
         }
         if file.path_in_src().is_some() {
             errors.extend(CODE_RULES.iter().flat_map(|rule| rule(file)));
@@ -135,10 +140,7 @@ struct Source {
 
 impl Source {
     fn new(path: &str, text: &str) -> Source {
-        let module = path
-            .strip_prefix("src/")
-            .and_then(|rest| rest.split('/').next())
-            .map_or("", |first| first.trim_end_matches(".rs"));
+        let module = path.strip_prefix("src/").map_or("", first_module);
         let mut lines: Vec<String> = text.lines().map(str::to_string).collect();
         let tests = lines.windows(2).position(|pair| {
             pair[0].trim() == "#[cfg(test)]"
@@ -191,6 +193,11 @@ impl Source {
     }
 }
 
+/// `domain` for `domain/status.rs` and for `domain.rs`.
+fn first_module(path: &str) -> &str {
+    path.split('/').next().unwrap_or("").trim_end_matches(".rs")
+}
+
 fn opens_function(line: &str) -> bool {
     let mut words = line.split_whitespace().skip_while(|word| {
         word.starts_with("pub") || ["const", "async", "unsafe", "default"].contains(word)
@@ -199,7 +206,11 @@ fn opens_function(line: &str) -> bool {
 }
 
 fn layer(module: &str) -> Option<usize> {
-    LAYERS.iter().position(|names| names.contains(&module))
+    layer_in(LAYERS, module)
+}
+
+fn layer_in(table: &[&[&str]], module: &str) -> Option<usize> {
+    table.iter().position(|names| names.contains(&module))
 }
 
 fn word_at(text: &str) -> &str {
@@ -209,12 +220,20 @@ fn word_at(text: &str) -> &str {
 
 /// `crate::x` points down.
 fn layers(file: &Source) -> Vec<String> {
+    points_down(file, LAYERS, &file.module)
+}
+
+fn client_layers(file: &Source) -> Vec<String> {
+    points_down(file, CLIENT_LAYERS, file.path_in_src().map_or("", first_module))
+}
+
+fn points_down(file: &Source, table: &[&[&str]], module: &str) -> Vec<String> {
     let path = &file.path;
     if file.is_entry() {
         return Vec::new();
     }
-    let Some(own) = layer(&file.module) else {
-        return vec![format!("{path}: module `{}` is in no layer", file.module)];
+    let Some(own) = layer_in(table, module) else {
+        return vec![format!("{path}: module `{module}` is in no layer")];
     };
     let mut errors = Vec::new();
     for (number, line) in file.code() {
@@ -228,8 +247,8 @@ fn layers(file: &Source) -> Vec<String> {
                 errors.push(format!("{path}:{number}: one `use crate::module` a line"));
                 continue;
             }
-            match layer(name) {
-                _ if name == file.module => (),
+            match layer_in(table, name) {
+                _ if name == module => (),
                 Some(other) if other < own => (),
                 Some(_) => errors.push(format!("{path}:{number}: imports upward: {name}")),
                 None => errors.push(format!("{path}:{number}: unknown module {name}")),
@@ -249,36 +268,6 @@ fn wire_at_the_edge(file: &Source) -> Vec<String> {
         .collect()
 }
 
-/// A program that only reports or watches links no server.
-fn client_is_alone(file: &Source) -> Vec<String> {
-    match file.module == "client" {
-        true => beyond_client(file, "crate::"),
-        false => Vec::new(),
-    }
-}
-
-fn examples_are_clients(file: &Source) -> Vec<String> {
-    match file.path.starts_with("examples/") {
-        true => beyond_client(file, "bellwether::"),
-        false => Vec::new(),
-    }
-}
-
-/// Modules below `root` that the feature `client` does not have.
-fn beyond_client(file: &Source, root: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    for (number, line) in file.code() {
-        for (at, import) in line.match_indices(root) {
-            let name = word_at(&line[at + import.len()..]);
-            if !CLIENT.contains(&name) {
-                errors.push(format!("{}:{number}: beyond `client`: {name}", file.path));
-            }
-        }
-    }
-    errors
-}
-
-/// The domain is synchronous and names no IO.
 /// The methods of a draft keep its parts consistent. The rules of a topic are functions, so that
 /// they use only those methods.
 fn draft_has_one_home(file: &Source) -> Vec<String> {
@@ -292,6 +281,7 @@ fn draft_has_one_home(file: &Source) -> Vec<String> {
     methods.map(|(number, _)| format!("{path}:{number}: a method of `Draft`")).collect()
 }
 
+/// The domain is synchronous and names no IO.
 fn domain_is_pure(file: &Source) -> Vec<String> {
     if file.module != "domain" {
         return Vec::new();
@@ -458,8 +448,7 @@ fn layer_row(line: &str) -> Option<String> {
     Some(format!("//! | {number} | {modules} |"))
 }
 
-/// Files that another file declares as tests, without `.rs`: `#[cfg(test)] mod tests;`, or those
-/// that need a server, too.
+/// Files that another file declares as tests, without `.rs`: `#[cfg(test)] mod tests;`.
 fn test_modules(file: &Source) -> Vec<String> {
     let stem = file.path.trim_end_matches(".rs").trim_end_matches("/mod");
     let folder = match file.is_entry() {
@@ -469,7 +458,7 @@ fn test_modules(file: &Source) -> Vec<String> {
     let lines: Vec<&str> = file.text.lines().collect();
     lines
         .windows(2)
-        .filter(|pair| ["#[cfg(test)]", SERVER_TESTS].contains(&pair[0].trim()))
+        .filter(|pair| pair[0].trim() == "#[cfg(test)]")
         .filter_map(|pair| pair[1].trim().strip_suffix(';')?.split("mod ").nth(1))
         .map(|name| format!("{folder}/{name}"))
         .collect()
@@ -481,9 +470,12 @@ fn under(path: &str, folder: &str) -> bool {
 
 fn rust_files(root: &Path) -> Vec<Source> {
     let mut pending = vec![root.join("build.rs")];
-    pending.extend(["src", "crates", "tests", "examples"].map(|folder| root.join(folder)));
+    pending.extend(["src", "crates", "tests"].map(|folder| root.join(folder)));
     let mut found = Vec::new();
     while let Some(path) = pending.pop() {
+        if path == root.join(GENERATED) {
+            continue;
+        }
         if path.is_dir() {
             let entries = fs::read_dir(&path).expect("folder is readable");
             pending.extend(entries.map(|entry| entry.expect("entry is readable").path()));
@@ -513,13 +505,10 @@ const FAULTS: &[(Rule, &str, &str, &str)] = &[
     (layers, "src/store/a.rs", "use super::super::app;", ":1: write `crate::`"),
     (layers, "src/extra.rs", "", ": module `extra` is in no layer"),
     (wire_at_the_edge, "src/store.rs", "use crate::proto::v1;", ":1: wire types stay at the edge"),
-    (wire_at_the_edge, "src/client/a.rs", "use crate::proto::v1;", ""),
-    (client_is_alone, "src/client/a.rs", "crate::domain::A", ":1: beyond `client`: domain"),
-    (client_is_alone, "src/client/a.rs", "use crate::proto::v1;\nuse crate::client::A;", ""),
-    (client_is_alone, "src/cli/a.rs", "use crate::domain::A;", ""),
-    (examples_are_clients, "examples/a.rs", "bellwether::app", ":1: beyond `client`: app"),
-    (examples_are_clients, "examples/a.rs", "use bellwether::client::Worker;", ""),
-    (examples_are_clients, "tests/a.rs", "use bellwether::app::A;", ""),
+    (wire_at_the_edge, "src/service/a.rs", "use crate::proto::v1;", ""),
+    (client_layers, "crates/client/src/link.rs", "use crate::error::A;\nuse crate::link::B;", ""),
+    (client_layers, "crates/client/src/link.rs", "crate::watch::A", ":1: imports upward: watch"),
+    (client_layers, "crates/client/src/a.rs", "", ": module `a` is in no layer"),
     (draft_has_one_home, "src/domain/a.rs", "impl Draft<'_> {}", ":1: a method of `Draft`"),
     (draft_has_one_home, "src/domain/draft/a.rs", "impl<'a> Draft<'a> {}", ""),
     (domain_is_pure, "src/domain.rs", "async fn a() {}", ":1: the domain is synchronous"),
@@ -576,12 +565,12 @@ fn each_length_is_measured() {
 fn the_layer_table_may_neither_lack_nor_invent() {
     let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"));
     let lib = lib.expect("src/lib.rs is readable");
-    let moved = lib.replace("| 1 | `store`, `client` |", "| 1 | `client`, `store` |");
+    let moved = lib.replace("| 2 | `aggregator`, `watch` |", "| 2 | `watch`, `aggregator` |");
     assert_eq!(
         layer_table(&moved),
         [
-            "src/lib.rs: the layer table lacks: //! | 1 | `store`, `client` |",
-            "src/lib.rs: the layer table invents: //! | 1 | `client`, `store` |",
+            "src/lib.rs: the layer table lacks: //! | 2 | `aggregator`, `watch` |",
+            "src/lib.rs: the layer table invents: //! | 2 | `watch`, `aggregator` |",
         ]
     );
 }
@@ -594,6 +583,4 @@ fn files_declared_as_tests_are_known() {
     assert_eq!(test_modules(&Source::new("src/lib.rs", text))[0], "src/tests");
     let member = Source::new("crates/a/src/lib.rs", text);
     assert_eq!(test_modules(&member)[0], "crates/a/src/tests");
-    let file = Source::new("src/client/mod.rs", &format!("{SERVER_TESTS}\nmod tests;\n"));
-    assert_eq!(test_modules(&file), ["src/client/tests"]);
 }

@@ -211,7 +211,7 @@ fn check(case: &Case, state: &AppState) {
 fn read<T: serde::de::DeserializeOwned>(file: &str) -> Vec<T> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(file);
     let text = std::fs::read_to_string(path).unwrap();
-    let cases: Vec<T> = serde_yaml_ng::from_str(&text).unwrap();
+    let cases: Vec<T> = yaml_serde::from_str(&text).unwrap();
     assert!(!cases.is_empty());
     cases
 }
@@ -302,7 +302,7 @@ fn evidence(id: &str, input: &ErrorInput) -> Evidence {
 fn error_classes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/error-classes.yaml");
     let text = std::fs::read_to_string(path).unwrap();
-    let cases: Vec<ErrorCase> = serde_yaml_ng::from_str(&text).unwrap();
+    let cases: Vec<ErrorCase> = yaml_serde::from_str(&text).unwrap();
     assert!(!cases.is_empty());
     for ErrorCase { id, input, expect, .. } in &cases {
         let mut rules = Rules::default();

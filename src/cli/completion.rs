@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::time::Duration;
 
+use bellwether_client::Client;
 use clap::Command;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
@@ -13,7 +14,6 @@ use clap_complete::{CompletionCandidate, Shell};
 use crate::cli::context::{Context, Output, print};
 use crate::cli::exit::Exit;
 use crate::cli::explain;
-use crate::client::Client;
 
 /// The variable with which a shell asks for completions.
 const VARIABLE: &str = "BELLWETHER_COMPLETE";

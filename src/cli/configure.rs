@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use bellwether_client::Client;
+
 use crate::cli::configure_damping::DampingArgs;
 use crate::cli::context::{Context, print_plain, print_value, say};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::target::Target;
 use crate::cli::{configure_damping, json, level, span};
-use crate::client::Client;
 use crate::proto::v1::{
     ApplicationConfig, ConfigureApplicationRequest, GetApplicationRequest, HandOver, Level,
     LostUnits, Policy, Ttls,

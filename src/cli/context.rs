@@ -6,13 +6,13 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
+use bellwether_client::Client;
 use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::cli::json;
 use crate::cli::render::{Screen, one_line, text};
 use crate::cli::target::shell_word;
-use crate::client::Client;
 
 /// The format of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

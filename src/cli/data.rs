@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use bellwether_client::{Client, Error};
 use bytes::Bytes;
 use tokio::time::timeout;
 
@@ -13,8 +14,6 @@ use crate::cli::json;
 use crate::cli::leader::{UnitArgs, epoch_of};
 use crate::cli::render::{one_line, text};
 use crate::cli::target::shell_word;
-use crate::client;
-use crate::client::Client;
 use crate::proto::v1::watch_app_data_response::Event;
 use crate::proto::v1::{AppData, GetAppDataRequest, UpdateAppDataRequest, WatchAppDataRequest};
 
@@ -194,7 +193,7 @@ async fn watch(client: &Client, application: String, context: &Context) -> anyho
     loop {
         let error = match follow(client, &application, context, &mut told).await {
             Ok(()) => None,
-            Err(error) => match error.downcast::<client::Error>() {
+            Err(error) => match error.downcast::<Error>() {
                 Ok(error) if error.is_passing() => Some(error),
                 Ok(error) => return Err(error.into()),
                 Err(other) => return Err(other),
@@ -220,14 +219,11 @@ async fn follow(
     };
     let mut calls = client.app_data();
     let opening = timeout(client.deadline(), calls.watch_app_data(request)).await;
-    let unanswered =
-        |_| client::Error::Silent { url: client.url().to_string(), after: client.deadline() };
+    let unanswered = |_| Error::Silent { url: client.url().to_string(), after: client.deadline() };
     let mut stream = client.answer(opening.map_err(unanswered)?)?;
     loop {
         let next = stream.message().await;
-        let Some(response) =
-            next.map_err(|status| client::Error::from_status(client.url(), status))?
-        else {
+        let Some(response) = next.map_err(|status| client.error(status))? else {
             return Ok(());
         };
         let Some(Event::AppData(app_data)) = response.event else {

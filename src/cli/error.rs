@@ -3,6 +3,8 @@
 use std::io::Read as _;
 use std::time::Duration;
 
+use bellwether_client::Client;
+
 use crate::cli::context::{Context, print_plain, print_value, say};
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::Exit;
@@ -10,8 +12,6 @@ use crate::cli::json;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
 use crate::cli::target::UnitTarget;
-use crate::client;
-use crate::client::Client;
 use crate::proto::v1::{
     Contribution, ErrorReport, ExplainApplicationRequest, ReportErrorRequest, StatusKind, Verdict,
 };
@@ -100,7 +100,7 @@ async fn asked(
     context: &Context,
     target: &UnitTarget,
     error: &ErrorReport,
-) -> Result<String, client::Error> {
+) -> Result<String, bellwether_client::Error> {
     if !error.action.is_empty() {
         return Ok(error.action.clone());
     }

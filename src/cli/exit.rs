@@ -3,9 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use bellwether_client::Error;
 use tonic::Code;
-
-use crate::client::Error;
 
 /// The table of codes that `--help` shows.
 pub const EXIT_CODES: &str = "\
@@ -104,7 +103,7 @@ impl Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Refusal;
+    use bellwether_client::Refusal;
 
     fn of_code(code: Code) -> Exit {
         let refusal = Refusal::from(tonic::Status::new(code, "no"));

@@ -43,7 +43,7 @@ pub fn render(value: &Value, output: Output) -> anyhow::Result<String> {
     if output != Output::Yaml {
         return Ok(format!("{}\n", escaped(&format!("{value:#}"), Output::Json)));
     }
-    let yaml = serde_yaml_ng::to_string(value)?;
+    let yaml = yaml_serde::to_string(value)?;
     // YAML escapes only between double quotes; JSON, which is YAML too, has all its texts there.
     Ok(match yaml.chars().any(|c| c != '\n' && is_unsafe(c)) {
         true => format!("{}\n", escaped(&format!("{value:#}"), Output::Yaml)),
@@ -121,7 +121,7 @@ mod tests {
             assert!(printed.contains("日本"));
         }
         assert_eq!(serde_json::from_str::<Value>(&json).expect("reads back"), value);
-        assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).expect("reads back"), value);
+        assert_eq!(yaml_serde::from_str::<Value>(&yaml).expect("reads back"), value);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use bellwether_client::Client;
+
 use crate::cli::context::{Context, print_plain, print_value, say};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::target::{Target, UnitTarget};
 use crate::cli::{json, span};
-use crate::client::Client;
 use crate::proto::v1::{
     ClaimLeadershipRequest, GetLeaderRequest, GetLeaderResponse, Lease, ReleaseLeadershipRequest,
     TransferLeadershipRequest,

@@ -1,7 +1,7 @@
 //! Reports that the connection is lost, and that it is back: each once, however many attempts fail
 //! in between.
 
-use crate::client::Event;
+use bellwether_client::Event;
 
 /// The state of the messages so far.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Error;
+    use bellwether_client::Error;
     use std::time::Duration;
 
     #[test]

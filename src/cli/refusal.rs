@@ -1,10 +1,11 @@
 //! Refusals of the server in sentences of the command line: these name commands, where the
 //! sentences of the server name calls of the API.
 
+use bellwether_client::{Error, Refusal};
+
 use crate::cli::context::command_in;
 use crate::cli::render::one_line;
 use crate::cli::target::shell_word;
-use crate::client::{Error, Refusal};
 
 /// Returns the error as a sentence for a person at a terminal.
 pub fn sentence(error: &anyhow::Error) -> String {

@@ -1,11 +1,12 @@
 //! `bellwether resolve APP/UNIT`: resolves errors, or lets an operator release a component.
 
+use bellwether_client::Client;
+
 use crate::cli::context::{Context, print_value, say};
 use crate::cli::exit::Exit;
 use crate::cli::json;
 use crate::cli::render::faults::class_word;
 use crate::cli::target::{UnitTarget, shell_word, unit_words};
-use crate::client::Client;
 use crate::proto::v1::{
     HoldResolution, ListFaultsRequest, ResolveErrorRequest, ResolveHoldRequest,
 };

@@ -1,11 +1,11 @@
 //! `bellwether version`: prints the version of this client, and that of the server.
 
+use bellwether_client::{Client, Error};
 use serde_json::json;
 
 use crate::cli::context::{Context, print_plain, print_value};
 use crate::cli::exit::Exit;
 use crate::cli::json;
-use crate::client::{Client, Error};
 use crate::proto::v1::{GetServerInfoRequest, GetServerInfoResponse};
 
 /// Commit of the source, from `build.rs`; empty if unknown at the build.

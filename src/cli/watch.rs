@@ -7,6 +7,7 @@ use std::io;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use bellwether_client::{Event, Watch};
 use serde_json::Value;
 
 use crate::cli::context::{Context, Output, print, say, screen};
@@ -16,7 +17,6 @@ use crate::cli::outage::Outage;
 use crate::cli::watch::change::{KnownLevels, LevelChange};
 use crate::cli::watch::exec::Exec;
 use crate::cli::{json, span};
-use crate::client::{Event, Watch};
 use crate::proto::v1::{ApplicationRemoved, Level, WatchApplicationsRequest};
 
 /// Follow applications: a line for the current state of each, then one per change; JSON into a pipe

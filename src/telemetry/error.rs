@@ -4,7 +4,6 @@ use std::io;
 
 use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::error::OTelSdkError;
-use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::util::TryInitError;
 
 use super::otlp::Signal;
@@ -18,9 +17,9 @@ pub enum Error {
     LogFilter {
         /// The filter as given.
         filter: String,
-        /// The error of the parser.
+        /// What is wrong with it.
         #[source]
-        source: ParseError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The name of a log format is unknown.
     #[error("read the log format {0:?}: it is one of auto, text and json")]

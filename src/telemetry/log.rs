@@ -12,10 +12,10 @@ use tracing::Metadata;
 use tracing::field::{Field, Visit};
 use tracing::span::Record;
 use tracing_subscriber::field::RecordFields;
-use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FormatFields, FormattedFields};
-use tracing_subscriber::{EnvFilter, Layer, Registry};
+use tracing_subscriber::{Layer, Registry};
 
 use super::error::Error;
 use super::options::Options;
@@ -65,10 +65,28 @@ pub(super) fn record_layer(
     Ok(OpenTelemetryTracingBridge::new(provider).with_filter(filter).boxed())
 }
 
-fn filter(options: &Options) -> Result<EnvFilter, Error> {
-    EnvFilter::builder()
-        .parse(&options.log_filter)
+fn filter(options: &Options) -> Result<Targets, Error> {
+    targets(&options.log_filter)
         .map_err(|source| Error::LogFilter { filter: options.log_filter.clone(), source })
+}
+
+/// Parses directives that are separated by commas: `level`, `target=level`, or `target` for all its
+/// levels. Directives on spans and fields are refused: they would need regular expressions.
+fn targets(filter: &str) -> Result<Targets, Box<dyn std::error::Error + Send + Sync>> {
+    let is_path = |c: char| c.is_alphanumeric() || "_:-".contains(c);
+    let mut targets = Targets::new();
+    for directive in filter.split(',').map(str::trim).filter(|text| !text.is_empty()) {
+        if let Ok(level) = directive.parse::<LevelFilter>() {
+            targets = targets.with_default(level);
+            continue;
+        }
+        let (target, level) = directive.split_once('=').unwrap_or((directive, "trace"));
+        if target.is_empty() || level.is_empty() || !target.chars().all(is_path) {
+            return Err("invalid filter directive".into());
+        }
+        targets = targets.with_target(target, level.parse::<LevelFilter>()?);
+    }
+    Ok(targets)
 }
 
 fn is_ours(metadata: &Metadata<'_>) -> bool {
@@ -141,6 +159,28 @@ mod tests {
 
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn a_filter_has_levels_and_targets() {
+        use LevelFilter as L;
+        for (filter, default, named) in [
+            ("info", Some(L::INFO), vec![]),
+            ("info,bellwether=trace", Some(L::INFO), vec![("bellwether", L::TRACE)]),
+            ("WARN, h2=error", Some(L::WARN), vec![("h2", L::ERROR)]),
+            ("h2=off,a::b=4,", None, vec![("a::b", L::DEBUG), ("h2", L::OFF)]),
+            ("bellwether", None, vec![("bellwether", L::TRACE)]),
+        ] {
+            let parsed = targets(filter).expect(filter);
+            let mut found: Vec<_> = parsed.iter().collect();
+            found.sort();
+            assert_eq!((parsed.default_level(), found), (default, named), "{filter}");
+        }
+        for filter in
+            ["=debug", "a=", "a=b=info", "info,a=loud", "a[rpc]=info", "[{b}]=info", "a b"]
+        {
+            assert!(targets(filter).is_err(), "{filter}");
         }
     }
 

@@ -16,7 +16,7 @@ const LOG_FILTER: &str = "info,opentelemetry=error,h2=error";
 pub struct Options {
     /// The version of the program, for `service.version` and `bellwether_build_info`.
     pub service_version: String,
-    /// The filter of the logs, in the syntax of `RUST_LOG`.
+    /// The filter of the logs: `level` and `target=level`, separated by commas.
     pub log_filter: String,
     /// The format of the logs.
     pub log_format: LogFormat,

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use bellwether::client::worker::Options;
-use bellwether::client::{Client, Error, Worker};
 use bellwether::proto::v1;
+use bellwether_client::worker::Options;
+use bellwether_client::{Client, Error, Worker};
 
 use crate::server::LOOK_EVERY;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::{ErrorClass, ErrorOrigin, Level};
-use serde_yaml_ng::Value;
 use tonic::Code;
 use tonic_types::StatusExt;
+use yaml_serde::Value;
 
 use crate::redis::Redis;
 use crate::server::{Server, eventually, get, mk_report, reason};
@@ -57,7 +57,7 @@ pub async fn status(server: &Server) -> v1::AggregatedStatus {
 
 fn vectors() -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/error-classes.yaml");
-    serde_yaml_ng::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    yaml_serde::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 fn text(value: &Value, key: &str) -> String {

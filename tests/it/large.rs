@@ -1,12 +1,12 @@
 //! No input of a client makes an answer too large for a client: every client here accepts 4 MiB,
 //! which is the default.
 
-use bellwether::client::worker::{Options, Worker};
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use bellwether::proto::v1::watch_app_data_response::Event as DataEvent;
 use bellwether::proto::v1::watch_applications_response::Event;
 use bellwether::proto::v1::worker_service_client::WorkerServiceClient;
+use bellwether_client::worker::{Options, Worker};
 use futures_util::StreamExt;
 use prost::Message;
 

@@ -12,8 +12,8 @@ use bellwether::proto::v1::connect_response::Message as Told;
 use bellwether::proto::v1::watch_app_data_response::Event;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use serde_yaml_ng::Value;
 use tonic::{Code, Status, Streaming};
+use yaml_serde::Value;
 
 use crate::peer::{Peer, hello};
 use crate::redis::Redis;
@@ -314,8 +314,7 @@ fn is_timeless(case: &Value) -> bool {
 async fn play_all(server: &Server) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = path.join("tests/vectors/leadership-and-data.yaml");
-    let cases: Vec<Value> =
-        serde_yaml_ng::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cases: Vec<Value> = yaml_serde::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let (timeless, timed): (Vec<_>, Vec<_>) = cases.iter().partition(|case| is_timeless(case));
     assert!(!timed.is_empty() && 20 < timeless.len(), "{} of {}", timeless.len(), cases.len());
     for case in timeless {

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use bellwether::client::Worker;
-use bellwether::client::worker::{Event, Options};
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use bellwether::proto::v1::connect_request::Message as Said;
 use bellwether::proto::v1::connect_response::Message as Told;
+use bellwether_client::Worker;
+use bellwether_client::worker::{Event, Options};
 
 use crate::failover::has_caught_up;
 use crate::leader::{claim, configure, leader};

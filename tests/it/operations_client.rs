@@ -1,10 +1,10 @@
 //! Operations through the client library: a lease that is renewed, and work that must stop.
 
-use bellwether::client::operation::Lost;
-use bellwether::client::worker::{Event, Events, Options};
-use bellwether::client::{Client, Held, Worker};
 use bellwether::proto::v1;
 use bellwether::proto::v1::OperationState;
+use bellwether_client::operation::Lost;
+use bellwether_client::worker::{Event, Events, Options};
+use bellwether_client::{Client, Held, Worker};
 
 use crate::redis::Redis;
 use crate::server::{DEADLINE, Server, eventually};

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::operation_service_client::OperationServiceClient;
-use serde_yaml_ng::Value;
 use tonic::transport::Channel;
+use yaml_serde::Value;
 
 use crate::redis::Redis;
 use crate::server::{Server, get, reason};
@@ -273,8 +273,7 @@ async fn run(server: &Server, case: &Value) {
 
 async fn sample(server: &Server) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/operations.yaml");
-    let cases: Vec<Value> =
-        serde_yaml_ng::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cases: Vec<Value> = yaml_serde::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let timeless: Vec<&Value> = cases.iter().filter(|case| is_timeless(case)).collect();
     for case in &timeless {
         run(server, case).await;

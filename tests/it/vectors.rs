@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
-use serde_yaml_ng::Value;
+use yaml_serde::Value;
 
 use crate::server::{Server, get};
 
@@ -29,8 +29,7 @@ async fn aggregation_through_the_service() {
     let mut reports = server.reports().await;
     let mut applications = server.applications().await;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/aggregation.yaml");
-    let cases: Vec<Value> =
-        serde_yaml_ng::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let cases: Vec<Value> = yaml_serde::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let mut run = 0;
     for case in cases.iter().filter(|case| case.get("lost").is_none()) {
         let id = text(case, "id");

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use bellwether::client::Worker;
-use bellwether::client::worker::{Error, Event, Events, Options};
 use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
+use bellwether_client::Worker;
+use bellwether_client::worker::{Error, Event, Events, Options};
 
 use crate::server::{DEADLINE, Server, command, eventually, get};
 

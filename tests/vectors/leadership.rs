@@ -256,7 +256,7 @@ fn leadership_and_data() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = path.join("tests/vectors/leadership-and-data.yaml");
     let text = std::fs::read_to_string(path).unwrap();
-    let cases: Vec<Case> = serde_yaml_ng::from_str(&text).unwrap();
+    let cases: Vec<Case> = yaml_serde::from_str(&text).unwrap();
     assert!(!cases.is_empty());
     cases.iter().for_each(run);
     println!("{} cases of leadership and data hold", cases.len());

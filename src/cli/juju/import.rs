@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bellwether_client::{Client, Error};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cli::juju::document::Document;
 use crate::cli::juju::plan::{ImportStep, KnownUnits, Plan, plan};
-use crate::client::{Client, Error};
 use crate::proto::v1::Application;
 
 /// Applications imported at once: several commits share one write to disk.

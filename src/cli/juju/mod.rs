@@ -22,6 +22,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bellwether_client::Client;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::context::{Context, say};
@@ -29,7 +30,6 @@ use crate::cli::exit::{Exit, UsageError};
 use crate::cli::juju::document::Document;
 use crate::cli::juju::import::ImportOutcome;
 use crate::cli::span;
-use crate::client::Client;
 
 /// Import statuses from another system
 #[derive(clap::Args)]

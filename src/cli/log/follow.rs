@@ -1,12 +1,12 @@
 //! `log --follow`: a watch signals that an application changed, and the history has the events.
 
+use bellwether_client::{Client, Error, Event, Watch};
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, say, screen};
 use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
 use crate::cli::{json, render};
-use crate::client::{Client, Error, Event, Watch};
 use crate::proto::v1::{ListStatusEventsRequest, StatusEvent, WatchApplicationsRequest};
 
 /// The most events that are fetched after a change. Older ones beyond it are left out, with a note.

@@ -1,12 +1,12 @@
 //! `bellwether ops show APP OPERATION`: prints one operation, its history, and what is next.
 
+use bellwether_client::Client;
 use jiff::Timestamp;
 
 use crate::cli::context::{Context, print, print_value, screen};
 use crate::cli::exit::Exit;
 use crate::cli::target::Target;
 use crate::cli::{json, render};
-use crate::client::Client;
 use crate::proto::v1::{GetOperationRequest, Operation};
 
 /// Show an operation: its state, what happens next, and its history

@@ -1,12 +1,12 @@
 //! Collects the data of the overview: applications, their units, their actions.
 
+use bellwether_client::{Client, Error};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cli::context::say;
 use crate::cli::render::status::ApplicationView;
 use crate::cli::silence::level_of;
 use crate::cli::{natural, render};
-use crate::client::{Client, Error};
 use crate::proto::v1::{
     Application, ExplainApplicationRequest, ExplainApplicationResponse, GetApplicationRequest,
     Level, ListApplicationsRequest,

@@ -5,6 +5,7 @@ use std::io;
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use bellwether_client::{Client, Error, Event, Watch};
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,7 +17,6 @@ use crate::cli::render::status::{ApplicationView, View};
 use crate::cli::render::text::{fit, rows};
 use crate::cli::render::{Screen, one_line};
 use crate::cli::status::{Query, gather, show};
-use crate::client::{Client, Error, Event, Watch};
 use crate::proto::v1::{Application, WatchApplicationsRequest};
 
 /// Changes within this time are shown together.

@@ -5,6 +5,7 @@ mod gather;
 mod live;
 mod verdict;
 
+use bellwether_client::Client;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -13,7 +14,6 @@ use crate::cli::exit::Exit;
 use crate::cli::render::status::{ApplicationView, View};
 use crate::cli::status::filter::Filter;
 use crate::cli::{json, render};
-use crate::client::Client;
 
 /// Show applications and units with their levels, and what to do
 #[derive(clap::Args)]

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bellwether_client::Event;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::cli::render::time;
 use crate::cli::silence::{Silence, level_of};
 use crate::cli::{level, silence, span};
-use crate::client::Event;
 use crate::proto::v1::{Application, Level, Unit};
 
 /// The most silent units that are named; the rest is counted.
@@ -262,8 +262,8 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Error;
     use crate::proto::v1::{AggregatedStatus, Freshness};
+    use bellwether_client::Error;
 
     fn mk_progress(any: bool, fail_on: &[Level], stable: u64) -> Progress {
         let goal = Goal {

@@ -6,6 +6,7 @@ use std::io;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use bellwether_client::{Client, Event, Watch};
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -17,7 +18,6 @@ use crate::cli::render::one_line;
 use crate::cli::render::text::fit;
 use crate::cli::span;
 use crate::cli::wait::goal::{Goal, Progress, Standing};
-use crate::client::{Client, Event, Watch};
 use crate::proto::v1::{Level, WatchApplicationsRequest};
 
 /// Redraw interval: the line on a terminal shows seconds.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use bellwether_client::Event;
 use jiff::Timestamp;
 
 use crate::cli::level;
@@ -9,7 +10,6 @@ use crate::cli::render::paint::Paint;
 use crate::cli::render::status::application_message;
 use crate::cli::render::{Screen, one_line, time};
 use crate::cli::silence::level_of;
-use crate::client::Event;
 use crate::proto::v1::{Application, Level};
 
 /// Level and message of each application as printed last.

@@ -7,6 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use bellwether_client::Watch;
 use indexmap::IndexMap;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
@@ -15,7 +16,6 @@ use crate::cli::context::say;
 use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
 use crate::cli::watch::change::{KnownLevels, LevelChange};
-use crate::client::Watch;
 
 /// Changes within this time are merged.
 const SETTLE: Duration = Duration::from_millis(100);

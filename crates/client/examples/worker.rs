@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use bellwether::client::Worker;
-use bellwether::client::worker::{CollectRequest, Error, Event, Options};
-use bellwether::proto::v1::{Level, StatusReport};
+use bellwether_client::Worker;
+use bellwether_client::proto::v1::{Level, StatusReport};
+use bellwether_client::worker::{CollectRequest, Error, Event, Options};
 
 const SERVER: &str = "http://127.0.0.1:50051";
 

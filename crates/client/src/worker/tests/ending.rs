@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::stage::{Stage, mk_options, mk_status, mk_worker, soon};
-use crate::client::worker::{Error, Worker};
 use crate::proto::v1::connect_request::Message as Said;
+use crate::worker::{Error, Worker};
 
 #[tokio::test]
 async fn a_drop_says_goodbye() {

@@ -9,19 +9,17 @@ use axum::extract::Request;
 use axum::routing::post;
 use futures_util::{StreamExt, future, stream};
 use tonic::server::{Grpc, ServerStreamingService};
-use tonic::service::Routes;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::client::connection::Client;
-use crate::client::watch::{Event, Watch};
+use crate::connection::Client;
 use crate::proto::v1::watch_applications_response::Event as WireEvent;
 use crate::proto::v1::{
     Application, SnapshotComplete, WatchApplicationsRequest, WatchApplicationsResponse,
 };
+use crate::testing::serve;
+use crate::watch::{Event, Watch};
 
 const PATH: &str = "/bellwether.v1.ApplicationService/WatchApplications";
 
@@ -79,11 +77,7 @@ async fn play(scripts: Vec<Script>) -> (Watch, Scripted) {
             Grpc::new(codec).server_streaming(service, request).await
         }
     };
-    let incoming = TcpIncoming::bind("127.0.0.1:0".parse().expect("an address")).expect("free");
-    let url = format!("http://{}", incoming.local_addr().expect("bound"));
-    let router = axum::Router::new().route(PATH, post(handler));
-    let serve = Server::builder().add_routes(Routes::from(router)).serve_with_incoming(incoming);
-    tokio::spawn(serve);
+    let url = serve("127.0.0.1:0".parse().expect("an address"), PATH, post(handler));
     let client = Client::connect(&url).await.expect("it listens");
     (Watch::new(&client, WatchApplicationsRequest::default()), scripted)
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use tokio::sync::watch;
 
-use crate::client::worker::error::Error;
+use crate::worker::error::Error;
 
 /// The result of an entry of the outbox: the revision at which it is in force, or an error.
 pub(super) type SendOutcome = Option<Result<u64, Error>>;
@@ -14,8 +14,8 @@ pub(super) type SendOutcome = Option<Result<u64, Error>>;
 /// it.
 ///
 /// ```no_run
-/// # async fn example(worker: bellwether::client::Worker) {
-/// # let status = bellwether::proto::v1::StatusReport::default();
+/// # async fn example(worker: bellwether_client::Worker) {
+/// # let status = bellwether_client::proto::v1::StatusReport::default();
 /// match worker.set_status(status).await {
 ///     Ok(revision) => println!("in force at revision {revision}"),
 ///     Err(error) => eprintln!("not stored: {error}"),

@@ -1,7 +1,7 @@
 //! The errors of a worker and of its reports.
 
-use crate::client::error;
-use crate::client::error::Refusal;
+use crate::error;
+use crate::error::Refusal;
 
 /// The reason why a report was not acknowledged, or why the worker ended.
 #[derive(Debug, Clone, thiserror::Error)]

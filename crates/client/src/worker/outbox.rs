@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-use crate::client::error::Refusal;
-use crate::client::worker::acknowledged::SendOutcome;
-use crate::client::worker::error::Error;
+use crate::error::Refusal;
 use crate::proto::v1::connect_request::Message;
 use crate::proto::v1::{
     ConnectClear, ConnectError, ConnectReplace, ConnectReport, ConnectResolve, ErrorReport,
     StatusKind, StatusReport,
 };
+use crate::worker::acknowledged::SendOutcome;
+use crate::worker::error::Error;
 
 /// A unit may have 4,096 statuses; the same number may be on their way out.
 pub(super) const KEYS_MAX: usize = 8_192;

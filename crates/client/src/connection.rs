@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 
-use crate::client::error::Error;
+use crate::error::Error;
 use crate::proto::health::health_client::HealthClient;
 use crate::proto::v1::app_data_service_client::AppDataServiceClient;
 use crate::proto::v1::application_service_client::ApplicationServiceClient;
@@ -141,10 +141,15 @@ impl Client {
     /// # Errors
     /// The error of the server or the transport.
     pub fn answer<T>(&self, result: Result<tonic::Response<T>, tonic::Status>) -> Result<T, Error> {
-        result.map(tonic::Response::into_inner).map_err(|status| match Error::is_timeout(&status) {
+        result.map(tonic::Response::into_inner).map_err(|status| self.error(status))
+    }
+
+    /// Decodes the status with which a call or a stream of this client ended.
+    pub fn error(&self, status: tonic::Status) -> Error {
+        match Error::is_timeout(&status) {
             true => Error::Silent { url: self.url.clone(), after: self.deadline },
             false => Error::from_status(&self.url, status),
-        })
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, broadcast, watch};
 
-use crate::client::worker::acknowledged::Acknowledged;
-use crate::client::worker::error::Error;
-use crate::client::worker::event::{Event, Events, KEPT_MAX};
-use crate::client::worker::outbox::{Content, Key, Outbox};
 use crate::proto::v1::StatusReport;
+use crate::worker::acknowledged::Acknowledged;
+use crate::worker::error::Error;
+use crate::worker::event::{Event, Events, KEPT_MAX};
+use crate::worker::outbox::{Content, Key, Outbox};
 
 /// The phase of a worker.
 #[derive(Debug, Clone)]

@@ -7,10 +7,10 @@ use tokio::sync::Semaphore;
 use tonic::Status;
 
 use super::stage::{Stage, mk_options, mk_status, mk_welcome, received, soon};
-use crate::client::worker::{CollectRequest, Event, Worker};
 use crate::proto::v1::Welcome;
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
+use crate::worker::{CollectRequest, Event, Worker};
 
 /// Returns a worker whose calls of the closure are numbered and wait for one permit each.
 fn mk_slow_worker(url: &str) -> (Worker, Arc<Semaphore>) {

@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Code;
 use tonic::codec::Streaming;
 
-use crate::client::connection::Client;
-use crate::client::error::{Error, Refusal};
+use crate::connection::Client;
+use crate::error::{Error, Refusal};
 use crate::proto::v1::{WatchApplicationsRequest, WatchApplicationsResponse};
 
 /// Bookmarks arrive every 5 s: three missing ones mean that the server is gone.

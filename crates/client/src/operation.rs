@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::client::connection::Client;
-use crate::client::error::Error;
+use crate::connection::Client;
+use crate::error::Error;
 use crate::proto::v1;
 
 /// The length of a lease if the server does not set one.

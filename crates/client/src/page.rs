@@ -2,8 +2,8 @@
 
 use std::future::Future;
 
-use crate::client::connection::Client;
-use crate::client::error::Error;
+use crate::connection::Client;
+use crate::error::Error;
 use crate::proto::v1::{
     Application, ListApplicationsRequest, ListStatusEventsRequest, ListStatusesRequest,
     ListUnitsRequest, StatusEvent, StatusRecord, Unit,

@@ -8,6 +8,8 @@
 
 mod acknowledged;
 mod collect;
+mod context;
+mod cut;
 mod driver;
 mod error;
 mod event;
@@ -17,7 +19,7 @@ mod retained;
 mod session;
 mod shared;
 
-#[cfg(all(test, feature = "server"))]
+#[cfg(test)]
 mod tests;
 
 use std::future::Future;
@@ -28,12 +30,14 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::client::connection::endpoint;
-use crate::client::worker::collect::Collector;
-use crate::client::worker::driver::{Driver, Stop};
-use crate::client::worker::outbox::{Content, Key, key_of};
-use crate::client::worker::shared::{Phase, Shared};
+use crate::backoff::Backoff;
+use crate::connection::endpoint;
 use crate::proto::v1::{ErrorReport, StatusKind, StatusReport};
+use crate::worker::collect::Collector;
+use crate::worker::context::{Context, Stop};
+use crate::worker::driver::Driver;
+use crate::worker::outbox::{Content, Key, key_of};
+use crate::worker::shared::{Phase, Shared};
 
 pub use acknowledged::Acknowledged;
 pub use collect::CollectRequest;
@@ -52,11 +56,11 @@ pub use options::Options;
 /// [`shutdown`](Worker::shutdown) is better.
 ///
 /// ```no_run
-/// use bellwether::client::Worker;
-/// use bellwether::client::worker::Options;
-/// use bellwether::proto::v1::{Level, StatusReport};
+/// use bellwether_client::Worker;
+/// use bellwether_client::worker::Options;
+/// use bellwether_client::proto::v1::{Level, StatusReport};
 ///
-/// # async fn example() -> Result<(), bellwether::client::worker::Error> {
+/// # async fn example() -> Result<(), bellwether_client::worker::Error> {
 /// let options = Options::new("http://127.0.0.1:50051", "web", "web/0");
 /// // Whenever the server asks, the whole pull set of the unit.
 /// let worker = Worker::connect(options, |_question| async {
@@ -95,7 +99,7 @@ impl Worker {
     /// panics, the question gets no answer. When the worker ends, running calls are dropped.
     ///
     /// # Errors
-    /// [`InvalidServer`](crate::client::Error::InvalidServer) if an address is not valid.
+    /// [`InvalidServer`](crate::Error::InvalidServer) if an address is not valid.
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
@@ -111,8 +115,10 @@ impl Worker {
         let (stop, stopped) = watch::channel(None);
         let shutdown_timeout = options.shutdown_timeout;
         let collector = Collector::new(Arc::new(move |request| Box::pin(collect(request))));
-        let driver = Driver::new(options, shared.clone(), collector, stopped);
-        let driver = Some(tokio::spawn(driver.run()));
+        let backoff = Backoff::wide();
+        let context =
+            Context { options, shared: shared.clone(), collector, stop: stopped, backoff };
+        let driver = Some(tokio::spawn(Driver::new(context).run()));
         Ok(Worker { shared, stop, driver, shutdown_timeout })
     }
 

@@ -9,21 +9,23 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::Streaming;
 
-use crate::client::backoff::Backoff;
-use crate::client::connection::Client;
-use crate::client::error::{Error, Refusal};
-use crate::client::worker;
-use crate::client::worker::collect::{Answered, CollectRequest, Collector};
-use crate::client::worker::driver::{Cut, Driver, STALE, Stop, stopped};
-use crate::client::worker::event::Event;
-use crate::client::worker::outbox::{Content, Key};
-use crate::client::worker::shared::{Phase, Shared};
+use crate::backoff::Backoff;
+use crate::connection::Client;
+use crate::error::{Error, Refusal};
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
 use crate::proto::v1::{
     ClaimLeadership, Collect, ConnectDrain, ConnectRequest, ConnectResponse, Goodbye, Heartbeat,
     Leadership, Reject, ReleaseLeadership, Welcome,
 };
+use crate::worker::collect::{Answered, CollectRequest, Collector};
+use crate::worker::context::{Context, Stop, stopped};
+use crate::worker::cut::{Cut, STALE};
+use crate::worker::error::Error as WorkerError;
+use crate::worker::event::Event;
+use crate::worker::outbox::{Content, Key};
+use crate::worker::retained;
+use crate::worker::shared::{Phase, Shared};
 
 /// A welcome needs one commit; a slower store is unavailable.
 const WELCOME_MAX: Duration = Duration::from_secs(10);
@@ -95,16 +97,16 @@ enum Next {
 
 impl<'a> Session<'a> {
     /// Connects and waits for the welcome.
-    pub(super) async fn open(driver: &'a mut Driver, url: &str) -> Result<Session<'a>, Cut> {
-        let client = Client::connect_within(url, driver.options.connect_timeout)
+    pub(super) async fn open(context: &'a mut Context, url: &str) -> Result<Session<'a>, Cut> {
+        let client = Client::connect_within(url, context.options.connect_timeout)
             .await
             .map_err(Cut::before_welcome)?;
         let (said, queue) = mpsc::channel(QUEUE);
-        let incarnation = match *driver.shared.phase.borrow() {
+        let incarnation = match *context.shared.phase.borrow() {
             Phase::Begun(incarnation) => Some(incarnation),
             Phase::New | Phase::Over(_) => None,
         };
-        let hello = Said::Hello(Box::new(driver.options.hello(incarnation)));
+        let hello = Said::Hello(Box::new(context.options.hello(incarnation)));
         let _ = said.try_send(ConnectRequest { message: Some(hello) });
         let opening = async {
             let stream = client.workers().connect(ReceiverStream::new(queue)).await;
@@ -118,22 +120,22 @@ impl<'a> Session<'a> {
             .map_err(Cut::before_welcome)?;
         let welcome = match first.and_then(|first| first.message) {
             Some(Heard::Welcome(welcome)) => {
-                worker::retained::whole(&client, driver, welcome).await
+                retained::whole(&client, &context.options, welcome).await
             }
             Some(Heard::Superseded(by)) => return Err(superseded(by.incarnation, incarnation)),
             Some(Heard::Drain(drain)) => {
-                return Err(Cut::Drained(drained(&driver.shared, &mut driver.backoff, &drain)));
+                return Err(Cut::Drained(drained(&context.shared, &mut context.backoff, &drain)));
             }
             Some(_) => {
                 return Err(Cut::Lost(unreachable(url, "the server did not send a welcome")));
             }
             None => return Err(Cut::Lost(ended())),
         };
-        Ok(Session::begin(driver, url, welcome, said, heard))
+        Ok(Session::begin(context, url, welcome, said, heard))
     }
 
     fn begin(
-        driver: &'a mut Driver,
+        context: &'a mut Context,
         url: &str,
         welcome: Welcome,
         said: mpsc::Sender<ConnectRequest>,
@@ -144,9 +146,9 @@ impl<'a> Session<'a> {
         let heartbeat = welcome.heartbeat_interval.and_then(|d| Duration::try_from(d).ok());
         let session = Session {
             url: url.to_string(),
-            shared: driver.shared.clone(),
-            collector: &mut driver.collector,
-            stop: driver.stop.clone(),
+            shared: context.shared.clone(),
+            collector: &mut context.collector,
+            stop: context.stop.clone(),
             stopping: None,
             said,
             heard,
@@ -166,7 +168,7 @@ impl<'a> Session<'a> {
             owed_at: now,
             resting: None,
             rests: Backoff::wide(),
-            pauses: &mut driver.backoff,
+            pauses: &mut context.backoff,
             drained: None,
         };
         let healed = session.shared.begin(welcome.incarnation, welcome.retained.clone());
@@ -457,7 +459,7 @@ fn drained(shared: &Shared, pauses: &mut Backoff, drain: &ConnectDrain) -> Insta
 fn superseded(by: u64, own: Option<u64>) -> Cut {
     match own == Some(by) {
         true => Cut::Lost(refused("another session of this incarnation took over")),
-        false => Cut::Final(worker::Error::Superseded {
+        false => Cut::Final(WorkerError::Superseded {
             incarnation: Some(by),
             detail: format!("incarnation {by} of the unit has taken over"),
         }),

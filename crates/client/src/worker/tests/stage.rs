@@ -2,23 +2,27 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::Duration;
 
+use axum::extract::Request as HttpRequest;
+use axum::routing::post;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codec::Streaming;
-use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
+use tonic::server::{Grpc, StreamingService};
 use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
 
-use crate::client::worker::{CollectRequest, Event, Events, Options, Worker};
 use crate::proto::v1::connect_request::Message as Said;
 use crate::proto::v1::connect_response::Message as Heard;
-use crate::proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use crate::proto::v1::{
-    Ack, Collect, ConnectRequest, ConnectResponse, Hello, Level, RegisterUnitRequest,
-    RegisterUnitResponse, StatusReport, Welcome,
+    Ack, Collect, ConnectRequest, ConnectResponse, Hello, Level, StatusReport, Welcome,
 };
+use crate::testing::serve;
+use crate::worker::{CollectRequest, Event, Events, Options, Worker};
+
+const PATH: &str = "/bellwether.v1.WorkerService/Connect";
 
 /// Long enough for a loaded machine; no test waits for its end.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -28,6 +32,8 @@ pub(super) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, what).await.expect("happens")
 }
 
+/// Passes each session to the test.
+#[derive(Clone)]
 struct Scripted(mpsc::Sender<Call>);
 
 /// One session, as the server sees it.
@@ -36,25 +42,20 @@ pub(super) struct Call {
     say: mpsc::Sender<Result<ConnectResponse, Status>>,
 }
 
-#[tonic::async_trait]
-impl WorkerService for Scripted {
-    type ConnectStream = ReceiverStream<Result<ConnectResponse, Status>>;
+impl StreamingService<ConnectRequest> for Scripted {
+    type Response = ConnectResponse;
+    type ResponseStream = ReceiverStream<Result<ConnectResponse, Status>>;
+    type Future =
+        Pin<Box<dyn Future<Output = Result<Response<Self::ResponseStream>, Status>> + Send>>;
 
-    async fn connect(
-        &self,
-        request: Request<Streaming<ConnectRequest>>,
-    ) -> Result<Response<Self::ConnectStream>, Status> {
-        let (say, said) = mpsc::channel(64);
-        let call = Call { heard: request.into_inner(), say };
-        self.0.send(call).await.map_err(|_| Status::unavailable("the play is over"))?;
-        Ok(Response::new(ReceiverStream::new(said)))
-    }
-
-    async fn register_unit(
-        &self,
-        _: Request<RegisterUnitRequest>,
-    ) -> Result<Response<RegisterUnitResponse>, Status> {
-        Err(Status::unimplemented("not played"))
+    fn call(&mut self, request: Request<Streaming<ConnectRequest>>) -> Self::Future {
+        let calls = self.0.clone();
+        Box::pin(async move {
+            let (say, said) = mpsc::channel(64);
+            let call = Call { heard: request.into_inner(), say };
+            calls.send(call).await.map_err(|_| Status::unavailable("the play is over"))?;
+            Ok(Response::new(ReceiverStream::new(said)))
+        })
     }
 }
 
@@ -70,12 +71,13 @@ impl Stage {
     }
 
     pub(super) fn open_at(address: SocketAddr) -> Stage {
-        let incoming = TcpIncoming::bind(address).expect("free").with_nodelay(Some(true));
-        let url = format!("http://{}", incoming.local_addr().expect("bound"));
         let (sender, calls) = mpsc::channel(16);
-        let service = WorkerServiceServer::new(Scripted(sender));
-        tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
-        Stage { url, calls }
+        let service = Scripted(sender);
+        let handler = move |request: HttpRequest| {
+            let service = service.clone();
+            async move { Grpc::new(ProstCodec::default()).streaming(service, request).await }
+        };
+        Stage { url: serve(address, PATH, post(handler)), calls }
     }
 
     /// Returns the next session, up to its `hello`.

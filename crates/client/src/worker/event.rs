@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::client::error;
-use crate::client::error::Refusal;
-use crate::client::worker::error::Error;
+use crate::error;
+use crate::error::Refusal;
 use crate::proto::v1::{
     Hold, HoldReleased, Leadership, Operation, RetryDue, StatusReport, Verdict,
 };
+use crate::worker::error::Error;
 
 /// Events kept for a busy reader; a worker has a few in a minute.
 pub(super) const KEPT_MAX: usize = 256;

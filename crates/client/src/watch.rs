@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::client::backoff::Backoff;
-use crate::client::connection::Client;
-use crate::client::digest::Copy;
-use crate::client::error::Error;
-use crate::client::link::Link;
+use crate::backoff::Backoff;
+use crate::connection::Client;
+use crate::digest::Copy;
+use crate::error::Error;
+use crate::link::Link;
 use crate::proto::v1::watch_applications_response::Event as WireEvent;
 use crate::proto::v1::{Application, Unit, WatchApplicationsRequest, WatchApplicationsResponse};
 

@@ -1,0 +1,86 @@
+//! A client of a Bellwether server: calls, watches, the session of a worker, operations, and errors
+//! in words.
+//!
+//! ```text
+//!  Client --unary calls--> server     Error: not reachable | refused, with reason and facts
+//!  Watch  <--events------- server     reconnects, resumes, checks its copy by the digest
+//!  Worker --statuses-----> server     keeps a session, answers questions, sends again
+//!  Held   --heartbeats---> server     an operation: renews its lease, reports its loss
+//! ```
+//!
+//! A program that has something to report now and then makes calls with a [`Client`]:
+//!
+//! ```no_run
+//! use bellwether_client::Client;
+//! use bellwether_client::proto::v1::{Level, ReportStatusRequest, StatusReport};
+//!
+//! # async fn example() -> Result<(), bellwether_client::Error> {
+//! let client = Client::connect("http://127.0.0.1:50051").await?;
+//! let request = client.request(ReportStatusRequest {
+//!     application: "web".to_string(),
+//!     unit: "web/0".to_string(),
+//!     status: Some(StatusReport {
+//!         level: Level::Blocked.into(),
+//!         message: "the password is refused".to_string(),
+//!         action: "set a new password".to_string(),
+//!         ..StatusReport::default()
+//!     }),
+//!     ..ReportStatusRequest::default()
+//! });
+//! let answer = client.answer(client.reports().report_status(request).await)?;
+//! println!("stored at revision {}", answer.revision);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A program that runs for long is a [`Worker`]: the server can ask it at any time, and detects
+//! that it is silent. A program that follows applications has a [`Watch`]:
+//!
+//! ```no_run
+//! use bellwether_client::proto::v1::WatchApplicationsRequest;
+//! use bellwether_client::{Client, Event, Watch};
+//!
+//! # async fn example() -> Result<(), bellwether_client::Error> {
+//! let client = Client::connect("http://127.0.0.1:50051").await?;
+//! let mut watch = Watch::new(&client, WatchApplicationsRequest::default());
+//! loop {
+//!     match watch.next().await? {
+//!         Event::Upserted(application, _units) => println!("changed: {}", application.name),
+//!         Event::Removed { name, .. } => println!("removed: {name}"),
+//!         Event::Current => println!("that is all for now"),
+//!         Event::Disconnected { error, pause } => println!("{error}; again in {pause:.1?}"),
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! Work that must survive its process is an operation: see [`Held`].
+
+#![deny(missing_docs)]
+
+mod backoff;
+mod connection;
+mod digest;
+mod error;
+mod link;
+pub mod operation;
+mod page;
+pub mod proto;
+mod watch;
+pub mod worker;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use connection::Client;
+pub use error::{Error, Refusal};
+pub use operation::Held;
+pub use watch::{Event, Watch};
+pub use worker::Worker;
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
