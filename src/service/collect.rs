@@ -12,7 +12,7 @@ use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields};
+use crate::service::convert;
 use crate::service::observe::Deadline;
 use crate::session::{Collected, Sessions};
 
@@ -44,14 +44,11 @@ pub(super) async fn collect(
     request: v1::CollectApplicationRequest,
     deadline: Option<Deadline>,
 ) -> Result<v1::CollectApplicationResponse, Status> {
-    let mut fields = Fields::default();
-    let app = fields.app(&request.namespace, &request.application);
-    let wait = fields.duration("deadline", request.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
-    let component = match &request.component {
-        Some(component) => fields.part("component", component).map(Some),
-        None => Some(None),
-    };
-    let ((app, wait), component) = fields.finish(app.zip(wait).zip(component))?;
+    let (app, (wait, component)) = convert::read(&request, |fields, wire| {
+        let wait = fields.duration("deadline", wire.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
+        let component = wire.component.as_ref();
+        wait.zip(convert::if_given(component, |text| fields.part("component", text)))
+    })?;
     let left = deadline.map(|Deadline(at)| at - tokio::time::Instant::now());
     let wait = wait.unwrap_or(WAIT_DEFAULT).min(left.unwrap_or(WAIT_MAX));
     let units = aggregator.read(&app, Revision::default(), |state| state.units_after(None).count());

@@ -14,13 +14,12 @@ use tracing::Instrument;
 use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
 use crate::domain::command::Rejected;
-use crate::domain::limits::{TTL_MAX, TTL_MIN};
 use crate::domain::name::AppName;
 use crate::domain::status::Kind;
 use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::code::{ApiError, RETRY_LATER, Reason};
-use crate::service::convert::{self, Fields, PAGE_BYTES_MAX};
+use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::rules::ErrorRules;
 use crate::session::{End, Outbound, Session, Sessions, Welcome};
@@ -103,11 +102,7 @@ impl WorkerService for Workers {
         request: Request<v1::RegisterUnitRequest>,
     ) -> Result<Response<v1::RegisterUnitResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let newcomer = convert::newcomer(&mut fields, &wire);
-        let ttl = fields.duration("ttl", wire.ttl.as_ref(), TTL_MIN, TTL_MAX);
-        let id = convert::request_id(&mut fields, &wire);
-        let (((app, who), ttl), id) = fields.finish(newcomer.zip(ttl).zip(id))?;
+        let (app, (who, ttl, id)) = convert::read(&wire, convert::register_unit)?;
         let unit = who.unit.clone();
         let registered = self.sessions.register(&app, who, ttl, id).await;
         let (incarnation, revision) = registered.map_err(|e| ApiError::of(&app, e))?;

@@ -15,13 +15,16 @@ mod page;
 mod report;
 mod session;
 
-pub use configure::config_patch;
+pub use configure::{configure_application, remove_unit};
 pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
 pub use event::event;
-pub use fields::{Fields, levels};
+pub use fields::{Fields, if_given, levels};
 pub use filter::filter;
-pub use identity::request_id;
-pub use leader::{app_data, candidates, data_patch, lease, reporter};
+pub use identity::{Repeatable, Scoped, app, read, request_id};
+pub use leader::{
+    app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,
+    renew_leadership, set_application_status, transfer_leadership, update_app_data,
+};
 pub use operation::{
     acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,
     retry, states, verify,
@@ -31,5 +34,5 @@ pub use output::{
     rule, status_report, timestamp, unit,
 };
 pub use page::{PAGE_BYTES_MAX, Page, PageToken, fill, first_of, framed};
-pub use report::{application_status, claim, clear, replace, report};
-pub use session::{hello, inbound, newcomer, outbound};
+pub use report::{clear, replace, report};
+pub use session::{hello, inbound, outbound, register_unit};
