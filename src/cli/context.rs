@@ -10,29 +10,10 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::cli::json;
+use crate::cli::output::Output;
 use crate::cli::render::{Screen, one_line, text};
 use crate::cli::target::shell_word;
 use crate::client::Client;
-
-/// The format of data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// Tables for people.
-    Table,
-    /// Tables for people with wide terminals.
-    Wide,
-    /// Canonical proto JSON.
-    Json,
-    /// The same value as YAML.
-    Yaml,
-}
-
-impl Output {
-    /// Whether the format is for programs.
-    pub fn is_structured(self) -> bool {
-        matches!(self, Output::Json | Output::Yaml)
-    }
-}
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -27,6 +27,7 @@ mod man;
 mod natural;
 mod ops;
 mod outage;
+mod output;
 mod refusal;
 mod remove;
 mod render;
@@ -50,8 +51,9 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::cli::context::{Color, Context, Output, say, say_lines};
+use crate::cli::context::{Color, Context, say, say_lines};
 use crate::cli::exit::{EXIT_CODES, Exit};
+use crate::cli::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -442,11 +442,5 @@ impl From<WatchError> for ApiError {
     }
 }
 
-impl From<ApiError> for tonic::Status {
-    fn from(problem: ApiError) -> tonic::Status {
-        bound::status(&problem)
-    }
-}
-
 #[cfg(test)]
 mod tests;

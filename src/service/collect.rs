@@ -99,7 +99,7 @@ fn answer(
     let beyond = state.units_after(None).count().saturating_sub(UNITS_MAX);
     v1::CollectApplicationResponse {
         answers,
-        answers_rest_count: i32::try_from(rest + beyond).unwrap_or(i32::MAX),
+        answers_rest_count: convert::count(rest + beyond),
         asked_count: collected.asked as i32,
         answered_count: collected.answered.len() as i32,
         revision: state.head().revision.0,

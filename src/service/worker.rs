@@ -120,7 +120,7 @@ impl WorkerService for Workers {
         Ok(Response::new(v1::RegisterUnitResponse {
             incarnation,
             retained,
-            retained_rest_count: i32::try_from(rest).unwrap_or(i32::MAX),
+            retained_rest_count: convert::count(rest),
             operations,
             heartbeat_interval: Some(convert::duration(interval)),
             revision: revision.0,

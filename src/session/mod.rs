@@ -33,6 +33,7 @@ mod holds;
 mod leadership;
 mod liveness_clock;
 mod message;
+mod news;
 mod observer;
 mod orphan;
 mod peers;

@@ -17,7 +17,7 @@ use crate::store::{Broadcast, BroadcastKind, Bucket, Change, Epoch, Observer, Po
 
 use super::entry::{Asker, Entry, Over, Question};
 use super::holds::Moved;
-use super::leadership::Leads;
+use super::news::Leads;
 use super::orphan::Orphans;
 use super::{Inner, lock};
 

@@ -19,6 +19,7 @@ mod otlp;
 mod prometheus;
 mod provider;
 mod rpc;
+mod signal;
 
 use std::env;
 use std::sync::OnceLock;
@@ -36,9 +37,9 @@ pub use metrics::{
     CommitResult, ConnectionEnd, FleetCounts, LEVELS, Metrics, ReportResult, WatchStream,
 };
 pub use options::{LogFormat, Options};
-pub use otlp::Signal;
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
+pub use signal::Signal;
 
 use otlp::Exports;
 use provider::Providers;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fields::{Fields, Within};
 use super::identity::request_id;
-use super::output::{count, duration, level, timestamp};
+use super::value::{count, duration, level, timestamp};
 use crate::domain::classify::{
     Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints, is_reason, is_system,
 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fields::Fields;
 use super::identity::request_id;
-use super::output::{duration, timestamp};
+use super::value::{count, duration, timestamp};
 use crate::domain::app::{AppState, Mode};
 use crate::domain::command::{Command, NewApplicationStatus, Request};
 use crate::domain::data::DataPatch;
@@ -156,8 +156,8 @@ pub fn candidates(state: &AppState, count_max: usize) -> (Vec<String>, i32) {
     let mut waiting: Vec<(u64, &UnitName)> =
         waiting.filter_map(|(name, unit)| Some((unit.candidate?, name))).collect();
     waiting.sort_unstable();
-    let count = i32::try_from(waiting.len()).unwrap_or(i32::MAX);
-    (waiting.into_iter().take(count_max).map(|(_, name)| name.to_string()).collect(), count)
+    let all = count(waiting.len());
+    (waiting.into_iter().take(count_max).map(|(_, name)| name.to_string()).collect(), all)
 }
 
 /// Returns the current data.

@@ -14,6 +14,7 @@ mod output;
 mod page;
 mod report;
 mod session;
+mod value;
 
 pub use configure::{configure_application, remove_unit};
 pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
@@ -30,9 +31,10 @@ pub use operation::{
     retry, states, verify,
 };
 pub use output::{
-    application, config, contribution, duration, leader_record, override_contribution, record,
-    rule, status_report, timestamp, unit,
+    application, config, contribution, leader_record, override_contribution, record, rule,
+    status_report, unit,
 };
 pub use page::{PAGE_BYTES_MAX, Page, PageToken, fill, first_of, framed};
 pub use report::{clear, replace, report};
 pub use session::{hello, inbound, outbound, register_unit};
+pub use value::{count, duration, timestamp};

@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 
 use super::error::{class, evidence};
 use super::fields::{Fields, Within, if_given};
-use super::output::{count, duration, timestamp};
+use super::value::{count, duration, timestamp};
 use crate::domain::bytes::Bytes;
 use crate::domain::classify::Class;
 use crate::domain::limits::{

@@ -8,9 +8,10 @@ use super::error;
 use super::fields::{Fields, Within};
 use super::identity::request_id;
 use super::operation::pending;
-use super::output::{duration, left_out, status_report, timestamp};
+use super::output::status_report;
 use super::page::{PAGE_BYTES_MAX, first_of};
 use super::report::{pull_set, statuses};
+use super::value::{count, duration, timestamp};
 use crate::domain::command::{Command, Newcomer, Reporter};
 use crate::domain::limits::{TTL_MAX, TTL_MIN};
 use crate::domain::name::AppName;
@@ -236,12 +237,12 @@ fn welcome_of(welcome: Welcome, app: &AppName) -> v1::Welcome {
         incarnation: welcome.incarnation,
         heartbeat_interval: Some(duration(welcome.heartbeat_interval)),
         retained,
-        retained_rest_count: left_out(retained_rest),
+        retained_rest_count: count(retained_rest),
         operations: welcome.pending.iter().map(|p| pending(app, p)).collect(),
         leader: welcome.leader.map_or_else(String::new, |leader| leader.to_string()),
         lease_epoch: welcome.lease_epoch,
         holds,
-        holds_rest_count: left_out(holds_rest),
+        holds_rest_count: count(holds_rest),
         server_time: Some(timestamp(welcome.server_time)),
         unacknowledged_max: UNACKNOWLEDGED_MAX,
     }
