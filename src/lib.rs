@@ -34,7 +34,7 @@
 //!
 //! | Layer | Modules | Task |
 //! |---|---|---|
-//! | 0 | `domain`, `proto`, `telemetry` | Decisions without IO; wire types; logs, metrics, traces |
+//! | 0 | `domain`, `proto`, `sync`, `telemetry` | Decisions; wire types; locks; logs, metrics, traces |
 //! | 1 | `store`, `client` | Storage in memory, on disk or in Redis; the client library |
 //! | 2 | `aggregator`, `watch` | Decide and commit changes; follow changes for lists and watchers |
 //! | 3 | `session` | Connections of workers: heartbeats, collection, leadership |
@@ -56,6 +56,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 #[cfg(feature = "server")]
 pub mod domain;
 pub mod proto;
+#[cfg(feature = "server")]
+pub mod sync;
 #[cfg(feature = "server")]
 pub mod telemetry;
 

@@ -13,9 +13,9 @@ use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::session::{ReplicaId, SessionId};
 use crate::domain::time::Timestamp;
+use crate::sync::lock;
 
 use super::holds::{HoldUpdate, Holds, Moved};
-use super::lock;
 use super::news::News;
 
 /// Questions to one worker that are open together: one for each component that is asked often.

@@ -10,10 +10,11 @@ use futures_util::{StreamExt, stream};
 use crate::domain::app::Head;
 use crate::domain::command::{Claim, Command, Request};
 use crate::domain::name::AppName;
+use crate::sync::lock;
 
+use super::Inner;
 use super::entry::Entry;
 use super::news::Leads;
-use super::{Inner, lock};
 
 /// How often leaders are checked: the liveness clock advances no more often.
 const ROUND: Duration = Duration::from_millis(250);

@@ -8,8 +8,7 @@ use tokio::sync::Notify;
 use crate::domain::app::Head;
 use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
-
-use super::lock;
+use crate::sync::lock;
 
 /// Heartbeats within a lease: two may be lost.
 const HEARTBEATS_PER_LEASE: u32 = 3;

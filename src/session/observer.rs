@@ -14,12 +14,13 @@ use crate::domain::revision::Revision;
 use crate::domain::session::ReplicaId;
 use crate::domain::transition::{Cause, Transition, Write};
 use crate::store::{Broadcast, BroadcastKind, Bucket, Change, Epoch, Observer, Position};
+use crate::sync::lock;
 
+use super::Inner;
 use super::entry::{Asker, Entry, Over, Question};
 use super::holds::Moved;
 use super::news::Leads;
 use super::orphan::Orphans;
-use super::{Inner, lock};
 
 /// Limit of queued chores. Beyond it all sessions are asserted instead.
 const CHORES_MAX: usize = 4096;

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
+
+use crate::sync::lock;
 
 use super::error::LinkError;
 use super::master::Master;
@@ -112,7 +114,7 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, Routes> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.routes)
     }
 }
 
