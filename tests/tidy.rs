@@ -15,7 +15,7 @@ mod duplicates;
 /// Modules by layer, lowest first. A module imports only from lower layers, so two modules of one
 /// layer do not know each other. `src/lib.rs` shows the same table to the reader.
 const LAYERS: &[&[&str]] = &[
-    &["domain", "proto", "telemetry"],
+    &["domain", "proto", "sync", "telemetry"],
     &["store", "client"],
     &["aggregator", "watch"],
     &["session"],
@@ -39,6 +39,7 @@ const DOMAIN_CRATES: &[&str] = &[
     "std",
     "core",
     "bytes",
+    "fnv",
     "foldhash",
     "indexmap",
     "serde",

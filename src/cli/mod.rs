@@ -24,7 +24,6 @@ mod leader;
 mod level;
 mod log;
 mod man;
-mod natural;
 mod ops;
 mod outage;
 mod output;
