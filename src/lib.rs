@@ -30,7 +30,7 @@
 //! # Layers
 //!
 //! A module imports only from layers with a lower number. Modules of one layer do not import each
-//! other, except that `cli` runs `bench`. `tests/tidy.rs` checks this table against the code.
+//! other. `tests/tidy.rs` checks this table against the code.
 //!
 //! | Layer | Modules | Task |
 //! |---|---|---|
