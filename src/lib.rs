@@ -34,8 +34,8 @@
 //!
 //! | Layer | Modules | Task |
 //! |---|---|---|
-//! | 0 | `domain`, `proto`, `sync`, `telemetry` | Decisions; wire types; locks; logs, metrics, traces |
-//! | 1 | `store`, `client` | Storage in memory, on disk or in Redis; the client library |
+//! | 0 | `domain`, `proto`, `sync` | Decisions without IO; wire types; locks |
+//! | 1 | `store`, `client`, `telemetry` | Storage; the client library; logs, metrics, traces |
 //! | 2 | `aggregator`, `watch` | Decide and commit changes; follow changes for lists and watchers |
 //! | 3 | `session` | Connections of workers: heartbeats, collection, leadership |
 //! | 4 | `service` | gRPC handlers, conversion, error codes, limits of connections |
@@ -58,12 +58,12 @@ pub mod domain;
 pub mod proto;
 #[cfg(feature = "server")]
 pub mod sync;
-#[cfg(feature = "server")]
-pub mod telemetry;
 
 pub mod client;
 #[cfg(feature = "server")]
 pub mod store;
+#[cfg(feature = "server")]
+pub mod telemetry;
 
 #[cfg(feature = "server")]
 pub mod aggregator;

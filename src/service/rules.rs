@@ -29,7 +29,7 @@ impl ErrorRules {
     pub(super) fn classify(&self, evidence: &Evidence) -> Finding {
         let rules = read(&self.rules).clone();
         let finding = classify(&rules, evidence);
-        self.metrics.error(finding.class as usize);
+        self.metrics.error(finding.class);
         finding
     }
 }

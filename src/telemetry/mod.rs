@@ -33,9 +33,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
-pub use metrics::{
-    CommitResult, ConnectionEnd, FleetCounts, LEVELS, Metrics, ReportResult, WatchStream,
-};
+pub use metrics::{CommitResult, ConnectionEnd, FleetCounts, Metrics, ReportResult, WatchStream};
 pub use options::{LogFormat, Options};
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
