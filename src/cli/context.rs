@@ -74,6 +74,17 @@ impl Context {
         self.output.is_structured()
     }
 
+    /// Prints a message as JSON or YAML, if data goes out so. Returns whether it does.
+    ///
+    /// # Errors
+    /// If `name` is not the name of the message's type, or the write fails.
+    pub fn print_message(&self, message: &impl prost::Message, name: &str) -> anyhow::Result<bool> {
+        if self.is_structured() {
+            print_value(&json::from_message(message, name)?, self.output)?;
+        }
+        Ok(self.is_structured())
+    }
+
     /// Returns the command line that a person may run next, for the last line of a message.
     pub fn hint(&self, command: &str) -> String {
         command_in(&self.namespace(), command)

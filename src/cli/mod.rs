@@ -38,6 +38,7 @@ mod silence;
 mod span;
 mod status;
 mod target;
+mod unit;
 mod version;
 mod wait;
 mod watch;
