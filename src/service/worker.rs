@@ -18,7 +18,7 @@ use crate::domain::name::AppName;
 use crate::domain::status::Kind;
 use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;
-use crate::service::code::{ApiError, RETRY_LATER, Reason};
+use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::rules::ErrorRules;
@@ -66,9 +66,7 @@ impl Workers {
             "{max} sessions of {peer} are open already, which is the share of one address; try \
              again later, or at another replica"
         );
-        let problem = ApiError::new(Reason::TooManyStreams, text);
-        let problem = problem.with("limit", "sessions_per_peer_max").with("max", max);
-        Err(problem.retry_after(RETRY_LATER))
+        Err(ApiError::too_many(text, "sessions_per_peer_max", max))
     }
 }
 
