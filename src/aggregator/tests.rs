@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::domain::command::{Command, NewStatus, Reporter};
+use crate::domain::command::{Command, NewStatus};
+use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::replay::Records;
 use crate::domain::request::RequestId;
-use crate::domain::session::ReplicaId;
-use crate::domain::status::{Freshness, Kind, Level, Report};
+use crate::domain::status::report::Report;
+use crate::domain::status::{Freshness, Kind};
 use crate::domain::transition::Transition;
+use crate::domain::unit::Reporter;
+use crate::domain::unit::presence::ReplicaId;
 use crate::store::{
     Applied, Broadcast, Bucket, CommitError, Epoch, MemoryStore, NumberedEvent, Observer,
     ReadError, Retention, Version,

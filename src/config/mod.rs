@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::aggregator;
 use crate::domain::classify::Rules;
-use crate::domain::fault::Settings;
+use crate::domain::limits::FaultSettings;
 use crate::service;
 use crate::session;
 use crate::store::Retention;

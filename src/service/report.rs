@@ -4,10 +4,11 @@ use tonic::{Request, Response, Status};
 
 use crate::aggregator::{Aggregator, Error};
 use crate::domain::app::AppState;
-use crate::domain::classify::Finding;
-use crate::domain::command::{Command, Rejected};
+use crate::domain::classify::finding::Finding;
+use crate::domain::command::Command;
 use crate::domain::fault::FaultKey;
-use crate::domain::status::advice;
+use crate::domain::rejected::Rejected;
+use crate::domain::status::report::advice;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
 use crate::service::code::ApiError;

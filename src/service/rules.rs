@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, RwLock};
 
-use crate::domain::classify::{Evidence, Finding, Rules, classify};
+use crate::domain::classify::finding::{Evidence, Finding};
+use crate::domain::classify::{Rules, classify};
 use crate::sync::{read, write};
 use crate::telemetry::Metrics;
 

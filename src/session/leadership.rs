@@ -8,7 +8,8 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use crate::domain::app::Head;
-use crate::domain::command::{Claim, Command, Request};
+use crate::domain::command::{Command, Request};
+use crate::domain::leadership::Claim;
 use crate::domain::name::AppName;
 use crate::sync::lock;
 

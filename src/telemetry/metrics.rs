@@ -13,8 +13,8 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
 
 use super::rpc::{RpcInstruments, RpcMethod};
-use crate::domain::classify::Class;
-use crate::domain::status::{LEVELS, Level};
+use crate::domain::classify::finding::Class;
+use crate::domain::level::{LEVELS, Level};
 
 /// Buckets of a commit in seconds. A commit is mostly one fsync: 0.1 ms on a good disk, seconds on
 /// a failing one.

@@ -6,9 +6,9 @@ use std::hash::Hasher;
 
 use fnv::FnvHasher;
 
+use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
-use crate::domain::status::Level;
 
 /// Hashes what is written to it.
 #[derive(Default)]

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::bytes::Bytes;
-use crate::domain::command::{Claim, Reporter};
+use crate::domain::leadership::Claim;
+use crate::domain::level::Level;
 use crate::domain::limits::{
     LABEL_BYTES_MAX, LABELS_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX,
 };
 use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, namespace_name};
-use crate::domain::status::{Kind, Level};
+use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{ApiError, Reason, Violation, quoted};
 

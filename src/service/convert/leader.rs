@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::fields::Fields;
 use super::identity::request_id;
 use super::value::{count, duration, timestamp};
-use crate::domain::app::{AppState, Mode};
-use crate::domain::command::{Command, NewApplicationStatus, Request};
+use crate::domain::app::AppState;
+use crate::domain::command::{Command, Request};
 use crate::domain::data::DataPatch;
+use crate::domain::leadership::status::{Mode, NewApplicationStatus};
 use crate::domain::limits::{
     LEASE_DURATION_MAX, LEASE_DURATION_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN,
 };

@@ -10,7 +10,8 @@ use crate::domain::limits::{
     MESSAGE_BYTES_MAX, NAME_BYTES_MAX, SHORT_MESSAGE_CHARS_MAX, TTL_MAX, TTL_MIN,
 };
 use crate::domain::name::PartName;
-use crate::domain::status::{Kind, Report};
+use crate::domain::status::Kind;
+use crate::domain::status::report::Report;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 

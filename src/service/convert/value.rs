@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::domain::status::{Freshness, Kind, Level};
+use crate::domain::level::Level;
+use crate::domain::status::{Freshness, Kind};
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
 

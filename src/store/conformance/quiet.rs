@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::domain::command::Command;
+use crate::domain::level::Level;
 use crate::domain::policy::{ConfigPatch, Damping, Scope};
-use crate::domain::status::{Kind, Level};
+use crate::domain::status::Kind;
 use crate::store::{CommitError, ConflictCause, Store, Version};
 
 use super::driver::{Driver, Recorder, mk_reporter, mk_status};
