@@ -34,8 +34,8 @@
 //!
 //! | Layer | Modules | Task |
 //! |---|---|---|
-//! | 0 | `domain`, `proto`, `telemetry` | Decisions without IO; wire types; logs, metrics, traces |
-//! | 1 | `store` | Storage in memory, on disk or in Redis |
+//! | 0 | `domain`, `proto`, `sync` | Decisions without IO; wire types; locks |
+//! | 1 | `store`, `telemetry` | Storage in memory, on disk or in Redis; logs, metrics, traces |
 //! | 2 | `aggregator`, `watch` | Decide and commit changes; follow changes for lists and watchers |
 //! | 3 | `session` | Connections of workers: heartbeats, collection, leadership |
 //! | 4 | `service` | gRPC handlers, conversion, error codes, limits of connections |
@@ -53,9 +53,10 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub mod domain;
 pub mod proto;
-pub mod telemetry;
+pub mod sync;
 
 pub mod store;
+pub mod telemetry;
 
 pub mod aggregator;
 pub mod watch;

@@ -192,7 +192,7 @@ fn a_wide_line_is_named() {
 #[test]
 fn every_reason_that_is_sent_is_explained() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let code = fs::read_to_string(root.join("src/service/code.rs")).unwrap();
+    let code = fs::read_to_string(root.join("src/service/code/mod.rs")).unwrap();
     let page = fs::read_to_string(root.join("docs/errors.md")).unwrap();
     let is_reason = |text: &&str| text.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
     let table = code.split("fn wire").nth(1).unwrap().split("/// What is wrong").next().unwrap();

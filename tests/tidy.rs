@@ -7,11 +7,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+#[path = "tidy/circles.rs"]
+mod circles;
+#[path = "tidy/duplicates.rs"]
+mod duplicates;
+
 /// Modules by layer, lowest first. A module imports only from lower layers, so two modules of one
 /// layer do not know each other. `src/lib.rs` shows the same table to the reader.
 const LAYERS: &[&[&str]] = &[
-    &["domain", "proto", "telemetry"],
-    &["store"],
+    &["domain", "proto", "sync"],
+    &["store", "telemetry"],
     &["aggregator", "watch"],
     &["session"],
     &["service"],
@@ -43,6 +48,7 @@ const DOMAIN_CRATES: &[&str] = &[
     "std",
     "core",
     "bytes",
+    "fnv",
     "foldhash",
     "indexmap",
     "serde",
@@ -82,8 +88,7 @@ const LEFTOVERS: &[&str] = &[
 type Rule = fn(&Source) -> Vec<String>;
 
 /// For the code under `src/`.
-const SERVER_RULES: &[Rule] =
-    &[layers, wire_at_the_edge, domain_is_pure, draft_has_one_home];
+const SERVER_RULES: &[Rule] = &[layers, wire_at_the_edge, domain_is_pure, draft_has_one_home];
 
 /// For the code under `crates/client/src/`.
 const CLIENT_RULES: &[Rule] = &[client_layers];
@@ -98,29 +103,20 @@ const RULES: &[Rule] =
 #[test]
 fn the_code_is_tidy() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files: Vec<Source> = rust_files(root);
-    let declared_tests: BTreeSet<String> = files.iter().flat_map(test_modules).collect();
-    let mut errors = Vec::new();
-    let mut code = Vec::new();
-    for file in &files {
-        errors.extend(RULES.iter().flat_map(|rule| rule(file)));
-        let is_test = declared_tests
-            .iter()
-            .any(|stem| file.path == format!("{stem}.rs") || under(&file.path, stem));
-        if is_test {
-            continue;
-        }
+    let files = repository();
+    let code = code_of(&files);
+    let mut errors: Vec<String> =
+        files.iter().flat_map(|file| RULES.iter().flat_map(|rule| rule(file))).collect();
+    for file in &code {
         if file.path.starts_with("src/") {
             errors.extend(SERVER_RULES.iter().flat_map(|rule| rule(file)));
         }
         if file.path.starts_with("crates/client/src/") {
             errors.extend(CLIENT_RULES.iter().flat_map(|rule| rule(file)));
         }
-        if file.path_in_src().is_some() {
-            errors.extend(CODE_RULES.iter().flat_map(|rule| rule(file)));
-            code.push(file);
-        }
+        errors.extend(CODE_RULES.iter().flat_map(|rule| rule(file)));
     }
+    errors.extend(module_files(&files));
     errors.extend(budgets(&code));
     let lib = fs::read_to_string(root.join("src/lib.rs")).expect("src/lib.rs is readable");
     errors.extend(layer_table(&lib));
@@ -401,6 +397,19 @@ fn function_length(file: &Source) -> Vec<String> {
         .collect()
 }
 
+/// The file of a module with parts stands in their folder, as `mod.rs`.
+fn module_files(files: &[Source]) -> Vec<String> {
+    let stands_beside = |file: &&Source| {
+        let stem = file.path.trim_end_matches(".rs");
+        file.path_in_src().is_some() && files.iter().any(|other| under(&other.path, stem))
+    };
+    let beside = files.iter().filter(stands_beside).map(|file| {
+        let stem = file.path.trim_end_matches(".rs");
+        format!("{}: stands beside its folder; move it to {stem}/mod.rs", file.path)
+    });
+    beside.collect()
+}
+
 /// What holds for the code as a whole, so that a few long files or functions are no matter.
 fn budgets(code: &[&Source]) -> Vec<String> {
     let files = code.iter().map(|file| file.lines.len()).collect();
@@ -464,11 +473,22 @@ fn test_modules(file: &Source) -> Vec<String> {
         .collect()
 }
 
+/// The code of every package, without its tests.
+fn code_of(files: &[Source]) -> Vec<&Source> {
+    let declared: BTreeSet<String> = files.iter().flat_map(test_modules).collect();
+    let is_test = |file: &Source| {
+        declared.iter().any(|stem| file.path == format!("{stem}.rs") || under(&file.path, stem))
+    };
+    files.iter().filter(|file| file.path_in_src().is_some() && !is_test(file)).collect()
+}
+
 fn under(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn rust_files(root: &Path) -> Vec<Source> {
+/// Every Rust file of the repository.
+fn repository() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut pending = vec![root.join("build.rs")];
     pending.extend(["src", "crates", "tests"].map(|folder| root.join(folder)));
     let mut found = Vec::new();
@@ -559,6 +579,16 @@ fn each_length_is_measured() {
     let short = "trait A {\n    fn a();\n    fn b() {}\n    pub(crate) const fn c() {\n    }\n}\n";
     let functions = Source::new("src/store/a.rs", short).functions();
     assert_eq!(functions, [(3, 1), (4, 2)]);
+}
+
+#[test]
+fn a_module_beside_its_folder_is_named() {
+    let files = |paths: &[&str]| -> Vec<Source> {
+        paths.iter().map(|path| Source::new(path, "")).collect()
+    };
+    let found = module_files(&files(&["src/a.rs", "src/a/b.rs", "src/ab.rs", "src/c/mod.rs"]));
+    assert_eq!(found, ["src/a.rs: stands beside its folder; move it to src/a/mod.rs"]);
+    assert!(module_files(&files(&["tests/a.rs", "tests/a/b.rs", "src/lib.rs"])).is_empty());
 }
 
 #[test]

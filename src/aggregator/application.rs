@@ -1,6 +1,6 @@
 //! The task of one application: it batches, applies, commits and answers.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -18,6 +18,7 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::store::{Applied, CommitError, ConflictCause, ReadError, Version};
+use crate::sync::{lock, read, write};
 use crate::telemetry::{CommitResult, ReportResult};
 
 use super::mailbox::{Answer, Ask, Requests, Work};
@@ -85,11 +86,11 @@ impl Shared {
 
     /// Returns the committed state. Must not be held across an await.
     pub(super) fn state(&self) -> RwLockReadGuard<'_, AppState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        read(&self.state)
     }
 
     fn state_mut(&self) -> RwLockWriteGuard<'_, AppState> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        write(&self.state)
     }
 }
 
@@ -193,7 +194,7 @@ impl Application {
     /// Removes this task from the active ones. Requests that already have its handle are still
     /// served, then the mailbox closes.
     fn retire(&mut self) {
-        let mut active = super::lock(&self.inner.active);
+        let mut active = lock(&self.inner.active);
         if active.get(&self.name).is_some_and(|h| Arc::ptr_eq(&h.shared, &self.shared)) {
             active.remove(&self.name);
         }

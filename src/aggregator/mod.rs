@@ -8,7 +8,7 @@
 //! repeats move are not compared; `docs/adr/0004` describes how they are handled.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::OwnedPermit;
@@ -25,6 +25,7 @@ use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::Store;
+use crate::sync::lock;
 use crate::telemetry::Metrics;
 
 mod application;
@@ -239,12 +240,6 @@ impl Inner {
             active.remove(app);
         }
     }
-}
-
-/// Ignores the poison of a lock, which only means that a reader panicked: every change under it is
-/// a single step.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

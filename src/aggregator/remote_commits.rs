@@ -9,8 +9,9 @@ use tokio::sync::Notify;
 use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
 use crate::store::{Bucket, Change, Epoch, Observer, Position};
+use crate::sync::lock;
 
-use super::{Inner, lock};
+use super::Inner;
 
 /// Queue length for a busy task. It exceeds the number of commits that arrive during one own
 /// commit, because other replicas commit at the same speed. A replay is cheaper than a read of an

@@ -10,8 +10,7 @@ use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
 use crate::domain::usage::Usage;
 use crate::store::{Bucket, Change};
-
-use super::lock;
+use crate::sync::lock;
 
 /// Deadlines, data losses and usage of every application.
 #[derive(Default)]

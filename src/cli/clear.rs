@@ -1,21 +1,16 @@
 //! `bellwether clear APP/UNIT`: withdraws statuses of a unit.
 
-use crate::cli::context::{Context, print_value, say};
+use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
-use crate::cli::json;
 use crate::cli::report::KindWord;
-use crate::cli::target::UnitTarget;
+use crate::cli::unit::UnitArgs;
 use crate::proto::v1::{ClearStatusRequest, StatusKind};
 
 /// Withdraw statuses of a unit: all, or those of a component
 #[derive(clap::Args)]
 pub struct Args {
-    /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
-    unit: String,
-    /// The application, for units without it in their name (pods)
-    #[arg(long, value_name = "APP")]
-    application: Option<String>,
+    #[command(flatten)]
+    unit: UnitArgs,
     /// Only of this component; "" is the unit as a whole
     #[arg(long)]
     component: Option<String>,
@@ -29,7 +24,7 @@ pub struct Args {
 
 /// Clears the statuses, and prints how many there were.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
+    let target = args.unit.target()?;
     let client = context.connect().await?;
     let request = client.request(ClearStatusRequest {
         namespace: context.namespace(),
@@ -41,10 +36,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ..ClearStatusRequest::default()
     });
     let answer = client.answer(client.reports().clear_status(request).await)?;
-    if context.is_structured() {
-        let value = json::from_message(&answer, "ClearStatusResponse")?;
-        print_value(&value, context.output)?;
-    }
+    context.print_message(&answer, "ClearStatusResponse")?;
     let unit = target.unit;
     say(&match answer.cleared_count {
         0 => format!("no change: {unit} had no such status"),

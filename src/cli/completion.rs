@@ -11,9 +11,9 @@ use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
 use clap_complete::{CompletionCandidate, Shell};
 
-use crate::cli::context::{Context, Output, print};
+use crate::cli::context::{Context, print};
 use crate::cli::exit::Exit;
-use crate::cli::explain;
+use crate::cli::output::Output;
 
 /// The variable with which a shell asks for completions.
 const VARIABLE: &str = "BELLWETHER_COMPLETE";
@@ -61,15 +61,6 @@ pub fn applications() -> ArgValueCompleter {
 /// Completes names of applications, and of units behind their first `/`.
 pub fn units() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| names(current, true))
-}
-
-/// Completes reasons of errors.
-pub fn reasons() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        let typed = current.to_string_lossy().to_ascii_uppercase();
-        let fits = explain::reasons().into_iter().filter(|reason| reason.starts_with(&typed));
-        fits.map(CompletionCandidate::new).collect()
-    })
 }
 
 /// Returns the names that match; none after any error, because a shell cannot show one.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use bellwether_client::Client;
 
 use crate::cli::configure_damping::DampingArgs;
-use crate::cli::context::{Context, print_plain, print_value, say};
+use crate::cli::context::{Context, print_plain, say};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::target::Target;
-use crate::cli::{configure_damping, json, level, span};
+use crate::cli::{configure_damping, level, span};
 use crate::proto::v1::{
     ApplicationConfig, ConfigureApplicationRequest, GetApplicationRequest, HandOver, Level,
     LostUnits, Policy, Ttls,
@@ -111,9 +111,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         current(&client, context.namespace(), &name).await?
     };
     let config = config.unwrap_or_default();
-    if context.is_structured() {
-        print_value(&json::from_message(&config, "ApplicationConfig")?, context.output)?;
-    } else {
+    if !context.print_message(&config, "ApplicationConfig")? {
         print_plain(&render(&config))?;
     }
     Ok(Exit::Ok)

@@ -11,28 +11,9 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::cli::json;
+use crate::cli::output::Output;
 use crate::cli::render::{Screen, one_line, text};
 use crate::cli::target::shell_word;
-
-/// The format of data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
-    /// Tables for people.
-    Table,
-    /// Tables for people with wide terminals.
-    Wide,
-    /// Canonical proto JSON.
-    Json,
-    /// The same value as YAML.
-    Yaml,
-}
-
-impl Output {
-    /// Whether the format is for programs.
-    pub fn is_structured(self) -> bool {
-        matches!(self, Output::Json | Output::Yaml)
-    }
-}
 
 /// When to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,6 +72,17 @@ impl Context {
     /// Whether data goes out as JSON or YAML.
     pub fn is_structured(&self) -> bool {
         self.output.is_structured()
+    }
+
+    /// Prints a message as JSON or YAML, if data goes out so. Returns whether it does.
+    ///
+    /// # Errors
+    /// If `name` is not the name of the message's type, or the write fails.
+    pub fn print_message(&self, message: &impl prost::Message, name: &str) -> anyhow::Result<bool> {
+        if self.is_structured() {
+            print_value(&json::from_message(message, name)?, self.output)?;
+        }
+        Ok(self.is_structured())
     }
 
     /// Returns the command line that a person may run next, for the last line of a message.

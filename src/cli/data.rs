@@ -8,12 +8,13 @@ use bellwether_client::{Client, Error};
 use bytes::Bytes;
 use tokio::time::timeout;
 
-use crate::cli::context::{Context, print, print_plain, print_value, say};
+use crate::cli::context::{Context, print, print_plain, say};
 use crate::cli::exit::{Exit, NotFoundError, UsageError};
 use crate::cli::json;
-use crate::cli::leader::{UnitArgs, epoch_of};
+use crate::cli::leader::epoch_of;
 use crate::cli::render::{one_line, text};
 use crate::cli::target::shell_word;
+use crate::cli::unit::UnitArgs;
 use crate::proto::v1::watch_app_data_response::Event;
 use crate::proto::v1::{AppData, GetAppDataRequest, UpdateAppDataRequest, WatchAppDataRequest};
 
@@ -147,9 +148,7 @@ async fn get(
             stdout.write_all(value)?;
         }
         stdout.flush()?;
-    } else if context.is_structured() {
-        print_value(&json::from_message(&app_data, "AppData")?, context.output)?;
-    } else {
+    } else if !context.print_message(&app_data, "AppData")? {
         print_plain(&render(&app_data))?;
     }
     Ok(Exit::Ok)
@@ -180,9 +179,7 @@ async fn update(
         ..UpdateAppDataRequest::default()
     });
     let answer = client.answer(client.app_data().update_app_data(request).await)?;
-    if context.is_structured() {
-        print_value(&json::from_message(&answer, "UpdateAppDataResponse")?, context.output)?;
-    }
+    context.print_message(&answer, "UpdateAppDataResponse")?;
     let what = if answer.changed { "changed" } else { "unchanged" };
     say(&format!("{what}: etag {} (revision {})", answer.etag, answer.revision));
     Ok(Exit::Ok)

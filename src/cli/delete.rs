@@ -1,8 +1,7 @@
 //! `bellwether delete APP`: deletes an application with everything except its history.
 
-use crate::cli::context::{Context, print_value, say};
+use crate::cli::context::{Context, say};
 use crate::cli::exit::{Exit, UsageError};
-use crate::cli::json;
 use crate::cli::target::Target;
 use crate::proto::v1::DeleteApplicationRequest;
 
@@ -28,10 +27,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ..DeleteApplicationRequest::default()
     });
     let answer = client.answer(client.applications().delete_application(request).await)?;
-    if context.is_structured() {
-        let value = json::from_message(&answer, "DeleteApplicationResponse")?;
-        print_value(&value, context.output)?;
-    }
+    context.print_message(&answer, "DeleteApplicationResponse")?;
     say(&format!("deleted {} (revision {})", args.application, answer.revision));
     Ok(Exit::Ok)
 }

@@ -3,28 +3,23 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use bellwether_client::Client;
-
-use crate::cli::context::{Context, print_plain, print_value, say};
+use crate::cli::context::{Context, print_plain, say};
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::Exit;
-use crate::cli::json;
 use crate::cli::render::faults::class_word;
 use crate::cli::render::one_line;
 use crate::cli::target::UnitTarget;
+use crate::cli::unit::UnitArgs;
 use crate::proto::v1::{
     Contribution, ErrorReport, ExplainApplicationRequest, ReportErrorRequest, StatusKind, Verdict,
 };
+use bellwether_client::Client;
 
 /// Report an error that a unit met, and print what to do about it
 #[derive(clap::Args)]
 pub struct Args {
-    /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
-    unit: String,
-    /// The application, for units without it in their name (pods)
-    #[arg(long, value_name = "APP")]
-    application: Option<String>,
+    #[command(flatten)]
+    unit: UnitArgs,
     /// Part of the unit that met it
     #[arg(long, default_value = "", hide_default_value = true)]
     component: String,
@@ -55,7 +50,7 @@ const DETAIL_BYTES_MAX: u64 = 65_537;
 
 /// Reports the error, and prints the verdict.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
+    let target = args.unit.target()?;
     let internal_detail = match args.internal_detail.as_str() {
         "-" => {
             let mut text = String::new();
@@ -82,10 +77,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         request_id: args.request_id,
     });
     let answer = client.answer(client.reports().report_error(request).await)?;
-    if context.is_structured() {
-        let value = json::from_message(&answer, "ReportErrorResponse")?;
-        print_value(&value, context.output)?;
-    } else {
+    if !context.print_message(&answer, "ReportErrorResponse")? {
         let action = asked(&client, context, &target, &error).await?;
         print_plain(&verdict(&answer.verdict.unwrap_or_default(), &action))?;
     }

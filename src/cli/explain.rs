@@ -1,6 +1,10 @@
 //! `bellwether explain REASON`: the meaning of an error's reason and what to do, without a server.
 //! The text is docs/errors.md of the same source.
 
+use std::ffi::OsStr;
+
+use clap_complete::CompletionCandidate;
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
 
 use crate::cli::context::{Context, print_plain, print_value, screen};
@@ -16,7 +20,7 @@ const WIDTH: usize = 80;
 #[derive(clap::Args)]
 pub struct Args {
     /// The reason, as shown in brackets behind an error: LEASE_HELD
-    #[arg(value_name = "REASON", add = crate::cli::completion::reasons())]
+    #[arg(value_name = "REASON", add = reasons())]
     reason: Option<String>,
 }
 
@@ -67,9 +71,13 @@ impl ReasonEntry {
     }
 }
 
-/// Returns every reason, for completion.
-pub fn reasons() -> Vec<&'static str> {
-    entries().into_iter().map(|entry| entry.reason).collect()
+/// Completes reasons.
+fn reasons() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let typed = current.to_string_lossy().to_ascii_uppercase();
+        let fits = entries().into_iter().filter(|entry| entry.reason.starts_with(&typed));
+        fits.map(|entry| CompletionCandidate::new(entry.reason)).collect()
+    })
 }
 
 fn entries() -> Vec<ReasonEntry> {

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde_json::Value;
 
-use crate::cli::context::Output;
+use crate::cli::output::Output;
 use crate::cli::render::text::is_unsafe;
 use crate::proto::FILE_DESCRIPTOR_SET;
 

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use bellwether_client::Client;
-
-use crate::cli::context::{Context, print_plain, print_value, say};
+use crate::cli::context::{Context, print_plain, say};
 use crate::cli::exit::{Exit, UsageError};
+use crate::cli::span;
 use crate::cli::target::{Target, UnitTarget};
-use crate::cli::{json, span};
+use crate::cli::unit::UnitArgs;
 use crate::proto::v1::{
     ClaimLeadershipRequest, GetLeaderRequest, GetLeaderResponse, Lease, ReleaseLeadershipRequest,
     TransferLeadershipRequest,
 };
+use bellwether_client::Client;
 
 /// Show or change the leader of an application
 #[derive(clap::Args)]
@@ -49,27 +49,6 @@ enum Action {
         #[command(flatten)]
         unit: UnitArgs,
     },
-}
-
-/// A unit.
-#[derive(clap::Args)]
-pub struct UnitArgs {
-    /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
-    unit: String,
-    /// The application, for units without it in their name (pods)
-    #[arg(long, value_name = "APP")]
-    application: Option<String>,
-}
-
-impl UnitArgs {
-    /// Returns the unit that was named.
-    ///
-    /// # Errors
-    /// If its application is unknown.
-    pub fn target(&self) -> Result<UnitTarget, UsageError> {
-        UnitTarget::parse(&self.unit, self.application.as_deref())
-    }
 }
 
 /// Runs the action.
@@ -182,17 +161,17 @@ async fn leader(
 }
 
 fn show(answer: &GetLeaderResponse, context: &Context) -> anyhow::Result<()> {
-    if context.is_structured() {
-        return print_value(&json::from_message(answer, "GetLeaderResponse")?, context.output);
+    if !context.print_message(answer, "GetLeaderResponse")? {
+        print_plain(&render(answer))?;
     }
-    Ok(print_plain(&render(answer))?)
+    Ok(())
 }
 
 fn show_lease(lease: &Lease, context: &Context) -> anyhow::Result<()> {
-    if context.is_structured() {
-        return print_value(&json::from_message(lease, "Lease")?, context.output);
+    if !context.print_message(lease, "Lease")? {
+        print_plain(&format!("{}\n", words(lease)))?;
     }
-    Ok(print_plain(&format!("{}\n", words(lease)))?)
+    Ok(())
 }
 
 fn words(lease: &Lease) -> String {

@@ -1,39 +1,46 @@
 //! Levels as words of the command line, with their meaning.
 
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
+use crate::domain::level;
 use crate::proto::v1::Level;
 
 /// A level as typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LevelWord {
-    /// Failed, and does not recover without help.
-    Error,
-    /// A person must act.
-    Blocked,
-    /// Busy with its own work.
-    Maintenance,
-    /// Waits for something else.
-    Waiting,
-    /// Works.
-    Active,
-    /// Ended on purpose.
-    Terminated,
-    /// Not known.
-    Unknown,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LevelWord(Level);
+
+impl ValueEnum for LevelWord {
+    fn value_variants<'a>() -> &'a [LevelWord] {
+        &[
+            LevelWord(Level::Error),
+            LevelWord(Level::Blocked),
+            LevelWord(Level::Maintenance),
+            LevelWord(Level::Waiting),
+            LevelWord(Level::Active),
+            LevelWord(Level::Terminated),
+            LevelWord(Level::Unknown),
+        ]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let meaning = match self.0 {
+            Level::Unspecified => return None,
+            Level::Error => "Failed, and does not recover without help",
+            Level::Blocked => "A person must act",
+            Level::Maintenance => "Busy with its own work",
+            Level::Waiting => "Waits for something else",
+            Level::Active => "Works",
+            Level::Terminated => "Ended on purpose",
+            Level::Unknown => "Not known",
+        };
+        Some(PossibleValue::new(word(self.0.into())).help(meaning))
+    }
 }
 
 impl From<LevelWord> for Level {
     fn from(word: LevelWord) -> Level {
-        match word {
-            LevelWord::Error => Level::Error,
-            LevelWord::Blocked => Level::Blocked,
-            LevelWord::Maintenance => Level::Maintenance,
-            LevelWord::Waiting => Level::Waiting,
-            LevelWord::Active => Level::Active,
-            LevelWord::Terminated => Level::Terminated,
-            LevelWord::Unknown => Level::Unknown,
-        }
+        word.0
     }
 }
 
@@ -44,15 +51,12 @@ pub fn parse(text: &str) -> Option<Level> {
 
 /// Returns the word for a level; `unknown` for a level of a newer server.
 pub fn word(level: i32) -> &'static str {
-    match Level::try_from(level).unwrap_or(Level::Unknown) {
-        Level::Unspecified => "-",
-        Level::Unknown => "unknown",
-        Level::Terminated => "terminated",
-        Level::Active => "active",
-        Level::Waiting => "waiting",
-        Level::Maintenance => "maintenance",
-        Level::Blocked => "blocked",
-        Level::Error => "error",
+    // The order of the domain is that of the wire, where 0 is a level that was not given.
+    let known = level::Level::ALL.into_iter().zip(1..).find(|(_, number)| *number == level);
+    match known {
+        Some((known, _)) => known.word(),
+        None if level == 0 => "-",
+        None => "unknown",
     }
 }
 
@@ -65,8 +69,10 @@ mod tests {
         for typed in LevelWord::value_variants() {
             let level = Level::from(*typed);
             assert_eq!(parse(word(level.into())), Some(level));
+            let name = format!("LEVEL_{}", word(level.into()).to_uppercase());
+            assert_eq!(level.as_str_name(), name);
         }
         assert_eq!(parse("Active"), None);
-        assert_eq!(word(99), "unknown");
+        assert_eq!((word(99), word(-1), word(0)), ("unknown", "unknown", "-"));
     }
 }

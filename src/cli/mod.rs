@@ -24,9 +24,9 @@ mod leader;
 mod level;
 mod log;
 mod man;
-mod natural;
 mod ops;
 mod outage;
+mod output;
 mod refusal;
 mod remove;
 mod render;
@@ -38,6 +38,7 @@ mod silence;
 mod span;
 mod status;
 mod target;
+mod unit;
 mod version;
 mod wait;
 mod watch;
@@ -50,8 +51,9 @@ use std::time::Duration;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::cli::context::{Color, Context, Output, say, say_lines};
+use crate::cli::context::{Color, Context, say, say_lines};
 use crate::cli::exit::{EXIT_CODES, Exit};
+use crate::cli::output::Output;
 
 const EXAMPLES: &str = "\
 Examples:

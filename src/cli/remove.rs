@@ -1,25 +1,20 @@
 //! `bellwether remove APP/UNIT`: removes a unit with its statuses.
 
-use crate::cli::context::{Context, print_value, say};
+use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
-use crate::cli::json;
-use crate::cli::target::UnitTarget;
+use crate::cli::unit::UnitArgs;
 use crate::proto::v1::RemoveUnitRequest;
 
 /// Remove a unit with its statuses; its history stays
 #[derive(clap::Args)]
 pub struct Args {
-    /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
-    unit: String,
-    /// The application, for units without it in their name (pods)
-    #[arg(long, value_name = "APP")]
-    application: Option<String>,
+    #[command(flatten)]
+    unit: UnitArgs,
 }
 
 /// Removes the unit, and prints the result.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
+    let target = args.unit.target()?;
     let client = context.connect().await?;
     let request = client.request(RemoveUnitRequest {
         namespace: context.namespace(),
@@ -28,10 +23,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ..RemoveUnitRequest::default()
     });
     let answer = client.answer(client.applications().remove_unit(request).await)?;
-    if context.is_structured() {
-        let value = json::from_message(&answer, "RemoveUnitResponse")?;
-        print_value(&value, context.output)?;
-    }
+    context.print_message(&answer, "RemoveUnitResponse")?;
     let statuses = match answer.removed_count {
         1 => "1 status".to_string(),
         n => format!("{n} statuses"),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::cli::context::{Context, JujuHook, juju_hook, print_value, say};
+use crate::cli::context::{Context, JujuHook, juju_hook, say};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::target::UnitTarget;
-use crate::cli::{json, level, span};
+use crate::cli::{level, span};
 use crate::proto::v1::{
     Level, ReportStatusRequest, ReportStatusResponse, StatusKind, StatusReport,
 };
@@ -98,10 +98,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let answer = client.reports().report_status(client.request(request.clone())).await;
     let answer = client.answer(answer)?;
-    if context.is_structured() {
-        let value = json::from_message(&answer, "ReportStatusResponse")?;
-        print_value(&value, context.output)?;
-    }
+    context.print_message(&answer, "ReportStatusResponse")?;
     say(&outcome(&request, &answer));
     for advice in &answer.advice {
         say(&format!("advice: {advice}"));

@@ -1,25 +1,20 @@
 //! `bellwether resolve APP/UNIT`: resolves errors, or lets an operator release a component.
 
-use bellwether_client::Client;
-
-use crate::cli::context::{Context, print_value, say};
+use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
-use crate::cli::json;
 use crate::cli::render::faults::class_word;
 use crate::cli::target::{UnitTarget, shell_word, unit_words};
+use crate::cli::unit::UnitArgs;
 use crate::proto::v1::{
     HoldResolution, ListFaultsRequest, ResolveErrorRequest, ResolveHoldRequest,
 };
+use bellwether_client::Client;
 
 /// Resolve errors of a unit; with --retry or --skip, release a component that they hold
 #[derive(clap::Args)]
 pub struct Args {
-    /// The unit, as web/0
-    #[arg(value_name = "APP/UNIT", add = crate::cli::completion::units())]
-    unit: String,
-    /// The application, for units without it in their name (pods)
-    #[arg(long, value_name = "APP")]
-    application: Option<String>,
+    #[command(flatten)]
+    unit: UnitArgs,
     /// Part of the unit that met the error
     #[arg(long, default_value = "", hide_default_value = true)]
     component: String,
@@ -49,7 +44,7 @@ const OPEN_MAX: i32 = 20;
 
 /// Resolves the errors, and prints how many there were.
 pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let target = UnitTarget::parse(&args.unit, args.application.as_deref())?;
+    let target = args.unit.target()?;
     let client = context.connect().await?;
     match (args.retry, args.skip) {
         (false, false) => over(args, target, &client, context).await,
@@ -78,10 +73,7 @@ async fn over(
         ..ResolveErrorRequest::default()
     });
     let answer = client.answer(client.reports().resolve_error(request).await)?;
-    if context.is_structured() {
-        let value = json::from_message(&answer, "ResolveErrorResponse")?;
-        print_value(&value, context.output)?;
-    }
+    context.print_message(&answer, "ResolveErrorResponse")?;
     let unit = &target.unit;
     if 0 < answer.resolved_count {
         let count = errors(answer.resolved_count);
@@ -161,10 +153,7 @@ async fn let_go(
         ..ResolveHoldRequest::default()
     });
     let answer = client.answer(client.applications().resolve_hold(request).await)?;
-    if context.is_structured() {
-        let value = json::from_message(&answer, "ResolveHoldResponse")?;
-        print_value(&value, context.output)?;
-    }
+    context.print_message(&answer, "ResolveHoldResponse")?;
     let unit = &target.unit;
     let what = match resolution {
         HoldResolution::Retry => "to be tried again",

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::cli::context::{Context, print, print_value, screen};
+use crate::cli::context::{Context, print, screen};
 use crate::cli::exit::Exit;
+use crate::cli::render;
 use crate::cli::target::Target;
-use crate::cli::{json, render};
 use crate::proto::v1::ExplainApplicationRequest;
 
 /// Say why an application is as it is: the status that won, the rule, what it beat, what to do
@@ -32,10 +32,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         ..ExplainApplicationRequest::default()
     });
     let why = client.answer(client.applications().explain_application(request).await)?;
-    if context.is_structured() {
-        let value = json::from_message(&why, "ExplainApplicationResponse")?;
-        print_value(&value, context.output)?;
-    } else {
+    if !context.print_message(&why, "ExplainApplicationResponse")? {
         let hint = |command: &str| context.hint(command);
         print(&render::why::render(&why, Timestamp::now(), screen(), &hint))?;
     }

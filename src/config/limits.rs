@@ -2,55 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::{Config, FileLimits};
+use super::{Config, Number};
 use crate::domain::limits;
-use crate::domain::usage::Usage;
+
+/// Settings of `[sessions]` that limit nothing.
+const NO_LIMITS: [&str; 2] = ["vanish_percent_max", "replica_ttl_seconds"];
 
 impl Config {
     /// Returns the limits by name. Those that an operator sets have the names of the configuration
     /// file.
     pub fn limits(&self) -> BTreeMap<&'static str, u64> {
         let mut all = fixed();
-        let age = self.service.connection_age_max;
-        let named = super::file_limits::named(&self.aggregator, &self.service);
-        all.extend(named.into_iter().map(|(name, max)| (name, max as u64)));
-        all.extend([
-            ("request_ids_max", self.aggregator.limits.request_ids_max as u64),
-            ("request_ids_per_unit_max", self.aggregator.limits.request_ids_per_unit_max as u64),
-            ("connection_age_seconds_max", age.map_or(0, |age| age.as_secs())),
-            ("sessions_max", self.session.sessions_max as u64),
-            ("heartbeats_per_second_max", u64::from(self.session.heartbeats_per_second_max)),
-            ("heartbeat_interval_seconds", self.session.heartbeat_interval.as_secs()),
-            ("events_max", self.retention.events_max),
-            ("event_age_max_seconds", self.retention.event_age_max.as_secs()),
-            ("tombstones_max", self.retention.tombstones_max as u64),
-        ]);
-        let total = &self.aggregator.limits.total;
-        all.extend([
-            ("units_total_max", total.units),
-            ("statuses_total_max", total.statuses),
-            ("faults_total_max", total.faults),
-            ("operations_total_max", total.operations),
-            ("data_bytes_total_max", total.data_bytes),
-            ("record_bytes_total_max", total.record_bytes),
-            ("history_bytes_total_max", total.history_bytes),
-        ]);
+        let is_limit = |number: &Number| {
+            ["limits", "history", "sessions"].contains(&number.section)
+                && !NO_LIMITS.contains(&number.key)
+        };
+        let own = self.numbers().into_iter().filter(is_limit);
+        all.extend(own.map(|number| (number.key, number.value)));
         all
-    }
-}
-
-impl FileLimits {
-    /// Returns the bounds of all applications together.
-    pub(super) fn total(&self, default: Usage) -> Usage {
-        Usage {
-            units: self.units_total_max.unwrap_or(default.units),
-            statuses: self.statuses_total_max.unwrap_or(default.statuses),
-            faults: self.faults_total_max.unwrap_or(default.faults),
-            operations: self.operations_total_max.unwrap_or(default.operations),
-            data_bytes: self.data_bytes_total_max.unwrap_or(default.data_bytes),
-            record_bytes: self.record_bytes_total_max.unwrap_or(default.record_bytes),
-            history_bytes: self.history_bytes_total_max.unwrap_or(default.history_bytes),
-        }
     }
 }
 

@@ -7,20 +7,17 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
-use crate::domain::command::{self, Command};
 use crate::domain::derive::derive;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
-use crate::domain::request::{Outcome, RequestId};
 use crate::domain::status::{Kind, StatusKey};
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::ApiError;
-use crate::service::collect;
 use crate::service::convert::{self, Fields, PAGE_BYTES_MAX, Page, PageToken};
-use crate::service::faults;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
+use crate::service::{collect, command, faults};
 use crate::session::Sessions;
 use crate::store::Store;
 use crate::watch::Hub;
@@ -62,16 +59,6 @@ impl Applications {
         }
         response
     }
-
-    async fn apply(
-        &self,
-        app: &AppName,
-        id: Option<RequestId>,
-        command: Command,
-    ) -> Result<Outcome, ApiError> {
-        let request = command::Request { id, command };
-        self.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
-    }
 }
 
 #[tonic::async_trait]
@@ -85,9 +72,7 @@ impl ApplicationService for Applications {
         request: Request<v1::GetApplicationRequest>,
     ) -> Result<Response<v1::GetApplicationResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let app = fields.finish(app)?;
+        let app = convert::app(&wire)?;
         let entry = self.reads.entry(&app, wire.min_revision).await?;
         Ok(self.as_of(v1::GetApplicationResponse {
             application: Some(convert::application(&app, &entry.head)),
@@ -121,9 +106,7 @@ impl ApplicationService for Applications {
         request: Request<v1::ExplainApplicationRequest>,
     ) -> Result<Response<v1::ExplainApplicationResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let app = fields.finish(app)?;
+        let app = convert::app(&wire)?;
         let page = Page::from_wire(wire.page_size)?;
         let explain = |state: &AppState| explain(state, page.0);
         let answer = self.reads.read(&app, wire.min_revision, explain).await?;
@@ -136,10 +119,8 @@ impl ApplicationService for Applications {
         request: Request<v1::ListStatusesRequest>,
     ) -> Result<Response<v1::ListStatusesResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let unit = fields.unit_or_application("unit", &wire.unit);
-        let (app, unit) = fields.finish(app.zip(unit))?;
+        let (app, unit) =
+            convert::read(&wire, |fields, wire| fields.unit_or_application("unit", &wire.unit))?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListStatuses", &[&app.to_string(), unit.as_str()]);
         let after: Option<StatusKey> = token.read(&wire.page_token)?;
@@ -156,9 +137,7 @@ impl ApplicationService for Applications {
         request: Request<v1::ListUnitsRequest>,
     ) -> Result<Response<v1::ListUnitsResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let app = fields.finish(app)?;
+        let app = convert::app(&wire)?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListUnits", &[&app.to_string()]);
         let after: Option<UnitName> = token.read(&wire.page_token)?;
@@ -172,10 +151,8 @@ impl ApplicationService for Applications {
         request: Request<v1::ListFaultsRequest>,
     ) -> Result<Response<v1::ListFaultsResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let unit = fields.unit_or_application("unit", &wire.unit);
-        let (app, unit) = fields.finish(app.zip(unit))?;
+        let (app, unit) =
+            convert::read(&wire, |fields, wire| fields.unit_or_application("unit", &wire.unit))?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListFaults", &[&app.to_string(), unit.as_str()]);
         let after: Option<FaultKey> = token.read(&wire.page_token)?;
@@ -190,13 +167,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ResolveHoldRequest>,
     ) -> Result<Response<v1::ResolveHoldResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let command = convert::resolve_hold(&mut fields, &wire);
-        let id = convert::request_id(&mut fields, &wire);
-        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
-        let outcome = self.apply(&app, id, command).await?;
+        let (_, outcome) =
+            command::handle(&self.aggregator, request, convert::resolve_hold).await?;
         Ok(Response::new(v1::ResolveHoldResponse {
             revision: outcome.revision.0,
             released_count: outcome.removed as i32,
@@ -232,11 +204,10 @@ impl ApplicationService for Applications {
         request: Request<v1::ListStatusEventsRequest>,
     ) -> Result<Response<v1::ListStatusEventsResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let unit = fields.unit_or_application("unit", &wire.unit);
-        let after_time = fields.moment("after_time", wire.after_time.as_ref());
-        let ((app, unit), after_time) = fields.finish(app.zip(unit).zip(after_time))?;
+        let (app, (unit, after_time)) = convert::read(&wire, |fields, wire| {
+            let unit = fields.unit_or_application("unit", &wire.unit);
+            unit.zip(fields.moment("after_time", wire.after_time.as_ref()))
+        })?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListStatusEvents", &[&app.to_string(), unit.as_str()]);
         let mut before: Option<u64> = token.read(&wire.page_token)?;
@@ -280,14 +251,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ConfigureApplicationRequest>,
     ) -> Result<Response<v1::ConfigureApplicationResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let id = convert::request_id(&mut fields, &wire);
-        let config = wire.config.unwrap_or_default();
-        let patch = convert::config_patch(&mut fields, &config, wire.update_mask.as_ref());
-        let ((app, patch), id) = fields.finish(app.zip(patch).zip(id))?;
-        let outcome = self.apply(&app, id, Command::Configure(Box::new(patch))).await?;
+        let (app, outcome) =
+            command::handle(&self.aggregator, request, convert::configure_application).await?;
         let config = |state: &AppState| convert::config(&state.head().config);
         let config = self.reads.read(&app, outcome.revision.0, config).await?;
         Ok(Response::new(v1::ConfigureApplicationResponse {
@@ -300,15 +265,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::SetApplicationStatusRequest>,
     ) -> Result<Response<v1::SetApplicationStatusResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let id = convert::request_id(&mut fields, &wire);
-        let status = convert::application_status(&mut fields, wire);
-        let (((app, claim), status), id) = fields.finish(app.zip(claim).zip(status).zip(id))?;
-        let command = Command::SetApplicationStatus(claim, status);
-        let outcome = self.apply(&app, id, command).await?;
+        let (_, outcome) =
+            command::handle(&self.aggregator, request, convert::set_application_status).await?;
         Ok(Response::new(v1::SetApplicationStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -319,13 +277,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ClearApplicationStatusRequest>,
     ) -> Result<Response<v1::ClearApplicationStatusResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let id = convert::request_id(&mut fields, &wire);
-        let ((app, claim), id) = fields.finish(app.zip(claim).zip(id))?;
-        let outcome = self.apply(&app, id, Command::ClearApplicationStatus(claim)).await?;
+        let (_, outcome) =
+            command::handle(&self.aggregator, request, convert::clear_application_status).await?;
         Ok(Response::new(v1::ClearApplicationStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -336,13 +289,7 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::RemoveUnitRequest>,
     ) -> Result<Response<v1::RemoveUnitResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let unit = fields.unit("unit", &wire.unit);
-        let id = convert::request_id(&mut fields, &wire);
-        let ((app, unit), id) = fields.finish(app.zip(unit).zip(id))?;
-        let outcome = self.apply(&app, id, Command::RemoveUnit(unit)).await?;
+        let (_, outcome) = command::handle(&self.aggregator, request, convert::remove_unit).await?;
         Ok(Response::new(v1::RemoveUnitResponse {
             revision: outcome.revision.0,
             removed_count: outcome.removed as i32,
@@ -354,10 +301,7 @@ impl ApplicationService for Applications {
         request: Request<v1::DeleteApplicationRequest>,
     ) -> Result<Response<v1::DeleteApplicationResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let id = convert::request_id(&mut fields, &wire);
-        let (app, id) = fields.finish(app.zip(id))?;
+        let (app, id) = convert::read(&wire, convert::request_id)?;
         let deleted = self.aggregator.delete(&app, id).await;
         let outcome = deleted.map_err(|e| ApiError::of(&app, e))?;
         Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))

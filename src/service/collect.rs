@@ -13,7 +13,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 use crate::proto::v1;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields};
+use crate::service::convert;
 use crate::service::observe::Deadline;
 use crate::session::{Collected, Sessions};
 
@@ -45,14 +45,11 @@ pub(super) async fn collect(
     request: v1::CollectApplicationRequest,
     deadline: Option<Deadline>,
 ) -> Result<v1::CollectApplicationResponse, Status> {
-    let mut fields = Fields::default();
-    let app = fields.app(&request.namespace, &request.application);
-    let wait = fields.duration("deadline", request.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
-    let component = match &request.component {
-        Some(component) => fields.part("component", component).map(Some),
-        None => Some(None),
-    };
-    let ((app, wait), component) = fields.finish(app.zip(wait).zip(component))?;
+    let (app, (wait, component)) = convert::read(&request, |fields, wire| {
+        let wait = fields.duration("deadline", wire.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
+        let component = wire.component.as_ref();
+        wait.zip(convert::if_given(component, |text| fields.part("component", text)))
+    })?;
     let left = deadline.map(|Deadline(at)| at - tokio::time::Instant::now());
     let wait = wait.unwrap_or(WAIT_DEFAULT).min(left.unwrap_or(WAIT_MAX));
     let units = aggregator.read(&app, Revision::default(), |state| state.units_after(None).count());
@@ -103,7 +100,7 @@ fn answer(
     let beyond = state.units_after(None).count().saturating_sub(UNITS_MAX);
     v1::CollectApplicationResponse {
         answers,
-        answers_rest_count: i32::try_from(rest + beyond).unwrap_or(i32::MAX),
+        answers_rest_count: convert::count(rest + beyond),
         asked_count: collected.asked as i32,
         answered_count: collected.answered.len() as i32,
         revision: state.head().revision.0,

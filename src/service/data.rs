@@ -9,7 +9,6 @@ use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::aggregator::{self, Aggregator};
-use crate::domain::command::{self, Command};
 use crate::domain::data::etag;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
@@ -17,11 +16,11 @@ use crate::proto::v1;
 use crate::proto::v1::app_data_service_server::AppDataService;
 use crate::proto::v1::watch_app_data_response as wire;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields};
 use crate::service::edge::Caller;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
 use crate::service::watch::{RECONNECT_AFTER, StreamPlace, Watches};
+use crate::service::{command, convert};
 use crate::watch::{Event, Filter, Hub, Scope, Start, WatchError, Watcher};
 
 /// Response stream of a watch of the data.
@@ -52,9 +51,7 @@ impl AppDataService for AppDatas {
         request: Request<v1::GetAppDataRequest>,
     ) -> Result<Response<v1::GetAppDataResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let app = fields.finish(app)?;
+        let app = convert::app(&wire)?;
         let app_data = self.reads.read_or_empty(&app, wire.min_revision, convert::app_data).await?;
         Ok(Response::new(v1::GetAppDataResponse { app_data: Some(app_data) }))
     }
@@ -63,16 +60,8 @@ impl AppDataService for AppDatas {
         &self,
         request: Request<v1::UpdateAppDataRequest>,
     ) -> Result<Response<v1::UpdateAppDataResponse>, Status> {
-        let mut wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let id = convert::request_id(&mut fields, &wire);
-        let patch = convert::data_patch(&mut fields, &mut wire);
-        let (((app, claim), patch), id) = fields.finish(app.zip(claim).zip(patch).zip(id))?;
-        let request = command::Request { id, command: Command::UpdateData(claim, patch) };
-        let applied = self.aggregator.apply(&app, request).await;
-        let outcome = applied.map_err(|e| ApiError::of(&app, e))?;
+        let (_, outcome) =
+            command::handle(&self.aggregator, request, convert::update_app_data).await?;
         Ok(Response::new(v1::UpdateAppDataResponse {
             etag: etag(outcome.data_version),
             changed: outcome.changed,
@@ -88,9 +77,7 @@ impl AppDataService for AppDatas {
         let deadline = request.extensions().get::<Deadline>().copied();
         let caller = request.extensions().get::<Caller>().cloned();
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let app = fields.finish(app)?;
+        let app = convert::app(&wire)?;
         let place = self.watches.place(caller.as_ref())?;
         let filter = Filter::of(Scope::Applications(BTreeSet::from([app.clone()])));
         let watcher = self.hub.watch(filter, Start::Snapshot).map_err(ApiError::from)?;

@@ -46,6 +46,6 @@ pub(super) fn holds(state: &AppState, count_max: usize) -> (Vec<v1::Hold>, i32) 
     let count = holds.len();
     let first = holds.into_iter().take(count_max).map(|(key, fault)| convert::hold(key, fault));
     let (first, _) = convert::first_of(first, HOLDS_BYTES_MAX);
-    let rest = i32::try_from(count - first.len()).unwrap_or(i32::MAX);
+    let rest = convert::count(count - first.len());
     (first, rest)
 }

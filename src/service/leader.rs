@@ -5,15 +5,13 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 use crate::aggregator::Aggregator;
+use crate::domain;
 use crate::domain::app::AppState;
-use crate::domain::command::{self, Command};
-use crate::domain::limits::{LEASE_DURATION_MAX, LEASE_DURATION_MIN};
-use crate::domain::name::{AppName, UnitName};
-use crate::domain::request::{Outcome, RequestId};
 use crate::proto::v1;
 use crate::proto::v1::leader_service_server::LeaderService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields, Page};
+use crate::service::command;
+use crate::service::convert::{self, Fields, Page, Scoped};
 use crate::service::reads::Reads;
 use crate::store::Store;
 use crate::watch::Hub;
@@ -32,34 +30,23 @@ impl Leaders {
         Leaders { aggregator, reads, store }
     }
 
-    async fn apply(
+    /// Handles a command that grants or renews the lease of `unit`. Returns the lease and the
+    /// revision; of a lease that has expired by now, only unit and epoch are set.
+    async fn grant<R: Scoped>(
         &self,
-        app: &AppName,
-        id: Option<RequestId>,
-        command: Command,
-    ) -> Result<Outcome, ApiError> {
-        let request = command::Request { id, command };
-        self.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
-    }
-
-    /// Returns the lease that a unit was granted. If it has expired by now, only unit and epoch are
-    /// set.
-    async fn lease(
-        &self,
-        app: &AppName,
-        unit: &UnitName,
-        outcome: Outcome,
-    ) -> Result<v1::Lease, ApiError> {
+        unit: String,
+        request: Request<R>,
+        read: impl FnOnce(&mut Fields, R) -> Option<domain::command::Request>,
+    ) -> Result<(Option<v1::Lease>, u64), ApiError> {
+        let (app, outcome) = command::handle(&self.aggregator, request, read).await?;
         let now = self.store.now();
         let find = |state: &AppState| convert::lease(state, now);
-        let lease = self.aggregator.read(app, outcome.revision, find).await;
-        let lease = lease.map_err(|e| ApiError::of(app, e))?;
-        let own = |lease: &v1::Lease| lease.lease_epoch == outcome.lease_epoch;
-        Ok(lease.filter(own).unwrap_or_else(|| v1::Lease {
-            unit: unit.to_string(),
-            lease_epoch: outcome.lease_epoch,
-            ..v1::Lease::default()
-        }))
+        let lease = self.aggregator.read(&app, outcome.revision, find).await;
+        let lease = lease.map_err(|e| ApiError::of(&app, e))?;
+        let lease_epoch = outcome.lease_epoch;
+        let own = lease.filter(|lease| lease.lease_epoch == lease_epoch);
+        let ended = || v1::Lease { unit, lease_epoch, ..v1::Lease::default() };
+        Ok((Some(own.unwrap_or_else(ended)), outcome.revision.0))
     }
 }
 
@@ -69,52 +56,26 @@ impl LeaderService for Leaders {
         &self,
         request: Request<v1::ClaimLeadershipRequest>,
     ) -> Result<Response<v1::ClaimLeadershipResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let reporter = convert::reporter(&mut fields, &wire.unit, wire.incarnation);
-        let given = wire.lease_duration.as_ref();
-        let duration =
-            fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
-        let id = convert::request_id(&mut fields, &wire);
-        let read = app.zip(reporter).zip(duration).zip(id);
-        let (((app, reporter), duration), id) = fields.finish(read)?;
-        let unit = reporter.unit.clone();
-        let outcome = self.apply(&app, id, Command::ClaimLeadership(reporter, duration)).await?;
-        Ok(Response::new(v1::ClaimLeadershipResponse {
-            lease: Some(self.lease(&app, &unit, outcome).await?),
-            revision: outcome.revision.0,
-        }))
+        let unit = request.get_ref().unit.clone();
+        let (lease, revision) = self.grant(unit, request, convert::claim_leadership).await?;
+        Ok(Response::new(v1::ClaimLeadershipResponse { lease, revision }))
     }
 
     async fn renew_leadership(
         &self,
         request: Request<v1::RenewLeadershipRequest>,
     ) -> Result<Response<v1::RenewLeadershipResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let (app, claim) = fields.finish(app.zip(claim))?;
-        let unit = claim.unit.clone();
-        let outcome = self.apply(&app, None, Command::RenewLeadership(claim)).await?;
-        Ok(Response::new(v1::RenewLeadershipResponse {
-            lease: Some(self.lease(&app, &unit, outcome).await?),
-            revision: outcome.revision.0,
-        }))
+        let unit = request.get_ref().unit.clone();
+        let (lease, revision) = self.grant(unit, request, convert::renew_leadership).await?;
+        Ok(Response::new(v1::RenewLeadershipResponse { lease, revision }))
     }
 
     async fn release_leadership(
         &self,
         request: Request<v1::ReleaseLeadershipRequest>,
     ) -> Result<Response<v1::ReleaseLeadershipResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let claim = convert::claim(&mut fields, &wire.unit, wire.lease_epoch);
-        let id = convert::request_id(&mut fields, &wire);
-        let ((app, claim), id) = fields.finish(app.zip(claim).zip(id))?;
-        let outcome = self.apply(&app, id, Command::ReleaseLeadership(claim)).await?;
+        let (_, outcome) =
+            command::handle(&self.aggregator, request, convert::release_leadership).await?;
         Ok(Response::new(v1::ReleaseLeadershipResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -126,9 +87,7 @@ impl LeaderService for Leaders {
         request: Request<v1::GetLeaderRequest>,
     ) -> Result<Response<v1::GetLeaderResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let app = fields.finish(app)?;
+        let app = convert::app(&wire)?;
         let page = Page::from_wire(wire.page_size)?;
         let now = self.store.now();
         let read = |state: &AppState| {
@@ -148,16 +107,8 @@ impl LeaderService for Leaders {
         &self,
         request: Request<v1::TransferLeadershipRequest>,
     ) -> Result<Response<v1::TransferLeadershipResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let unit = fields.unit("to_unit", &wire.to_unit);
-        let id = convert::request_id(&mut fields, &wire);
-        let ((app, unit), id) = fields.finish(app.zip(unit).zip(id))?;
-        let outcome = self.apply(&app, id, Command::TransferLeadership(unit.clone())).await?;
-        Ok(Response::new(v1::TransferLeadershipResponse {
-            lease: Some(self.lease(&app, &unit, outcome).await?),
-            revision: outcome.revision.0,
-        }))
+        let unit = request.get_ref().to_unit.clone();
+        let (lease, revision) = self.grant(unit, request, convert::transfer_leadership).await?;
+        Ok(Response::new(v1::TransferLeadershipResponse { lease, revision }))
     }
 }

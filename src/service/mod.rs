@@ -28,6 +28,7 @@ use crate::watch::Hub;
 
 mod application;
 mod collect;
+mod command;
 mod cork;
 mod data;
 mod faults;

@@ -4,17 +4,20 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
-use crate::aggregator::Aggregator;
+use crate::aggregator::{self, Aggregator};
+use crate::domain;
 use crate::domain::app::AppState;
-use crate::domain::command::{self, Command};
+use crate::domain::command::Command;
 use crate::domain::name::{AppName, OperationId};
 use crate::domain::operation::command::{Order, What};
 use crate::domain::operation::refused::Refused;
-use crate::domain::request::{Outcome, RequestId};
+use crate::domain::rejected::Rejected;
+use crate::domain::request::Outcome;
 use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields, Page, PageToken};
+use crate::service::command;
+use crate::service::convert::{self, Fields, Page, PageToken, Repeatable};
 use crate::service::reads::Reads;
 use crate::service::rules::ErrorRules;
 use crate::watch::Hub;
@@ -28,8 +31,9 @@ pub struct Operations {
 
 /// Result of a command: the operation after it, and the revision.
 struct Done {
-    outcome: Outcome,
-    operation: v1::Operation,
+    operation: Option<v1::Operation>,
+    revision: u64,
+    changed: bool,
     advice: Vec<String>,
 }
 
@@ -40,29 +44,30 @@ impl Operations {
         Operations { aggregator, reads, rules }
     }
 
-    /// Applies a command to an operation, and reads the operation afterwards; with its payload if
+    /// Handles a command on an operation, and reads the operation afterwards; with its payload if
     /// `with_payload`.
-    async fn ask(
+    async fn handle<R: Repeatable>(
         &self,
-        app: &AppName,
-        order: Order,
-        request_id: Option<RequestId>,
+        request: Request<R>,
+        read: impl FnOnce(&mut Fields, &R) -> Option<Order>,
         with_payload: bool,
     ) -> Result<Done, ApiError> {
-        let (id, what) = (order.id.clone(), order.what.clone());
-        let request = command::Request { id: request_id, command: Command::Operate(order) };
-        let applied = self.aggregator.apply(app, request).await;
-        let outcome = applied.map_err(|e| ApiError::of(app, e))?;
-        let read = |state: &AppState| done(state, &id, &what, outcome, with_payload);
-        let done = self.aggregator.read(app, outcome.revision, read).await;
-        let done = done.map_err(|e| ApiError::of(app, e))?;
-        done.map_err(|refused| refused_by(app, refused))
+        let (app, (order, id)) = convert::read(request.into_inner(), |fields, wire| {
+            let order = read(fields, &wire);
+            order.zip(convert::request_id(fields, &wire))
+        })?;
+        let asked = (order.id.clone(), order.what.clone());
+        let request = domain::command::Request { id, command: Command::Operate(order) };
+        let outcome = command::apply(&self.aggregator, &app, request).await?;
+        let read = |state: &AppState| done(state, &asked.0, &asked.1, outcome, with_payload);
+        let done = self.aggregator.read(&app, outcome.revision, read).await;
+        let done = done.map_err(|e| ApiError::of(&app, e))?;
+        done.map_err(|refused| refused_by(&app, refused))
     }
 }
 
 fn refused_by(app: &AppName, refused: Refused) -> ApiError {
-    let rejected = crate::domain::rejected::Rejected::Operation(refused);
-    ApiError::of(app, crate::aggregator::Error::Rejected(rejected))
+    ApiError::of(app, aggregator::Error::Rejected(Rejected::Operation(refused)))
 }
 
 /// Returns the operation after a command. A caller that would become the holder by this answer gets
@@ -87,26 +92,14 @@ fn done(
     }
     let payload = operations.payload(id).filter(|_| with_payload);
     Ok(Done {
-        outcome,
-        operation: convert::operation(&state.name, id, operation, payload),
+        operation: Some(convert::operation(&state.name, id, operation, payload)),
+        revision: outcome.revision.0,
+        changed: outcome.changed,
         advice: match what {
             What::Begin(new) if new.supersede && outcome.changed => operations.advice(operation),
             _ => Vec::new(),
         },
     })
-}
-
-/// Handles the calls that differ only in their command.
-macro_rules! ask {
-    ($self:ident, $request:ident, $read:path, $with_payload:expr) => {{
-        let wire = $request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let order = $read(&mut fields, &wire);
-        let id = convert::request_id(&mut fields, &wire);
-        let ((app, order), id) = fields.finish(app.zip(order).zip(id))?;
-        $self.ask(&app, order, id, $with_payload).await?
-    }};
 }
 
 #[tonic::async_trait]
@@ -115,21 +108,16 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::BeginOperationRequest>,
     ) -> Result<Response<v1::BeginOperationResponse>, Status> {
-        let Done { outcome, operation, advice } = ask!(self, request, convert::begin, true);
-        Ok(Response::new(v1::BeginOperationResponse {
-            operation: Some(operation),
-            revision: outcome.revision.0,
-            begun: outcome.changed,
-            advice,
-        }))
+        let done = self.handle(request, convert::begin, true).await?;
+        let Done { operation, revision, changed: begun, advice } = done;
+        Ok(Response::new(v1::BeginOperationResponse { operation, revision, begun, advice }))
     }
 
     async fn acquire_operation(
         &self,
         request: Request<v1::AcquireOperationRequest>,
     ) -> Result<Response<v1::AcquireOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = ask!(self, request, convert::acquire, true);
-        let (operation, revision) = (Some(operation), outcome.revision.0);
+        let Done { operation, revision, .. } = self.handle(request, convert::acquire, true).await?;
         Ok(Response::new(v1::AcquireOperationResponse { operation, revision }))
     }
 
@@ -137,8 +125,8 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::HeartbeatOperationRequest>,
     ) -> Result<Response<v1::HeartbeatOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = ask!(self, request, convert::heartbeat, false);
-        let (operation, revision) = (Some(operation), outcome.revision.0);
+        let Done { operation, revision, .. } =
+            self.handle(request, convert::heartbeat, false).await?;
         Ok(Response::new(v1::HeartbeatOperationResponse { operation, revision }))
     }
 
@@ -146,8 +134,8 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::ReleaseOperationRequest>,
     ) -> Result<Response<v1::ReleaseOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = ask!(self, request, convert::release, false);
-        let (operation, revision) = (Some(operation), outcome.revision.0);
+        let Done { operation, revision, .. } =
+            self.handle(request, convert::release, false).await?;
         Ok(Response::new(v1::ReleaseOperationResponse { operation, revision }))
     }
 
@@ -155,8 +143,8 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::CompleteOperationRequest>,
     ) -> Result<Response<v1::CompleteOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = ask!(self, request, convert::complete, false);
-        let (operation, revision) = (Some(operation), outcome.revision.0);
+        let Done { operation, revision, .. } =
+            self.handle(request, convert::complete, false).await?;
         Ok(Response::new(v1::CompleteOperationResponse { operation, revision }))
     }
 
@@ -164,11 +152,8 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::FailOperationRequest>,
     ) -> Result<Response<v1::FailOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = {
-            let fail = |fields: &mut Fields, wire: &_| convert::fail(fields, wire, &self.rules);
-            ask!(self, request, fail, false)
-        };
-        let (operation, revision) = (Some(operation), outcome.revision.0);
+        let fail = |fields: &mut Fields, wire: &_| convert::fail(fields, wire, &self.rules);
+        let Done { operation, revision, .. } = self.handle(request, fail, false).await?;
         Ok(Response::new(v1::FailOperationResponse { operation, revision }))
     }
 
@@ -176,8 +161,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::VerifyOperationRequest>,
     ) -> Result<Response<v1::VerifyOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = ask!(self, request, convert::verify, false);
-        let (operation, revision) = (Some(operation), outcome.revision.0);
+        let Done { operation, revision, .. } = self.handle(request, convert::verify, false).await?;
         Ok(Response::new(v1::VerifyOperationResponse { operation, revision }))
     }
 
@@ -185,8 +169,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::CancelOperationRequest>,
     ) -> Result<Response<v1::CancelOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = ask!(self, request, convert::cancel, false);
-        let (operation, revision) = (Some(operation), outcome.revision.0);
+        let Done { operation, revision, .. } = self.handle(request, convert::cancel, false).await?;
         Ok(Response::new(v1::CancelOperationResponse { operation, revision }))
     }
 
@@ -194,8 +177,7 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::RetryOperationRequest>,
     ) -> Result<Response<v1::RetryOperationResponse>, Status> {
-        let Done { outcome, operation, .. } = ask!(self, request, convert::retry, false);
-        let (operation, revision) = (Some(operation), outcome.revision.0);
+        let Done { operation, revision, .. } = self.handle(request, convert::retry, false).await?;
         Ok(Response::new(v1::RetryOperationResponse { operation, revision }))
     }
 
@@ -204,10 +186,8 @@ impl OperationService for Operations {
         request: Request<v1::GetOperationRequest>,
     ) -> Result<Response<v1::GetOperationResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let id = fields.operation_id(&wire.operation_id);
-        let (app, id) = fields.finish(app.zip(id))?;
+        let (app, id) =
+            convert::read(&wire, |fields, wire| fields.operation_id(&wire.operation_id))?;
         let get = |state: &AppState| {
             let operations = state.operations();
             let operation = operations.get(&id)?;
@@ -225,10 +205,8 @@ impl OperationService for Operations {
         request: Request<v1::ListOperationsRequest>,
     ) -> Result<Response<v1::ListOperationsResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let states = convert::states(&mut fields, &wire.states);
-        let (app, states) = fields.finish(app.zip(states))?;
+        let (app, states) =
+            convert::read(&wire, |fields, wire| convert::states(fields, &wire.states))?;
         let page = Page::from_wire(wire.page_size)?;
         let asked = [&app.to_string(), &*format!("{states:?}")];
         let token = PageToken::of("ListOperations", &asked);

@@ -3,20 +3,17 @@
 use tonic::{Request, Response, Status};
 
 use crate::aggregator::{Aggregator, Error};
-use crate::domain;
 use crate::domain::app::AppState;
 use crate::domain::classify::finding::Finding;
 use crate::domain::command::Command;
 use crate::domain::fault::FaultKey;
-use crate::domain::name::AppName;
 use crate::domain::rejected::Rejected;
-use crate::domain::request::Outcome;
 use crate::domain::status::report::advice;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields};
 use crate::service::rules::ErrorRules;
+use crate::service::{command, convert};
 
 /// Handler of `ReportService`.
 pub struct Reports {
@@ -29,14 +26,6 @@ impl Reports {
     pub fn new(aggregator: Aggregator, rules: ErrorRules) -> Reports {
         Reports { aggregator, rules }
     }
-
-    async fn apply(
-        &self,
-        app: &AppName,
-        request: domain::command::Request,
-    ) -> Result<Outcome, ApiError> {
-        self.aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
-    }
 }
 
 #[tonic::async_trait]
@@ -45,14 +34,9 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReportStatusRequest>,
     ) -> Result<Response<v1::ReportStatusResponse>, Status> {
-        let mut wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let id = convert::request_id(&mut fields, &wire);
-        let command = convert::report(&mut fields, &mut wire);
-        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
-        let advice = advice_of(&command);
-        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
+        let (app, request) = convert::read(request.into_inner(), convert::report)?;
+        let advice = advice_of(&request.command);
+        let outcome = command::apply(&self.aggregator, &app, request).await?;
         Ok(Response::new(v1::ReportStatusResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -64,14 +48,9 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReplaceStatusesRequest>,
     ) -> Result<Response<v1::ReplaceStatusesResponse>, Status> {
-        let mut wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let id = convert::request_id(&mut fields, &wire);
-        let command = convert::replace(&mut fields, &mut wire);
-        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
-        let advice = advice_of(&command);
-        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
+        let (app, request) = convert::read(request.into_inner(), convert::replace)?;
+        let advice = advice_of(&request.command);
+        let outcome = command::apply(&self.aggregator, &app, request).await?;
         Ok(Response::new(v1::ReplaceStatusesResponse {
             revision: outcome.revision.0,
             changed: outcome.changed,
@@ -84,13 +63,7 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ClearStatusRequest>,
     ) -> Result<Response<v1::ClearStatusResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let command = convert::clear(&mut fields, &wire);
-        let id = convert::request_id(&mut fields, &wire);
-        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
-        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
+        let (_, outcome) = command::handle(&self.aggregator, request, convert::clear).await?;
         Ok(Response::new(v1::ClearStatusResponse {
             revision: outcome.revision.0,
             cleared_count: outcome.removed as i32,
@@ -101,15 +74,11 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReportErrorRequest>,
     ) -> Result<Response<v1::ReportErrorResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let id = convert::request_id(&mut fields, &wire);
-        // Classified last, so that a refused request is not counted as classified.
-        let command = convert::report_error(&mut fields, &wire, &self.rules);
-        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
-        let met = met(&command);
-        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
+        let (app, request) = convert::read(request.into_inner(), |fields, wire| {
+            convert::report_error(fields, wire, &self.rules)
+        })?;
+        let met = met(&request.command);
+        let outcome = command::apply(&self.aggregator, &app, request).await?;
         let verdict = match met {
             Some((key, finding)) => {
                 let verdict =
@@ -127,14 +96,9 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ResolveErrorRequest>,
     ) -> Result<Response<v1::ResolveErrorResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let app = fields.app(&wire.namespace, &wire.application);
-        let command = convert::resolve_error(&mut fields, &wire);
-        let id = convert::request_id(&mut fields, &wire);
-        let ((app, command), id) = fields.finish(app.zip(command).zip(id))?;
-        let held = held(&command);
-        let outcome = self.apply(&app, domain::command::Request { id, command }).await?;
+        let (app, request) = convert::read(request.into_inner(), convert::resolve_error)?;
+        let held = held(&request.command);
+        let outcome = command::apply(&self.aggregator, &app, request).await?;
         let held = match self.aggregator.read(&app, outcome.revision, held).await {
             // Nothing was reported for this application.
             Err(Error::Rejected(Rejected::ApplicationNotFound)) => Ok(0),

@@ -1,10 +1,11 @@
 //! The error rules in force: custom rules and the built-in tables, replaceable as a whole at run
 //! time.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use crate::domain::classify::finding::{Evidence, Finding};
 use crate::domain::classify::{Rules, classify};
+use crate::sync::{read, write};
 use crate::telemetry::Metrics;
 
 /// The rules in force. Cheap to clone; all clones share the same rules.
@@ -22,14 +23,14 @@ impl ErrorRules {
 
     /// Replaces the rules. Errors that are already classified keep their class.
     pub fn replace(&self, rules: Rules) {
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+        *write(&self.rules) = Arc::new(rules);
     }
 
     /// Classifies an error, and counts it.
     pub(super) fn classify(&self, evidence: &Evidence) -> Finding {
-        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let rules = read(&self.rules).clone();
         let finding = classify(&rules, evidence);
-        self.metrics.error(finding.class as usize);
+        self.metrics.error(finding.class);
         finding
     }
 }

@@ -13,14 +13,13 @@ use tracing::Instrument;
 
 use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
-use crate::domain::limits::{TTL_MAX, TTL_MIN};
 use crate::domain::name::AppName;
 use crate::domain::rejected::Rejected;
 use crate::domain::status::Kind;
 use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;
-use crate::service::code::{ApiError, RETRY_LATER, Reason};
-use crate::service::convert::{self, Fields, PAGE_BYTES_MAX};
+use crate::service::code::ApiError;
+use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::rules::ErrorRules;
 use crate::session::{End, Outbound, Session, Sessions, Welcome};
@@ -67,9 +66,7 @@ impl Workers {
             "{max} sessions of {peer} are open already, which is the share of one address; try \
              again later, or at another replica"
         );
-        let problem = ApiError::new(Reason::TooManyStreams, text);
-        let problem = problem.with("limit", "sessions_per_peer_max").with("max", max);
-        Err(problem.retry_after(RETRY_LATER))
+        Err(ApiError::too_many(text, "sessions_per_peer_max", max))
     }
 }
 
@@ -103,11 +100,7 @@ impl WorkerService for Workers {
         request: Request<v1::RegisterUnitRequest>,
     ) -> Result<Response<v1::RegisterUnitResponse>, Status> {
         let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let newcomer = convert::newcomer(&mut fields, &wire);
-        let ttl = fields.duration("ttl", wire.ttl.as_ref(), TTL_MIN, TTL_MAX);
-        let id = convert::request_id(&mut fields, &wire);
-        let (((app, who), ttl), id) = fields.finish(newcomer.zip(ttl).zip(id))?;
+        let (app, (who, ttl, id)) = convert::read(&wire, convert::register_unit)?;
         let unit = who.unit.clone();
         let registered = self.sessions.register(&app, who, ttl, id).await;
         let (incarnation, revision) = registered.map_err(|e| ApiError::of(&app, e))?;
@@ -125,7 +118,7 @@ impl WorkerService for Workers {
         Ok(Response::new(v1::RegisterUnitResponse {
             incarnation,
             retained,
-            retained_rest_count: i32::try_from(rest).unwrap_or(i32::MAX),
+            retained_rest_count: convert::count(rest),
             operations,
             heartbeat_interval: Some(convert::duration(interval)),
             revision: revision.0,

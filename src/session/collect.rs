@@ -17,9 +17,10 @@ use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
 use crate::domain::unit::presence::SessionId;
 use crate::store::{Broadcast, BroadcastKind};
+use crate::sync::lock;
 
 use super::entry::{Asker, Entry, QUESTION_TTL, Question};
-use super::{ByUnit, Inner, Sessions, lock};
+use super::{ByUnit, Inner, Sessions};
 
 /// Answers for other replicas are gathered for this long, so that 1,000 answers cost few
 /// broadcasts.

@@ -13,10 +13,10 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::domain::unit::{Callback, Callbacks, Newcomer, Reporter, Topic};
+use crate::sync::lock;
 
 use super::holds::{HoldUpdate, Holds, Moved};
-use super::leadership::News;
-use super::lock;
+use super::news::News;
 
 /// Questions to one worker that are open together: one for each component that is asked often.
 /// Beyond that the oldest is dropped.
@@ -104,6 +104,7 @@ impl Entry {
     ) -> (Entry, Ends) {
         let (over, is_over) = watch::channel(None);
         let (asks, asked) = mpsc::channel(ASKS_MAX);
+        let news = News::new(who.unit.clone(), incarnation);
         let who = Newcomer { incarnation: Some(incarnation), ..who };
         let open = Mutex::default();
         let entry = Entry {
@@ -120,7 +121,7 @@ impl Entry {
             called: Notify::new(),
             holds: Mutex::default(),
             holds_moved: Notify::new(),
-            news: News::default(),
+            news,
             last_contact: AtomicU64::new(0),
         };
         (entry, Ends { over: is_over, asks: asked })

@@ -14,8 +14,8 @@ use crate::domain::unit::Newcomer;
 use crate::domain::unit::presence::SessionId;
 
 use super::entry::{Entry, Over};
-use super::leadership::Leads;
 use super::message::{Hello, OpenError, Welcome};
+use super::news::Leads;
 use super::observer::Chore;
 use super::registry::Registry;
 use super::worker::Session;
@@ -62,7 +62,7 @@ impl Sessions {
             entry.set_holds(state.head().revision, holding(state, entry.unit()));
             let leads = Leads::of(state.head());
             let at = (state.head().revision, inner.store.epoch().losses);
-            entry.news.welcome(&entry, at, &leads);
+            entry.news.welcome(at, &leads);
             inner.leads_here(&entry, &leads);
             let is_over = unit.and_then(|unit| unit.session());
             let welcome = Welcome {

@@ -13,8 +13,8 @@
 //! session, the aggregator refuses every command of the older one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,7 @@ mod holds;
 mod leadership;
 mod liveness_clock;
 mod message;
+mod news;
 mod observer;
 mod orphan;
 mod peers;
@@ -220,12 +221,6 @@ fn spread(below: Duration) -> Duration {
     // Without randomness all sessions act at the same moment, which is slower but correct.
     let dice = getrandom::u64().unwrap_or_default();
     Duration::from_millis(dice.checked_rem(millis).unwrap_or_default())
-}
-
-/// Locks even if poisoned: every change under these locks is a single step, so a panic leaves no
-/// inconsistent state.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

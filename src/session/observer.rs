@@ -16,12 +16,13 @@ use crate::domain::transition::{Transition, Write};
 use crate::domain::unit::Unit;
 use crate::domain::unit::presence::ReplicaId;
 use crate::store::{Broadcast, BroadcastKind, Bucket, Change, Epoch, Observer, Position};
+use crate::sync::lock;
 
+use super::Inner;
 use super::entry::{Asker, Entry, Over, Question};
 use super::holds::Moved;
-use super::leadership::Leads;
+use super::news::Leads;
 use super::orphan::Orphans;
-use super::{Inner, lock};
 
 /// Limit of queued chores. Beyond it all sessions are asserted instead.
 const CHORES_MAX: usize = 4096;

@@ -10,8 +10,9 @@ use crate::aggregator::Error;
 use crate::domain::command::{Command, Request};
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::unit::presence::SessionId;
+use crate::sync::lock;
 
-use super::{Inner, lock};
+use super::Inner;
 
 /// Every session looks orphaned between its commit and its entry in the table. This limit is
 /// longer.

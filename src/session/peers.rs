@@ -10,8 +10,9 @@ use crate::domain::command::{Command, Request};
 use crate::domain::name::AppName;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::ReplicaId;
+use crate::sync::lock;
 
-use super::{Inner, lock};
+use super::Inner;
 
 /// The longest interval between two beats of this replica.
 const BEAT_MAX: Duration = Duration::from_secs(2);

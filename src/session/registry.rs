@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::unit::presence::SessionId;
+use crate::sync::lock;
 
+use super::ByUnit;
 use super::entry::Entry;
-use super::{ByUnit, lock};
 
 /// Sessions by application and unit.
 #[derive(Default)]

@@ -11,9 +11,10 @@ use crate::aggregator::Error;
 use crate::domain::command::{Command, Request};
 use crate::domain::name::AppName;
 use crate::domain::unit::presence::SessionId;
+use crate::sync::lock;
 
+use super::Inner;
 use super::entry::Entry;
-use super::{Inner, lock};
 
 /// Sessions that end within this time after the first one count as lost together: a network fault
 /// does not break all connections at the same moment.

@@ -26,8 +26,8 @@ use crate::domain::unit::presence::SessionId;
 
 use super::entry::{Ends, Entry, Over, Question};
 use super::holds::HoldUpdate;
-use super::leadership;
 use super::message::{Inbound, Outbound};
+use super::news::LeadershipUpdate;
 use super::registry::Permit;
 use super::{Inner, spread};
 
@@ -187,7 +187,7 @@ impl Session {
                     };
                     self.tell(outbound, word).await
                 }
-                word = entry.news.next(&entry) => self.tell(outbound, outbound_of(word)).await,
+                word = entry.news.next() => self.tell(outbound, outbound_of(word)).await,
                 chunk = chunks.next() => match chunk {
                     Some(chunk) => {
                         entry.note_contact(liveness_clock.now());
@@ -416,14 +416,12 @@ struct Asked {
     claims: bool,
 }
 
-fn outbound_of<R>(word: leadership::LeadershipUpdate) -> Outbound<R> {
+fn outbound_of<R>(word: LeadershipUpdate) -> Outbound<R> {
     match word {
-        leadership::LeadershipUpdate::Leadership { leader, lease_epoch, heartbeat, is_self } => {
+        LeadershipUpdate::Leadership { leader, lease_epoch, heartbeat, is_self } => {
             Outbound::Leadership { leader, lease_epoch, is_self, heartbeat_interval: heartbeat }
         }
-        leadership::LeadershipUpdate::Data { version } => {
-            Outbound::DataChanged { etag: etag(version) }
-        }
+        LeadershipUpdate::Data { version } => Outbound::DataChanged { etag: etag(version) },
     }
 }
 

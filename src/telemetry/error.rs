@@ -6,7 +6,7 @@ use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::error::OTelSdkError;
 use tracing_subscriber::util::TryInitError;
 
-use super::otlp::Signal;
+use super::signal::Signal;
 
 /// Why the telemetry could not be set up.
 #[derive(Debug, thiserror::Error)]

@@ -13,23 +13,8 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
 
 use super::rpc::{RpcInstruments, RpcMethod};
-
-/// The levels of a status, in the order of [`FleetCounts`].
-pub const LEVELS: [&str; 7] =
-    ["unknown", "terminated", "active", "waiting", "maintenance", "blocked", "error"];
-
-/// The classes of an error, in the order of the wire enum.
-pub const ERROR_CLASSES: [&str; 9] = [
-    "unclassified",
-    "transient",
-    "throttled",
-    "conflict",
-    "interrupted",
-    "dependency",
-    "blocked",
-    "gone",
-    "fatal",
-];
+use crate::domain::classify::finding::Class;
+use crate::domain::level::{LEVELS, Level};
 
 /// Buckets of a commit in seconds. A commit is mostly one fsync: 0.1 ms on a good disk, seconds on
 /// a failing one.
@@ -75,15 +60,15 @@ pub enum ConnectionEnd {
     Idle,
 }
 
-/// The counts at each level, in the order of [`LEVELS`].
+/// The counts at each level, in the order of [`Level::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FleetCounts {
     /// Applications by their derived level.
-    pub applications: [u64; 7],
+    pub applications: [u64; LEVELS],
     /// Units by their derived level.
-    pub units: [u64; 7],
+    pub units: [u64; LEVELS],
     /// Stored statuses, by their own level.
-    pub statuses: [u64; 7],
+    pub statuses: [u64; LEVELS],
     /// Open errors.
     pub faults: u64,
 }
@@ -97,7 +82,7 @@ pub struct Metrics(Arc<Instruments>);
 
 struct Instruments {
     reports: Counters<3>,
-    errors: Counters<9>,
+    errors: Counters<{ Class::ALL.len() }>,
     commits: Counters<3>,
     commit_duration: Histogram<f64>,
     commit_batch_size: Histogram<u64>,
@@ -117,13 +102,14 @@ impl Metrics {
         build_info(meter, version);
         let results = Some(("result", ["changed", "repeated", "rejected"]));
         let commit_results = Some(("result", ["ok", "conflict", "failed"]));
+        let classes = Class::ALL.map(|class| class.name().to_ascii_lowercase());
         let instruments = Instruments {
             reports: counters(meter, "bellwether.reports", "Reports received.", results),
             errors: counters(
                 meter,
                 "bellwether.errors",
                 "Errors that workers reported, by class.",
-                Some(("class", ERROR_CLASSES)),
+                Some(("class", classes.each_ref().map(String::as_str))),
             ),
             commits: counters(meter, "bellwether.commits", "Commits tried.", commit_results),
             commit_duration: meter
@@ -179,11 +165,9 @@ impl Metrics {
         self.0.reports[result as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one error of a class, in the order of `ERROR_CLASSES`.
-    pub fn error(&self, class: usize) {
-        if let Some(count) = self.0.errors.get(class) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts one error of a class.
+    pub fn error(&self, class: Class) {
+        self.0.errors[class as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts one commit of `commands` commands that took `elapsed`.
@@ -262,12 +246,12 @@ fn counters<const N: usize>(
     meter: &Meter,
     name: &'static str,
     description: &'static str,
-    labels: Option<(&'static str, [&'static str; N])>,
+    labels: Option<(&'static str, [&str; N])>,
 ) -> Counters<N> {
     let counters: Counters<N> = Arc::new(std::array::from_fn(|_| AtomicU64::new(0)));
     let read = Arc::clone(&counters);
     let labels: [Vec<KeyValue>; N] = std::array::from_fn(|index| {
-        labels.iter().map(|(name, words)| KeyValue::new(*name, words[index])).collect()
+        labels.iter().map(|(name, words)| KeyValue::new(*name, words[index].to_owned())).collect()
     });
     meter
         .u64_observable_counter(name)
@@ -294,9 +278,9 @@ fn up_down(meter: &Meter, name: &'static str, description: &'static str) -> Arc<
 
 fn fleet(meter: &Meter) -> Fleet {
     let fleet = Fleet::default();
-    let gauge = |name: &'static str, description, pick: fn(&FleetCounts) -> &[u64; 7]| {
+    let gauge = |name: &'static str, description, pick: fn(&FleetCounts) -> &[u64; LEVELS]| {
         let fleet = Arc::clone(&fleet);
-        let labels = LEVELS.map(|level| [KeyValue::new("level", level)]);
+        let labels = Level::ALL.map(|level| [KeyValue::new("level", level.word())]);
         meter
             .u64_observable_gauge(name)
             .with_description(description)
@@ -355,8 +339,7 @@ mod tests {
         metrics.report(ReportResult::Changed);
         metrics.report(ReportResult::Changed);
         metrics.report(ReportResult::Rejected);
-        metrics.error(1);
-        metrics.error(99);
+        metrics.error(Class::Transient);
         metrics.commit(CommitResult::Ok, 3, Duration::from_micros(300));
         metrics.watch_coalesced(5);
         metrics.connections(3);

@@ -19,6 +19,7 @@ mod otlp;
 mod prometheus;
 mod provider;
 mod rpc;
+mod signal;
 
 use std::env;
 use std::sync::OnceLock;
@@ -32,13 +33,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
-pub use metrics::{
-    CommitResult, ConnectionEnd, FleetCounts, LEVELS, Metrics, ReportResult, WatchStream,
-};
+pub use metrics::{CommitResult, ConnectionEnd, FleetCounts, Metrics, ReportResult, WatchStream};
 pub use options::{LogFormat, Options};
-pub use otlp::Signal;
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};
+pub use signal::Signal;
 
 use otlp::Exports;
 use provider::Providers;

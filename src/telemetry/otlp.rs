@@ -4,42 +4,10 @@
 //! variables, so nothing here sets them. The SDK does not read whether to export at all; this
 //! module does.
 
-use std::fmt;
-
 use opentelemetry_otlp::{ExporterBuildError, LogExporter, MetricExporter, SpanExporter};
 
 use super::error::Error;
-
-/// A kind of telemetry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// Spans.
-    Traces,
-    /// Counters, gauges and histograms.
-    Metrics,
-    /// Log records.
-    Logs,
-}
-
-impl Signal {
-    fn variable_part(self) -> &'static str {
-        match self {
-            Self::Traces => "TRACES",
-            Self::Metrics => "METRICS",
-            Self::Logs => "LOGS",
-        }
-    }
-}
-
-impl fmt::Display for Signal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Traces => "traces",
-            Self::Metrics => "metrics",
-            Self::Logs => "logs",
-        })
-    }
-}
+use super::signal::Signal;
 
 /// The signals that the environment asks to export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -15,8 +15,9 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::runtime::{Builder, Handle};
 
 use super::error::{Error, ShutdownError};
-use super::otlp::{self, Exports, Signal};
+use super::otlp::{self, Exports};
 use super::prometheus::Prometheus;
+use super::signal::Signal;
 
 pub(super) struct Providers {
     pub(super) traces: Option<SdkTracerProvider>,

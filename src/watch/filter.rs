@@ -1,10 +1,12 @@
 //! The filter of a watcher: the applications and levels that it receives.
 
 use std::collections::BTreeSet;
+use std::hash::Hasher;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::digest::Fnv;
+use fnv::FnvHasher;
+
 use crate::domain::app::Head;
 use crate::domain::level::Level;
 use crate::domain::name::AppName;
@@ -77,11 +79,11 @@ impl Filter {
     /// Returns a hash that distinguishes filters in resume tokens. Tokens outlive the process, so
     /// the hashed bytes must not change.
     pub fn fingerprint(&self) -> u64 {
-        let mut hash = Fnv::new();
+        let mut hash = FnvHasher::default();
         // No name contains a zero byte, so it separates the parts.
         let mut part = |tag: u8, text: &[u8]| {
-            hash.bytes(&[0, tag]);
-            hash.bytes(text);
+            hash.write(&[0, tag]);
+            hash.write(text);
         };
         match &self.scope {
             Scope::All => part(b'a', b""),

@@ -5,13 +5,14 @@
 //! the bytes before it). Big-endian. Format 1 has no number of buckets, and its only position
 //! precedes the fingerprint. It is still read.
 
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use fnv::FnvHasher;
 
 use super::cursors::Cursors;
-use super::digest::Fnv;
 use super::error::WatchError;
 use crate::store::{Epoch, Position};
 
@@ -126,8 +127,8 @@ impl Rest<'_> {
 
 /// Detects truncated or mistyped texts, not forgery: a position is not secret and grants nothing.
 fn check(body: &[u8]) -> [u8; 4] {
-    let mut hash = Fnv::new();
-    hash.bytes(body);
+    let mut hash = FnvHasher::default();
+    hash.write(body);
     (hash.finish() as u32).to_be_bytes()
 }
 

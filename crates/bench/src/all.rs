@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use serde::Serialize;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
@@ -20,7 +19,7 @@ use crate::report::Report;
 use crate::rounds::Progress;
 use crate::scalar::AnyRow;
 use crate::site::Site;
-use crate::summary::Summary;
+use crate::summary::{Outcome, Ran, Summary};
 use crate::{Load, page, server};
 
 /// Flags of `all`.
@@ -78,30 +77,6 @@ const END_RETRY_DELAY: Duration = Duration::from_millis(20);
 const TICK: Duration = Duration::from_secs(1);
 /// The block of the page that holds the table.
 const PAGE_BLOCK: &str = "bench all";
-
-/// The result of one command.
-#[derive(Debug, Serialize)]
-pub struct Ran {
-    /// The number of the row among the targets.
-    pub row: u32,
-    /// The command line.
-    pub command: String,
-    /// The duration, including the start of servers and the creation of statuses.
-    pub seconds: f64,
-    /// The report, or the reason of a failure.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-}
-
-/// The outcome of a command.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// The rows, including those without a target.
-    Report(Box<Report<Value, AnyRow>>),
-    /// The reason of the failure.
-    Failed(String),
-}
 
 /// Runs the command.
 pub async fn run(args: All) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-use crate::election::{BEATS_PER_LEASE, Candidacy, LEASE_SECONDS, News};
+use crate::candidacy::{BEATS_PER_LEASE, Candidacy, LEASE_SECONDS, News};
 use crate::open_loop;
 use crate::wire::{self, LeaseGrantRequest, LeaseKeepAliveRequest, LeaseResponse};
 use crate::wire::{PutRequest, PutResponse, WatchResponse, streaming};

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::campaign;
+use crate::candidacy::{BEATS_PER_LEASE, Candidacy, LEASE_SECONDS, News};
 use crate::delay::{self, DelayRow, DelaySide};
 use crate::ingest::Store;
 use crate::machine::Machine;
@@ -46,43 +47,10 @@ pub struct Election {
     pub load: Load,
 }
 
-/// Length of every lease in seconds: the shortest that both sides accept.
-pub const LEASE_SECONDS: i64 = 2;
-/// Heartbeats of a leader within its lease.
-pub const BEATS_PER_LEASE: u32 = 3;
 /// Candidates at any time, including the leader.
 const CANDIDATES: usize = 3;
 /// A side without news for this long counts as stuck.
 const QUIET_MAX: Duration = Duration::from_secs(30);
-
-/// The news of a candidate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
-    /// Another candidate leads, and this one waits in line.
-    Waits,
-    /// The candidate leads.
-    Leads,
-}
-
-/// The connection of a candidate's task to the measurement.
-pub struct Candidacy {
-    number: u64,
-    news: mpsc::UnboundedSender<(u64, News, Instant)>,
-    release: Arc<Notify>,
-}
-
-impl Candidacy {
-    /// Sends news to the measurement.
-    pub fn tell(&self, news: News) {
-        // The measurement may already be over.
-        let _ = self.news.send((self.number, news, Instant::now()));
-    }
-
-    /// Waits until the candidate is to release leadership.
-    pub async fn released(&mut self) {
-        self.release.notified().await;
-    }
-}
 
 /// The microseconds of each election, of both kinds.
 struct Measured {

@@ -20,6 +20,7 @@ use tonic::{Status, Streaming};
 
 use crate::Load;
 use crate::delay::{DelayRow, DelaySide};
+use crate::figure::thousands;
 use crate::ingest::Store;
 use crate::load::{self, Measured, Plan, Work};
 use crate::machine::Machine;
@@ -29,7 +30,6 @@ use crate::report::{Report, Row, Side};
 use crate::rounds::{self, Contender, Progress};
 use crate::scalar::{AnyRow, Done, ScalarRow, ScalarSide, Target};
 use crate::streams::Reports;
-use crate::table::thousands;
 use crate::testbed::Testbed;
 use crate::{open_loop, process};
 

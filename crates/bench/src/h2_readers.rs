@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::table::thousands;
+use crate::figure::thousands;
 
 /// The request that opens each stream.
 #[derive(Debug, Clone)]

@@ -10,12 +10,12 @@ use futures_util::future::try_join_all;
 use serde::Serialize;
 use tokio::process::Command;
 
+use crate::figure::thousands;
 use crate::fixture::Fixture;
 use crate::machine::Machine;
 use crate::report::Report;
 use crate::rounds::Progress;
 use crate::scalar::{ScalarRow, ScalarSide};
-use crate::table::thousands;
 use crate::{page, process, server};
 
 /// Flags of `instructions`.

@@ -19,6 +19,7 @@
 
 pub mod all;
 pub mod campaign;
+pub mod candidacy;
 pub mod changes;
 pub mod collect;
 pub mod commits;
@@ -27,6 +28,7 @@ pub mod echo;
 pub mod election;
 pub mod etcd;
 pub mod fanout;
+pub mod figure;
 pub mod fixture;
 pub mod growth;
 pub mod h2_readers;

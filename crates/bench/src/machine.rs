@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::table::thousands;
+use crate::figure::thousands;
 
 /// The machine, as far as it matters to figures. Unknown values are empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use crate::delay::DelayRow;
+use crate::figure::{number, thousands};
 use crate::report::{Ratio, Row, Verdict};
-use crate::table::thousands;
 
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -175,17 +175,6 @@ impl Display for Done {
     }
 }
 
-/// Formats a whole number from 100 on, else three significant digits.
-pub fn number(value: f64) -> String {
-    match value {
-        v if v == v.trunc() || 100.0 <= v.abs() => thousands(v),
-        v if 10.0 <= v.abs() => format!("{v:.1}"),
-        v if 1.0 <= v.abs() => format!("{v:.2}"),
-        v if 0.1 <= v.abs() => format!("{v:.3}"),
-        v => format!("{v:.4}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,20 +219,5 @@ Heartbeats
 ";
         let row = row(&[90_000.0, 110_000.0], Some(&[9_000.0, 11_000.0]), target);
         assert_eq!(row.to_string(), expected);
-    }
-
-    #[test]
-    fn numbers_read_well() {
-        let cases = [
-            (0.0, "0"),
-            (3.0, "3"),
-            (12_345.6, "12,346"),
-            (45.67, "45.7"),
-            (0.9987, "0.999"),
-            (0.012_34, "0.0123"),
-        ];
-        for (value, expected) in cases {
-            assert_eq!(number(value), expected);
-        }
     }
 }

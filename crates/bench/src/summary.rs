@@ -7,13 +7,13 @@ use std::io::Write;
 use anyhow::Context;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
+use serde_json::Value;
 
 use crate::Load;
-use crate::all::{Outcome, Ran};
+use crate::figure::{duration, number, thousands};
 use crate::machine::Machine;
-use crate::report::{Ratio, Verdict};
-use crate::scalar::{AnyRow, number};
-use crate::table::{duration, thousands};
+use crate::report::{Ratio, Report, Verdict};
+use crate::scalar::AnyRow;
 
 /// All results, with the machine.
 #[derive(Debug)]
@@ -26,6 +26,30 @@ pub struct Summary {
     pub seconds: u64,
     /// The result of each command.
     pub ran: Vec<Ran>,
+}
+
+/// The result of one command.
+#[derive(Debug, Serialize)]
+pub struct Ran {
+    /// The number of the row among the targets.
+    pub row: u32,
+    /// The command line.
+    pub command: String,
+    /// The duration, including the start of servers and the creation of statuses.
+    pub seconds: f64,
+    /// The report, or the reason of a failure.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// The outcome of a command.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The rows, including those without a target.
+    Report(Box<Report<Value, AnyRow>>),
+    /// The reason of the failure.
+    Failed(String),
 }
 
 /// Columns of the whole table, the width limit of a Markdown line here.
@@ -222,7 +246,7 @@ mod tests {
     use std::path::Path;
 
     use crate::delay::{DelayRow, DelaySide};
-    use crate::report::{Report, Row, Side};
+    use crate::report::{Row, Side};
     use crate::scalar::{ScalarRow, ScalarSide, Target};
 
     fn rows() -> Vec<AnyRow> {

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::delay::{DelayRow, DelaySent, DelaySide, Watcher};
+use crate::figure::{duration, thousands};
 use crate::report::{Ratio, Report, Row, Sent, Side, Verdict};
 
 impl<S: Display, R: Display> Display for Report<S, R> {
@@ -123,30 +124,6 @@ impl Verdict {
     }
 }
 
-/// Formats a whole number with commas.
-pub fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Formats three digits and a unit.
-pub fn duration(seconds: f64) -> String {
-    let millis = seconds * 1e3;
-    match millis {
-        ..10.0 => format!("{millis:.2} ms"),
-        ..100.0 => format!("{millis:.1} ms"),
-        ..1000.0 => format!("{millis:.0} ms"),
-        _ => format!("{seconds:.2} s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,17 +206,5 @@ Report to watcher
   target             10.0 ms  met
 ";
         assert_eq!(row.to_string(), expected);
-    }
-
-    #[test]
-    fn numbers_read_well() {
-        let cases = [(0.0, "0"), (999.4, "999"), (1000.0, "1,000"), (1_234_567.0, "1,234,567")];
-        for (number, expected) in cases {
-            assert_eq!(thousands(number), expected);
-        }
-        let cases = [(0.000_64, "0.64 ms"), (0.02, "20.0 ms"), (0.25, "250 ms"), (2.0, "2.00 s")];
-        for (seconds, expected) in cases {
-            assert_eq!(duration(seconds), expected);
-        }
     }
 }

@@ -8,6 +8,7 @@ use crate::Load;
 use crate::changes::Reports;
 use crate::delay::{DelayRow, DelaySent, DelaySide, Way};
 use crate::etcd::Puts;
+use crate::figure::thousands;
 use crate::ingest::Store;
 use crate::machine::Machine;
 use crate::open_loop::Plan;
@@ -15,7 +16,6 @@ use crate::pending::Delays;
 use crate::replicas::{Peer, WAYS, contender};
 use crate::report::Report;
 use crate::rounds;
-use crate::table::thousands;
 use crate::testbed::Testbed;
 
 /// Flags of `watchers`.

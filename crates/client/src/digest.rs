@@ -1,6 +1,9 @@
 //! A watcher's copy of the applications, reduced to the revision and level that the digest covers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
 
 use crate::proto::v1::{Application, Level};
 
@@ -86,9 +89,9 @@ fn hash((namespace, name): &Name, (revision, level): (u64, i32)) -> u64 {
 }
 
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    let mut hash = FnvHasher::default();
+    hash.write(bytes);
+    hash.finish()
 }
 
 #[cfg(test)]

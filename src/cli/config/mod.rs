@@ -1,18 +1,17 @@
 //! `bellwether config`: checks or prints the configuration that `serve` would load. Starts nothing.
 
 mod source;
-mod values;
 
 use clap::Args as _;
 use clap::Command;
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{ArgAction, ArgMatches};
 use serde_json::{Value, json};
 
 use crate::cli::config::source::Sources;
 use crate::cli::context::{Context, print_plain, print_value, say};
 use crate::cli::exit::Exit;
 use crate::config;
-use crate::config::Config;
+use crate::config::{Config, StoreChoice};
 
 /// Check or print the configuration of the server
 #[derive(clap::Args)]
@@ -69,35 +68,44 @@ pub fn run(args: Args, matches: &ArgMatches, context: &Context) -> anyhow::Resul
 
 /// Returns the settings that are also flags, then those of the file alone.
 fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
-    let known = values::of(config);
+    let known = in_force(config);
     let command = config::Flags::augment_args(Command::new("serve"));
-    let flags: Vec<&Arg> = command.get_arguments().filter(|arg| arg.get_id() != "config").collect();
-    let is_flag = |key: &str| flags.iter().any(|arg| arg.get_id() == key);
-    let mut rows: Vec<Row> = flags
-        .iter()
-        .map(|arg| {
-            let key = arg.get_id().to_string();
-            let found =
-                known.iter().find(|(section, known, _)| section.is_empty() && *known == key);
-            let nothing = match arg.get_action() {
-                ArgAction::SetTrue => json!(false),
-                _ => Value::Null,
-            };
-            let value = match (found, sources.given(&key)) {
-                (Some((_, _, value)), _) if !value.is_null() => value.clone(),
-                (_, given) => given.map_or(nothing, |given| hidden(&key, given)),
-            };
-            Row { source: sources.of_key("", &key), section: "", key, value }
-        })
-        .collect();
-    let others = known.into_iter().filter(|(section, key, _)| !section.is_empty() || !is_flag(key));
-    rows.extend(others.map(|(section, key, value)| Row {
-        source: sources.of_key(section, key),
-        section,
-        key: key.to_string(),
-        value,
-    }));
-    rows
+    let flags = command.get_arguments().filter(|arg| arg.get_id() != "config").map(|arg| {
+        let key = arg.get_id().to_string();
+        let known = known.iter().find(|(known, _)| *known == key).map(|(_, value)| json!(value));
+        let given = || sources.given(&key).map(|given| hidden(&key, given));
+        let nothing = match arg.get_action() {
+            ArgAction::SetTrue => json!(false),
+            _ => Value::Null,
+        };
+        let value = known.or_else(given).unwrap_or(nothing);
+        Row { source: sources.of_key("", &key), section: "", key, value }
+    });
+    let numbers = config.numbers().into_iter().map(|number| Row {
+        source: sources.of_key(number.section, number.key),
+        section: number.section,
+        key: number.key.to_string(),
+        value: json!(number.value),
+    });
+    flags.chain(numbers).collect()
+}
+
+/// Returns the flags that have a value even if none is given. The URL of a Redis is printed as it
+/// was given.
+fn in_force(config: &Config) -> Vec<(&'static str, String)> {
+    let mut all = vec![
+        ("grpc_listen", config.grpc_listen.to_string()),
+        ("ops_listen", config.ops_listen.to_string()),
+    ];
+    match &config.store {
+        StoreChoice::Memory => all.push(("store", "memory".to_string())),
+        StoreChoice::Embedded(dir) => {
+            all.push(("store", "embedded".to_string()));
+            all.push(("data_dir", dir.display().to_string()));
+        }
+        StoreChoice::Redis(..) => {}
+    }
+    all
 }
 
 /// Returns the value of a setting without its secrets.

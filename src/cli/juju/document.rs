@@ -11,10 +11,8 @@ use serde_json::Value;
 
 use crate::cli::juju::json;
 use crate::cli::juju::node::{DocumentError, Node};
-use crate::cli::natural;
-
-/// The limit of the server for names.
-const NAME_BYTES_MAX: usize = 253;
+use crate::domain::limits::NAME_BYTES_MAX;
+use crate::domain::name::UnitName;
 
 /// A model, from the output of `juju status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,7 +123,7 @@ pub fn read(text: &str) -> Result<Document, DocumentError> {
         document.offers.push((name.to_string(), read_offer(&node)?));
     }
     for application in document.applications.values_mut() {
-        application.units.sort_by(|a, b| natural::compare(&a.name, &b.name));
+        application.units.sort_by_cached_key(|unit| UnitName::new(&unit.name).ok());
         application.units.dedup_by(|a, b| a.name == b.name);
     }
     Ok(document)

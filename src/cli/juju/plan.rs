@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cli::juju::document::{Document, Offer, Reading, Unit};
-use crate::cli::juju::word::{LABEL, Meaning};
-use crate::cli::juju::{document, word};
+use crate::cli::juju::document::{self, Document, Offer, Reading, Unit};
+use crate::cli::juju::word::{self, LABEL, Meaning};
 use crate::cli::render::time;
 use crate::proto::v1::{
     Application, ApplicationConfig, ApplicationStatusMode, ClearApplicationStatusRequest,

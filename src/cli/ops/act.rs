@@ -1,9 +1,9 @@
 //! `bellwether ops retry` and `cancel`: change an operation as an operator.
 
-use crate::cli::context::{Context, print_value, say};
+use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
+use crate::cli::render;
 use crate::cli::target::Target;
-use crate::cli::{json, render};
 use crate::proto::v1::{CancelOperationRequest, Operation, RetryOperationRequest};
 
 /// The operation to change.
@@ -45,9 +45,7 @@ pub async fn cancel(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 /// Prints the state of the operation, and what is next.
 pub fn done(operation: &Operation, context: &Context) -> anyhow::Result<Exit> {
-    if context.is_structured() {
-        print_value(&json::from_message(operation, "Operation")?, context.output)?;
-    }
+    context.print_message(operation, "Operation")?;
     let (id, state) = (&operation.operation_id, render::operation::state_word(operation.state));
     let next = match operation.next_step.as_str() {
         "" => String::new(),

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::cli::context::{Context, print, print_value, say, screen};
+use crate::cli::context::{Context, print, say, screen};
 use crate::cli::exit::Exit;
+use crate::cli::render;
 use crate::cli::target::Target;
-use crate::cli::{json, render};
 use crate::proto::v1::{ListOperationsRequest, ListOperationsResponse};
 
 /// List the operations of an application, the latest first
@@ -26,9 +26,10 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     });
     let answer = client.operations().list_operations(request).await;
     let answer: ListOperationsResponse = client.answer(answer)?;
-    if context.is_structured() {
-        print_value(&json::from_message(&answer, "ListOperationsResponse")?, context.output)?;
-    } else if answer.operations.is_empty() {
+    if context.print_message(&answer, "ListOperationsResponse")? {
+        return Ok(Exit::Ok);
+    }
+    if answer.operations.is_empty() {
         say(&format!("{} has no operations", args.application));
     } else {
         print(&render::operation::list(&answer.operations, Timestamp::now(), screen()))?;

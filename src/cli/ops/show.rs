@@ -3,10 +3,10 @@
 use bellwether_client::Client;
 use jiff::Timestamp;
 
-use crate::cli::context::{Context, print, print_value, screen};
+use crate::cli::context::{Context, print, screen};
 use crate::cli::exit::Exit;
+use crate::cli::render;
 use crate::cli::target::Target;
-use crate::cli::{json, render};
 use crate::proto::v1::{GetOperationRequest, Operation};
 
 /// Show an operation: its state, what happens next, and its history
@@ -25,9 +25,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let application = Target::parse(&args.application)?.application;
     let operation = get(&client, context, &application, &args.operation).await?;
-    if context.is_structured() {
-        print_value(&json::from_message(&operation, "Operation")?, context.output)?;
-    } else {
+    if !context.print_message(&operation, "Operation")? {
         print(&render::operation::show(&operation, Timestamp::now(), screen()))?;
     }
     Ok(Exit::Ok)

@@ -4,9 +4,9 @@ use bellwether_client::{Client, Error};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cli::context::say;
+use crate::cli::render;
 use crate::cli::render::status::ApplicationView;
 use crate::cli::silence::level_of;
-use crate::cli::{natural, render};
 use crate::proto::v1::{
     Application, ExplainApplicationRequest, ExplainApplicationResponse, GetApplicationRequest,
     Level, ListApplicationsRequest,
@@ -91,10 +91,9 @@ pub async fn view(
     let (namespace, name) = (&application.namespace, &application.name);
     let revision = application.revision;
     let units = unless_too_large(client.list_units(namespace, name, revision).await, name, "units");
-    let Some(mut units) = unless_gone(units)? else {
+    let Some(units) = unless_gone(units)? else {
         return Ok(None);
     };
-    units.sort_by(|a, b| natural::compare(&a.name, &b.name));
     let why = match is_quiet(&application) {
         true => ExplainApplicationResponse::default(),
         false => {

@@ -9,8 +9,9 @@ use bellwether_client::Client;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cli::context::{Context, Output, print, print_value, say, screen};
+use crate::cli::context::{Context, print, print_value, say, screen};
 use crate::cli::exit::Exit;
+use crate::cli::output::Output;
 use crate::cli::render::status::{ApplicationView, View};
 use crate::cli::status::filter::Filter;
 use crate::cli::{json, render};

@@ -1,11 +1,13 @@
 //! Retry times: back-off, jitter and budget, the same on every replica.
 
+use std::hash::Hasher;
 use std::time::Duration;
 
 use crate::domain::classify::finding::Class;
 use crate::domain::fault::FaultKey;
 use crate::domain::limits::FaultSettings;
 use crate::domain::name::AppName;
+use fnv::FnvHasher;
 
 /// The owner of a fault. It includes the application, so that equal units of many applications do
 /// not retry together.
@@ -60,12 +62,14 @@ fn doubled(base: Duration, tries: u32, max: Duration) -> Duration {
 fn jittered(wait: Duration, (app, key): Whose<'_>, count: u32) -> Duration {
     let FaultKey { unit, component, target } = key;
     let app = [app.namespace(), app.application()];
-    let parts = app.into_iter().chain([unit.as_str(), component.as_str(), &**target]);
-    let bytes = parts.flat_map(|part| part.bytes().chain([0]));
+    let mut hasher = FnvHasher::default();
+    for part in app.into_iter().chain([unit.as_str(), component.as_str(), &**target]) {
+        hasher.write(part.as_bytes());
+        hasher.write(&[0]);
+    }
+    hasher.write(&count.to_le_bytes());
     // FNV-1a with a final mix: its low bits alone depend mostly on the last byte.
-    let hash = bytes.chain(count.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = hasher.finish();
     let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let permille = 800 + (mixed >> 32) % 401;
     let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);

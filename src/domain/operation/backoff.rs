@@ -1,9 +1,11 @@
 //! The wait before the next attempt of an operation.
 
+use std::hash::Hasher;
 use std::time::Duration;
 
 use crate::domain::classify::finding::Class;
 use crate::domain::name::OperationId;
+use fnv::FnvHasher;
 
 /// First wait, doubled at each failure in a row. A throttled operation, or one that waits for a
 /// dependency, starts with the slow one.
@@ -34,10 +36,10 @@ pub(in crate::domain) fn wait(id: &OperationId, class: Class, waits: u32, fence:
 
 /// FNV-1a: for spreading only, not for security.
 fn hash(id: &str, fence: u64) -> u64 {
-    let bytes = id.bytes().chain(fence.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    let mut hash = FnvHasher::default();
+    hash.write(id.as_bytes());
+    hash.write(&fence.to_le_bytes());
+    hash.finish()
 }
 
 #[cfg(test)]

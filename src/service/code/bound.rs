@@ -59,20 +59,22 @@ fn header_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(one).sum()
 }
 
-/// Converts a problem to a status, with as many of its violations as fit.
-pub(super) fn status(problem: &ApiError) -> tonic::Status {
-    let mut shown = problem.violations.len();
-    let mut text_max = MESSAGE_BYTES_MAX;
-    loop {
-        let status = build(problem, shown, text_max);
-        let is_least = shown <= 1 && text_max <= MESSAGE_BYTES_MAX / 8;
-        if is_least || fits(&status) {
-            return status;
-        }
-        match shown {
-            0 | 1 => text_max /= 2,
-            // Several at a time: each attempt costs microseconds.
-            _ => shown -= shown.div_ceil(4).min(shown - 1),
+impl From<ApiError> for tonic::Status {
+    /// Converts a problem to a status, with as many of its violations as fit.
+    fn from(problem: ApiError) -> tonic::Status {
+        let mut shown = problem.violations.len();
+        let mut text_max = MESSAGE_BYTES_MAX;
+        loop {
+            let status = build(&problem, shown, text_max);
+            let is_least = shown <= 1 && text_max <= MESSAGE_BYTES_MAX / 8;
+            if is_least || fits(&status) {
+                return status;
+            }
+            match shown {
+                0 | 1 => text_max /= 2,
+                // Several at a time: each attempt costs microseconds.
+                _ => shown -= shown.div_ceil(4).min(shown - 1),
+            }
         }
     }
 }

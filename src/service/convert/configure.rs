@@ -1,9 +1,11 @@
-//! Conversion of a configuration change from the wire.
+//! Conversion of the commands of operators from the wire: configuration, and removal of a unit.
 
 use std::collections::BTreeSet;
 
 use super::damping::{damping, latches};
-use super::fields::{Fields, Within, levels};
+use super::fields::{Fields, Within, if_given, levels};
+use super::identity::request_id;
+use crate::domain::command::{Command, Request};
 use crate::domain::level::{LEVELS, Level};
 use crate::domain::limits::{
     COLLECT_INTERVAL_MIN, LABEL_BYTES_MAX, LEASE_DURATION_MAX, LEASE_DURATION_MIN, TTL_MAX, TTL_MIN,
@@ -27,8 +29,26 @@ const CONFIG_FIELDS: [&str; 11] = [
     "drop_leader_status",
 ];
 
-/// Reads a `ConfigureApplication`: a field that is named and absent returns to its default.
-pub fn config_patch(
+/// Reads a `ConfigureApplication`.
+pub fn configure_application(
+    fields: &mut Fields,
+    wire: v1::ConfigureApplicationRequest,
+) -> Option<Request> {
+    let id = request_id(fields, &wire);
+    let config = wire.config.unwrap_or_default();
+    let patch = config_patch(fields, &config, wire.update_mask.as_ref());
+    Some(Request { id: id?, command: Command::Configure(Box::new(patch?)) })
+}
+
+/// Reads a `RemoveUnit`.
+pub fn remove_unit(fields: &mut Fields, wire: v1::RemoveUnitRequest) -> Option<Request> {
+    let unit = fields.unit("unit", &wire.unit);
+    let id = request_id(fields, &wire);
+    Some(Request { id: id?, command: Command::RemoveUnit(unit?) })
+}
+
+/// Reads the change: a field that is named and absent returns to its default.
+fn config_patch(
     fields: &mut Fields,
     config: &v1::ApplicationConfig,
     mask: Option<&prost_types::FieldMask>,
@@ -102,17 +122,15 @@ fn config_fields(
     };
     let latches = latches(fields, &config.latches);
     let damping = damping(fields, config.damping.as_ref());
-    let external_leader = match &config.external_leader {
-        Some(leader) => fields.unit_or_application("external_leader.unit", &leader.unit).map(Some),
-        None => Some(None),
-    };
+    let external_leader = if_given(config.external_leader.as_ref(), |leader| {
+        fields.unit_or_application("external_leader.unit", &leader.unit)
+    });
     let interval = config.collect_interval.as_ref();
     let collect_interval =
         fields.duration("collect_interval", interval, COLLECT_INTERVAL_MIN, TTL_MAX);
-    let hand_over = match &config.hand_over {
-        Some(given) => fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX).map(Some),
-        None => Some(None),
-    };
+    let hand_over = if_given(config.hand_over.as_ref(), |given| {
+        fields.text("hand_over.label", &given.label, LABEL_BYTES_MAX)
+    });
     let given = config.lease_duration.as_ref();
     let lease_duration =
         fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fields::{Fields, Within};
-use super::output::{count, duration, level, timestamp};
-use super::report::reporter;
+use super::identity::request_id;
+use super::value::{count, duration, level, timestamp};
 use crate::domain::classify::finding::{
     Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints,
 };
 use crate::domain::classify::{is_reason, is_system};
-use crate::domain::command::Command;
+use crate::domain::command::{Command, Request};
 use crate::domain::fault::{Fault, FaultKey, InternalDetail, NewError, Resolution};
 use crate::domain::limits::{
     INTERNAL_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PUSHBACK_MAX,
@@ -24,13 +24,14 @@ use crate::service::rules::ErrorRules;
 /// Reads a `ReportError`.
 pub fn report_error(
     fields: &mut Fields,
-    request: &v1::ReportErrorRequest,
+    wire: v1::ReportErrorRequest,
     rules: &ErrorRules,
-) -> Option<Command> {
-    let reporter = reporter(fields, &request.unit, request.incarnation);
-    let command = met(fields, request.error.as_ref(), rules);
-    let reporter = reporter?;
-    command.map(|command| command(reporter))
+) -> Option<Request> {
+    let id = request_id(fields, &wire);
+    let reporter = fields.reporter(&wire.unit, wire.incarnation);
+    // Classified last, so that a refused request is not counted as classified.
+    let command = met(fields, wire.error.as_ref(), rules)?;
+    Some(Request { id: id?, command: command(reporter?) })
 }
 
 /// Reads a reported error; returns a function that makes the command of a reporter.
@@ -168,16 +169,12 @@ fn outcome(fields: &mut Fields, given: i32) -> Option<Option<ErrorOutcome>> {
 }
 
 /// Reads a `ResolveError`.
-pub fn resolve_error(fields: &mut Fields, request: &v1::ResolveErrorRequest) -> Option<Command> {
-    let reporter = reporter(fields, &request.unit, request.incarnation);
-    let over = over(
-        fields,
-        &request.component,
-        request.target.as_deref().unwrap_or_default(),
-        &request.generation,
-    );
-    let reporter = reporter?;
-    over.map(|over| over(reporter))
+pub fn resolve_error(fields: &mut Fields, wire: v1::ResolveErrorRequest) -> Option<Request> {
+    let reporter = fields.reporter(&wire.unit, wire.incarnation);
+    let target = wire.target.as_deref().unwrap_or_default();
+    let over = over(fields, &wire.component, target, &wire.generation);
+    let id = request_id(fields, &wire);
+    Some(Request { id: id?, command: over?(reporter?) })
 }
 
 /// Reads a success; returns a function that makes the command of a reporter. Without a target it is
@@ -196,11 +193,11 @@ pub(super) fn over(
 }
 
 /// Reads a `ResolveHold`.
-pub fn resolve_hold(fields: &mut Fields, request: &v1::ResolveHoldRequest) -> Option<Command> {
-    let unit = fields.unit("unit", &request.unit);
-    let component = fields.part("component", &request.component);
-    let why = fields.text("reason", &request.reason, MESSAGE_BYTES_MAX);
-    let resolution = match v1::HoldResolution::try_from(request.resolution) {
+pub fn resolve_hold(fields: &mut Fields, wire: v1::ResolveHoldRequest) -> Option<Request> {
+    let unit = fields.unit("unit", &wire.unit);
+    let component = fields.part("component", &wire.component);
+    let why = fields.text("reason", &wire.reason, MESSAGE_BYTES_MAX);
+    let resolution = match v1::HoldResolution::try_from(wire.resolution) {
         Ok(v1::HoldResolution::Retry) => Some(Resolution::Retry),
         Ok(v1::HoldResolution::Skip) => Some(Resolution::Skip),
         Ok(v1::HoldResolution::Unspecified) => {
@@ -208,13 +205,14 @@ pub fn resolve_hold(fields: &mut Fields, request: &v1::ResolveHoldRequest) -> Op
             None
         }
         Err(_) => {
-            let text = format!("is {}; give retry or skip", request.resolution);
-            fields.note("resolution", Reason::InvalidValue, text).with("value", request.resolution);
+            let text = format!("is {}; give retry or skip", wire.resolution);
+            fields.note("resolution", Reason::InvalidValue, text).with("value", wire.resolution);
             None
         }
     };
-    let (resolution, why) = (resolution?, why?);
-    Some(Command::ResolveHold { unit: unit?, component: component?, resolution, why })
+    let id = request_id(fields, &wire);
+    let (unit, component, resolution, why) = (unit?, component?, resolution?, why?);
+    Some(Request { id: id?, command: Command::ResolveHold { unit, component, resolution, why } })
 }
 
 pub(super) fn class(class: Class) -> v1::ErrorClass {

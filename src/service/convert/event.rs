@@ -1,6 +1,6 @@
 //! Conversion of the history to the wire: the event, the changed values, and the actor.
 
-use super::output::{freshness, kind, level, timestamp};
+use super::value::{freshness, kind, level, timestamp};
 use crate::domain::history::{Cause, Change, StatusEvent, Subject};
 use crate::domain::level::Level;
 use crate::domain::name::PartName;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::bytes::Bytes;
+use crate::domain::leadership::Claim;
 use crate::domain::level::Level;
 use crate::domain::limits::{
     LABEL_BYTES_MAX, LABELS_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX,
@@ -12,6 +13,7 @@ use crate::domain::limits::{
 use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, namespace_name};
 use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{ApiError, Reason, Violation, quoted};
 
@@ -134,6 +136,17 @@ impl Fields {
     /// Reads a required unit.
     pub fn unit(&mut self, field: &str, text: &str) -> Option<UnitName> {
         self.name(field, text, UnitName::new(text))
+    }
+
+    /// Reads a unit that calls outside of a session.
+    pub(super) fn reporter(&mut self, unit: &str, incarnation: Option<u64>) -> Option<Reporter> {
+        Some(Reporter::new(self.unit("unit", unit)?, incarnation))
+    }
+
+    /// Reads the unit and the epoch of a leader.
+    pub(super) fn claim(&mut self, unit: &str, lease_epoch: u64) -> Option<Claim> {
+        let unit = self.unit_or_application("unit", unit)?;
+        Some(Claim { unit, lease_epoch })
     }
 
     /// Reads an optional unit; empty means the application itself.
@@ -318,6 +331,14 @@ impl Fields {
             return None;
         }
         Some(labels.iter().map(|(k, v)| (k.as_str().into(), v.as_str().into())).collect())
+    }
+}
+
+/// Reads a value that may be absent.
+pub fn if_given<T, U>(given: Option<T>, read: impl FnOnce(T) -> Option<U>) -> Option<Option<U>> {
+    match given {
+        Some(given) => read(given).map(Some),
+        None => Some(None),
     }
 }
 

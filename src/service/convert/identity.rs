@@ -1,14 +1,29 @@
-//! Identity of a request, which detects a repeat, and another request with the same id.
+//! Identity of a request: the application that it is about, and the id, which detects a repeat, and
+//! another request with the same id.
 
 use aws_lc_rs::digest;
 use prost::Message;
 
 use super::fields::Fields;
+use crate::domain::name::AppName;
 use crate::domain::request::{Fingerprint, RequestId};
 use crate::proto::v1;
+use crate::service::code::ApiError;
+
+/// A request about one application.
+pub trait Scoped {
+    /// Returns the namespace and the application, as given.
+    fn scope(&self) -> (&str, &str);
+}
+
+impl<R: Scoped> Scoped for &R {
+    fn scope(&self) -> (&str, &str) {
+        (**self).scope()
+    }
+}
 
 /// A request that is applied once for each id.
-pub trait Repeatable: Message {
+pub trait Repeatable: Scoped + Message {
     /// Name of its method.
     const METHOD: &'static str;
 
@@ -16,8 +31,35 @@ pub trait Repeatable: Message {
     fn request_id(&self) -> &str;
 }
 
+macro_rules! scoped {
+    ($($request:ident)*) => {
+        $(impl Scoped for v1::$request {
+            fn scope(&self) -> (&str, &str) {
+                (&self.namespace, &self.application)
+            }
+        })*
+    };
+}
+
+scoped! {
+    RenewLeadershipRequest
+    GetApplicationRequest
+    ExplainApplicationRequest
+    CollectApplicationRequest
+    ListStatusesRequest
+    ListStatusEventsRequest
+    ListUnitsRequest
+    ListFaultsRequest
+    GetLeaderRequest
+    GetAppDataRequest
+    WatchAppDataRequest
+    GetOperationRequest
+    ListOperationsRequest
+}
+
 macro_rules! repeatable {
     ($($method:literal $request:ident)*) => {
+        scoped! { $($request)* }
         $(impl Repeatable for v1::$request {
             const METHOD: &'static str = $method;
 
@@ -54,6 +96,23 @@ repeatable! {
     "VerifyOperation" VerifyOperationRequest
     "CancelOperation" CancelOperationRequest
     "RetryOperation" RetryOperationRequest
+}
+
+/// Reads a request: its application, then the rest by `rest`. An error names all violations.
+pub fn read<R: Scoped, T>(
+    wire: R,
+    rest: impl FnOnce(&mut Fields, R) -> Option<T>,
+) -> Result<(AppName, T), ApiError> {
+    let mut fields = Fields::default();
+    let (namespace, application) = wire.scope();
+    let app = fields.app(namespace, application);
+    let rest = rest(&mut fields, wire);
+    fields.finish(app.zip(rest))
+}
+
+/// Reads the application of a request that has nothing else to check.
+pub fn app(wire: &impl Scoped) -> Result<AppName, ApiError> {
+    read(wire, |_, _| Some(())).map(|(app, ())| app)
 }
 
 /// Returns the id of a request with its fingerprint, if it has an id. Must be called before any

@@ -1,32 +1,121 @@
-//! Conversion of leadership and application data, in both directions.
+//! Conversion of leadership, and of the status and the data that a leader sets, in both directions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fields::Fields;
-use super::output::{duration, timestamp};
+use super::identity::request_id;
+use super::value::{count, duration, timestamp};
 use crate::domain::app::AppState;
+use crate::domain::command::{Command, Request};
 use crate::domain::data::DataPatch;
+use crate::domain::leadership::status::{Mode, NewApplicationStatus};
+use crate::domain::limits::{
+    LEASE_DURATION_MAX, LEASE_DURATION_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, TTL_MAX, TTL_MIN,
+};
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
-use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
-/// Reads a unit that calls outside of a session.
-pub fn reporter(fields: &mut Fields, unit: &str, incarnation: Option<u64>) -> Option<Reporter> {
-    Some(Reporter::new(fields.unit("unit", unit)?, incarnation))
+/// Reads a `ClaimLeadership`.
+pub fn claim_leadership(fields: &mut Fields, wire: v1::ClaimLeadershipRequest) -> Option<Request> {
+    let reporter = fields.reporter(&wire.unit, wire.incarnation);
+    let given = wire.lease_duration.as_ref();
+    let duration = fields.duration("lease_duration", given, LEASE_DURATION_MIN, LEASE_DURATION_MAX);
+    let id = request_id(fields, &wire);
+    Some(Request { id: id?, command: Command::ClaimLeadership(reporter?, duration?) })
 }
 
-/// Reads the change of an `UpdateAppData`, without its caller.
-pub fn data_patch(
+/// Reads a `RenewLeadership`.
+pub fn renew_leadership(fields: &mut Fields, wire: v1::RenewLeadershipRequest) -> Option<Request> {
+    let claim = fields.claim(&wire.unit, wire.lease_epoch)?;
+    Some(Request { id: None, command: Command::RenewLeadership(claim) })
+}
+
+/// Reads a `ReleaseLeadership`.
+pub fn release_leadership(
     fields: &mut Fields,
-    request: &mut v1::UpdateAppDataRequest,
-) -> Option<DataPatch> {
-    let set = std::mem::take(&mut request.set);
-    let set: BTreeMap<Arc<str>, _> = set.into_iter().map(|(k, v)| (k.into(), v.into())).collect();
-    let delete = std::mem::take(&mut request.delete);
-    let delete: Vec<Arc<str>> = delete.into_iter().map(Arc::from).collect();
+    wire: v1::ReleaseLeadershipRequest,
+) -> Option<Request> {
+    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let id = request_id(fields, &wire);
+    Some(Request { id: id?, command: Command::ReleaseLeadership(claim?) })
+}
+
+/// Reads a `TransferLeadership`.
+pub fn transfer_leadership(
+    fields: &mut Fields,
+    wire: v1::TransferLeadershipRequest,
+) -> Option<Request> {
+    let unit = fields.unit("to_unit", &wire.to_unit);
+    let id = request_id(fields, &wire);
+    Some(Request { id: id?, command: Command::TransferLeadership(unit?) })
+}
+
+/// Reads a `SetApplicationStatus`.
+pub fn set_application_status(
+    fields: &mut Fields,
+    wire: v1::SetApplicationStatusRequest,
+) -> Option<Request> {
+    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let id = request_id(fields, &wire);
+    let status = application_status(fields, wire);
+    Some(Request { id: id?, command: Command::SetApplicationStatus(claim?, status?) })
+}
+
+fn application_status(
+    fields: &mut Fields,
+    request: v1::SetApplicationStatusRequest,
+) -> Option<NewApplicationStatus> {
+    let level = fields.level("level", request.level);
+    let message = fields.owned_text("message", request.message, MESSAGE_BYTES_MAX);
+    let reason = fields.owned_text("reason", request.reason, NAME_BYTES_MAX);
+    let action = fields.owned_text("action", request.action, MESSAGE_BYTES_MAX);
+    let ttl = fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX);
+    let observe_time = fields.moment("observe_time", request.observe_time.as_ref());
+    let mode = match v1::ApplicationStatusMode::try_from(request.mode) {
+        Ok(v1::ApplicationStatusMode::Override) => Some(Mode::Override),
+        Ok(_) => Some(Mode::Contribute),
+        Err(_) => {
+            let text = format!("is {}; give contribute or override", request.mode);
+            fields.note("mode", Reason::InvalidValue, text).with("value", request.mode);
+            None
+        }
+    };
+    Some(NewApplicationStatus {
+        mode: mode?,
+        level: level?,
+        message: message?,
+        reason: reason?,
+        action: action?,
+        ttl: ttl?,
+        observe_time: observe_time?,
+    })
+}
+
+/// Reads a `ClearApplicationStatus`.
+pub fn clear_application_status(
+    fields: &mut Fields,
+    wire: v1::ClearApplicationStatusRequest,
+) -> Option<Request> {
+    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let id = request_id(fields, &wire);
+    Some(Request { id: id?, command: Command::ClearApplicationStatus(claim?) })
+}
+
+/// Reads an `UpdateAppData`.
+pub fn update_app_data(fields: &mut Fields, wire: v1::UpdateAppDataRequest) -> Option<Request> {
+    let claim = fields.claim(&wire.unit, wire.lease_epoch);
+    let id = request_id(fields, &wire);
+    let patch = data_patch(fields, wire);
+    Some(Request { id: id?, command: Command::UpdateData(claim?, patch?) })
+}
+
+fn data_patch(fields: &mut Fields, wire: v1::UpdateAppDataRequest) -> Option<DataPatch> {
+    let set = wire.set.into_iter();
+    let set: BTreeMap<Arc<str>, _> = set.map(|(k, v)| (k.into(), v.into())).collect();
+    let delete: Vec<Arc<str>> = wire.delete.into_iter().map(Arc::from).collect();
     let mut keys = set.keys().map(|key| ("set", key)).chain(delete.iter().map(|k| ("delete", k)));
     if let Some((field, _)) = keys.find(|(_, key)| key.is_empty()) {
         fields.note(field, Reason::InvalidValue, "has an empty key; keys have 1 to 256 bytes");
@@ -37,8 +126,7 @@ pub fn data_patch(
         fields.note("delete", Reason::InvalidValue, text).with("value", both);
         return None;
     }
-    let etag = request.etag.take().map(String::into_boxed_str);
-    Some(DataPatch { set, delete, etag })
+    Some(DataPatch { set, delete, etag: wire.etag.map(String::into_boxed_str) })
 }
 
 /// Returns the lease as of `now`. An expired lease gives `None`, even if its end is not committed
@@ -69,8 +157,8 @@ pub fn candidates(state: &AppState, count_max: usize) -> (Vec<String>, i32) {
     let mut waiting: Vec<(u64, &UnitName)> =
         waiting.filter_map(|(name, unit)| Some((unit.candidate?, name))).collect();
     waiting.sort_unstable();
-    let count = i32::try_from(waiting.len()).unwrap_or(i32::MAX);
-    (waiting.into_iter().take(count_max).map(|(_, name)| name.to_string()).collect(), count)
+    let all = count(waiting.len());
+    (waiting.into_iter().take(count_max).map(|(_, name)| name.to_string()).collect(), all)
 }
 
 /// Returns the current data.

@@ -14,22 +14,27 @@ mod output;
 mod page;
 mod report;
 mod session;
+mod value;
 
-pub use configure::config_patch;
+pub use configure::{configure_application, remove_unit};
 pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resolve_hold, verdict};
 pub use event::event;
-pub use fields::{Fields, levels};
+pub use fields::{Fields, if_given, levels};
 pub use filter::filter;
-pub use identity::request_id;
-pub use leader::{app_data, candidates, data_patch, lease, reporter};
+pub use identity::{Repeatable, Scoped, app, read, request_id};
+pub use leader::{
+    app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,
+    renew_leadership, set_application_status, transfer_leadership, update_app_data,
+};
 pub use operation::{
     acquire, begin, cancel, complete, fail, heartbeat, operation, operation_line, pending, release,
     retry, states, verify,
 };
 pub use output::{
-    application, config, contribution, duration, leader_record, override_contribution, record,
-    rule, status_report, timestamp, unit,
+    application, config, contribution, leader_record, override_contribution, record, rule,
+    status_report, unit,
 };
 pub use page::{PAGE_BYTES_MAX, Page, PageToken, fill, first_of, framed};
-pub use report::{application_status, claim, clear, replace, report};
-pub use session::{hello, inbound, newcomer, outbound};
+pub use report::{clear, replace, report};
+pub use session::{hello, inbound, outbound, register_unit};
+pub use value::{count, duration, timestamp};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 
 use super::error::{class, evidence};
-use super::fields::{Fields, Within};
-use super::output::{count, duration, timestamp};
+use super::fields::{Fields, Within, if_given};
+use super::value::{count, duration, timestamp};
 use crate::domain::bytes::Bytes;
 use crate::domain::classify::finding::Class;
 use crate::domain::limits::{
@@ -143,19 +143,17 @@ pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Optio
 
 /// Reads a `HeartbeatOperation`.
 pub fn heartbeat(fields: &mut Fields, wire: &v1::HeartbeatOperationRequest) -> Option<Order> {
-    let checkpoint = match &wire.checkpoint {
-        Some(bytes) => fields.bytes("checkpoint", bytes, CHECKPOINT_BYTES_MAX).map(Some),
-        None => Some(None),
-    };
-    let progress = match &wire.progress {
-        Some(text) => fields.text("progress", text, PROGRESS_BYTES_MAX).map(Some),
-        None => Some(None),
-    };
+    let checkpoint = if_given(wire.checkpoint.as_ref(), |bytes| {
+        fields.bytes("checkpoint", bytes, CHECKPOINT_BYTES_MAX)
+    });
+    let progress =
+        if_given(wire.progress.as_ref(), |text| fields.text("progress", text, PROGRESS_BYTES_MAX));
     let fence = fence(fields, wire.fence);
-    let said = checkpoint.zip(progress).zip(fence);
-    let what =
-        said.map(|((checkpoint, progress), fence)| What::Heartbeat { fence, checkpoint, progress });
-    order(fields, &wire.unit, &wire.operation_id, what)
+    let what = || {
+        let (fence, checkpoint, progress) = (fence?, checkpoint?, progress?);
+        Some(What::Heartbeat { fence, checkpoint, progress })
+    };
+    order(fields, &wire.unit, &wire.operation_id, what())
 }
 
 /// Reads a `ReleaseOperation`.
@@ -186,14 +184,11 @@ pub fn fail(
     let pushback = report.retry_after.as_ref();
     let retry_after = fields.duration("retry_after", pushback, Duration::ZERO, RETRY_AFTER_MAX);
     fields.within = Within::Request;
-    let said = fence.zip(failure).zip(retry_after);
-    let what = said.map(|((fence, failure), retry_after)| What::Fail {
-        fence,
-        failure,
-        touched: wire.touched,
-        retry_after,
-    });
-    order(fields, &wire.unit, &wire.operation_id, what)
+    let what = || {
+        let (fence, failure, retry_after) = (fence?, failure?, retry_after?);
+        Some(What::Fail { fence, failure, touched: wire.touched, retry_after })
+    };
+    order(fields, &wire.unit, &wire.operation_id, what())
 }
 
 fn failure(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -> Option<Failure> {

@@ -1,6 +1,7 @@
 //! Conversion to the wire. It cannot fail: every value has a form.
 
 use super::page::first_of;
+use super::value::{count, duration, freshness, kind, level, timestamp};
 use super::{damping, error};
 use crate::domain::app::{AppState, Head};
 use crate::domain::derive::{self, Contribution};
@@ -10,7 +11,6 @@ use crate::domain::policy::{Config, LostUnits};
 use crate::domain::rank::Origin;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::summary::Summary;
-use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
 use crate::proto::v1;
 
@@ -18,64 +18,11 @@ use crate::proto::v1;
 /// each has holds.
 const UNIT_HOLDS_BYTES_MAX: usize = 16 << 10;
 
-/// Converts a level.
-pub fn level(level: Level) -> v1::Level {
-    match level {
-        Level::Unknown => v1::Level::Unknown,
-        Level::Terminated => v1::Level::Terminated,
-        Level::Active => v1::Level::Active,
-        Level::Waiting => v1::Level::Waiting,
-        Level::Maintenance => v1::Level::Maintenance,
-        Level::Blocked => v1::Level::Blocked,
-        Level::Error => v1::Level::Error,
-    }
-}
-
-pub(super) fn kind(kind: Kind) -> v1::StatusKind {
-    match kind {
-        Kind::Pull => v1::StatusKind::Pull,
-        Kind::Push => v1::StatusKind::Push,
-    }
-}
-
 fn origin_kind(origin: Origin) -> v1::StatusKind {
     match origin {
         Origin::Reported(reported) => kind(reported),
         _ => v1::StatusKind::Unspecified,
     }
-}
-
-/// Converts a freshness.
-pub fn freshness(freshness: Freshness) -> v1::Freshness {
-    match freshness {
-        Freshness::Fresh => v1::Freshness::Fresh,
-        Freshness::Stale => v1::Freshness::Stale,
-        Freshness::Lost => v1::Freshness::Lost,
-        Freshness::Uncertain => v1::Freshness::Uncertain,
-    }
-}
-
-/// Converts a timestamp.
-pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: i64::try_from(time.0 / 1000).unwrap_or(i64::MAX),
-        nanos: (time.0 % 1000) as i32 * 1_000_000,
-    }
-}
-
-pub fn duration(duration: std::time::Duration) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        nanos: duration.subsec_nanos() as i32,
-    }
-}
-
-pub(super) fn left_out(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
-}
-
-pub(super) fn count(count: u32) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 /// Converts an application.
@@ -267,7 +214,7 @@ pub fn unit(state: &AppState, name: &UnitName, unit: &Unit) -> v1::Unit {
         short_message: strongest
             .as_ref()
             .map_or_else(String::new, |c| c.words.short_message.to_string()),
-        holds_rest_count: left_out(rest),
+        holds_rest_count: count(rest),
         stale_time: unit.stale_since.into_iter().chain(unit.quiet_since).min().map(timestamp),
     }
 }

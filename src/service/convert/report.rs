@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::fields::{Fields, Within};
-use crate::domain::command::{Command, NewStatus};
-use crate::domain::leadership::Claim;
-use crate::domain::leadership::status::{Mode, NewApplicationStatus};
+use super::fields::{Fields, Within, if_given};
+use super::identity::request_id;
+use crate::domain::command::{Command, NewStatus, Request};
 use crate::domain::limits::{
     MESSAGE_BYTES_MAX, NAME_BYTES_MAX, SHORT_MESSAGE_CHARS_MAX, TTL_MAX, TTL_MIN,
 };
 use crate::domain::name::PartName;
 use crate::domain::status::Kind;
 use crate::domain::status::report::Report;
-use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 
@@ -69,33 +67,25 @@ fn report_of(fields: &mut Fields, given: v1::StatusReport) -> Option<Report> {
     })
 }
 
-pub(super) fn reporter(
-    fields: &mut Fields,
-    unit: &str,
-    incarnation: Option<u64>,
-) -> Option<Reporter> {
-    let unit = fields.unit("unit", unit)?;
-    Some(Reporter::new(unit, incarnation))
-}
-
 /// Reads a `ReportStatus`.
-pub fn report(fields: &mut Fields, request: &mut v1::ReportStatusRequest) -> Option<Command> {
-    let reporter = reporter(fields, &request.unit, request.incarnation);
-    let Some(status) = request.status.take() else {
+pub fn report(fields: &mut Fields, wire: v1::ReportStatusRequest) -> Option<Request> {
+    let id = request_id(fields, &wire);
+    let reporter = fields.reporter(&wire.unit, wire.incarnation);
+    let Some(status) = wire.status else {
         fields.note("status", Reason::MissingField, "is required");
         return None;
     };
     let (kind, status) = new_status(fields, Within::Message("status"), status)?;
-    Some(Command::Report(reporter?, kind.unwrap_or(Kind::Push), status))
+    let command = Command::Report(reporter?, kind.unwrap_or(Kind::Push), status);
+    Some(Request { id: id?, command })
 }
 
 /// Reads a `ReplaceStatuses`.
-pub fn replace(fields: &mut Fields, request: &mut v1::ReplaceStatusesRequest) -> Option<Command> {
-    let reporter = reporter(fields, &request.unit, request.incarnation);
-    let statuses = std::mem::take(&mut request.statuses);
-    let set = pull_set(fields, request.component.as_deref(), statuses);
-    let (component, set) = set?;
-    Some(Command::Replace(reporter?, component, set))
+pub fn replace(fields: &mut Fields, wire: v1::ReplaceStatusesRequest) -> Option<Request> {
+    let id = request_id(fields, &wire);
+    let reporter = fields.reporter(&wire.unit, wire.incarnation);
+    let (component, set) = pull_set(fields, wire.component.as_deref(), wire.statuses)?;
+    Some(Request { id: id?, command: Command::Replace(reporter?, component, set) })
 }
 
 /// Reads several statuses of one message; the default kind is push.
@@ -117,10 +107,7 @@ pub(super) fn pull_set(
     component: Option<&str>,
     statuses: Vec<v1::StatusReport>,
 ) -> Option<(Option<PartName>, Vec<NewStatus>)> {
-    let component = match component {
-        Some(component) => fields.part("component", component).map(Some),
-        None => Some(None),
-    };
+    let component = if_given(component, |text| fields.part("component", text));
     let mut set = Vec::with_capacity(statuses.len());
     let mut places: BTreeMap<(PartName, PartName), usize> = BTreeMap::new();
     for (n, status) in statuses.into_iter().enumerate() {
@@ -162,51 +149,12 @@ pub(super) fn pull_set(
 }
 
 /// Reads a `ClearStatus`.
-pub fn clear(fields: &mut Fields, request: &v1::ClearStatusRequest) -> Option<Command> {
-    let reporter = reporter(fields, &request.unit, request.incarnation);
-    let mut part = |field: &str, text: &Option<String>| match text {
-        Some(text) => fields.part(field, text).map(Some),
-        None => Some(None),
-    };
-    let component = part("component", &request.component);
-    let key = part("key", &request.key);
-    let kind = fields.kind(request.kind);
-    Some(Command::Clear { reporter: reporter?, component: component?, key: key?, kind: kind? })
-}
-
-/// Reads the unit and the epoch of a leader.
-pub fn claim(fields: &mut Fields, unit: &str, lease_epoch: u64) -> Option<Claim> {
-    let unit = fields.unit_or_application("unit", unit)?;
-    Some(Claim { unit, lease_epoch })
-}
-
-/// Reads a `SetApplicationStatus`.
-pub fn application_status(
-    fields: &mut Fields,
-    request: v1::SetApplicationStatusRequest,
-) -> Option<NewApplicationStatus> {
-    let level = fields.level("level", request.level);
-    let message = fields.owned_text("message", request.message, MESSAGE_BYTES_MAX);
-    let reason = fields.owned_text("reason", request.reason, NAME_BYTES_MAX);
-    let action = fields.owned_text("action", request.action, MESSAGE_BYTES_MAX);
-    let ttl = fields.duration("ttl", request.ttl.as_ref(), TTL_MIN, TTL_MAX);
-    let observe_time = fields.moment("observe_time", request.observe_time.as_ref());
-    let mode = match v1::ApplicationStatusMode::try_from(request.mode) {
-        Ok(v1::ApplicationStatusMode::Override) => Some(Mode::Override),
-        Ok(_) => Some(Mode::Contribute),
-        Err(_) => {
-            let text = format!("is {}; give contribute or override", request.mode);
-            fields.note("mode", Reason::InvalidValue, text).with("value", request.mode);
-            None
-        }
-    };
-    Some(NewApplicationStatus {
-        mode: mode?,
-        level: level?,
-        message: message?,
-        reason: reason?,
-        action: action?,
-        ttl: ttl?,
-        observe_time: observe_time?,
-    })
+pub fn clear(fields: &mut Fields, wire: v1::ClearStatusRequest) -> Option<Request> {
+    let reporter = fields.reporter(&wire.unit, wire.incarnation);
+    let component = if_given(wire.component.as_ref(), |text| fields.part("component", text));
+    let key = if_given(wire.key.as_ref(), |text| fields.part("key", text));
+    let kind = fields.kind(wire.kind);
+    let id = request_id(fields, &wire);
+    let (component, key, kind) = (component?, key?, kind?);
+    Some(Request { id: id?, command: Command::Clear { reporter: reporter?, component, key, kind } })
 }

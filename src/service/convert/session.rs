@@ -1,15 +1,21 @@
 //! Conversion of the messages of a worker's session, in both directions.
 
+use std::time::Duration;
+
 use prost::Message;
 
 use super::error;
 use super::fields::{Fields, Within};
+use super::identity::request_id;
 use super::operation::pending;
-use super::output::{duration, left_out, status_report, timestamp};
+use super::output::status_report;
 use super::page::{PAGE_BYTES_MAX, first_of};
 use super::report::{pull_set, statuses};
+use super::value::{count, duration, timestamp};
 use crate::domain::command::Command;
+use crate::domain::limits::{TTL_MAX, TTL_MIN};
 use crate::domain::name::AppName;
+use crate::domain::request::RequestId;
 use crate::domain::unit::{Newcomer, Reporter};
 use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Said;
@@ -41,17 +47,17 @@ pub fn hello(message: Option<Said>) -> Result<Hello, ApiError> {
     fields.finish(app.zip(who).map(|(app, who)| Hello { app, who }))
 }
 
-/// Reads a `RegisterUnit`.
-pub fn newcomer(
+/// Reads a `RegisterUnit`: the unit, its time to live and the id of the request.
+pub fn register_unit(
     fields: &mut Fields,
-    request: &v1::RegisterUnitRequest,
-) -> Option<(AppName, Newcomer)> {
-    let app = fields.app(&request.namespace, &request.application);
-    let unit = fields.unit("unit", &request.unit);
-    let labels = fields.labels(&request.labels);
-    let incarnation = request.previous_incarnation;
-    let who = Newcomer { unit: unit?, incarnation, stateless: request.stateless, labels: labels? };
-    Some((app?, who))
+    wire: &v1::RegisterUnitRequest,
+) -> Option<(Newcomer, Option<Duration>, Option<RequestId>)> {
+    let unit = fields.unit("unit", &wire.unit);
+    let labels = fields.labels(&wire.labels);
+    let ttl = fields.duration("ttl", wire.ttl.as_ref(), TTL_MIN, TTL_MAX);
+    let id = request_id(fields, wire);
+    let (incarnation, stateless) = (wire.previous_incarnation, wire.stateless);
+    Some((Newcomer { unit: unit?, incarnation, stateless, labels: labels? }, ttl?, id?))
 }
 
 /// Reads every later message.
@@ -126,13 +132,11 @@ fn clear_of(reporter: Reporter, clear: &v1::ConnectClear) -> Result<Command, Api
     let component = fields.part("component", &clear.component);
     let key = fields.part("key", &clear.key);
     let kind = fields.kind(clear.kind);
-    let command = component.zip(key).zip(kind).map(|((component, key), kind)| Command::Clear {
-        reporter,
-        component: Some(component),
-        key: Some(key),
-        kind,
-    });
-    fields.finish(command)
+    let command = || {
+        let (component, key, kind) = (Some(component?), Some(key?), kind?);
+        Some(Command::Clear { reporter, component, key, kind })
+    };
+    fields.finish(command())
 }
 
 fn error_of(
@@ -234,12 +238,12 @@ fn welcome_of(welcome: Welcome, app: &AppName) -> v1::Welcome {
         incarnation: welcome.incarnation,
         heartbeat_interval: Some(duration(welcome.heartbeat_interval)),
         retained,
-        retained_rest_count: left_out(retained_rest),
+        retained_rest_count: count(retained_rest),
         operations: welcome.pending.iter().map(|p| pending(app, p)).collect(),
         leader: welcome.leader.map_or_else(String::new, |leader| leader.to_string()),
         lease_epoch: welcome.lease_epoch,
         holds,
-        holds_rest_count: left_out(holds_rest),
+        holds_rest_count: count(holds_rest),
         server_time: Some(timestamp(welcome.server_time)),
         unacknowledged_max: UNACKNOWLEDGED_MAX,
     }

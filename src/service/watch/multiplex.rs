@@ -14,7 +14,7 @@ use tonic::{Status, Streaming};
 use super::cohorts::Cohorts;
 use super::parts::Parts;
 use super::single::{past, past_deadline};
-use super::{StreamPlace, Watches, too_many};
+use super::{StreamPlace, Watches};
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
 use crate::service::code::{ApiError, Reason, Violation};
@@ -141,7 +141,7 @@ impl Multiplex {
                     "{max} watches of {peer} are open already, which is the share of one address; \
                      cancel one, or wait and try again"
                 );
-                return Err(too_many(text, "multiplexed_watches_per_peer_max", max));
+                return Err(ApiError::too_many(text, "multiplexed_watches_per_peer_max", max));
             }
         }
         let Ok(permit) = self.watches.0.multiplexed.try_acquire() else {
@@ -150,7 +150,7 @@ impl Multiplex {
                 "{max} watches are open already, which is the limit of this server; \
                  cancel one, or wait and try again"
             );
-            return Err(too_many(text, "multiplexed_watches_max", max));
+            return Err(ApiError::too_many(text, "multiplexed_watches_max", max));
         };
         self.cohorts.begin(watch_id, wire)?;
         // The permit is returned when the watch leaves its cohort.

@@ -53,7 +53,7 @@ async fn a_store_that_forgot_who_lives_makes_nobody_dead() {
     let commits = other.store.count();
     for _ in 0..10 {
         tokio::time::sleep(secs(7)).await;
-        lock(&one.store.beats).clear();
+        crate::sync::lock(&one.store.beats).clear();
     }
     assert_eq!((one.store.count(), other.store.count()), (1, commits));
     // The same after an hour without the store, for both.

@@ -12,11 +12,11 @@ use crate::domain::replay::Records;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::domain::unit::presence::ReplicaId;
-use crate::session::lock;
 use crate::store::{
     Applied, Broadcast, CommitError, Epoch, MemoryStore, NumberedEvent, Observer, ReadError,
     Retention, Store, Version,
 };
+use crate::sync::lock;
 
 /// A memory store with faults.
 pub(super) struct TestStore {

@@ -1,8 +1,8 @@
 //! The thread that writes. Jobs that are queued during a sync form the next transaction.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use redb::{Database, Durability};
@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::store::codec::Meta;
 use crate::store::heads::{HeadStep, Heads};
 use crate::store::{Applied, Bucket, CommitError, ConflictCause};
+use crate::sync::write;
 
 use super::batch::{Batch, Tables};
 use super::file::{Location, Opened, panic_text, write_meta};
@@ -248,7 +249,7 @@ impl Shared {
     }
 
     fn set_database(&self, database: Result<Database, String>) {
-        let mut place = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = write(&self.database);
         let old = std::mem::replace(&mut *place, database);
         drop(place);
         // A broken database may panic again when it is dropped. There is nothing left to lose.

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
@@ -29,6 +29,7 @@ use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::domain::unit::presence::ReplicaId;
+use crate::sync::lock;
 
 use super::{
     Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,
@@ -484,8 +485,4 @@ async fn make_store(links: &Links, keys: &KeySpace) -> Result<Epoch, OpenError> 
         Some(meta) => Ok(meta.epoch),
         None => Err(OpenError::Unavailable { reason: format!("{key} is missing after a write") }),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -12,13 +12,14 @@ use tokio::time::Instant;
 
 use crate::domain::revision::Revision;
 use crate::store::{Bucket, Epoch, OpenError, Position};
+use crate::sync::lock;
 
 use super::batch::{self, Mark};
 use super::key::{Key, Tag};
 use super::link::Dedicated;
 use super::read::{self, Logged};
 use super::view::{Break, BucketView};
-use super::{Shared, lock, meta, repair, reply, script};
+use super::{Shared, meta, repair, reply, script};
 
 /// How long Redis holds a read that waits for new entries. An answer that takes much longer never
 /// arrives.

@@ -4,12 +4,13 @@
 //! time is known with an error of half the round trip. The error grows while the local clock runs
 //! without a new sample.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::domain::time::Timestamp;
+use crate::sync::lock;
 
 use super::key::{Key, KeySpace};
 use super::link::{LinkError, Links};
@@ -89,7 +90,7 @@ impl StoreClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
 
@@ -12,6 +12,7 @@ use crate::domain::revision::Revision;
 use crate::domain::transition::Transition;
 use crate::store::heads::{Heads, Observers};
 use crate::store::{Broadcast, Bucket, Change, Epoch, Observer, Position};
+use crate::sync::lock;
 
 /// The id of an entry of a log: the clock of Redis in milliseconds, and a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -91,12 +92,12 @@ impl View {
     }
 
     pub(super) fn epoch(&self) -> Epoch {
-        *self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.epoch)
     }
 
     /// Moves the epoch forward; it never goes back.
     pub(super) fn move_epoch(&self, epoch: Epoch) {
-        let mut current = self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.epoch);
         if current.losses < epoch.losses {
             tracing::warn!(epoch = %epoch, "store has lost writes");
             *current = epoch;
@@ -254,7 +255,7 @@ impl View {
     fn known(&self) -> MutexGuard<'_, KnownBuckets> {
         // Only an observer can panic while the lock is held, and the view is consistent before it
         // calls one.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 
@@ -285,7 +286,7 @@ impl Own {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Transition>>> {
-        self.by_sequence.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.by_sequence)
     }
 }
 

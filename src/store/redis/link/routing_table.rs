@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
 
+use crate::sync::lock;
+
 use super::error::LinkError;
 use super::master::Master;
-use super::single::MasterLink;
+use super::single::{LinkObserver, MasterLink};
 use super::slot::SLOTS;
 
 /// The current routes. No task awaits anything while they are locked.
@@ -97,7 +99,7 @@ impl Board {
     }
 
     /// Notifies the receivers of the slots whose master changed.
-    pub(super) fn publish(&self) {
+    fn publish(&self) {
         let routes = self.lock();
         for (slot, observer) in &routes.followed {
             let now = routes.master(*slot);
@@ -112,7 +114,17 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, Routes> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.routes)
+    }
+}
+
+impl LinkObserver for Board {
+    fn changed(&self) {
+        self.publish();
+    }
+
+    fn misrouted(&self) {
+        self.remap.notify_one();
     }
 }
 

@@ -11,19 +11,27 @@ use tokio_util::sync::CancellationToken;
 use super::dial::Dialer;
 use super::error::{Hint, LinkError, hint};
 use super::master::Master;
-use super::routing_table::Board;
 use super::target::Address;
 
 /// The maximum number of events that wait for the supervisor. A lost event does no harm: the next
 /// check finds the same.
 const EVENTS_MAX: usize = 8;
 
+/// The receiver of the changes of a link: the routing table.
+pub(super) trait LinkObserver: Send + Sync {
+    /// The link has another phase or another connection.
+    fn changed(&self);
+
+    /// Another server may have to serve, so the routes need a new look.
+    fn misrouted(&self);
+}
+
 /// A supervised connection to one master.
 pub(super) struct MasterLink {
     /// The target of the link, as in "Redis at host:port".
     pub(super) name: String,
     pub(super) dialer: Arc<Dialer>,
-    pub(super) board: Weak<Board>,
+    observer: Weak<dyn LinkObserver>,
     /// Ends the supervisor.
     pub(super) ended: CancellationToken,
     state: watch::Sender<State>,
@@ -82,12 +90,12 @@ impl MasterLink {
     pub(super) fn new(
         name: String,
         dialer: Arc<Dialer>,
-        board: Weak<Board>,
+        observer: Weak<dyn LinkObserver>,
         ended: CancellationToken,
     ) -> MasterLink {
         let failure = LinkError::away(format!("{name} has not been reached yet"));
         let state = State { phase: Phase::Resolving, since: Since::now(), live: None, failure };
-        MasterLink { name, dialer, board, ended, state: watch::Sender::new(state) }
+        MasterLink { name, dialer, observer, ended, state: watch::Sender::new(state) }
     }
 
     /// Runs a pipeline. Returns every reply in order.
@@ -192,8 +200,15 @@ impl MasterLink {
                 state.since = Since::now();
             }
         });
-        if let Some(board) = self.board.upgrade() {
-            board.publish();
+        if let Some(observer) = self.observer.upgrade() {
+            observer.changed();
+        }
+    }
+
+    /// Requests a new look at the routes.
+    pub(super) fn note_misrouted(&self) {
+        if let Some(observer) = self.observer.upgrade() {
+            observer.misrouted();
         }
     }
 
@@ -203,11 +218,7 @@ impl MasterLink {
             Some((Hint::Leave, code)) => {
                 let _ = live.events.try_send(Event::Leave(code.to_string()));
             }
-            Some((Hint::Remap, _code)) => {
-                if let Some(board) = self.board.upgrade() {
-                    board.remap.notify_one();
-                }
-            }
+            Some((Hint::Remap, _code)) => self.note_misrouted(),
             None => (),
         }
     }

@@ -82,9 +82,7 @@ async fn supervise(link: &MasterLink, mut source: Source) {
                 link.fail(error);
             }
         }
-        if let Some(board) = link.board.upgrade() {
-            board.remap.notify_one();
-        }
+        link.note_misrouted();
         sleep(backoff.pause()).await;
     }
 }

@@ -10,10 +10,11 @@ use std::time::Duration;
 use bellwether_client::{Event, Watch};
 use serde_json::Value;
 
-use crate::cli::context::{Context, Output, print, say, screen};
+use crate::cli::context::{Context, print, say, screen};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::level::LevelWord;
 use crate::cli::outage::Outage;
+use crate::cli::output::Output;
 use crate::cli::watch::change::{KnownLevels, LevelChange};
 use crate::cli::watch::exec::Exec;
 use crate::cli::{json, span};

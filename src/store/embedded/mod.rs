@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use crate::domain::replay::Records;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::domain::unit::presence::ReplicaId;
+use crate::sync::{self, lock};
 
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
@@ -138,12 +139,12 @@ impl EmbeddedStore {
     fn stop(&self) -> Option<JoinHandle<()>> {
         self.room.close();
         self.queue().take();
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = lock(&self.writer);
         writer.take()
     }
 
     fn queue(&self) -> MutexGuard<'_, Option<Sender<Job>>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// Reads on a thread that may block on the disk.
@@ -267,11 +268,11 @@ impl Drop for EmbeddedStore {
 
 impl Shared {
     fn database(&self) -> RwLockReadGuard<'_, Result<Database, String>> {
-        self.database.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.database)
     }
 
     fn published(&self) -> MutexGuard<'_, Published> {
-        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.published)
     }
 
     fn health(&self) -> Result<(), String> {

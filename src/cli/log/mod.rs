@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cli::context::{Context, Output, print, print_value, say, screen};
+use crate::cli::context::{Context, print, print_value, say, screen};
 use crate::cli::exit::Exit;
+use crate::cli::output::Output;
 use crate::cli::render::time;
 use crate::cli::target::{Target, UnitTarget};
 use crate::cli::{json, render, span};

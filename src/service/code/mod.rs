@@ -245,6 +245,14 @@ impl ApiError {
         self
     }
 
+    /// Returns the refusal of a stream beyond a limit.
+    pub fn too_many(text: String, limit: &'static str, max: usize) -> ApiError {
+        ApiError::new(Reason::TooManyStreams, text)
+            .with("limit", limit)
+            .with("max", max)
+            .retry_after(RETRY_LATER)
+    }
+
     /// Converts a failure of the aggregator for this application.
     pub fn of(app: &AppName, error: aggregator::Error) -> ApiError {
         use aggregator::Error;
@@ -355,10 +363,7 @@ impl ApiError {
         let text = error.to_string();
         match error {
             session::OpenError::Refused(error) => ApiError::of(app, error),
-            session::OpenError::TooMany { max } => ApiError::new(Reason::TooManyStreams, text)
-                .with("limit", "sessions_max")
-                .with("max", max)
-                .retry_after(RETRY_LATER),
+            session::OpenError::TooMany { max } => ApiError::too_many(text, "sessions_max", max),
         }
     }
 
@@ -420,31 +425,15 @@ impl From<WatchError> for ApiError {
             WatchError::Expired(_) => {
                 ApiError::new(Reason::ResumeTokenExpired, text).with("cause", "too old")
             }
-            WatchError::TooManyWatchers { max } => ApiError::new(Reason::TooManyStreams, text)
-                .with("limit", "watchers_max")
-                .with("max", max)
-                .retry_after(RETRY_LATER),
+            WatchError::TooManyWatchers { max } => ApiError::too_many(text, "watchers_max", max),
             WatchError::TooManyFiltersOfScope { max } => {
-                ApiError::new(Reason::TooManyStreams, text)
-                    .with("limit", "filters_per_scope_max")
-                    .with("max", max)
-                    .retry_after(RETRY_LATER)
+                ApiError::too_many(text, "filters_per_scope_max", max)
             }
-            WatchError::TooManyFiltersOfPeer { max } => ApiError::new(Reason::TooManyStreams, text)
-                .with("limit", "filters_per_peer_max")
-                .with("max", max)
-                .retry_after(RETRY_LATER),
-            WatchError::TooManyFilters { max } => ApiError::new(Reason::TooManyStreams, text)
-                .with("limit", "indexed_max")
-                .with("max", max)
-                .retry_after(RETRY_LATER),
+            WatchError::TooManyFiltersOfPeer { max } => {
+                ApiError::too_many(text, "filters_per_peer_max", max)
+            }
+            WatchError::TooManyFilters { max } => ApiError::too_many(text, "indexed_max", max),
         }
-    }
-}
-
-impl From<ApiError> for tonic::Status {
-    fn from(problem: ApiError) -> tonic::Status {
-        bound::status(&problem)
     }
 }
 

@@ -12,13 +12,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::link::{Caller, Link};
 use super::peer::{Peer, Tally};
 use crate::service::intake::budget::Budget;
 use crate::service::sparse::Sparse;
+use crate::sync::lock;
 use crate::telemetry::{ConnectionEnd, Metrics};
 
 /// Limits of connections and of the messages on them.
@@ -139,7 +140,7 @@ impl Gate {
 impl Inner {
     fn locked(&self) -> MutexGuard<'_, State> {
         // Each change of the maps is a single step, so a poisoned lock is safe to use.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn log(&self, peer: Peer, refused: Refused) {

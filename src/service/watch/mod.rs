@@ -29,7 +29,7 @@ use tonic::Streaming;
 
 use crate::aggregator::Aggregator;
 use crate::proto::v1;
-use crate::service::code::{ApiError, RETRY_LATER, Reason};
+use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields};
 use crate::service::edge::{Caller, Kind, Peer, Share};
 use crate::service::observe::Deadline;
@@ -127,13 +127,13 @@ impl Watches {
                 "{streams_per_peer_max} watches of {peer} are open already, which is the share of \
                  one address; watch several applications on one stream"
             );
-            too_many(text, "watch_streams_per_peer_max", streams_per_peer_max)
+            ApiError::too_many(text, "watch_streams_per_peer_max", streams_per_peer_max)
         })?;
         self.place_among(&self.0.streams, share).ok_or_else(|| {
             let text = format!(
                 "{streams_max} watches are open already; watch several applications on one stream"
             );
-            too_many(text, "watch_streams_max", streams_max)
+            ApiError::too_many(text, "watch_streams_max", streams_max)
         })
     }
 
@@ -144,10 +144,14 @@ impl Watches {
         let (max, per_peer_max) = self.0.limits.health_max;
         let text = |max| format!("{max} health watches are open already; use Check");
         let share = self.share(caller, Kind::HealthWatch, per_peer_max).map_err(|_| {
-            too_many(text(per_peer_max), "health_watch_streams_per_peer_max", per_peer_max)
+            ApiError::too_many(
+                text(per_peer_max),
+                "health_watch_streams_per_peer_max",
+                per_peer_max,
+            )
         })?;
         let place = self.place_among(&self.0.health, share);
-        place.ok_or_else(|| too_many(text(max), "health_watch_streams_max", max))
+        place.ok_or_else(|| ApiError::too_many(text(max), "health_watch_streams_max", max))
     }
 
     fn place_among(&self, places: &Arc<Semaphore>, share: Option<Share>) -> Option<StreamPlace> {
@@ -243,11 +247,6 @@ impl Watches {
             }
         }
     }
-}
-
-fn too_many(text: String, limit: &'static str, max: usize) -> ApiError {
-    let problem = ApiError::new(Reason::TooManyStreams, text);
-    problem.with("limit", limit).with("max", max).retry_after(RETRY_LATER)
 }
 
 /// A place among the open streams.

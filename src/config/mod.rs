@@ -9,24 +9,22 @@ use serde::Deserialize;
 
 use crate::aggregator;
 use crate::domain::classify::Rules;
+use crate::domain::limits::FaultSettings;
 use crate::service;
 use crate::session;
 use crate::store::Retention;
 use crate::store::redis::link::{Secret, TargetError};
 
-mod faults;
-mod file_limits;
-mod keys;
 mod limits;
+mod number;
 mod parse;
 pub mod rules;
 mod store;
 
-pub use keys::keys;
-
-use faults::FileFaults;
-use file_limits::FileLimits;
+pub use number::Number;
 pub use store::{PASSWORD_SHOWN, StoreChoice, StoreFlags, shows_password};
+
+use number::{FileFaults, FileHistory, FileLimits, FileNumber, FileSessions, Seconds};
 
 /// Flags of `bellwether serve`, each also a variable and a key of the file.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -64,32 +62,11 @@ struct File {
     ephemeral: bool,
     insecure: bool,
     error_rules: Option<PathBuf>,
-    drain_deadline_seconds: Option<u64>,
+    drain_deadline_seconds: Option<Seconds>,
     limits: FileLimits,
     history: FileHistory,
     sessions: FileSessions,
     faults: FileFaults,
-}
-
-/// Table `[sessions]` of the file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct FileSessions {
-    sessions_max: Option<usize>,
-    sessions_per_peer_max: Option<usize>,
-    heartbeat_interval_seconds: Option<u64>,
-    heartbeats_per_second_max: Option<u32>,
-    vanish_percent_max: Option<u32>,
-    replica_ttl_seconds: Option<u64>,
-}
-
-/// Table `[history]` of the file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct FileHistory {
-    events_max: Option<u64>,
-    event_age_max_seconds: Option<u64>,
-    tombstones_max: Option<usize>,
 }
 
 /// Every setting of the server, checked.
@@ -203,17 +180,17 @@ pub enum Error {
     #[error("limit {limit} is 0, so nothing could be served; give 1 or more")]
     ZeroLimit {
         /// The limit.
-        limit: &'static str,
+        limit: String,
     },
     /// A number that is too large for a time or a semaphore.
     #[error("{limit} is {given}; give at most {most}")]
     TooLarge {
         /// The setting.
-        limit: &'static str,
+        limit: String,
         /// Its value.
-        given: usize,
+        given: u64,
         /// The largest value allowed.
-        most: usize,
+        most: u64,
     },
     /// A setting is above another one that bounds it.
     #[error("{least} is above {most}; give it the same or less")]
@@ -223,12 +200,6 @@ pub enum Error {
         /// The setting that bounds it.
         most: &'static str,
     },
-}
-
-/// Returns the largest value of a number in the file, so that no computation with it overflows: 136
-/// years for a time, and more than any machine has for a count or bytes.
-fn most(name: &str) -> usize {
-    if name.contains("seconds") { u32::MAX as usize } else { 1 << 48 }
 }
 
 impl Config {
@@ -248,19 +219,14 @@ impl Config {
         let error_rules = flags.error_rules.or(file.error_rules.take());
         let error_rules =
             error_rules.map(|path| Ok::<_, Error>((path.clone(), rules::read(&path)?)));
-        let session = file.sessions.options();
-        let config = Config {
+        let mut config = Config {
             error_rules: error_rules.transpose()?,
             grpc_listen,
             ops_listen,
             store: file.store(flags.store)?,
-            // Shorter than the 30 s that Kubernetes and systemd wait before they kill.
-            drain_deadline: Duration::from_secs(file.drain_deadline_seconds.unwrap_or(10)),
-            aggregator: file.limits.aggregator(&file.faults, &file.history),
-            service: file.limits.service(&file.sessions, session.sessions_max),
-            retention: file.history.retention(),
-            session,
+            ..Config::ephemeral()
         };
+        file.set_numbers(&mut config);
         config.check()?;
         Ok(config)
     }
@@ -273,6 +239,7 @@ impl Config {
             grpc_listen: anywhere,
             ops_listen: anywhere,
             store: StoreChoice::Memory,
+            // Shorter than the 30 s that Kubernetes and systemd wait before they kill.
             drain_deadline: Duration::from_secs(10),
             aggregator: aggregator::Options::default(),
             service: service::Options::default(),
@@ -283,31 +250,36 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), Error> {
-        let mut limits = file_limits::named(&self.aggregator, &self.service);
-        limits.extend([
-            ("sessions_max", self.session.sessions_max),
-            ("heartbeat_interval_seconds", self.session.heartbeat_interval.as_secs() as usize),
-            ("replica_ttl_seconds", self.session.replica_ttl.as_secs() as usize),
-            ("heartbeats_per_second_max", self.session.heartbeats_per_second_max as usize),
-        ]);
-        // These may be 0; some have a check of their own below.
-        let open = &self.aggregator.limits.faults;
-        let spans = [
-            ("drain_deadline_seconds", self.drain_deadline),
-            ("event_age_max_seconds", self.retention.event_age_max),
-            ("faults.soft_after_seconds", open.soft_after),
-            ("faults.hard_after_seconds", open.hard_after),
-            ("faults.retry_max_seconds", open.retry_max),
-            ("faults.defer_interval_seconds", open.defer_interval),
-        ]
-        .map(|(name, span)| (name, span.as_secs() as usize));
-        if let Some((limit, given)) = limits.iter().chain(&spans).find(|(n, v)| most(n) < *v) {
-            return Err(Error::TooLarge { limit, given: *given, most: most(limit) });
+        let numbers = self.numbers();
+        if let Some(number) = numbers.iter().find(|number| number.most() < number.value) {
+            let (limit, given, most) = (number.name(), number.value, number.most());
+            return Err(Error::TooLarge { limit, given, most });
         }
-        match limits.into_iter().find(|(_, value)| *value == 0) {
-            Some((limit, _)) => Err(Error::ZeroLimit { limit }),
-            None => faults::check(&self.aggregator.limits.faults),
+        match numbers.iter().find(|number| number.value < number.least) {
+            Some(number) => Err(Error::ZeroLimit { limit: number.name() }),
+            None => check_order(&self.aggregator.limits.faults),
         }
+    }
+}
+
+/// Checks that the thresholds and times of faults fit together.
+fn check_order(faults: &FaultSettings) -> Result<(), Error> {
+    let order = [
+        (faults.soft_count <= faults.hard_count, "faults.soft_count", "faults.hard_count"),
+        (
+            faults.soft_after <= faults.hard_after,
+            "faults.soft_after_seconds",
+            "faults.hard_after_seconds",
+        ),
+        (
+            faults.retry_base <= faults.retry_max,
+            "faults.retry_base_milliseconds",
+            "faults.retry_max_seconds",
+        ),
+    ];
+    match order.into_iter().find(|(holds, ..)| !holds) {
+        Some((_, least, most)) => Err(Error::OutOfOrder { least, most }),
+        None => Ok(()),
     }
 }
 
@@ -325,35 +297,32 @@ impl File {
             Error::Parse { path, problem }
         })
     }
-}
 
-impl FileSessions {
-    fn options(&self) -> session::Options {
-        let default = session::Options::default();
-        let interval = self.heartbeat_interval_seconds.map(Duration::from_secs);
-        let replica_ttl = self.replica_ttl_seconds.map(Duration::from_secs);
-        session::Options {
-            sessions_max: self.sessions_max.unwrap_or(default.sessions_max),
-            heartbeat_interval: interval.unwrap_or(default.heartbeat_interval),
-            heartbeats_per_second_max: self
-                .heartbeats_per_second_max
-                .unwrap_or(default.heartbeats_per_second_max),
-            vanish_percent_max: self.vanish_percent_max.unwrap_or(default.vanish_percent_max),
-            replica_ttl: replica_ttl.unwrap_or(default.replica_ttl),
-            ..default
+    /// Sets the numbers that the file gives, and those that follow from them: the share of one
+    /// address defaults to a part of the whole limit and never exceeds it.
+    fn set_numbers(&self, config: &mut Config) {
+        if let Some(deadline) = self.drain_deadline_seconds {
+            config.drain_deadline = deadline.value();
         }
-    }
-}
-
-impl FileHistory {
-    fn retention(&self) -> Retention {
-        let default = Retention::default();
-        let age = self.event_age_max_seconds.map(Duration::from_secs);
-        Retention {
-            events_max: self.events_max.unwrap_or(default.events_max),
-            event_age_max: age.unwrap_or(default.event_age_max),
-            tombstones_max: self.tombstones_max.unwrap_or(default.tombstones_max),
-        }
+        self.limits.apply(config);
+        self.history.apply(config);
+        self.sessions.apply(config);
+        self.faults.apply(config);
+        let share = |given: Option<usize>, whole: usize, part: usize| {
+            given.unwrap_or((whole / part).max(1)).min(whole)
+        };
+        let service = &mut config.service;
+        let (connections_max, streams_max) = (service.connections_max, service.watch_streams_max);
+        service.connections_per_peer_max =
+            share(self.limits.connections_per_peer_max, connections_max, service::CONNECTION_SHARE);
+        service.watch_streams_per_peer_max =
+            share(self.limits.watch_streams_per_peer_max, streams_max, service::STREAM_SHARE);
+        service.sessions_per_peer_max = share(
+            self.sessions.sessions_per_peer_max,
+            config.session.sessions_max,
+            service::STREAM_SHARE,
+        );
+        config.aggregator.limits.events_max = config.retention.events_max;
     }
 }
 

@@ -1,0 +1,31 @@
+//! The way of a command through every handler: its request is read, then applied.
+
+use tonic::Request;
+
+use crate::aggregator::Aggregator;
+use crate::domain::command;
+use crate::domain::name::AppName;
+use crate::domain::request::Outcome;
+use crate::service::code::ApiError;
+use crate::service::convert::{self, Fields, Scoped};
+
+/// Handles a command: reads its request by `read` and applies it. Returns the application and the
+/// outcome.
+pub(super) async fn handle<R: Scoped>(
+    aggregator: &Aggregator,
+    request: Request<R>,
+    read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
+) -> Result<(AppName, Outcome), ApiError> {
+    let (app, request) = convert::read(request.into_inner(), read)?;
+    let outcome = apply(aggregator, &app, request).await?;
+    Ok((app, outcome))
+}
+
+/// Applies a request.
+pub(super) async fn apply(
+    aggregator: &Aggregator,
+    app: &AppName,
+    request: command::Request,
+) -> Result<Outcome, ApiError> {
+    aggregator.apply(app, request).await.map_err(|e| ApiError::of(app, e))
+}

@@ -1,0 +1,35 @@
+//! The kinds of telemetry.
+
+use std::fmt;
+
+/// A kind of telemetry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Spans.
+    Traces,
+    /// Counters, gauges and histograms.
+    Metrics,
+    /// Log records.
+    Logs,
+}
+
+impl Signal {
+    /// Returns its part in the names of `OTEL_*` variables.
+    pub(super) fn variable_part(self) -> &'static str {
+        match self {
+            Self::Traces => "TRACES",
+            Self::Metrics => "METRICS",
+            Self::Logs => "LOGS",
+        }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+            Self::Logs => "logs",
+        })
+    }
+}
