@@ -6,7 +6,6 @@ mod outage;
 mod peers;
 mod self_preservation;
 mod silence;
-mod store;
 mod takeover;
 
 use std::sync::Arc;
@@ -24,12 +23,12 @@ use crate::domain::command::{Command, NewStatus, Newcomer, Reporter, Request};
 use crate::domain::name::{AppName, PartName};
 use crate::domain::revision::Revision;
 use crate::domain::status::{Freshness, Kind, Level, Report};
-
-use store::TestStore;
+use crate::store::faulty::FaultyStore;
+use crate::store::{MemoryStore, Retention};
 
 /// One replica.
 struct Replica {
-    store: Arc<TestStore>,
+    store: Arc<FaultyStore>,
     aggregator: Aggregator,
     sessions: Sessions,
 }
@@ -41,6 +40,10 @@ struct Worker {
     welcome: Welcome,
     session: JoinHandle<End<String>>,
     seq: u64,
+}
+
+fn mk_store() -> Arc<FaultyStore> {
+    FaultyStore::over(MemoryStore::new(Retention::default()))
 }
 
 fn mk_app(name: &str) -> AppName {
@@ -59,10 +62,17 @@ fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
 
 impl Replica {
     fn new() -> Replica {
-        Replica::with(TestStore::new(), Options::default())
+        Replica::with(mk_store(), Options::default())
     }
 
-    fn with(store: Arc<TestStore>, options: Options) -> Replica {
+    /// Returns two replicas that share a store.
+    fn two() -> [Replica; 2] {
+        let store = MemoryStore::new(Retention::default()).shared();
+        let stores = [store.another(), store].map(FaultyStore::over);
+        stores.map(|store| Replica::with(store, Options::default()))
+    }
+
+    fn with(store: Arc<FaultyStore>, options: Options) -> Replica {
         let metrics = Metrics::disabled;
         let aggregator =
             Aggregator::start(store.clone(), aggregator::Options::default(), metrics());

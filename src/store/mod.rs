@@ -25,6 +25,8 @@ pub mod redis;
 
 #[cfg(test)]
 pub mod conformance;
+#[cfg(test)]
+pub mod faulty;
 
 mod broadcast;
 mod codec;
@@ -148,19 +150,13 @@ pub trait Store: Send + Sync + 'static {
     /// Each master of the store has another floor, so the floor also names the history that a state
     /// was read from. A commit or confirmation of a state with another floor fails with
     /// [`CommitError::Conflict`], even at the same revision. A store without masters returns 0.
-    fn epoch_floor(&self, _: &AppName) -> u64 {
-        0
-    }
+    fn epoch_floor(&self, app: &AppName) -> u64;
 
     /// Returns the number of buckets: 1 if one writer orders all changes.
-    fn buckets(&self) -> u16 {
-        1
-    }
+    fn buckets(&self) -> u16;
 
     /// Returns whether other processes may commit to the same store.
-    fn is_shared(&self) -> bool {
-        1 < self.buckets()
-    }
+    fn is_shared(&self) -> bool;
 
     /// Reads all records of an application. An unknown application is an empty head (`deleted`)
     /// with the revision that its first commit is based on.
