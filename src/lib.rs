@@ -46,7 +46,8 @@
 //! # Features
 //!
 //! `server`, the default, compiles everything. `client` alone compiles `proto` and `client`, for
-//! programs that report or watch.
+//! programs that report or watch. `testing` adds `store::conformance` and `store::faulty`, for the
+//! tests of a store in another crate.
 //!
 //! The load generator is a package of its own, `crates/bench`.
 

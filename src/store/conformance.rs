@@ -12,7 +12,8 @@
 //! | [`test_link`] | stores behind a connection that breaks, see [`FaultyLink`] |
 //! | [`test_failover`] | stores that may lose acknowledged writes, see [`Failover`] |
 //!
-//! The parts are written with [`driver`], which the tests of a backend may use too.
+//! `tests/conformance.rs` runs the suite from outside of the crate. The parts are written with
+//! [`driver`], which the tests of a backend may use too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -298,22 +298,3 @@ fn put<K: Clone + Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, value: Optio
         None => map.remove(key),
     };
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::conformance::{Deployment, test_all, test_shared};
-
-    impl Deployment for MemoryStore {
-        async fn open(&self) -> Arc<dyn Store> {
-            Arc::new(self.another())
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn conforms() {
-        test_all(async |retention| MemoryStore::new(retention)).await;
-        test_all(async |retention| MemoryStore::new(retention).shared()).await;
-        test_shared(async |retention| MemoryStore::new(retention).shared()).await;
-    }
-}

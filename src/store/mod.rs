@@ -23,9 +23,9 @@ pub mod error;
 pub mod memory;
 pub mod redis;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod faulty;
 
 mod broadcast;
@@ -39,7 +39,7 @@ pub use memory::MemoryStore;
 
 /// Stores applications, their histories, and the order in which applications change.
 ///
-/// This is the contract of every backend.
+/// This is the contract of every backend. The module `conformance` (feature `testing`) tests it.
 ///
 /// # Versions
 ///
