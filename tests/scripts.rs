@@ -43,15 +43,18 @@ use bellwether::domain::delete::delete;
 use bellwether::domain::derive::{Contribution, derive};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
+use bellwether::domain::history::StatusEvent;
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName};
 use bellwether::domain::rank::Origin;
 use bellwether::domain::request::RequestId;
 use bellwether::domain::revision::Revision;
-use bellwether::domain::session::SessionId;
-use bellwether::domain::status::{Freshness, Level, advice};
+use bellwether::domain::status::Freshness;
+use bellwether::domain::status::report::advice;
 use bellwether::domain::time::Timestamp;
-use bellwether::domain::transition::{StatusEvent, Transition};
+use bellwether::domain::transition::Transition;
+use bellwether::domain::unit::presence::SessionId;
 
 #[path = "scripts/errors.rs"]
 mod errors;

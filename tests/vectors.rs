@@ -7,21 +7,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::{AppState, Mode};
+use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::classify::{
-    ErrorOrigin, ErrorOutcome, Evidence, GonePair, Hints, Rules, classify,
-};
-use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Reporter, Request,
-};
+use bellwether::domain::classify::finding::{ErrorOrigin, ErrorOutcome, Evidence, Hints};
+use bellwether::domain::classify::own::GonePair;
+use bellwether::domain::classify::{Rules, classify};
+use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::draft::Draft;
+use bellwether::domain::leadership::Claim;
+use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, LostUnits, Policy};
 use bellwether::domain::revision::Revision;
-use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
+use bellwether::domain::unit::Reporter;
 use serde::Deserialize;
 
 #[path = "vectors/operations.rs"]

@@ -7,12 +7,12 @@ use tokio::sync::{mpsc, watch};
 
 use crate::domain::app::AppState;
 use crate::domain::apply::apply;
-use crate::domain::command::Rejected;
 use crate::domain::data_loss::mark_uncertain;
 use crate::domain::delete::delete;
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
 use crate::domain::name::AppName;
+use crate::domain::rejected::Rejected;
 use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;

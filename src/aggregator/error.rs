@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::command::Rejected;
+use crate::domain::rejected::Rejected;
 use crate::store::{Applied, CommitError, ReadError};
 
 /// The reason for which a command or a read failed.

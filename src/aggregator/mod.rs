@@ -17,9 +17,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::domain::app::AppState;
-use crate::domain::command::{Rejected, Request};
+use crate::domain::command::Request;
 use crate::domain::limits::Limits;
 use crate::domain::name::AppName;
+use crate::domain::rejected::Rejected;
 use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::domain::command::{Command, NewStatus, Reporter};
+use crate::domain::command::{Command, NewStatus};
+use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::request::RequestId;
-use crate::domain::status::{Freshness, Kind, Level, Report};
+use crate::domain::status::report::Report;
+use crate::domain::status::{Freshness, Kind};
+use crate::domain::unit::Reporter;
 use crate::store::faulty::FaultyStore;
 use crate::store::{MemoryStore, Retention};
 

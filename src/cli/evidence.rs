@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::span;
-use crate::domain::classify::{ErrorOrigin, ErrorOutcome, Evidence, Hints};
+use crate::domain::classify::finding::{ErrorOrigin, ErrorOutcome, Evidence, Hints};
 use crate::proto::v1;
 
 /// The origin of the answer, as typed.

@@ -8,8 +8,9 @@ use crate::cli::context::{Context, print_plain, print_value};
 use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::{Exit, UsageError};
 use crate::config;
-use crate::domain::classify::{Finding, Rules, classify, is_reason};
-use crate::domain::status::Level;
+use crate::domain::classify::finding::Finding;
+use crate::domain::classify::{Rules, classify, is_reason};
+use crate::domain::level::Level;
 
 /// Say what an error means: class, rule, verdict and effect, without asking a server
 #[derive(clap::Args)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::domain::fault::Settings;
+use crate::domain::limits::FaultSettings;
 
 use super::Error;
 
@@ -24,11 +24,11 @@ pub(super) struct FileFaults {
 }
 
 impl FileFaults {
-    pub(super) fn settings(&self) -> Settings {
-        let default = Settings::default();
+    pub(super) fn settings(&self) -> FaultSettings {
+        let default = FaultSettings::default();
         let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
         let millis = |given: Option<u64>, default| given.map_or(default, Duration::from_millis);
-        Settings {
+        FaultSettings {
             soft_count: self.soft_count.unwrap_or(default.soft_count),
             soft_after: seconds(self.soft_after_seconds, default.soft_after),
             hard_count: self.hard_count.unwrap_or(default.hard_count),
@@ -45,7 +45,7 @@ impl FileFaults {
 }
 
 /// Checks that thresholds and times fit together.
-pub(super) fn check(settings: &Settings) -> Result<(), Error> {
+pub(super) fn check(settings: &FaultSettings) -> Result<(), Error> {
     let millis = |time: Duration| time.as_millis() as usize;
     let zero = [
         ("faults.soft_count", settings.soft_count as usize),

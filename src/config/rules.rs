@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::domain::classify::{
-    Class, ErrorOrigin, ErrorOutcome, GonePair, OwnRule, Rules, is_reason, is_system,
-};
+use crate::domain::classify::finding::{Class, ErrorOrigin, ErrorOutcome};
+use crate::domain::classify::own::{GonePair, OwnRule};
+use crate::domain::classify::{Rules, is_reason, is_system};
 
 /// Rules of one file. Each error is matched against them in order.
 const RULES_MAX: usize = 1000;

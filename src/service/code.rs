@@ -5,8 +5,8 @@ use std::time::Duration;
 use tonic::Code;
 
 use crate::aggregator;
-use crate::domain::command::Rejected;
 use crate::domain::name::AppName;
+use crate::domain::rejected::Rejected;
 use crate::session;
 use crate::store::ReadError;
 use crate::watch::WatchError;

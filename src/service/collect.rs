@@ -5,11 +5,12 @@ use std::time::Duration;
 use tonic::Status;
 
 use crate::aggregator::Aggregator;
-use crate::domain::app::{AppState, Unit};
+use crate::domain::app::AppState;
 use crate::domain::name::UnitName;
 use crate::domain::revision::Revision;
 use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
 use crate::proto::v1;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields};

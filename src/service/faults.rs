@@ -19,7 +19,7 @@ pub(super) fn page(
 ) -> (Vec<v1::Fault>, Option<FaultKey>) {
     let first = FaultKey::first_of(unit, None);
     let is_wanted = |key: &FaultKey| unit.is_application() || key.unit == *unit;
-    let found = state.faults_from(after.unwrap_or(&first));
+    let found = state.faults().from(after.unwrap_or(&first));
     let found = found.filter(|(key, _)| after != Some(&***key));
     let found = found.take_while(|(key, _)| is_wanted(key));
     let fault = |fault, key| convert::fault(key, fault, with_internal_detail);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::aggregator::{self, Aggregator};
 use crate::domain::app::{AppState, Head};
-use crate::domain::command::Rejected;
 use crate::domain::name::AppName;
+use crate::domain::rejected::Rejected;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
 use crate::service::code::{ApiError, RETRY_LATER, Reason};

@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::domain::classify::{Evidence, Finding, Rules, classify};
+use crate::domain::classify::finding::{Evidence, Finding};
+use crate::domain::classify::{Rules, classify};
 use crate::telemetry::Metrics;
 
 /// The rules in force. Cheap to clone; all clones share the same rules.

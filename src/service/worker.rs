@@ -13,9 +13,9 @@ use tracing::Instrument;
 
 use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
-use crate::domain::command::Rejected;
 use crate::domain::limits::{TTL_MAX, TTL_MIN};
 use crate::domain::name::AppName;
+use crate::domain::rejected::Rejected;
 use crate::domain::status::Kind;
 use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;

@@ -15,7 +15,7 @@ use crate::aggregator;
 use crate::domain::app::AppState;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
-use crate::domain::session::SessionId;
+use crate::domain::unit::presence::SessionId;
 use crate::store::{Broadcast, BroadcastKind};
 
 use super::entry::{Asker, Entry, QUESTION_TTL, Question};

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::domain::callback::{Callback, Callbacks, Topic};
-use crate::domain::command::{Newcomer, Rejected, Reporter};
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::rejected::Rejected;
 use crate::domain::revision::Revision;
-use crate::domain::session::{ReplicaId, SessionId};
 use crate::domain::time::Timestamp;
+use crate::domain::unit::presence::{ReplicaId, SessionId};
+use crate::domain::unit::{Callback, Callbacks, Newcomer, Reporter, Topic};
 
 use super::holds::{HoldUpdate, Holds, Moved};
 use super::leadership::News;

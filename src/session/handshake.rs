@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use crate::aggregator::Error;
 use crate::domain::app::AppState;
-use crate::domain::command::{Command, Newcomer, Request};
+use crate::domain::command::{Command, Request};
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::request::RequestId;
 use crate::domain::revision::Revision;
-use crate::domain::session::SessionId;
 use crate::domain::status::Kind;
+use crate::domain::unit::Newcomer;
+use crate::domain::unit::presence::SessionId;
 
 use super::entry::{Entry, Over};
 use super::leadership::Leads;

@@ -119,7 +119,8 @@ impl Holds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::classify::{ErrorOrigin, Evidence, Hints, Rules, classify};
+    use crate::domain::classify::finding::{ErrorOrigin, Evidence, Hints};
+    use crate::domain::classify::{Rules, classify};
     use crate::domain::fault::{NewError, Stage};
     use crate::domain::name::UnitName;
     use crate::domain::time::Timestamp;

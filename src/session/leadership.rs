@@ -9,7 +9,8 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;
 
 use crate::domain::app::Head;
-use crate::domain::command::{Claim, Command, Request};
+use crate::domain::command::{Command, Request};
+use crate::domain::leadership::Claim;
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::revision::Revision;
 

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::aggregator;
-use crate::domain::callback::Topic;
-use crate::domain::classify::Finding;
-use crate::domain::command::{Command, Newcomer};
+use crate::domain::classify::finding::Finding;
+use crate::domain::command::Command;
 use crate::domain::fault::{Fault, FaultKey};
 use crate::domain::name::{AppName, PartName, UnitName};
-use crate::domain::operation::record::Pending;
+use crate::domain::operation::set::Pending;
 use crate::domain::revision::Revision;
-use crate::domain::session::SessionId;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
+use crate::domain::unit::presence::SessionId;
+use crate::domain::unit::{Newcomer, Topic};
 
 /// The first message of a session.
 #[derive(Debug, Clone)]

@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::aggregator::Aggregator;
 use crate::domain::name::UnitName;
-use crate::domain::session::{ReplicaId, SessionId};
+use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::domain::app::{Head, Unit};
+use crate::domain::app::Head;
 use crate::domain::fault::FaultKey;
+use crate::domain::history::Cause;
 use crate::domain::name::{AppName, UnitName};
 use crate::domain::revision::Revision;
-use crate::domain::session::ReplicaId;
-use crate::domain::transition::{Cause, Transition, Write};
+use crate::domain::transition::{Transition, Write};
+use crate::domain::unit::Unit;
+use crate::domain::unit::presence::ReplicaId;
 use crate::store::{Broadcast, BroadcastKind, Bucket, Change, Epoch, Observer, Position};
 
 use super::entry::{Asker, Entry, Over, Question};

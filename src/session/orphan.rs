@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::aggregator::Error;
 use crate::domain::command::{Command, Request};
 use crate::domain::name::{AppName, UnitName};
-use crate::domain::session::SessionId;
+use crate::domain::unit::presence::SessionId;
 
 use super::{Inner, lock};
 

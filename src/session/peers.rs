@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::domain::command::{Command, Request};
 use crate::domain::name::AppName;
-use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::presence::ReplicaId;
 
 use super::{Inner, lock};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::domain::name::{AppName, UnitName};
-use crate::domain::session::SessionId;
+use crate::domain::unit::presence::SessionId;
 
 use super::entry::Entry;
 use super::{ByUnit, lock};

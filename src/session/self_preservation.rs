@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::aggregator::Error;
 use crate::domain::command::{Command, Request};
 use crate::domain::name::AppName;
-use crate::domain::session::SessionId;
+use crate::domain::unit::presence::SessionId;
 
 use super::entry::Entry;
 use super::{Inner, lock};

@@ -18,11 +18,14 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::*;
 use crate::aggregator;
-use crate::domain::app::{AppState, Unit};
-use crate::domain::command::{Command, NewStatus, Newcomer, Reporter, Request};
+use crate::domain::app::AppState;
+use crate::domain::command::{Command, NewStatus, Request};
+use crate::domain::level::Level;
 use crate::domain::name::{AppName, PartName};
 use crate::domain::revision::Revision;
-use crate::domain::status::{Freshness, Kind, Level, Report};
+use crate::domain::status::report::Report;
+use crate::domain::status::{Freshness, Kind};
+use crate::domain::unit::{Newcomer, Reporter, Unit};
 use crate::store::faulty::FaultyStore;
 use crate::store::{MemoryStore, Retention};
 

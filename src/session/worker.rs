@@ -13,14 +13,16 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::aggregator;
 use crate::domain::app::AppState;
-use crate::domain::classify::Finding;
-use crate::domain::command::{Command, Rejected, Reporter, Request};
+use crate::domain::classify::finding::Finding;
+use crate::domain::command::{Command, Request};
 use crate::domain::data::etag;
 use crate::domain::fault::FaultKey;
 use crate::domain::name::{AppName, PartName, UnitName};
+use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
-use crate::domain::session::SessionId;
+use crate::domain::unit::Reporter;
+use crate::domain::unit::presence::SessionId;
 
 use super::entry::{Ends, Entry, Over, Question};
 use super::holds::HoldUpdate;

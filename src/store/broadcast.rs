@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::revision::Revision;
-use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::presence::ReplicaId;
 
 /// A message broadcast to all processes that share the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -154,13 +154,15 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::domain::damping::decide::{Damped, Flapping, Reported};
     use crate::domain::damping::flapping::Swings;
+    use crate::domain::damping::{Damped, Flapping, Reported};
+    use crate::domain::history::{Cause, StatusEvent, Subject};
+    use crate::domain::level::Level;
     use crate::domain::name::{PartName, UnitName};
     use crate::domain::policy::Policy;
     use crate::domain::revision::Revision;
-    use crate::domain::status::{Freshness, Kind, Level, Report, Status};
-    use crate::domain::transition::{Cause, StatusEvent, Subject};
+    use crate::domain::status::report::Report;
+    use crate::domain::status::{Freshness, Kind, Status};
 
     use super::*;
 

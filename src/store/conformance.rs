@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use crate::domain::app::Head;
 use crate::domain::command::Command;
+use crate::domain::level::Level;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
-use crate::domain::status::Level;
 
 use super::{Applied, CommitError, ConflictCause, Retention, Store};
 

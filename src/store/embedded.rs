@@ -22,9 +22,9 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
-use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
+use crate::domain::unit::presence::ReplicaId;
 
 use super::clock::Clock;
 use super::heads::{Heads, Observers};

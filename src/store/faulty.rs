@@ -9,9 +9,9 @@ use tokio::sync::watch;
 
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
-use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
+use crate::domain::unit::presence::ReplicaId;
 
 use super::conformance::driver::{Driver, mk_report};
 use super::{

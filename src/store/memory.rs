@@ -11,10 +11,10 @@ use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::Operation;
 use crate::domain::replay::Records;
 use crate::domain::request::Remembered;
-use crate::domain::session::ReplicaId;
-use crate::domain::statuses::Statuses;
+use crate::domain::status::set::Statuses;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::{Transition, Write};
+use crate::domain::unit::presence::ReplicaId;
 
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
@@ -49,7 +49,7 @@ struct Kept {
 
 #[derive(Default)]
 struct AppRecords {
-    units: BTreeMap<UnitName, crate::domain::app::Unit>,
+    units: BTreeMap<UnitName, crate::domain::unit::Unit>,
     statuses: Statuses,
     faults: BTreeMap<Arc<FaultKey>, Arc<Fault>>,
     requests: BTreeMap<Arc<str>, Remembered>,

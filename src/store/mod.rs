@@ -9,12 +9,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::app::{AppState, Head};
+use crate::domain::history::StatusEvent;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
-use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{StatusEvent, Transition};
+use crate::domain::transition::Transition;
+use crate::domain::unit::presence::ReplicaId;
 
 pub mod clock;
 pub mod doctor;

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::cursors::Cursors;
 use super::entry::Entry;
+use crate::domain::level::Level;
 use crate::domain::name::AppName;
-use crate::domain::status::Level;
 use crate::store::{Bucket, Position};
 
 /// Upper limit of `stable_for`: an instant must be able to hold the sum.

@@ -3,9 +3,9 @@
 
 use std::fmt::{self, Write};
 
+use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
-use crate::domain::status::Level;
 
 /// The 64-bit FNV-1a hash. It detects mistakes, not attacks, and takes ten lines in any language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

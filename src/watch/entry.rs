@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::digest;
 use crate::domain::app::Head;
+use crate::domain::level::Level;
 use crate::domain::name::AppName;
-use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
 use crate::store::{Bucket, Change, Position};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::digest::Fnv;
 use crate::domain::app::Head;
+use crate::domain::level::Level;
 use crate::domain::name::AppName;
-use crate::domain::status::Level;
 
 /// The applications that a filter covers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,11 +1,11 @@
 //! Totals over all applications, for metrics: updated with each change, never recounted.
 
 use crate::domain::app::Head;
-use crate::domain::status::LEVELS;
+use crate::domain::level::LEVELS;
 
 /// Totals over all applications. By level: in the order of the wire, as [`Level::ALL`].
 ///
-/// [`Level::ALL`]: crate::domain::status::Level::ALL
+/// [`Level::ALL`]: crate::domain::level::Level::ALL
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fleet {
     /// Applications by their level.

@@ -76,9 +76,9 @@ pub use token::Token;
 pub use wait::WaitError;
 pub use watcher::{Event, Item, Standing, Watcher};
 
+use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
-use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
 use crate::store::{Bucket, Change, Epoch, Observer, Position};
 use entry::StoreClock;

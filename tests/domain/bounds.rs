@@ -3,24 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::{AppState, Mode, Unit};
+use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Rejected, Reporter, Request,
-};
+use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
+use bellwether::domain::leadership::Claim;
+use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::{EXPIRED_PER_COMMIT_MAX, Limits};
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::ConfigPatch;
+use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::RequestId;
 use bellwether::domain::revision::Revision;
-use bellwether::domain::session::{ReplicaId, SessionId};
-use bellwether::domain::status::{Freshness, Kind, Level, Report, StatusKey};
+use bellwether::domain::status::report::Report;
+use bellwether::domain::status::{Freshness, Kind, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
+use bellwether::domain::unit::presence::{ReplicaId, SessionId};
+use bellwether::domain::unit::{Newcomer, Reporter, Unit};
 
 use crate::world::app_name;
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use bellwether::domain::app::Mode;
-use bellwether::domain::command::{Command, NewApplicationStatus, NewStatus, Reporter, Request};
+use bellwether::domain::command::{Command, NewStatus, Request};
+use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
 use bellwether::domain::name::PartName;
 use bellwether::domain::policy::Config;
-use bellwether::domain::session::Presence;
 use bellwether::domain::status::Kind;
+use bellwether::domain::unit::Reporter;
+use bellwether::domain::unit::presence::Presence;
 
 use crate::holds::Reported;
 use crate::model::{Answer, LeaderSays, Model, Outcome, Status, Unit};

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::Mode;
-use bellwether::domain::callback::Topic;
-use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Reporter, Request,
-};
+use bellwether::domain::command::{Command, NewStatus, Request};
+use bellwether::domain::leadership::Claim;
+use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
+use bellwether::domain::level::Level;
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
 use bellwether::domain::request::RequestId;
-use bellwether::domain::session::{ReplicaId, SessionId};
-use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
+use bellwether::domain::unit::presence::{ReplicaId, SessionId};
+use bellwether::domain::unit::{Newcomer, Reporter, Topic};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -6,19 +6,25 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::classify::{Class, ErrorOrigin, Evidence, Hints, OwnRule, Rules, classify};
-use bellwether::domain::command::{Command, NewStatus, Newcomer, Rejected, Reporter, Request};
+use bellwether::domain::classify::finding::{Class, ErrorOrigin, Evidence, Hints};
+use bellwether::domain::classify::own::OwnRule;
+use bellwether::domain::classify::{Rules, classify};
+use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
-use bellwether::domain::fault::{FaultKey, NewError, Resolution, Settings};
-use bellwether::domain::limits::Limits;
+use bellwether::domain::fault::{FaultKey, NewError, Resolution};
+use bellwether::domain::history::{Cause, StatusEvent};
+use bellwether::domain::level::Level;
+use bellwether::domain::limits::{FaultSettings, Limits};
 use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::Outcome;
 use bellwether::domain::revision::Revision;
-use bellwether::domain::session::{ReplicaId, SessionId};
-use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
-use bellwether::domain::transition::{Cause, StatusEvent};
+use bellwether::domain::unit::presence::{ReplicaId, SessionId};
+use bellwether::domain::unit::{Newcomer, Reporter};
 use proptest::prelude::*;
 
 use crate::world::{Stored, app_name, ranked};
@@ -363,9 +369,8 @@ impl Run {
             let topics = unit.callbacks.keys();
             let open = self.met.keys().map(|key| (&key.component, &*key.target));
             let open: Vec<_> = open.collect();
-            let is_open = |t: &bellwether::domain::callback::Topic| {
-                open.contains(&(&t.component, &*t.target))
-            };
+            let is_open =
+                |t: &bellwether::domain::unit::Topic| open.contains(&(&t.component, &*t.target));
             assert!(topics.into_iter().all(is_open), "asked about what is over");
         }
     }
@@ -397,7 +402,7 @@ pub fn mk_error(class: Class, pushback: Option<u16>) -> NewError {
         explanation: "".into(),
         remedy: "act".into(),
     };
-    let pair = bellwether::domain::classify::GonePair { domain: "".into(), reason: "".into() };
+    let pair = bellwether::domain::classify::own::GonePair { domain: "".into(), reason: "".into() };
     let rules = Rules { own: vec![rule], gone: std::iter::once(pair).collect() };
     NewError {
         finding: classify(&rules, &evidence),

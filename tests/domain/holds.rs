@@ -1,7 +1,9 @@
 //! The model of latches and damping, computed naively by the rules, and the invariants of both.
 
+use bellwether::domain::level::Level;
 use bellwether::domain::policy::{Damping, Scope};
-use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 
 use crate::changes::millis;
 use crate::model::{Model, Status};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use bellwether::domain::callback::Callback;
-use bellwether::domain::command::{Command, Newcomer, Reporter};
+use bellwether::domain::command::Command;
 use bellwether::domain::limits::{Limits, REQUEST_TTL};
-use bellwether::domain::session::{Presence, ReplicaId, SessionId};
 use bellwether::domain::status::Kind;
+use bellwether::domain::unit::presence::{Presence, ReplicaId, SessionId};
+use bellwether::domain::unit::{Callback, Newcomer, Reporter};
 
 use crate::changes::Refusal;
 use crate::model::{Fence, Model, Status, Unit, natural};

@@ -3,10 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use bellwether::domain::callback::Callbacks;
+use bellwether::domain::level::{LEVELS, Level};
 use bellwether::domain::policy::{Config, LostUnits, Policy};
-use bellwether::domain::session::{Presence, ReplicaId};
-use bellwether::domain::status::{Kind, LEVELS, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
+use bellwether::domain::unit::Callbacks;
+use bellwether::domain::unit::presence::{Presence, ReplicaId};
 
 use crate::holds::Damped;
 

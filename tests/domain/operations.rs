@@ -8,8 +8,8 @@ use std::time::Duration;
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
 use bellwether::domain::bytes::Bytes;
-use bellwether::domain::classify::Class;
-use bellwether::domain::command::{Command, Rejected, Request};
+use bellwether::domain::classify::finding::Class;
+use bellwether::domain::command::{Command, Request};
 use bellwether::domain::data_loss::mark_uncertain;
 use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
@@ -20,6 +20,7 @@ use bellwether::domain::operation::command::{NewOperation, Observed, Order, Payl
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Failure, Kind, Operation, Payload, State};
 use bellwether::domain::rank::Rank;
+use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;

@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Reporter, Request};
-use bellwether::domain::derive::{Rule, derive};
+use bellwether::domain::command::{Command, NewStatus, Request};
+use bellwether::domain::derive::derive;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::UnitName;
 use bellwether::domain::policy::ConfigPatch;
 use bellwether::domain::rank::{Origin, Rank};
 use bellwether::domain::revision::Revision;
-use bellwether::domain::session::Presence;
 use bellwether::domain::status::{Freshness, Kind, StatusKey};
+use bellwether::domain::summary::Rule;
 use bellwether::domain::time::Timestamp;
+use bellwether::domain::unit::Reporter;
+use bellwether::domain::unit::presence::Presence;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -5,16 +5,20 @@ use std::sync::Arc;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Rejected, Reporter, Request};
+use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{PartName, UnitName};
+use bellwether::domain::rejected::Rejected;
 use bellwether::domain::request::{Fingerprint, Outcome, RequestId};
 use bellwether::domain::revision::Revision;
-use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
+use bellwether::domain::unit::Reporter;
 
 use crate::world::app_name;
 

@@ -6,19 +6,22 @@ use std::sync::Arc;
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
 use bellwether::domain::bytes::Bytes;
-use bellwether::domain::classify::Class;
-use bellwether::domain::command::{
-    Claim, Command, NewStatus, Newcomer, Rejected, Reporter, Request,
-};
+use bellwether::domain::classify::finding::Class;
+use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::data::DataPatch;
 use bellwether::domain::draft::Draft;
+use bellwether::domain::leadership::Claim;
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::{LEASE_DEFAULT, Limits};
 use bellwether::domain::name::{OperationId, PartName, UnitName};
 use bellwether::domain::operation::command::{NewOperation, Order, What};
 use bellwether::domain::operation::{Kind as OperationKind, Payload};
+use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
-use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
+use bellwether::domain::unit::{Newcomer, Reporter};
 use bellwether::domain::usage::Usage;
 
 use crate::faults::mk_error;

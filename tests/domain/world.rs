@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bellwether::domain::app::{AppState, Head, Unit};
+use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Rejected, Reporter, Request};
+use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::data_loss::mark_uncertain;
 use bellwether::domain::delete::delete;
 use bellwether::domain::draft::Draft;
@@ -13,13 +13,16 @@ use bellwether::domain::expire::expire;
 use bellwether::domain::fault::{Fault, FaultKey};
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName, UnitName};
+use bellwether::domain::rejected::Rejected;
 use bellwether::domain::replay::Records;
 use bellwether::domain::request::{Outcome, Remembered, RequestId};
 use bellwether::domain::revision::Revision;
-use bellwether::domain::session::Presence;
-use bellwether::domain::status::{Report, Status, StatusKey};
+use bellwether::domain::status::report::Report;
+use bellwether::domain::status::{Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
+use bellwether::domain::unit::presence::Presence;
+use bellwether::domain::unit::{Reporter, Unit};
 
 use crate::changes::millis;
 use crate::commands::Step;

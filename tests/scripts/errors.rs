@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use bellwether::domain::app::AppState;
-use bellwether::domain::classify::{ErrorOrigin, Evidence, GonePair, Hints, Rules, classify};
+use bellwether::domain::classify::finding::{ErrorOrigin, Evidence, Hints};
+use bellwether::domain::classify::own::GonePair;
+use bellwether::domain::classify::{Rules, classify};
 use bellwether::domain::command::Command;
 use bellwether::domain::fault::{NewError, Resolution};
 

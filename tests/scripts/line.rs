@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::Mode;
-use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Reporter,
-};
+use bellwether::domain::command::{Command, NewStatus};
 use bellwether::domain::data::DataPatch;
+use bellwether::domain::leadership::Claim;
+use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
+use bellwether::domain::level::Level;
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, LostUnits, Policy, Scope};
-use bellwether::domain::session::{ReplicaId, SessionId};
-use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
+use bellwether::domain::unit::presence::{ReplicaId, SessionId};
+use bellwether::domain::unit::{Newcomer, Reporter};
 
 /// A line of a script: words, and `name=value` apart. Quotes hold a text together.
 pub struct Line {

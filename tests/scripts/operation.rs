@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::bytes::Bytes;
-use bellwether::domain::classify::Class;
+use bellwether::domain::classify::finding::Class;
 use bellwether::domain::command::Command;
 use bellwether::domain::limits::{ATTEMPTS_DEFAULT, INTERRUPTIONS_DEFAULT};
 use bellwether::domain::name::{OperationId, UnitName};

@@ -5,20 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::{AppState, Mode};
+use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
 use bellwether::domain::bytes::Bytes;
-use bellwether::domain::command::{
-    Claim, Command, NewApplicationStatus, Newcomer, Rejected, Reporter, Request,
-};
+use bellwether::domain::command::{Command, Request};
 use bellwether::domain::data::DataPatch;
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
+use bellwether::domain::leadership::Claim;
+use bellwether::domain::leadership::status::{Mode, NewApplicationStatus};
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, UnitName};
 use bellwether::domain::policy::ConfigPatch;
+use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::time::Timestamp;
+use bellwether::domain::unit::{Newcomer, Reporter};
 use serde::Deserialize;
 
 use super::level;

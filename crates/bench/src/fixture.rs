@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use bellwether::domain::app::AppState;
 use bellwether::domain::apply::apply;
-use bellwether::domain::command::{Command, NewStatus, Reporter, Request};
+use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
+use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, PartName, UnitName};
 use bellwether::domain::revision::Revision;
-use bellwether::domain::status::{Kind, Level, Report};
+use bellwether::domain::status::Kind;
+use bellwether::domain::status::report::Report;
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::Transition;
+use bellwether::domain::unit::Reporter;
 
 /// Statuses of each unit.
 const STATUSES_PER_UNIT: u64 = 100;

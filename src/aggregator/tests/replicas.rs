@@ -3,11 +3,12 @@
 use super::*;
 use crate::aggregator::remote_commits::{COMMITS_MAX, RemoteCommits};
 use crate::domain::bytes::Bytes;
-use crate::domain::derive::{Summary, derive};
+use crate::domain::derive::derive;
+use crate::domain::history::Cause;
 use crate::domain::name::OperationId;
 use crate::domain::operation::command::{NewOperation, Order, What};
 use crate::domain::operation::{Kind, Payload};
-use crate::domain::transition::Cause;
+use crate::domain::summary::Summary;
 use crate::store::conformance::driver::Recorder;
 use crate::store::{Bucket, Change, Position};
 

@@ -1,7 +1,7 @@
 //! Errors about the identity of the caller: incarnations, sessions and request ids.
 
 use super::{ApiError, Reason};
-use crate::domain::command::Rejected;
+use crate::domain::rejected::Rejected;
 
 /// Converts a rejection; the caller adds the application.
 pub(super) fn problem(rejected: &Rejected) -> ApiError {

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::damping::{damping, latches};
 use super::fields::{Fields, Within, levels};
+use crate::domain::level::{LEVELS, Level};
 use crate::domain::limits::{
     COLLECT_INTERVAL_MIN, LABEL_BYTES_MAX, LEASE_DURATION_MAX, LEASE_DURATION_MIN, TTL_MAX, TTL_MIN,
 };
 use crate::domain::policy::{Config, ConfigPatch, LostUnits, Policy};
-use crate::domain::status::{LEVELS, Level};
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 

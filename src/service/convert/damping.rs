@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::fields::Fields;
 use super::output::{count, duration, level, timestamp};
-use crate::domain::damping::decide::DampingCause;
+use crate::domain::damping::DampingCause;
 use crate::domain::limits::{CALM_AFTER_MAX, CALM_AFTER_MIN, GOOD_COUNT};
 use crate::domain::policy::{Config, Damping, Latch, Scope};
 use crate::domain::status::{Status, StatusKey};

@@ -6,15 +6,17 @@ use std::time::Duration;
 use super::fields::{Fields, Within};
 use super::output::{count, duration, level, timestamp};
 use super::report::reporter;
-use crate::domain::classify::{
-    Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints, is_reason, is_system,
+use crate::domain::classify::finding::{
+    Action, Class, ErrorOrigin, ErrorOutcome, Evidence, Finding, Hints,
 };
-use crate::domain::command::{Command, Reporter};
+use crate::domain::classify::{is_reason, is_system};
+use crate::domain::command::Command;
 use crate::domain::fault::{Fault, FaultKey, InternalDetail, NewError, Resolution};
 use crate::domain::limits::{
     INTERNAL_DETAIL_BYTES_MAX, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PUSHBACK_MAX,
     REQUEST_ID_BYTES_MAX,
 };
+use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 use crate::service::rules::ErrorRules;

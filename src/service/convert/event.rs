@@ -1,9 +1,9 @@
 //! Conversion of the history to the wire: the event, the changed values, and the actor.
 
 use super::output::{freshness, kind, level, timestamp};
+use crate::domain::history::{Cause, Change, StatusEvent, Subject};
+use crate::domain::level::Level;
 use crate::domain::name::PartName;
-use crate::domain::status::Level;
-use crate::domain::transition::{Cause, Change, StatusEvent, Subject};
 use crate::proto::v1;
 
 /// Converts an event of the history.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::bytes::Bytes;
+use crate::domain::level::Level;
 use crate::domain::limits::{
     LABEL_BYTES_MAX, LABELS_MAX, NAME_BYTES_MAX, PRIORITY_MAX, REQUEST_ID_BYTES_MAX,
 };
 use crate::domain::name::{AppName, NameError, OperationId, PartName, UnitName, namespace_name};
-use crate::domain::status::{Kind, Level};
+use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
 use crate::proto::v1;
 use crate::service::code::{ApiError, Reason, Violation, quoted};

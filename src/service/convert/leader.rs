@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::fields::Fields;
 use super::output::{duration, timestamp};
 use crate::domain::app::AppState;
-use crate::domain::command::Reporter;
 use crate::domain::data::DataPatch;
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 

@@ -9,7 +9,7 @@ use super::error::{class, evidence};
 use super::fields::{Fields, Within};
 use super::output::{count, duration, timestamp};
 use crate::domain::bytes::Bytes;
-use crate::domain::classify::Class;
+use crate::domain::classify::finding::Class;
 use crate::domain::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, CHECKPOINT_BYTES_MAX, INTERRUPTIONS_DEFAULT, LEASE_DEFAULT,
     LEASE_MAX, LEASE_MIN, MESSAGE_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, PROGRESS_BYTES_MAX,
@@ -17,7 +17,7 @@ use crate::domain::limits::{
 };
 use crate::domain::name::{AppName, OperationId, UnitName};
 use crate::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
-use crate::domain::operation::record::Pending;
+use crate::domain::operation::set::Pending;
 use crate::domain::operation::{Failure, Kind, Operation, Payload, State};
 use crate::proto::v1;
 use crate::service::code::Reason;

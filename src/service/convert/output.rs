@@ -2,13 +2,16 @@
 
 use super::page::first_of;
 use super::{damping, error};
-use crate::domain::app::{AppState, Head, Unit};
-use crate::domain::derive::{self, Contribution, Summary};
+use crate::domain::app::{AppState, Head};
+use crate::domain::derive::{self, Contribution};
+use crate::domain::level::Level;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits};
 use crate::domain::rank::Origin;
-use crate::domain::status::{Freshness, Kind, Level, Status, StatusKey};
+use crate::domain::status::{Freshness, Kind, Status, StatusKey};
+use crate::domain::summary::Summary;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::Unit;
 use crate::proto::v1;
 
 /// Maximum bytes of the holds that are shown with a unit: a thousand units fit into a page even if

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fields::{Fields, Within};
-use crate::domain::app::Mode;
-use crate::domain::command::{Claim, Command, NewApplicationStatus, NewStatus, Reporter};
+use crate::domain::command::{Command, NewStatus};
+use crate::domain::leadership::Claim;
+use crate::domain::leadership::status::{Mode, NewApplicationStatus};
 use crate::domain::limits::{
     MESSAGE_BYTES_MAX, NAME_BYTES_MAX, SHORT_MESSAGE_CHARS_MAX, TTL_MAX, TTL_MIN,
 };
 use crate::domain::name::PartName;
-use crate::domain::status::{Kind, Report};
+use crate::domain::status::Kind;
+use crate::domain::status::report::Report;
+use crate::domain::unit::Reporter;
 use crate::proto::v1;
 use crate::service::code::{Reason, quoted};
 

@@ -1,7 +1,7 @@
 //! Callbacks that a worker was promised.
 
 use super::*;
-use crate::domain::callback::Topic;
+use crate::domain::unit::Topic;
 
 fn mk_topic() -> Topic {
     Topic { component: PartName::new("db").unwrap(), target: "postgresql".into() }

@@ -68,7 +68,7 @@ async fn a_store_that_forgot_who_lives_makes_nobody_dead() {
 #[tokio::test(start_paused = true)]
 async fn in_a_store_of_our_own_nobody_else_lives() {
     let replica = Replica::new();
-    let before = crate::domain::session::ReplicaId(99);
+    let before = crate::domain::unit::presence::ReplicaId(99);
     let session = SessionId { replica: before, number: 1 };
     let labels = BTreeMap::new();
     let unit = mk_unit("web/0");

@@ -1,7 +1,7 @@
 //! One unit has one session: the newest.
 
 use super::*;
-use crate::domain::command::Rejected;
+use crate::domain::rejected::Rejected;
 
 #[tokio::test(start_paused = true)]
 async fn a_newer_session_ends_the_older_here() {

@@ -5,18 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::domain::app::{AppState, Unit};
+use crate::domain::app::AppState;
 use crate::domain::apply::apply;
-use crate::domain::command::{Command, NewStatus, Reporter, Request};
+use crate::domain::command::{Command, NewStatus, Request};
 use crate::domain::delete::delete;
 use crate::domain::draft::Draft;
+use crate::domain::level::Level;
 use crate::domain::limits::Limits;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
-use crate::domain::status::{Kind, Level, Report, StatusKey};
+use crate::domain::status::report::Report;
+use crate::domain::status::{Kind, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
+use crate::domain::unit::{Reporter, Unit};
 use crate::store::{
     Broadcast, Bucket, Change, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
     Position, ReadError, Store, Version,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::apply::apply;
-use crate::domain::classify::{ErrorOrigin, Evidence, Hints, Rules, classify};
+use crate::domain::classify::finding::{ErrorOrigin, Evidence, Hints};
+use crate::domain::classify::{Rules, classify};
 use crate::domain::command::{Command, Request};
 use crate::domain::delete::delete;
 use crate::domain::draft::Draft;

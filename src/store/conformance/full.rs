@@ -4,18 +4,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::app::{AppState, ApplicationStatus, DataHead, Head, Mode, Unit};
+use crate::domain::app::{AppState, Head};
 use crate::domain::damping::flapping::Swings;
-use crate::domain::derive::{Summary, Totals, Winner};
+use crate::domain::data::DataHead;
+use crate::domain::history::{Cause, StatusEvent, Subject};
+use crate::domain::leadership::status::{ApplicationStatus, Mode};
+use crate::domain::level::Level;
 use crate::domain::name::{AppName, PartName, UnitName};
 use crate::domain::policy::{Config, LostUnits, Policy};
 use crate::domain::rank::Origin;
 use crate::domain::replay::Records;
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::revision::Revision;
-use crate::domain::status::{Freshness, Kind, Level, Report, Status, StatusKey};
+use crate::domain::status::report::Report;
+use crate::domain::status::{Freshness, Kind, Status, StatusKey};
+use crate::domain::summary::{Summary, Totals, Winner};
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{Cause, MemoryOnly, StatusEvent, Subject, Transition, Write};
+use crate::domain::transition::{MemoryOnly, Transition, Write};
+use crate::domain::unit::Unit;
 use crate::store::Store;
 
 use super::driver::mk_app;

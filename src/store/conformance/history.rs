@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::domain::command::{Command, Request};
+use crate::domain::history::Cause;
 use crate::domain::name::UnitName;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::Cause;
 use crate::store::{NumberedEvent, Store};
 
 use super::driver::{Driver, mk_app, mk_report};

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use crate::domain::bytes::Bytes;
 
 use crate::domain::apply::apply;
-use crate::domain::command::{Claim, Command, Rejected, Request};
+use crate::domain::command::{Command, Request};
 use crate::domain::data::DataPatch;
 use crate::domain::draft::Draft;
+use crate::domain::leadership::Claim;
 use crate::domain::limits::Limits;
 use crate::domain::name::UnitName;
+use crate::domain::rejected::Rejected;
 use crate::store::{ConflictCause, Store};
 
 use super::driver::{Driver, mk_conflict, mk_report, mk_reporter};

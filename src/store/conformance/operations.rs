@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::bytes::Bytes;
-use crate::domain::classify::Class;
+use crate::domain::classify::finding::Class;
 use crate::domain::command::Command;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::command::{NewOperation, Order, PayloadState, What};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::domain::command::{Command, Request};
+use crate::domain::level::Level;
 use crate::domain::policy::{ConfigPatch, Damping, Scope};
-use crate::domain::status::{Kind, Level};
+use crate::domain::status::Kind;
 use crate::domain::transition::Transition;
 use crate::store::{CommitError, ConflictCause, Store};
 

@@ -3,22 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::app::{AppState, Mode};
+use crate::domain::app::AppState;
 use crate::domain::apply::apply;
-use crate::domain::command::{
-    Claim, Command, NewApplicationStatus, NewStatus, Newcomer, Reporter, Request,
-};
+use crate::domain::command::{Command, NewStatus, Request};
 use crate::domain::delete::delete;
 use crate::domain::draft::Draft;
 use crate::domain::expire::expire;
+use crate::domain::leadership::Claim;
+use crate::domain::leadership::status::{Mode, NewApplicationStatus};
+use crate::domain::level::Level;
 use crate::domain::limits::{Limits, REQUEST_TTL};
 use crate::domain::name::UnitName;
 use crate::domain::policy::{ConfigPatch, Latch, LostUnits, Policy, Scope};
 use crate::domain::revision::Revision;
-use crate::domain::session::{ReplicaId, SessionId};
-use crate::domain::status::{Kind, Level};
+use crate::domain::status::Kind;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
+use crate::domain::unit::presence::{ReplicaId, SessionId};
+use crate::domain::unit::{Newcomer, Reporter};
 use crate::store::{CommitError, ConflictCause, Store};
 
 use super::deployment::Pair;

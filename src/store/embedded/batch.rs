@@ -6,10 +6,11 @@ use std::sync::Arc;
 use redb::{ReadableTable, Table, WriteTransaction};
 
 use crate::domain::app::Head;
+use crate::domain::history::StatusEvent;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{StatusEvent, Transition, Write};
+use crate::domain::transition::{Transition, Write};
 use crate::store::Retention;
 use crate::store::codec::{self, HeadRecord, Meta};
 use crate::store::heads::HeadStep;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 
 use crate::domain::app::Head;
+use crate::domain::history::StatusEvent;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::StatusEvent;
 use crate::store::codec::{self, HeadRecord, Meta};
 use crate::store::heads::mk_change;
 use crate::store::key::{EVENTS, HEADS, Key, META, META_STORE, RECORDS, range_of};

@@ -7,10 +7,11 @@ use redis::Cmd;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::app::Head;
+use crate::domain::history::StatusEvent;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::{MemoryOnly, StatusEvent, Transition, Write};
+use crate::domain::transition::{MemoryOnly, Transition, Write};
 use crate::store::codec;
 use crate::store::key::field_of;
 use crate::store::{Bucket, Retention};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 
-use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
+use crate::domain::unit::presence::ReplicaId;
 use crate::store::{Broadcast, Bucket, REPLICA_FORGOTTEN_AFTER, ReadError, codec};
 
 use super::batch::LOG_ENTRIES_MAX;

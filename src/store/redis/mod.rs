@@ -26,9 +26,9 @@ use tokio::time::Instant;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
-use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
+use crate::domain::unit::presence::ReplicaId;
 
 use super::{
     Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, OpenError, ReadError,

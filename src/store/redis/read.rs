@@ -5,12 +5,12 @@ use std::sync::Arc;
 use redis::{Pipeline, Value};
 
 use crate::domain::app::Head;
+use crate::domain::history::StatusEvent;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
 use crate::domain::revision::Revision;
-use crate::domain::session::ReplicaId;
 use crate::domain::time::Timestamp;
-use crate::domain::transition::StatusEvent;
+use crate::domain::unit::presence::ReplicaId;
 use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::Key as Record;
 use crate::store::{

@@ -18,9 +18,9 @@ use super::{
     Cursors, Event, Expired, Filter, Hub, Item, Limits, Scope, Start, Token, WatchError, Watcher,
 };
 use crate::domain::app::Head;
+use crate::domain::level::Level;
 use crate::domain::name::AppName;
 use crate::domain::revision::Revision;
-use crate::domain::status::Level;
 use crate::domain::time::Timestamp;
 use crate::store::{Bucket, Change, Epoch, Observer, Position};
 
