@@ -54,7 +54,7 @@ clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --all-features
 
 # After the first release the protos may only grow; before it, there is no release to compare with.
 proto: tools

@@ -45,6 +45,9 @@
 //!
 //! # Packages
 //!
+//! The feature `testing` adds `store::conformance` and `store::faulty`, for the tests of a store in
+//! another crate.
+//!
 //! `crates/client` is the client library with the wire types; it links no code of the server.
 //! `crates/bench` is the load generator.
 

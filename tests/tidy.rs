@@ -65,6 +65,9 @@ const DOMAIN_STD_BANNED: &[&str] = &[
 /// Where the domain may have a hash map: it looks things up there, and lists nothing by it.
 const DOMAIN_LOOKUP: (&str, &str) = ("src/domain/status/set.rs", "HashMap");
 
+/// What precedes a module of tests, and one of tests for other crates.
+const TESTS: &[&str] = &["#[cfg(test)]", r#"#[cfg(any(test, feature = "testing"))]"#];
+
 const FILE_LINES_MEDIAN_MAX: usize = 150;
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_P90_MAX: usize = 40;
@@ -457,7 +460,7 @@ fn layer_row(line: &str) -> Option<String> {
     Some(format!("//! | {number} | {modules} |"))
 }
 
-/// Files that another file declares as tests, without `.rs`: `#[cfg(test)] mod tests;`.
+/// Files that another file declares as tests, without `.rs`, as in `#[cfg(test)] mod tests;`.
 fn test_modules(file: &Source) -> Vec<String> {
     let stem = file.path.trim_end_matches(".rs").trim_end_matches("/mod");
     let folder = match file.is_entry() {
@@ -467,7 +470,7 @@ fn test_modules(file: &Source) -> Vec<String> {
     let lines: Vec<&str> = file.text.lines().collect();
     lines
         .windows(2)
-        .filter(|pair| pair[0].trim() == "#[cfg(test)]")
+        .filter(|pair| TESTS.contains(&pair[0].trim()))
         .filter_map(|pair| pair[1].trim().strip_suffix(';')?.split("mod ").nth(1))
         .map(|name| format!("{folder}/{name}"))
         .collect()
@@ -613,4 +616,8 @@ fn files_declared_as_tests_are_known() {
     assert_eq!(test_modules(&Source::new("src/lib.rs", text))[0], "src/tests");
     let member = Source::new("crates/a/src/lib.rs", text);
     assert_eq!(test_modules(&member)[0], "crates/a/src/tests");
+    for before in TESTS {
+        let file = Source::new("src/store/mod.rs", &format!("{before}\nmod tests;\n"));
+        assert_eq!(test_modules(&file), ["src/store/tests"]);
+    }
 }

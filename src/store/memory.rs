@@ -1,6 +1,7 @@
 //! A store in memory, which ends with the process: the reference model, and `--ephemeral`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,17 +19,23 @@ use crate::domain::unit::presence::ReplicaId;
 use super::clock::Clock;
 use super::heads::{Heads, Observers};
 use super::{
-    Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer, ReadError,
-    Retention, Store, Version, random_store_id,
+    Applied, Broadcast, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
+    REPLICA_FORGOTTEN_AFTER, ReadError, Retention, Store, Version, random_store_id,
 };
 
-/// A store in the memory of this process.
+/// A store in the memory of this process: one handle on it.
 pub struct MemoryStore {
+    replica: ReplicaId,
+    is_shared: bool,
+    closed: AtomicBool,
+    memory: Arc<Memory>,
+}
+
+/// The data, and what all handles have in common.
+struct Memory {
     retention: Retention,
     clock: Clock,
     epoch: Epoch,
-    replica: ReplicaId,
-    is_shared: bool,
     kept: Mutex<Kept>,
 }
 
@@ -37,7 +44,7 @@ struct Kept {
     heads: Heads,
     observers: Observers,
     apps: HashMap<AppName, AppRecords>,
-    closed: bool,
+    beats: BTreeMap<ReplicaId, Timestamp>,
 }
 
 #[derive(Default)]
@@ -55,39 +62,60 @@ struct AppRecords {
 impl MemoryStore {
     /// Returns an empty store.
     pub fn new(retention: Retention) -> MemoryStore {
-        let store_id = random_store_id();
-        MemoryStore {
+        let memory = Memory {
             retention,
             clock: Clock::starting_from(Timestamp::default()),
-            epoch: Epoch { store_id, losses: 0 },
-            replica: ReplicaId(random_store_id()),
-            is_shared: false,
+            epoch: Epoch { store_id: random_store_id(), losses: 0 },
             kept: Mutex::default(),
-        }
+        };
+        MemoryStore::over(Arc::new(memory))
+    }
+
+    fn over(memory: Arc<Memory>) -> MemoryStore {
+        let replica = ReplicaId(random_store_id());
+        MemoryStore { replica, is_shared: false, closed: AtomicBool::default(), memory }
     }
 
     /// Makes the store behave as if other processes could commit to it too.
     #[must_use]
-    pub fn shared(mut self) -> MemoryStore {
-        self.is_shared = true;
-        self
+    pub fn shared(self) -> MemoryStore {
+        MemoryStore { is_shared: true, ..self }
+    }
+
+    /// Opens the same data as another process would.
+    #[must_use]
+    pub fn another(&self) -> MemoryStore {
+        MemoryStore { is_shared: self.is_shared, ..MemoryStore::over(self.memory.clone()) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         // Only an observer can panic while the lock is held, and the store is consistent before it
         // calls one.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_open(&self) -> Result<(), CommitError> {
+        let (applied, retry_after) = (Applied::No, Duration::from_secs(1));
+        self.health().map_err(|reason| CommitError::Unavailable { reason, applied, retry_after })
     }
 }
 
 #[async_trait::async_trait]
 impl Store for MemoryStore {
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.memory.clock.now()
     }
 
     fn epoch(&self) -> Epoch {
-        self.epoch
+        self.memory.epoch
+    }
+
+    fn epoch_floor(&self, _: &AppName) -> u64 {
+        0
+    }
+
+    fn buckets(&self) -> u16 {
+        1
     }
 
     fn is_shared(&self) -> bool {
@@ -117,23 +145,20 @@ impl Store for MemoryStore {
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
         let mut kept = self.kept();
-        kept.is_open()?;
+        self.is_open()?;
         let (app, base) = (&transition.app, transition.base);
-        let known = kept.heads.head(app);
-        let conflict = |cause| Err(CommitError::Conflict { current: known.revision, cause });
-        if base != known.revision {
-            return conflict(ConflictCause::Revision);
-        }
-        if self.is_shared && known.quiet_commits != transition.base_quiet {
-            return conflict(ConflictCause::QuietCommits);
-        }
-        if self.is_shared && kept.apps.get(app).is_some_and(|a| a.has_answered(&transition)) {
-            return conflict(ConflictCause::Request);
+        if self.is_shared {
+            let known = kept.heads.head(app);
+            Version::before(&transition).compare(&known)?;
+            if kept.apps.get(app).is_some_and(|records| records.has_answered(&transition)) {
+                let (current, cause) = (known.revision, ConflictCause::Request);
+                return Err(CommitError::Conflict { current, cause });
+            }
         }
         let stepped = match transition.is_durable() {
             true => {
                 let head = transition.head.clone();
-                let tombstones_max = self.retention.tombstones_max;
+                let tombstones_max = self.memory.retention.tombstones_max;
                 kept.heads.swap(app, base, head, tombstones_max)
             }
             false => kept.heads.compare(app, base).map(|()| None),
@@ -146,7 +171,7 @@ impl Store for MemoryStore {
         step.change.transition = Some(transition.clone());
         let records = kept.apps.entry(app.clone()).or_default();
         records.write(&transition);
-        records.trim(&self.retention, transition.time);
+        records.trim(&self.memory.retention, transition.time);
         for gone in &step.forgotten {
             kept.apps.remove(&gone.app);
         }
@@ -155,10 +180,8 @@ impl Store for MemoryStore {
     }
 
     async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
-        let kept = self.kept();
-        kept.is_open()?;
-        let known = kept.heads.head(app);
-        version.compare(&known)
+        self.is_open()?;
+        version.compare(&self.kept().heads.head(app))
     }
 
     fn follow(&self, observer: Arc<dyn Observer>) {
@@ -177,7 +200,7 @@ impl Store for MemoryStore {
         let events = kept.apps.get(app).into_iter().flat_map(|a| &a.events).rev();
         let found = events
             .skip_while(|e| before.is_some_and(|before| before <= e.number))
-            .take_while(|e| self.retention.is_kept(e.event.time, now))
+            .take_while(|e| self.memory.retention.is_kept(e.event.time, now))
             .take(count_max);
         Ok(found.cloned().collect())
     }
@@ -187,7 +210,10 @@ impl Store for MemoryStore {
     }
 
     async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        Ok(BTreeMap::from([(self.replica, self.now())]))
+        let (now, mut kept) = (self.now(), self.kept());
+        kept.beats.insert(self.replica, now);
+        kept.beats.retain(|_, at| now.since(*at) <= REPLICA_FORGOTTEN_AFTER);
+        Ok(kept.beats.clone())
     }
 
     async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
@@ -196,28 +222,16 @@ impl Store for MemoryStore {
     }
 
     fn health(&self) -> Result<(), String> {
-        match self.kept().closed {
+        match self.closed.load(Ordering::SeqCst) {
             true => Err("store is closed".to_string()),
             false => Ok(()),
         }
     }
 
     async fn close(&self) {
-        self.kept().closed = true;
-    }
-}
-
-impl Kept {
-    fn is_open(&self) -> Result<(), CommitError> {
-        let reason = || "store is closed".to_string();
-        let retry_after = Duration::from_secs(1);
-        match self.closed {
-            true => {
-                let applied = Applied::No;
-                Err(CommitError::Unavailable { reason: reason(), applied, retry_after })
-            }
-            false => Ok(()),
-        }
+        // After the commits that hold the lock.
+        let _kept = self.kept();
+        self.closed.store(true, Ordering::SeqCst);
     }
 }
 
@@ -241,7 +255,6 @@ impl AppRecords {
             self.units.clear();
             self.statuses = Statuses::default();
             self.faults.clear();
-            self.requests.clear();
             self.operations.clear();
             self.payloads.clear();
             self.data.clear();
@@ -284,17 +297,4 @@ fn put<K: Clone + Ord, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, value: Optio
         Some(value) => map.insert(key.clone(), value.clone()),
         None => map.remove(key),
     };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::conformance::{test_all, test_shared};
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn conforms() {
-        test_all(|retention| Arc::new(MemoryStore::new(retention))).await;
-        test_all(|retention| Arc::new(MemoryStore::new(retention).shared())).await;
-        test_shared(|retention| Arc::new(MemoryStore::new(retention).shared())).await;
-    }
 }

@@ -24,8 +24,10 @@ pub mod error;
 pub mod memory;
 pub mod redis;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+#[cfg(any(test, feature = "testing"))]
+pub mod faulty;
 
 mod broadcast;
 mod codec;
@@ -38,7 +40,7 @@ pub use memory::MemoryStore;
 
 /// Stores applications, their histories, and the order in which applications change.
 ///
-/// This is the contract of every backend.
+/// This is the contract of every backend. The module `conformance` (feature `testing`) tests it.
 ///
 /// # Versions
 ///
@@ -74,7 +76,7 @@ pub use memory::MemoryStore;
 /// **[`CommitError::Conflict`]**: nothing was written. `current` is the revision of the application
 /// in the store, and `cause` names the comparison that failed, the first of this list:
 ///
-/// 1. [`Master`](ConflictCause::Master), Redis: the epoch floor in the store is not
+/// 1. [`Master`](ConflictCause::Master), shared stores: the epoch floor in the store is not
 ///    [`Transition::epoch_floor`], because another master serves now. After data loss, one
 ///    revision can name two states.
 /// 2. [`Revision`](ConflictCause::Revision): the revision in the store is not
@@ -124,8 +126,9 @@ pub use memory::MemoryStore;
 /// - **Order.** Each commit that moves the revision gets the next [`Position`] of its bucket.
 ///   Observers receive changes in that order. A quiet commit gets no position, and no observer
 ///   receives it.
-/// - **Deletion.** A deleted application leaves a tombstone with its revision and position. When
-///   there are too many tombstones, the store prunes the oldest ones together with their histories.
+/// - **Deletion.** A deleted application leaves a tombstone with its revision and position, and the
+///   answers to its requests, known to the caller or not. When there are too many tombstones, the
+///   store prunes the oldest ones together with their histories.
 ///   The revision of an unknown application starts at the highest pruned revision, so no revision
 ///   is used twice.
 /// - **History.** The events of an application are numbered without gaps; `head.next_event` is the
@@ -148,19 +151,13 @@ pub trait Store: Send + Sync + 'static {
     /// Each master of the store has another floor, so the floor also names the history that a state
     /// was read from. A commit or confirmation of a state with another floor fails with
     /// [`CommitError::Conflict`], even at the same revision. A store without masters returns 0.
-    fn epoch_floor(&self, _: &AppName) -> u64 {
-        0
-    }
+    fn epoch_floor(&self, app: &AppName) -> u64;
 
     /// Returns the number of buckets: 1 if one writer orders all changes.
-    fn buckets(&self) -> u16 {
-        1
-    }
+    fn buckets(&self) -> u16;
 
     /// Returns whether other processes may commit to the same store.
-    fn is_shared(&self) -> bool {
-        1 < self.buckets()
-    }
+    fn is_shared(&self) -> bool;
 
     /// Reads all records of an application. An unknown application is an empty head (`deleted`)
     /// with the revision that its first commit is based on.
@@ -232,16 +229,22 @@ impl Version {
         Version { revision, quiet_commits, epoch_floor: state.epoch_floor }
     }
 
-    /// Compares this version with the newest head, in a store with one history.
+    /// Returns the version that a transition is based on.
+    fn before(transition: &Transition) -> Version {
+        let Transition { base, base_quiet, epoch_floor, .. } = *transition;
+        Version { revision: base, quiet_commits: base_quiet, epoch_floor }
+    }
+
+    /// Compares this version with the newest head, in a store without masters.
     fn compare(&self, head: &Head) -> Result<(), CommitError> {
         let current = head.revision;
-        if self.revision != current {
-            return Err(CommitError::Conflict { current, cause: ConflictCause::Revision });
-        }
-        if self.quiet_commits != head.quiet_commits {
-            return Err(CommitError::Conflict { current, cause: ConflictCause::QuietCommits });
-        }
-        Ok(())
+        let cause = match self {
+            Version { epoch_floor: 1.., .. } => ConflictCause::Master,
+            _ if self.revision != current => ConflictCause::Revision,
+            _ if self.quiet_commits != head.quiet_commits => ConflictCause::QuietCommits,
+            _ => return Ok(()),
+        };
+        Err(CommitError::Conflict { current, cause })
     }
 }
 

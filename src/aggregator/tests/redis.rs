@@ -1,92 +1,21 @@
 //! Several aggregators on a real Redis, each with its own connection.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::replicas::summary;
 use super::*;
 use crate::store::redis::link::{Target, TlsFiles};
 use crate::store::redis::testing::RedisServer;
 use crate::store::redis::{Options as RedisOptions, RedisStore};
 
-/// A store that counts its calls.
-struct Counted {
-    inner: RedisStore,
-    commits: AtomicUsize,
-    conflicts: AtomicUsize,
-    loads: AtomicUsize,
-}
-
-impl Counted {
-    async fn over(server: &RedisServer) -> Arc<Counted> {
-        let target = Target::parse(&server.url(), TlsFiles::default()).unwrap();
-        let inner = RedisStore::open(target, RedisOptions::default()).await.unwrap();
-        let [commits, conflicts, loads] = Default::default();
-        Arc::new(Counted { inner, commits, conflicts, loads })
-    }
-}
-
-#[async_trait::async_trait]
-impl Store for Counted {
-    fn now(&self) -> Timestamp {
-        self.inner.now()
-    }
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
-    }
-    fn epoch_floor(&self, app: &AppName) -> u64 {
-        self.inner.epoch_floor(app)
-    }
-    fn is_shared(&self) -> bool {
-        self.inner.is_shared()
-    }
-    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
-        self.loads.fetch_add(1, Ordering::Relaxed);
-        self.inner.load(app).await
-    }
-    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        let committed = self.inner.commit(transition).await;
-        if matches!(committed, Err(CommitError::Conflict { .. })) {
-            self.conflicts.fetch_add(1, Ordering::Relaxed);
-        }
-        committed
-    }
-    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
-        self.inner.confirm(app, version).await
-    }
-    fn follow(&self, observer: Arc<dyn Observer>) {
-        self.inner.follow(observer);
-    }
-    fn replica(&self) -> ReplicaId {
-        self.inner.replica()
-    }
-    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        self.inner.beat().await
-    }
-    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
-        self.inner.broadcast(notice).await
-    }
-    async fn events(
-        &self,
-        app: &AppName,
-        before: Option<u64>,
-        count_max: usize,
-    ) -> Result<Vec<NumberedEvent>, ReadError> {
-        self.inner.events(app, before, count_max).await
-    }
-    fn health(&self) -> Result<(), String> {
-        self.inner.health()
-    }
-    async fn close(&self) {
-        self.inner.close().await;
-    }
+async fn open(server: &RedisServer) -> Arc<FaultyStore> {
+    let target = Target::parse(&server.url(), TlsFiles::default()).unwrap();
+    FaultyStore::over(RedisStore::open(target, RedisOptions::default()).await.unwrap())
 }
 
 /// A request without a change is not broadcast, and still the other replica does not repeat it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_answered_by_another_replica_as_by_the_first() {
     let Some(server) = RedisServer::start().await else { return };
-    let stores = [Counted::over(&server).await, Counted::over(&server).await];
+    let stores = [open(&server).await, open(&server).await];
     let [one, other] = stores.map(|store| start(store));
     let (app, id) = (mk_app("web"), Some("once".into()));
     let report = |level| mk_report("web/0", level, "", None);
@@ -117,7 +46,7 @@ async fn a_request_is_answered_by_another_replica_as_by_the_first() {
 async fn a_conflict_costs_the_round_trip_that_found_it_and_no_other() {
     const REPORTS: usize = 200;
     let Some(server) = RedisServer::start().await else { return };
-    let stores = [Counted::over(&server).await, Counted::over(&server).await];
+    let stores = [open(&server).await, open(&server).await];
     let replicas = stores.clone().map(|store| start(store));
     let app = mk_app("web");
     let reporters = (0..4).map(|n| {
@@ -133,11 +62,9 @@ async fn a_conflict_costs_the_round_trip_that_found_it_and_no_other() {
     for reporter in reporters.collect::<Vec<_>>() {
         reporter.await.unwrap();
     }
-    let sum = |of: fn(&Counted) -> &AtomicUsize| {
-        stores.iter().map(|store| of(store).load(Ordering::Relaxed)).sum::<usize>()
-    };
-    let (conflicts, loads) = (sum(|s| &s.conflicts), sum(|s| &s.loads));
-    let commits = sum(|s| &s.commits);
+    let sum = |of: fn(&FaultyStore) -> usize| stores.iter().map(|store| of(store)).sum::<usize>();
+    let (conflicts, loads) = (sum(FaultyStore::conflicts), sum(FaultyStore::loads));
+    let commits = sum(FaultyStore::commits);
     println!("{commits} commits, {conflicts} conflicts, {loads} loads");
     assert!(50 < conflicts, "they did not meet: {conflicts} conflicts");
     // The first read of each replica finds no application yet.

@@ -9,13 +9,14 @@ use crate::domain::name::OperationId;
 use crate::domain::operation::command::{NewOperation, Order, What};
 use crate::domain::operation::{Kind, Payload};
 use crate::domain::summary::Summary;
-use crate::store::{Change, Position};
+use crate::store::conformance::driver::Recorder;
+use crate::store::{Bucket, Change, Position};
 
-fn mk_shared() -> Arc<Troubled> {
-    Troubled::over(MemoryStore::new(Retention::default()).shared())
+fn mk_shared() -> Arc<FaultyStore> {
+    FaultyStore::over(MemoryStore::new(Retention::default()).shared())
 }
 
-fn two(store: &Arc<Troubled>) -> [Aggregator; 2] {
+fn two(store: &Arc<FaultyStore>) -> [Aggregator; 2] {
     [start(store.clone()), start(store.clone())]
 }
 
@@ -23,29 +24,17 @@ pub(super) async fn summary(aggregator: &Aggregator, app: &AppName, revision: Re
     aggregator.read(app, revision, |s| s.head().summary.clone()).await.unwrap()
 }
 
-async fn causes(store: &Troubled, app: &AppName, cause: Cause) -> usize {
+async fn causes(store: &FaultyStore, app: &AppName, cause: Cause) -> usize {
     let events = store.events(app, None, 1000).await.unwrap();
     events.iter().filter(|e| e.event.cause == cause).count()
-}
-
-/// Records the revisions of received changes.
-#[derive(Default)]
-struct Revisions(Mutex<Vec<u64>>);
-
-impl Observer for Revisions {
-    fn on_change(&self, change: &Change) {
-        lock(&self.0).push(change.head.revision.0);
-    }
-    fn on_prune(&self, _: Bucket, _: Position) {}
-    fn on_data_loss(&self, _: Bucket, _: Epoch) {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_two_replicas_are_told_at_once_is_one_history() {
     const REPORTS: usize = 300;
     let store = mk_shared();
-    let revisions = Arc::new(Revisions::default());
-    store.follow(revisions.clone());
+    let recorder = Arc::new(Recorder::default());
+    store.follow(recorder.clone());
     let replicas = two(&store);
     let app = mk_app("web");
     let reporters = (0..4).map(|n| {
@@ -65,9 +54,10 @@ async fn what_two_replicas_are_told_at_once_is_one_history() {
     for reporter in reporters.collect::<Vec<_>>() {
         reporter.await.unwrap();
     }
-    let told = std::mem::take(&mut *lock(&revisions.0));
-    assert_eq!(told, (1..=told.len() as u64).collect::<Vec<_>>());
-    let last = Revision(told.len() as u64);
+    let changes = recorder.record().changes;
+    let revisions = changes.iter().map(|change| change.head.revision.0);
+    assert!(revisions.eq(1..=changes.len() as u64));
+    let last = Revision(changes.len() as u64);
     let read = |s: &AppState| (s.head().clone(), derive(s, 100));
     let [one, other] = &replicas;
     let one = one.read(&app, last, read).await.unwrap();
@@ -91,7 +81,7 @@ async fn what_the_other_commits_is_replayed_and_not_read() {
     let app = mk_app("web");
     one.apply(&app, mk_report("web/0", Level::Active, "0", None)).await.unwrap();
     summary(&other, &app, Revision(1)).await;
-    let loads = *lock(&store.loads);
+    let loads = store.loads();
     for count in 1..100 {
         // The writers alternate, so that each needs the other's changes for its commit.
         let (writer, reader) = if count % 3 == 0 { (&other, &one) } else { (&one, &other) };
@@ -104,7 +94,7 @@ async fn what_the_other_commits_is_replayed_and_not_read() {
     while other.read(&app, Revision(0), |_| ()).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(*lock(&store.loads), loads);
+    assert_eq!(store.loads(), loads);
 }
 
 /// A heartbeat of an operation does not move the revision, so the other replica is not notified;
@@ -212,7 +202,7 @@ async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
     for unit in ["web/0", "web/1"] {
         replicas[0].apply(&app, mk_report(unit, Level::Active, "up", None)).await.unwrap();
     }
-    store.lose();
+    store.lose_data();
     for replica in &replicas {
         let uncertain = summary(replica, &app, Revision(3)).await;
         let text = "unit web/0 uncertain: the store may have lost its last reports";
@@ -234,9 +224,7 @@ async fn who_spoke_before_a_loss_is_doubted_until_they_speak_again() {
     }
     // The same loss again, to an old and to a new observer, changes nothing: it was handled once.
     let late = start(store.clone());
-    for observer in &*lock(&store.observers) {
-        observer.on_data_loss(Bucket::default(), store.epoch());
-    }
+    store.repeat_data_loss();
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(summary(&late, &app, Revision(5)).await.level, Level::Active);
     assert_eq!(store.load(&app).await.unwrap().head.revision, Revision(5));
@@ -256,10 +244,10 @@ async fn a_loss_is_dealt_with_where_nobody_asks() {
     first.delete(&apps[1], None).await.unwrap();
     first.drain().await;
     let second = start(store.clone());
-    *lock(&store.away) = true;
-    store.lose();
+    store.set_away(true);
+    store.lose_data();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    *lock(&store.away) = false;
+    store.set_away(false);
     tokio::time::sleep(Duration::from_secs(5)).await;
     for (n, app) in apps.iter().enumerate() {
         let head = store.load(app).await.unwrap().head;

@@ -120,7 +120,7 @@ async fn times(mut worker: Worker, during: Duration) -> Vec<Duration> {
 
 #[tokio::test(start_paused = true)]
 async fn a_collect_reaches_workers_of_another_replica() {
-    let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
+    let [one, other] = Replica::two();
     let mut here = one.worker("web/0").await;
     let mut there = other.worker("web/1").await;
     let mut deaf = other.worker("web/2").await;

@@ -1,7 +1,5 @@
 //! An outage of the server or its store does not count as silence of workers or peers.
 
-use std::sync::atomic::Ordering;
-
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -41,7 +39,7 @@ async fn a_slow_commit_holds_the_sender_back_and_is_no_silence() {
     let replica = Replica::new();
     let _others = replica.workers("web", 3).await;
     let mut worker = replica.worker("web/9").await;
-    replica.store.hangs.send_replace(true);
+    replica.store.set_hanging(true);
     let first = worker.report(Level::Active, "slow").await;
     tokio::time::sleep(secs(1)).await;
     for n in 0..500 {
@@ -50,7 +48,7 @@ async fn a_slow_commit_holds_the_sender_back_and_is_no_silence() {
     tokio::time::sleep(secs(600)).await;
     // The first one is being committed; none of the others was read.
     assert_eq!(worker.say.capacity(), worker.say.max_capacity() - 500);
-    replica.store.hangs.send_replace(false);
+    replica.store.set_hanging(false);
     worker.acknowledged(first).await;
     let last = worker.seq;
     worker.acknowledged(last).await;
@@ -80,9 +78,9 @@ async fn the_end_of_a_session_is_said_once_the_store_is_back() {
 async fn a_session_whose_begin_was_committed_unknown_to_us_ends() {
     let replica = Replica::new();
     let _others = replica.workers("web", 3).await;
-    replica.store.ambiguous.store(true, Ordering::SeqCst);
+    replica.store.lose_answers(usize::MAX);
     assert!(replica.open("web/9", None).await.is_err());
-    replica.store.ambiguous.store(false, Ordering::SeqCst);
+    replica.store.lose_answers(0);
     let unit = async || {
         let read = |state: &AppState| state.unit(&mk_unit("web/9")).cloned();
         replica.read("web", read).await
@@ -94,9 +92,9 @@ async fn a_session_whose_begin_was_committed_unknown_to_us_ends() {
     let ended = async || unit().await.is_some_and(|unit| unit.session().is_none());
     assert!(after(ended).await < secs(10));
     // The session of a unit that reconnected meanwhile stays.
-    replica.store.ambiguous.store(true, Ordering::SeqCst);
+    replica.store.lose_answers(usize::MAX);
     assert!(replica.open("web/8", None).await.is_err());
-    replica.store.ambiguous.store(false, Ordering::SeqCst);
+    replica.store.lose_answers(0);
     let back = replica.worker("web/8").await;
     back.keep_alive();
     tokio::time::sleep(secs(60)).await;

@@ -45,12 +45,12 @@ async fn five_of_ten_are_judged_six_are_held_until_their_time_is_up() {
 async fn nothing_is_judged_while_it_may_be_us() {
     let replica = Replica::new();
     let workers = replica.workers("web", 10).await;
-    let commits = replica.store.count();
+    let commits = replica.store.commits();
     for worker in workers {
         worker.lose_sight().await;
     }
     tokio::time::sleep(secs(25)).await;
-    assert_eq!(replica.store.count(), commits);
+    assert_eq!(replica.store.commits(), commits);
     assert!(replica.is_suspect("web"));
     assert!(replica.is_connected("web/0").await);
     assert_eq!(replica.freshness("web/0").await, Freshness::Fresh);
@@ -101,13 +101,13 @@ async fn who_comes_back_while_judgement_is_held_leaves_no_trace() {
 #[tokio::test(start_paused = true)]
 async fn the_share_is_configured() {
     let options = Options { vanish_percent_max: 100, ..Options::default() };
-    let replica = Replica::with(TestStore::new(), options);
+    let replica = Replica::with(mk_store(), options);
     for worker in replica.workers("web", 3).await {
         worker.lose_sight().await;
     }
     assert!(replica.gone("web/0").await < secs(2));
     let options = Options { vanish_percent_max: 0, ..Options::default() };
-    let replica = Replica::with(TestStore::new(), options);
+    let replica = Replica::with(mk_store(), options);
     let mut workers = replica.workers("web", 10).await;
     workers.remove(0).lose_sight().await;
     let took = replica.gone("web/0").await;

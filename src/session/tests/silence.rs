@@ -28,17 +28,17 @@ async fn after_lost(replica: &Replica) -> Duration {
 async fn heartbeats_write_nothing() {
     let replica = Replica::new();
     let workers = replica.workers("web", 20).await;
-    let before = replica.store.count();
+    let before = replica.store.commits();
     assert!(20 <= before);
     tokio::time::sleep(secs(3600)).await;
-    assert_eq!(replica.store.count(), before);
+    assert_eq!(replica.store.commits(), before);
     assert!(workers.iter().all(|worker| !worker.session.is_finished()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_more_sessions_each_is_heard_less_often_and_what_was_told_holds() {
     let options = Options { heartbeats_per_second_max: 1, ..Options::default() };
-    let replica = Replica::with(TestStore::new(), options);
+    let replica = Replica::with(mk_store(), options);
     let early = replica.worker("web/0").await;
     let few = early.welcome.heartbeat_interval;
     assert!(secs(9) <= few && few <= secs(11), "{few:?}");

@@ -19,7 +19,7 @@ async fn a_newer_session_ends_the_older_here() {
 
 #[tokio::test(start_paused = true)]
 async fn a_newer_session_ends_the_older_elsewhere() {
-    let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
+    let [one, other] = Replica::two();
     let mut old = one.worker("web/0").await;
     let new = other.open("web/0", Some(1)).await.unwrap();
     assert!(matches!(old.next().await, Outbound::Superseded { incarnation: 1 }));
@@ -32,7 +32,7 @@ async fn a_newer_session_ends_the_older_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_believed_gone_by_mistake_says_that_it_is_here() {
-    let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
+    let [one, other] = Replica::two();
     let mut worker = one.worker("web/0").await;
     worker.keep_alive();
     let orphan = Command::Orphan { replica: one.store.replica(), ttl: secs(30) };
@@ -43,12 +43,12 @@ async fn who_is_believed_gone_by_mistake_says_that_it_is_here() {
     assert!(after(async || other.is_connected("web/0").await).await < secs(1));
     assert_eq!(other.unit("web/0").await.session(), Some(worker.welcome.session));
     // The same if the store is unavailable at that moment.
-    let commits = one.store.count();
+    let commits = one.store.commits();
     one.store.set_away(true);
     other.apply("web", orphan).await;
     tokio::time::sleep(secs(10)).await;
     assert!(!other.is_connected("web/0").await);
-    assert_eq!(one.store.count(), commits);
+    assert_eq!(one.store.commits(), commits);
     one.store.set_away(false);
     assert!(after(async || other.is_connected("web/0").await).await < secs(3));
     assert!(!worker.session.is_finished());
@@ -56,7 +56,7 @@ async fn who_is_believed_gone_by_mistake_says_that_it_is_here() {
 
 #[tokio::test(start_paused = true)]
 async fn who_was_replaced_does_not_take_the_unit_back() {
-    let [one, other] = TestStore::two().map(|store| Replica::with(store, Options::default()));
+    let [one, other] = Replica::two();
     let stays = one.worker("web/0").await;
     let entry = one.sessions.inner.table.get(&mk_app("web"), &mk_unit("web/0")).unwrap();
     // The notification is late.
@@ -88,7 +88,7 @@ async fn a_removed_unit_or_application_ends_its_sessions() {
 #[tokio::test(start_paused = true)]
 async fn there_are_no_more_sessions_than_there_may_be() {
     let options = Options { sessions_max: 2, ..Options::default() };
-    let replica = Replica::with(TestStore::new(), options);
+    let replica = Replica::with(mk_store(), options);
     let workers = replica.workers("web", 2).await;
     let refused = replica.open("web/9", None).await.err().unwrap();
     assert!(matches!(refused, OpenError::TooMany { max: 2 }), "{refused}");

@@ -1,7 +1,9 @@
-//! A test client of one application: drafts commands on its copy of the state, commits them,
-//! replays them.
+//! A test client of one application, which drafts commands on its copy of the state, commits and
+//! replays them; and an observer that records its notifications.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::domain::app::AppState;
 use crate::domain::apply::apply;
@@ -18,7 +20,38 @@ use crate::domain::status::{Kind, StatusKey};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Transition;
 use crate::domain::unit::{Reporter, Unit};
-use crate::store::{Bucket, Change, CommitError, Epoch, NumberedEvent, Observer, Position, Store};
+use crate::store::{
+    Broadcast, Bucket, Change, CommitError, ConflictCause, Epoch, NumberedEvent, Observer,
+    Position, ReadError, Store, Version,
+};
+
+/// The deadline of any wait. It is generous, because a test waits this long only when something is
+/// broken.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Waits until `condition` holds; panics with `what` when 30 s have passed.
+pub async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let waited = tokio::time::timeout(DEADLINE, async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "waited {DEADLINE:?} until {what}");
+}
+
+/// Reports until the store accepts it: the store may be unreachable, and other writers may be
+/// faster.
+pub async fn insist(store: &Arc<dyn Store>, name: &str, message: &str) -> Driver {
+    let mut accepted = None;
+    until("a report is accepted", async || {
+        let Ok(mut driver) = Driver::load(store, mk_app(name)).await else { return false };
+        let report = driver.draft(mk_report("u/0", message));
+        accepted = driver.commit(report).await.is_ok().then_some(driver);
+        accepted.is_some()
+    })
+    .await;
+    accepted.unwrap()
+}
 
 /// A test client of one application.
 pub struct Driver {
@@ -29,11 +62,15 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Loads the application from the store.
+    /// Loads an application in the namespace of the suite, which must succeed.
     pub async fn new(store: &Arc<dyn Store>, name: &str) -> Driver {
-        let app = mk_app(name);
-        let records = store.load(&app).await.unwrap();
-        Driver { store: store.clone(), state: AppState::load(app, records) }
+        Driver::load(store, mk_app(name)).await.unwrap()
+    }
+
+    /// Loads an application from the store.
+    pub async fn load(store: &Arc<dyn Store>, app: AppName) -> Result<Driver, ReadError> {
+        let records = store.load(&app).await?;
+        Ok(Driver { store: store.clone(), state: AppState::load(app, records) })
     }
 
     /// Returns the revision of the copy.
@@ -72,6 +109,11 @@ impl Driver {
         self.store.commit(transition.clone()).await?;
         self.state.replay(&transition);
         Ok(())
+    }
+
+    /// Confirms the version of the copy.
+    pub async fn confirm(&self) -> Result<(), CommitError> {
+        self.store.confirm(&self.state.name, Version::of(&self.state)).await
     }
 
     /// Commits a command, which must succeed.
@@ -140,6 +182,11 @@ fn as_stored(state: &AppState) -> Records {
     }
 }
 
+/// Returns the refusal of a commit or confirmation.
+pub(super) fn mk_conflict(current: Revision, cause: ConflictCause) -> Result<(), CommitError> {
+    Err(CommitError::Conflict { current, cause })
+}
+
 /// Returns the name of an application in the namespace of the suite.
 pub fn mk_app(name: &str) -> AppName {
     AppName::new("test", name).unwrap()
@@ -177,7 +224,22 @@ pub enum Seen {
 
 /// An observer that records its notifications.
 #[derive(Default)]
-pub struct Recorder(Mutex<Vec<Seen>>);
+pub struct Recorder(Mutex<Record>);
+
+/// The notifications of an observer, each kind in order.
+#[derive(Debug, Clone, Default)]
+pub struct Record {
+    /// The changes and the prunes.
+    pub seen: Vec<Seen>,
+    /// The changes in full.
+    pub changes: Vec<Change>,
+    /// The data losses.
+    pub data_losses: Vec<(Bucket, Epoch)>,
+    /// The epoch floors.
+    pub epoch_floors: Vec<(Bucket, u64)>,
+    /// The broadcast messages.
+    pub broadcasts: Vec<Broadcast>,
+}
 
 impl Recorder {
     /// Returns a recorder that observes the store from now on.
@@ -187,32 +249,62 @@ impl Recorder {
         recorder
     }
 
-    /// Returns all notifications so far, in order.
-    pub fn notified(&self) -> Vec<Seen> {
+    /// Returns everything so far.
+    pub fn record(&self) -> Record {
         self.0.lock().unwrap().clone()
+    }
+
+    /// Returns all changes and prunes so far, in order.
+    pub fn notified(&self) -> Vec<Seen> {
+        self.record().seen
     }
 
     /// Returns the positions of the changes so far.
     pub fn positions(&self) -> Vec<u64> {
-        let notified = self.notified();
-        let changed = notified.iter().filter_map(|notified| match notified {
-            Seen::Changed(_, position, ..) => Some(position.0),
-            Seen::Forgotten(_) => None,
-        });
-        changed.collect()
+        self.record().changes.iter().map(|change| change.position.0).collect()
+    }
+
+    /// Returns the last revision of an application, and whether it is deleted.
+    pub fn last(&self, name: &str) -> Option<(u64, bool)> {
+        let changes = self.record().changes;
+        let last = changes.iter().rev().find(|change| change.app == mk_app(name))?;
+        Some((last.head.revision.0, last.head.deleted))
+    }
+
+    /// Asserts that the positions of each bucket rise.
+    pub fn check_order(&self) {
+        let mut last = BTreeMap::new();
+        for Change { app, bucket, position, .. } in self.record().changes {
+            let before = last.insert(bucket, position);
+            assert!(
+                before < Some(position),
+                "{app} at {position:?} of {bucket:?} after {before:?}"
+            );
+        }
     }
 }
 
 impl Observer for Recorder {
     fn on_change(&self, change: &Change) {
         let (app, head) = (change.app.application().to_string(), &change.head);
-        let notified = Seen::Changed(app, change.position, head.revision, head.deleted);
-        self.0.lock().unwrap().push(notified);
+        let mut record = self.0.lock().unwrap();
+        record.seen.push(Seen::Changed(app, change.position, head.revision, head.deleted));
+        record.changes.push(change.clone());
     }
 
     fn on_prune(&self, _: Bucket, up_to: Position) {
-        self.0.lock().unwrap().push(Seen::Forgotten(up_to));
+        self.0.lock().unwrap().seen.push(Seen::Forgotten(up_to));
     }
 
-    fn on_data_loss(&self, _: Bucket, _: Epoch) {}
+    fn on_data_loss(&self, bucket: Bucket, epoch: Epoch) {
+        self.0.lock().unwrap().data_losses.push((bucket, epoch));
+    }
+
+    fn on_epoch_floor(&self, bucket: Bucket, epoch_floor: u64) {
+        self.0.lock().unwrap().epoch_floors.push((bucket, epoch_floor));
+    }
+
+    fn on_broadcast(&self, message: &Broadcast) {
+        self.0.lock().unwrap().broadcasts.push(message.clone());
+    }
 }

@@ -14,11 +14,11 @@ use crate::domain::leadership::Claim;
 use crate::domain::limits::Limits;
 use crate::domain::name::UnitName;
 use crate::domain::rejected::Rejected;
-use crate::store::{CommitError, ConflictCause, Store};
+use crate::store::{ConflictCause, Store};
 
-use super::driver::{Driver, mk_report, mk_reporter};
+use super::driver::{Driver, mk_conflict, mk_report, mk_reporter};
 
-fn claim(unit: &str) -> Command {
+pub(super) fn claim(unit: &str) -> Command {
     Command::ClaimLeadership(mk_reporter(unit), None)
 }
 
@@ -83,8 +83,7 @@ pub(super) async fn who_waits_in_line_is_not_forgotten(store: Arc<dyn Store>) {
     let leader = Claim { unit: UnitName::new("web/0").unwrap(), lease_epoch: epoch };
     let release = Command::ReleaseLeadership(leader);
     let late = store.commit(Arc::new(other.draft(release.clone()))).await;
-    let (current, cause) = (revision.next(), ConflictCause::Revision);
-    assert_eq!(late, Err(CommitError::Conflict { current, cause }));
+    assert_eq!(late, mk_conflict(revision.next(), ConflictCause::Revision));
     let mut other = Driver::new(&store, "web").await;
     other.run(release).await;
     other.check().await;

@@ -11,9 +11,10 @@ use crate::domain::operation::command::{NewOperation, Order, PayloadState, What}
 use crate::domain::operation::{Event, Failure, Kind, Lease, Operation, Payload, Reason, State};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
-use crate::store::{CommitError, ConflictCause, Store};
+use crate::store::{ConflictCause, Store};
 
-use super::driver::{Driver, Recorder, mk_app};
+use super::deployment::Pair;
+use super::driver::{Driver, Recorder, mk_app, mk_conflict};
 
 fn mk_id() -> OperationId {
     OperationId::new("up-v2").unwrap()
@@ -137,28 +138,31 @@ pub(super) async fn every_field_of_an_operation_comes_back(store: Arc<dyn Store>
     assert!(records.operations.is_empty() && records.payloads.is_empty());
 }
 
-/// A heartbeat does not move the revision, and no observer receives it. A replica that does not
-/// know it must not end the lease.
-pub(super) async fn a_renewed_lease_is_kept_and_not_overlooked(store: Arc<dyn Store>) {
+fn mk_heartbeat() -> Command {
+    let checkpoint = Some(Bytes::from(vec![1]));
+    mk_command("web/0", What::Heartbeat { fence: 1, checkpoint, progress: None })
+}
+
+/// A heartbeat does not move the revision, and no observer receives it.
+pub(super) async fn a_renewed_lease_is_kept(store: Arc<dyn Store>) {
     let mut web = Driver::new(&store, "web").await;
     web.run(mk_command("web/0", mk_begin())).await;
     let recorder = Recorder::on(&store);
     let (notified, revision) = (recorder.notified(), web.revision());
-    let behind = Driver::new(&store, "web").await;
-    web.run(mk_command(
-        "web/0",
-        What::Heartbeat { fence: 1, checkpoint: Some(Bytes::from(vec![1])), progress: None },
-    ))
-    .await;
+    web.run(mk_heartbeat()).await;
     assert_eq!((recorder.notified(), web.revision()), (notified, revision));
     web.check().await;
-    if !store.is_shared() {
-        return;
-    }
+}
+
+/// A process that does not know the heartbeat must not end the lease.
+pub(super) async fn a_renewed_lease_is_not_overlooked([one, other]: Pair) {
+    let mut web = Driver::new(&one, "web").await;
+    web.run(mk_command("web/0", mk_begin())).await;
+    let mut behind = Driver::new(&other, "web").await;
+    web.run(mk_heartbeat()).await;
     let lapse = behind.draft(mk_command("", What::Cancel));
-    let cause = ConflictCause::QuietCommits;
-    let conflict = Err(CommitError::Conflict { current: revision, cause });
-    assert_eq!(store.commit(Arc::new(lapse)).await, conflict);
+    let conflict = mk_conflict(web.revision(), ConflictCause::QuietCommits);
+    assert_eq!(behind.commit(lapse).await, conflict);
 }
 
 pub(super) async fn a_deletion_leaves_what_was_open_without_its_payload(store: Arc<dyn Store>) {

@@ -1,14 +1,16 @@
-//! Quiet commits are stored, and a replica that does not know them cannot undo them.
+//! Quiet commits are stored, and a process that does not know them cannot undo them.
 
 use std::sync::Arc;
 
-use crate::domain::command::Command;
+use crate::domain::command::{Command, Request};
 use crate::domain::level::Level;
 use crate::domain::policy::{ConfigPatch, Damping, Scope};
 use crate::domain::status::Kind;
-use crate::store::{CommitError, ConflictCause, Store, Version};
+use crate::domain::transition::Transition;
+use crate::store::{CommitError, ConflictCause, Store};
 
-use super::driver::{Driver, Recorder, mk_reporter, mk_status};
+use super::deployment::Pair;
+use super::driver::{Driver, Recorder, mk_conflict, mk_reporter, mk_status};
 
 fn configure() -> Command {
     Command::Configure(Box::new(ConfigPatch {
@@ -52,41 +54,62 @@ pub(super) async fn swings_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     assert_eq!(words, ("down", "up"));
 }
 
-pub(super) async fn what_was_written_quietly_is_not_undone(store: Arc<dyn Store>) {
-    if !store.is_shared() {
-        return;
-    }
-    let mut web = flapping(&store).await;
-    let mut other = Driver::new(&store, "web").await;
+pub(super) async fn what_was_written_quietly_is_not_undone([one, other]: Pair) {
+    let mut web = flapping(&one).await;
+    let mut behind = Driver::new(&other, "web").await;
     web.run(swing(8)).await;
-    let late = other.draft(swing(9));
-    let (current, cause) = (web.revision(), ConflictCause::QuietCommits);
-    let conflict = Err(CommitError::Conflict { current, cause });
-    assert_eq!(other.commit(late).await, conflict);
+    let conflict = mk_conflict(web.revision(), ConflictCause::QuietCommits);
+    let late = behind.draft(swing(9));
+    assert_eq!(behind.commit(late).await, conflict);
     // A transition without writes is refused too, and so is one that moves the revision.
-    let repeat = other.draft(swing(7));
+    let repeat = behind.draft(swing(7));
     assert!(!repeat.is_durable());
-    let version = Version::of(&other.state);
-    let confirmed = store.confirm(&other.state.name, version).await;
-    assert_eq!(confirmed, conflict);
-    let version = Version::of(&web.state);
-    assert_eq!(store.confirm(&web.state.name, version).await, Ok(()));
-    assert_eq!(other.commit(repeat).await, conflict);
-    let calm = other.draft(Command::Configure(Box::new(ConfigPatch {
+    assert_eq!(behind.confirm().await, conflict);
+    assert_eq!(web.confirm().await, Ok(()));
+    assert_eq!(behind.commit(repeat).await, conflict);
+    let calm = behind.draft(Command::Configure(Box::new(ConfigPatch {
         damping: Some(Damping::default()),
         ..ConfigPatch::default()
     })));
-    assert_eq!(other.commit(calm).await, conflict);
-    let mut other = Driver::new(&store, "web").await;
-    other.run(swing(9)).await;
-    other.check().await;
+    assert_eq!(behind.commit(calm).await, conflict);
+    let mut behind = Driver::new(&other, "web").await;
+    behind.run(swing(9)).await;
+    behind.check().await;
 
     // A deletion keeps the count, so that a transition based on an earlier count stays refused.
-    other.delete().await;
+    behind.delete().await;
     let late = web.draft(swing(10));
     assert!(matches!(web.commit(late).await, Err(CommitError::Conflict { .. })));
-    let mut again = Driver::new(&store, "web").await;
+    let mut again = Driver::new(&one, "web").await;
     assert_eq!(again.state.head().quiet_commits, 3);
     again.run(swing(0)).await;
     again.check().await;
+}
+
+/// One process answers a request, makes a quiet commit, and moves the revision. With each step one
+/// more comparison fails for the other one.
+pub(super) async fn the_first_comparison_that_fails_is_named([one, other]: Pair) {
+    let ask = |n| [Request { id: Some("once".into()), command: swing(n) }];
+    let mut web = flapping(&one).await;
+    let behind = Driver::new(&other, "web").await;
+    let mut late = behind.draft_requests(ask(8), other.now());
+    let repeat = web.draft_requests(ask(7), one.now());
+    assert!(repeat.is_durable() && !repeat.moves_revision());
+    web.commit(repeat).await.unwrap();
+    let refuse = async |late: &Transition| other.commit(Arc::new(late.clone())).await;
+    let revision = web.revision();
+    assert_eq!(refuse(&late).await, mk_conflict(revision, ConflictCause::Request));
+    web.run(swing(8)).await;
+    assert_eq!(refuse(&late).await, mk_conflict(revision, ConflictCause::QuietCommits));
+    web.report("web/1", "here").await;
+    assert_eq!(refuse(&late).await, mk_conflict(revision.next(), ConflictCause::Revision));
+    late.epoch_floor += 1;
+    assert_eq!(refuse(&late).await, mk_conflict(revision.next(), ConflictCause::Master));
+
+    assert_eq!(one.epoch_floor(&web.state.name), other.epoch_floor(&web.state.name));
+    assert_eq!(web.state.epoch_floor, one.epoch_floor(&web.state.name));
+    let mut elsewhere = Driver::new(&other, "web").await;
+    elsewhere.state.epoch_floor += 1;
+    assert_eq!(elsewhere.confirm().await, mk_conflict(revision.next(), ConflictCause::Master));
+    web.check().await;
 }

@@ -23,7 +23,8 @@ use crate::domain::unit::presence::{ReplicaId, SessionId};
 use crate::domain::unit::{Newcomer, Reporter};
 use crate::store::{CommitError, ConflictCause, Store};
 
-use super::driver::{Driver, Recorder, mk_app, mk_report, mk_reporter, mk_status};
+use super::deployment::Pair;
+use super::driver::{Driver, Recorder, mk_app, mk_conflict, mk_report, mk_reporter, mk_status};
 
 pub(super) async fn writers_of_one_application_take_turns(store: Arc<dyn Store>) {
     const WRITERS: u64 = 8;
@@ -123,34 +124,40 @@ pub(super) async fn repeats_are_kept_and_told_to_nobody(store: Arc<dyn Store>) {
     assert!(records.units.is_empty() && records.statuses.is_empty());
 }
 
-/// No observer receives a quiet commit, so two writers of one application may not know each other's
-/// answers.
-pub(super) async fn a_request_is_answered_once(store: Arc<dyn Store>) {
-    assert!(store.is_shared());
-    let mut first = Driver::new(&store, "web").await;
+/// No observer receives a quiet commit, so two processes may not know each other's answers.
+pub(super) async fn a_request_is_answered_once([one, other]: Pair) {
+    let mut first = Driver::new(&one, "web").await;
     first.report("web/0", "up").await;
-    let mut second = Driver::new(&store, "web").await;
+    let mut second = Driver::new(&other, "web").await;
     let request =
         |id: &str, word| [Request { id: Some(id.into()), command: mk_report("web/0", word) }];
-    let now = store.now();
+    let now = one.now();
     let repeat = first.draft_requests(request("once", "up"), now);
     assert!(!repeat.moves_revision());
     first.commit(repeat).await.unwrap();
-    let cause = ConflictCause::Request;
-    let conflict = Err(CommitError::Conflict { current: Revision(1), cause });
+    let conflict = mk_conflict(Revision(1), ConflictCause::Request);
     for word in ["up", "something else"] {
         let again = second.draft_requests(request("once", word), now);
         assert_eq!(second.commit(again).await, conflict);
     }
-    second = Driver::new(&store, "web").await;
+    // A deletion is not refused, even if it answers the same request.
+    let (deletion, _) = delete(&second.state, Some(&"once".into()), now).unwrap();
+
+    let mut second = Driver::new(&other, "web").await;
     let answered = second.draft_requests(request("once", "something else"), now);
     assert!(!answered.is_durable(), "it is known");
     // A request with another id succeeds, and so does the same one after its answer is too old.
     second.commit(second.draft_requests(request("other", "up"), now)).await.unwrap();
+    assert_eq!(other.commit(Arc::new(deletion.unwrap())).await, Ok(()));
+    // Nor does it remove an answer that its process does not know.
+    let records = one.load(&mk_app("web")).await.unwrap();
+    let ids: Vec<&str> = records.requests.iter().map(|(id, _)| &**id).collect();
+    assert_eq!(ids, ["once", "other"]);
+    let mut second = Driver::new(&other, "web").await;
     let later = now.after(REQUEST_TTL);
     let late = second.draft_requests(request("once", "late"), later);
     second.commit(late).await.unwrap();
-    assert_eq!(second.revision(), Revision(2));
+    assert_eq!(second.revision(), Revision(3));
     second.check().await;
 }
 

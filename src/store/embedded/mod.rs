@@ -181,6 +181,18 @@ impl Store for EmbeddedStore {
         self.shared.epoch
     }
 
+    fn epoch_floor(&self, _: &AppName) -> u64 {
+        0
+    }
+
+    fn buckets(&self) -> u16 {
+        1
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let name = app.clone();
         self.read(app, move |_, database| read::read_app(database, &name)).await

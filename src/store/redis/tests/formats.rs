@@ -6,11 +6,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::store::codec::FORMAT;
-use crate::store::conformance::driver::{Recorder, Seen};
-use crate::store::conformance::full::{check_full, check_ids_alone, mk_full};
-
 use crate::domain::revision::Revision;
+use crate::store::Position;
+use crate::store::codec::FORMAT;
+use crate::store::conformance::driver::Seen;
+use crate::store::conformance::full::{check_full, check_ids_alone, mk_full};
 
 use super::*;
 

@@ -34,31 +34,6 @@ async fn has(store: &Arc<dyn Store>) -> Driver {
     web
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_decided_under_a_former_master_is_refused() {
-    let Some(server) = start().await else { return };
-    let store = open(&server.url()).await;
-    let mut web = has(&store).await;
-    web.run(claim("web/0")).await;
-    assert_eq!(web.state.head().lease_epoch, 1);
-    become_another(&server).await;
-    let (current, cause) = (web.revision(), ConflictCause::Master);
-    for late in [mk_report("web/0", "still up"), step_back("web/0")] {
-        let late = web.draft(late);
-        assert_eq!(web.commit(late).await, Err(CommitError::Conflict { current, cause }));
-    }
-    let mut web = Driver::new(&store, "web").await;
-    web.run(step_back("web/0")).await;
-    web.run(claim("web/0")).await;
-    let epoch = web.state.head().lease_epoch;
-    assert!(COUNTS_PER_MASTER < epoch, "{epoch}");
-    // The floor rises once for each master.
-    web.run(step_back("web/0")).await;
-    web.run(claim("web/0")).await;
-    assert_eq!(web.state.head().lease_epoch, epoch + 1);
-    web.check().await;
-}
-
 /// A copy of everything in Redis, which can be restored.
 struct Snapshot(Vec<(Vec<u8>, Vec<u8>)>);
 
@@ -111,28 +86,6 @@ async fn a_revision_of_another_history_is_a_conflict() {
     let key = StatusKey::first_of(&UnitName::new("web/0").unwrap());
     let (_, status) = found.state.statuses_from(&key).next().unwrap();
     assert_eq!(&*status.report.message, "in force");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_who_share_a_store_count_alike() {
-    let Some(server) = start().await else { return };
-    let mut stores = vec![open(&server.url()).await, open(&server.url()).await];
-    let mut web = has(&stores[0]).await;
-    web.run(claim("web/0")).await;
-    become_another(&server).await;
-    stores.push(open(&server.url()).await);
-    let mut last = 1;
-    for store in stores.iter().chain(&stores) {
-        let mut web = Driver::new(store, "web").await;
-        web.run(step_back("web/0")).await;
-        web.run(claim("web/0")).await;
-        let epoch = web.state.head().lease_epoch;
-        match last {
-            1 => assert!(COUNTS_PER_MASTER < epoch, "{epoch}"),
-            last => assert_eq!(epoch, last + 1),
-        }
-        last = epoch;
-    }
 }
 
 /// As if the clock of Redis had been set back.

@@ -37,25 +37,3 @@ async fn a_newer_format_is_refused() {
     let said = refused(&server, mk_options()).await;
     assert!(said.contains("have format 77"), "{said}");
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_is_there_for_the_next_one() {
-    let Some(server) = RedisServer::start().await else { return };
-    let first = open(&server.url()).await;
-    for n in 0..20 {
-        insist(&first, &format!("app-{n}"), "here").await;
-    }
-    let mut gone = Driver::new(&first, "app-0").await;
-    gone.delete().await;
-    let notified = Diary::on(&first);
-    let (epoch, time) = (first.epoch(), first.now());
-    first.close().await;
-    let second = open(&server.url()).await;
-    let sent_again = Diary::on(&second);
-    for bucket in (0..4).map(Bucket) {
-        assert_eq!(sent_again.of(bucket), notified.of(bucket));
-    }
-    assert_eq!(sent_again.pages().changes.len(), 20);
-    assert_eq!(second.epoch(), epoch);
-    assert!(time.0 <= second.now().0 + 50);
-}

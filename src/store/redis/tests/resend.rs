@@ -1,46 +1,6 @@
-//! Answers that are lost on their way.
+//! Commits that are sent twice.
 
-use super::super::testing::Proxy;
 use super::*;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_whose_answer_is_lost_is_applied_once() {
-    let Some(server) = RedisServer::start().await else { return };
-    let proxy = Proxy::to(&server.address()).await;
-    let store = open(&proxy.url()).await;
-    let near = open(&server.url()).await;
-    let diary = Diary::on(&store);
-    let mut driver = insist(&store, "web", "start").await;
-    for n in 0..12 {
-        // Somewhere in the next answers, of the commit or of the log.
-        proxy.cut_after(n * 7);
-        let report = driver.draft(mk_report("u/0", &"x".repeat(n as usize)));
-        let committing = driver.commit(report);
-        let healing = async {
-            tokio::time::sleep(Duration::from_millis(150)).await;
-            proxy.heal();
-        };
-        let (committed, ()) = tokio::join!(committing, healing);
-        match committed {
-            Ok(()) => {}
-            // The outcome is unknown; the next load shows it.
-            Err(CommitError::Unavailable { .. }) => {
-                driver = Driver::new(&near, "web").await;
-                driver.store = store.clone();
-            }
-            Err(conflict) => panic!("conflicts with itself: {conflict}"),
-        }
-    }
-    let end = Driver::new(&near, "web").await;
-    assert_eq!(end.revision(), driver.revision());
-    let numbers: Vec<u64> = end.events().await.iter().map(|e| e.number).rev().collect();
-    assert_eq!(numbers, (0..end.state.head().next_event).collect::<Vec<_>>());
-    until("all is told", async || diary.last("web") == Some((end.revision().0, false))).await;
-    assert!(diary.is_in_order());
-    let revisions: Vec<u64> = diary.pages().changes.iter().map(|c| c.head.revision.0).collect();
-    assert_eq!(revisions, (1..=end.revision().0).collect::<Vec<_>>());
-    assert_eq!(store.epoch().losses, 0);
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_is_answered_the_second_time_as_the_first() {

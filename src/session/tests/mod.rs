@@ -6,7 +6,6 @@ mod outage;
 mod peers;
 mod self_preservation;
 mod silence;
-mod store;
 mod takeover;
 
 use std::sync::Arc;
@@ -27,12 +26,12 @@ use crate::domain::revision::Revision;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Freshness, Kind};
 use crate::domain::unit::{Newcomer, Reporter, Unit};
-
-use store::TestStore;
+use crate::store::faulty::FaultyStore;
+use crate::store::{MemoryStore, Retention};
 
 /// One replica.
 struct Replica {
-    store: Arc<TestStore>,
+    store: Arc<FaultyStore>,
     aggregator: Aggregator,
     sessions: Sessions,
 }
@@ -44,6 +43,10 @@ struct Worker {
     welcome: Welcome,
     session: JoinHandle<End<String>>,
     seq: u64,
+}
+
+fn mk_store() -> Arc<FaultyStore> {
+    FaultyStore::over(MemoryStore::new(Retention::default()))
 }
 
 fn mk_app(name: &str) -> AppName {
@@ -62,10 +65,17 @@ fn mk_status(component: &str, level: Level, message: &str) -> NewStatus {
 
 impl Replica {
     fn new() -> Replica {
-        Replica::with(TestStore::new(), Options::default())
+        Replica::with(mk_store(), Options::default())
     }
 
-    fn with(store: Arc<TestStore>, options: Options) -> Replica {
+    /// Returns two replicas that share a store.
+    fn two() -> [Replica; 2] {
+        let store = MemoryStore::new(Retention::default()).shared();
+        let stores = [store.another(), store].map(FaultyStore::over);
+        stores.map(|store| Replica::with(store, Options::default()))
+    }
+
+    fn with(store: Arc<FaultyStore>, options: Options) -> Replica {
         let metrics = Metrics::disabled;
         let aggregator =
             Aggregator::start(store.clone(), aggregator::Options::default(), metrics());

@@ -1,13 +1,12 @@
-//! Tests of the embedded store beyond the suite: it outlives its process, and reports when it
-//! cannot be used.
+//! The conformance suite on the embedded store, and what the suite does not test: the directory,
+//! the clock, and how the store reports that it cannot be used.
 
 use std::os::unix::fs::PermissionsExt;
-use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
 use crate::store::conformance::driver::{Driver, Recorder, Seen, mk_report};
-use crate::store::conformance::test_all;
+use crate::store::conformance::{Deployment, test_all};
 use crate::store::{Bucket, Change, Epoch, Position};
 
 use super::*;
@@ -33,55 +32,21 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     assert!(in_time.is_ok(), "not in time: {what}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn conforms() {
-    let dirs = Mutex::new(Vec::new());
-    test_all(|retention| {
-        let dir = TempDir::new().unwrap();
-        let options = Options { retention, ..mk_options() };
-        let store = EmbeddedStore::open(dir.path(), options).unwrap();
-        dirs.lock().unwrap().push(dir);
-        Arc::new(store)
-    })
-    .await;
+/// A directory for one store.
+struct Directory(TempDir, Options);
+
+impl Deployment for Directory {
+    async fn open(&self) -> Arc<dyn Store> {
+        Arc::new(EmbeddedStore::open(self.0.path(), self.1.clone()).unwrap())
+    }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_is_there_after_a_restart() {
-    let dir = TempDir::new().unwrap();
-    let options = Options {
-        retention: Retention { tombstones_max: 1, ..Retention::default() },
-        ..mk_options()
-    };
-    let open = || EmbeddedStore::open(dir.path(), options.clone()).unwrap();
-    let store: Arc<dyn Store> = Arc::new(open());
-    let mut web = Driver::new(&store, "web").await;
-    web.report("web/0", "one").await;
-    for name in ["gone", "left"] {
-        let mut app = Driver::new(&store, name).await;
-        app.report("u/0", "here").await;
-        app.delete().await;
-    }
-    web.report("web/1", "two").await;
-    let (epoch, events) = (store.epoch(), web.events().await);
-    let notified = Recorder::on(&store).notified();
-    assert_eq!(notified.len(), 3);
-    let unknown = Driver::new(&store, "unknown").await.revision();
-    let time = store.now();
-    store.close().await;
-
-    let store: Arc<dyn Store> = Arc::new(open());
-    assert!(time <= store.now());
-    assert_eq!(store.epoch(), epoch);
-    assert_eq!(Recorder::on(&store).notified(), notified);
-    let mut again = Driver::new(&store, "web").await;
-    assert_eq!(again.state.head(), web.state.head());
-    assert_eq!(again.events().await, events);
-    assert_eq!(Driver::new(&store, "unknown").await.revision(), unknown);
-    let recorder = Recorder::on(&store);
-    again.report("web/2", "three").await;
-    assert_eq!(recorder.positions().last(), Some(&7));
-    again.check().await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn conforms() {
+    test_all(async |retention| {
+        Directory(TempDir::new().unwrap(), Options { retention, ..mk_options() })
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -10,17 +10,12 @@ use super::*;
 use crate::domain::command::{Command, NewStatus};
 use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::replay::Records;
 use crate::domain::request::RequestId;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Freshness, Kind};
-use crate::domain::transition::Transition;
 use crate::domain::unit::Reporter;
-use crate::domain::unit::presence::ReplicaId;
-use crate::store::{
-    Applied, Broadcast, Bucket, CommitError, Epoch, MemoryStore, NumberedEvent, Observer,
-    ReadError, Retention, Version,
-};
+use crate::store::faulty::FaultyStore;
+use crate::store::{MemoryStore, Retention};
 
 fn mk_app(name: &str) -> AppName {
     AppName::new("", name).unwrap()
@@ -47,8 +42,8 @@ fn start(store: Arc<dyn Store>) -> Aggregator {
     Aggregator::start(store, Options::default(), Metrics::disabled())
 }
 
-fn mk_memory() -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(Retention::default()))
+fn mk_store() -> Arc<FaultyStore> {
+    FaultyStore::over(MemoryStore::new(Retention::default()))
 }
 
 async fn level(aggregator: &Aggregator, app: &AppName) -> Level {
@@ -58,7 +53,7 @@ async fn level(aggregator: &Aggregator, app: &AppName) -> Level {
 
 #[tokio::test(start_paused = true)]
 async fn a_report_is_committed_before_it_is_acknowledged() {
-    let store = mk_memory();
+    let store = mk_store();
     let aggregator = start(store.clone());
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Blocked, "add a relation", None);
@@ -72,7 +67,7 @@ async fn a_report_is_committed_before_it_is_acknowledged() {
 
 #[tokio::test(start_paused = true)]
 async fn reports_that_wait_are_committed_together() {
-    let aggregator = start(mk_memory());
+    let aggregator = start(mk_store());
     let app = mk_app("web");
     let reports = (0..500).map(|n| {
         let report = mk_report(&format!("web/{n}"), Level::Active, "", None);
@@ -89,7 +84,7 @@ async fn reports_that_wait_are_committed_together() {
 
 #[tokio::test(start_paused = true)]
 async fn time_alone_makes_stale_then_lost() {
-    let aggregator = start(mk_memory());
+    let aggregator = start(mk_store());
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Active, "up", Some(30));
     aggregator.apply(&app, report.clone()).await.unwrap();
@@ -114,7 +109,7 @@ async fn time_alone_makes_stale_then_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeat_moves_the_deadline_and_nothing_else() {
-    let aggregator = start(mk_memory());
+    let aggregator = start(mk_store());
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Active, "up", Some(30));
     for _ in 0..20 {
@@ -129,7 +124,7 @@ async fn a_repeat_moves_the_deadline_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_gives_one_ttl_and_finds_what_nobody_asks_for() {
-    let store = mk_memory();
+    let store = mk_store();
     let app = mk_app("web");
     let first = start(store.clone());
     let report = mk_report("web/0", Level::Active, "up", Some(30));
@@ -153,7 +148,7 @@ async fn a_restart_gives_one_ttl_and_finds_what_nobody_asks_for() {
 
 #[tokio::test(start_paused = true)]
 async fn deletion_keeps_its_place_and_the_count_goes_on() {
-    let aggregator = start(mk_memory());
+    let aggregator = start(mk_store());
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Error, "down", None);
     aggregator.apply(&app, report.clone()).await.unwrap();
@@ -170,7 +165,7 @@ async fn deletion_keeps_its_place_and_the_count_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn draining_refuses_what_is_new() {
-    let aggregator = start(mk_memory());
+    let aggregator = start(mk_store());
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Active, "", None);
     aggregator.apply(&app, report.clone()).await.unwrap();
@@ -181,7 +176,7 @@ async fn draining_refuses_what_is_new() {
 #[tokio::test(start_paused = true)]
 async fn applications_are_bounded() {
     let options = Options { applications_max: 2, ..Options::default() };
-    let aggregator = Aggregator::start(mk_memory(), options, Metrics::disabled());
+    let aggregator = Aggregator::start(mk_store(), options, Metrics::disabled());
     let report = mk_report("u/0", Level::Active, "", None);
     for name in ["a", "b"] {
         aggregator.apply(&mk_app(name), report.clone()).await.unwrap();
@@ -197,7 +192,7 @@ async fn applications_are_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_application_is_released_and_found_again() {
-    let aggregator = start(mk_memory());
+    let aggregator = start(mk_store());
     let app = mk_app("web");
     aggregator.apply(&app, mk_report("web/0", Level::Blocked, "x", None)).await.unwrap();
     let active = || lock(&aggregator.inner.active).len();
@@ -207,141 +202,18 @@ async fn an_idle_application_is_released_and_found_again() {
     assert_eq!(level(&aggregator, &app).await, Level::Blocked);
 }
 
-/// A store with a racing writer and outages, both under the control of the test.
-struct Troubled {
-    inner: Arc<MemoryStore>,
-    conflicts: Mutex<usize>,
-    away: Mutex<bool>,
-    hangs: Mutex<bool>,
-    woken: tokio::sync::Notify,
-    loads: Mutex<usize>,
-    losses: Mutex<u32>,
-    observers: Mutex<Vec<Arc<dyn Observer>>>,
-}
-
-impl Troubled {
-    fn over(inner: MemoryStore) -> Arc<Troubled> {
-        Arc::new(Troubled {
-            inner: Arc::new(inner),
-            conflicts: Mutex::default(),
-            away: Mutex::default(),
-            loads: Mutex::default(),
-            losses: Mutex::default(),
-            observers: Mutex::default(),
-            hangs: Mutex::default(),
-            woken: tokio::sync::Notify::new(),
-        })
-    }
-
-    fn is_there(&self) -> Result<(), CommitError> {
-        let (reason, retry_after) = ("away".to_string(), Duration::from_secs(1));
-        match *lock(&self.away) {
-            true => Err(CommitError::Unavailable { reason, applied: Applied::No, retry_after }),
-            false => Ok(()),
-        }
-    }
-
-    /// Simulates a data loss.
-    fn lose(&self) {
-        *lock(&self.losses) += 1;
-        for observer in &*lock(&self.observers) {
-            observer.on_data_loss(Bucket::default(), self.epoch());
-        }
-    }
-}
-
-#[async_trait::async_trait]
-impl Store for Troubled {
-    fn now(&self) -> Timestamp {
-        self.inner.now()
-    }
-    fn epoch(&self) -> Epoch {
-        Epoch { losses: *lock(&self.losses), ..self.inner.epoch() }
-    }
-    fn is_shared(&self) -> bool {
-        self.inner.is_shared()
-    }
-    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
-        *lock(&self.loads) += 1;
-        if *lock(&self.away) {
-            return Err(ReadError::Unavailable { reason: "away".into() });
-        }
-        self.inner.load(app).await
-    }
-    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
-        let woken = self.woken.notified();
-        let hangs = *lock(&self.hangs);
-        if hangs {
-            woken.await;
-        }
-        self.is_there()?;
-        let races = {
-            let mut conflicts = lock(&self.conflicts);
-            let races = 0 < *conflicts;
-            *conflicts = conflicts.saturating_sub(1);
-            races
-        };
-        if races {
-            // Another replica commits first, through the same contract.
-            let other = start(self.inner.clone());
-            let message = format!("other {}", lock(&self.conflicts));
-            let report = mk_report("other/0", Level::Waiting, &message, None);
-            other.apply(&transition.app, report).await.unwrap();
-        }
-        self.inner.commit(transition).await
-    }
-    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
-        self.is_there()?;
-        self.inner.confirm(app, version).await
-    }
-    fn follow(&self, observer: Arc<dyn Observer>) {
-        lock(&self.observers).push(observer.clone());
-        self.inner.follow(observer);
-    }
-    async fn events(
-        &self,
-        app: &AppName,
-        before: Option<u64>,
-        count_max: usize,
-    ) -> Result<Vec<NumberedEvent>, ReadError> {
-        self.inner.events(app, before, count_max).await
-    }
-    fn replica(&self) -> ReplicaId {
-        self.inner.replica()
-    }
-    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
-        self.inner.beat().await
-    }
-    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
-        self.inner.broadcast(notice).await
-    }
-    fn health(&self) -> Result<(), String> {
-        match *lock(&self.away) {
-            true => Err("away".into()),
-            false => Ok(()),
-        }
-    }
-    async fn close(&self) {}
-}
-
-fn mk_troubled(conflicts: usize) -> Arc<Troubled> {
-    let store = Troubled::over(MemoryStore::new(Retention::default()));
-    *lock(&store.conflicts) = conflicts;
-    store
-}
-
 #[tokio::test(start_paused = true)]
 async fn nothing_expires_because_the_store_was_away() {
-    let store = mk_troubled(0);
+    let store = mk_store();
     let aggregator = start(store.clone());
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Active, "up", Some(30));
     aggregator.apply(&app, report).await.unwrap();
-    *lock(&store.away) = true;
+    store.set_away(true);
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(aggregator.away_since().is_some());
     let back = tokio::time::Instant::now();
-    *lock(&store.away) = false;
+    store.set_away(false);
     let stale = aggregator.read(&app, Revision(2), |s| s.head().summary.totals.stale_units);
     assert_eq!(stale.await.unwrap(), 1);
     assert!(Duration::from_secs(30) <= back.elapsed(), "it was given one ttl to be repeated");
@@ -350,13 +222,13 @@ async fn nothing_expires_because_the_store_was_away() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_mailbox_is_a_typed_error() {
-    let store = mk_troubled(0);
+    let store = mk_store();
     let options = Options { mailbox_max: 2, batch_max: 1, ..Options::default() };
     let aggregator = Aggregator::start(store.clone(), options, Metrics::disabled());
     let app = mk_app("web");
     let report = |n: usize| mk_report(&format!("web/{n}"), Level::Active, "", None);
     aggregator.apply(&app, report(0)).await.unwrap();
-    *lock(&store.hangs) = true;
+    store.set_hanging(true);
     // One command is in a commit and two wait; the mailbox is full for the others.
     let asked: Vec<_> = (1..6)
         .map(|n| {
@@ -365,8 +237,7 @@ async fn a_full_mailbox_is_a_typed_error() {
         })
         .collect();
     tokio::time::sleep(Options::default().mailbox_wait * 2).await;
-    *lock(&store.hangs) = false;
-    store.woken.notify_waiters();
+    store.set_hanging(false);
     let mut overloaded = 0;
     for answer in asked {
         match answer.await.unwrap() {
@@ -380,7 +251,8 @@ async fn a_full_mailbox_is_a_typed_error() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_race_is_decided_anew() {
-    let store = mk_troubled(5);
+    let store = mk_store();
+    store.set_rivals(5);
     let aggregator = start(store.clone());
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Active, "up", None);
@@ -388,7 +260,7 @@ async fn a_lost_race_is_decided_anew() {
     assert_eq!(outcome.revision, Revision(6), "after five of the other's");
     let units = aggregator.read(&app, Revision(0), |s| s.head().summary.totals.units).await;
     assert_eq!(units.unwrap(), 2);
-    *lock(&store.conflicts) = 1000;
+    store.set_rivals(1000);
     let refused = aggregator.apply(&app, mk_report("web/0", Level::Error, "", None)).await;
     let attempts = Options::default().commit_attempts_max;
     assert_eq!(refused, Err(Error::Contention { attempts }));
@@ -396,19 +268,19 @@ async fn a_lost_race_is_decided_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_store_is_away_reads_go_on_and_reports_are_refused() {
-    let store = mk_troubled(0);
+    let store = mk_store();
     let aggregator = start(store.clone());
     let app = mk_app("web");
     let report = mk_report("web/0", Level::Active, "up", Some(30));
     aggregator.apply(&app, report.clone()).await.unwrap();
-    *lock(&store.away) = true;
+    store.set_away(true);
     let worse = mk_report("web/0", Level::Error, "down", Some(30));
     let refused = aggregator.apply(&app, worse.clone()).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })));
     assert_eq!(level(&aggregator, &app).await, Level::Active);
     // The ttl passes during the outage; nothing spins, and the status becomes stale after it.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    *lock(&store.away) = false;
+    store.set_away(false);
     let stale = aggregator.read(&app, Revision(2), |s| s.head().summary.totals.stale_units);
     assert_eq!(stale.await.unwrap(), 1);
     assert!(aggregator.apply(&app, worse).await.unwrap().changed);

@@ -1,0 +1,233 @@
+//! A store with faults, for tests of the code above the store.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::domain::name::AppName;
+use crate::domain::replay::Records;
+use crate::domain::time::Timestamp;
+use crate::domain::transition::Transition;
+use crate::domain::unit::presence::ReplicaId;
+
+use super::conformance::driver::{Driver, mk_report};
+use super::{
+    Applied, Broadcast, Bucket, CommitError, Epoch, NumberedEvent, Observer, ReadError, Store,
+    Version,
+};
+
+/// A store that forwards each call to another store, and refuses, delays or loses it if the test
+/// says so. It counts the calls.
+pub struct FaultyStore {
+    inner: Arc<dyn Store>,
+    is_away: AtomicBool,
+    hangs: watch::Sender<bool>,
+    answers_to_lose: AtomicUsize,
+    rivals: AtomicUsize,
+    forgets_replicas: AtomicBool,
+    data_losses: AtomicU32,
+    observers: Mutex<Vec<Arc<dyn Observer>>>,
+    loads: AtomicUsize,
+    commits: AtomicUsize,
+    conflicts: AtomicUsize,
+}
+
+impl FaultyStore {
+    /// Returns a store over another one, without faults at first.
+    pub fn over(inner: impl Store) -> Arc<FaultyStore> {
+        Arc::new(FaultyStore {
+            inner: Arc::new(inner),
+            is_away: AtomicBool::default(),
+            hangs: watch::Sender::default(),
+            answers_to_lose: AtomicUsize::default(),
+            rivals: AtomicUsize::default(),
+            forgets_replicas: AtomicBool::default(),
+            data_losses: AtomicU32::default(),
+            observers: Mutex::default(),
+            loads: AtomicUsize::default(),
+            commits: AtomicUsize::default(),
+            conflicts: AtomicUsize::default(),
+        })
+    }
+
+    /// Refuses each call as unavailable while `away` is set.
+    pub fn set_away(&self, away: bool) {
+        self.is_away.store(away, Ordering::SeqCst);
+    }
+
+    /// Delays commits and confirmations while `hangs` is set.
+    pub fn set_hanging(&self, hangs: bool) {
+        self.hangs.send_replace(hangs);
+    }
+
+    /// Loses the answers to the next `count` commits: they are applied, and their callers do not
+    /// learn it.
+    pub fn lose_answers(&self, count: usize) {
+        self.answers_to_lose.store(count, Ordering::SeqCst);
+    }
+
+    /// Lets each of the next `count` commits lose a race: another process commits a report before
+    /// it.
+    pub fn set_rivals(&self, count: usize) {
+        self.rivals.store(count, Ordering::SeqCst);
+    }
+
+    /// Omits the beats of other processes while `forgets` is set.
+    pub fn forget_replicas(&self, forgets: bool) {
+        self.forgets_replicas.store(forgets, Ordering::SeqCst);
+    }
+
+    /// Counts a data loss and notifies the observers. The data stay.
+    pub fn lose_data(&self) {
+        self.data_losses.fetch_add(1, Ordering::SeqCst);
+        self.repeat_data_loss();
+    }
+
+    /// Notifies the observers of the last data loss once more.
+    pub fn repeat_data_loss(&self) {
+        for observer in &*self.observers.lock().unwrap() {
+            for bucket in (0..self.buckets()).map(Bucket) {
+                observer.on_data_loss(bucket, self.epoch());
+            }
+        }
+    }
+
+    /// Returns the number of loads.
+    pub fn loads(&self) -> usize {
+        self.loads.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of commits that reached the other store.
+    pub fn commits(&self) -> usize {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of commits that failed with a conflict.
+    pub fn conflicts(&self) -> usize {
+        self.conflicts.load(Ordering::SeqCst)
+    }
+
+    fn is_there(&self) -> Result<(), ReadError> {
+        match self.is_away.load(Ordering::SeqCst) {
+            true => Err(ReadError::Unavailable { reason: "away".to_string() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits while commits hang, then refuses one if the store is away.
+    async fn admit(&self) -> Result<(), CommitError> {
+        let _ = self.hangs.subscribe().wait_for(|hangs| !hangs).await;
+        self.is_there().map_err(|_| unavailable(Applied::No))
+    }
+}
+
+fn unavailable(applied: Applied) -> CommitError {
+    let (reason, retry_after) = ("away".to_string(), Duration::from_secs(1));
+    CommitError::Unavailable { reason, applied, retry_after }
+}
+
+/// Takes one from a number of faults to come. Returns how many are left, if there was one.
+fn take_one(faults: &AtomicUsize) -> Option<usize> {
+    let take = |count: usize| count.checked_sub(1);
+    let before = faults.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
+    before.ok().map(|count| count - 1)
+}
+
+#[async_trait::async_trait]
+impl Store for FaultyStore {
+    fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    fn epoch(&self) -> Epoch {
+        let epoch = self.inner.epoch();
+        let losses = epoch.losses + self.data_losses.load(Ordering::SeqCst);
+        Epoch { losses, ..epoch }
+    }
+
+    fn epoch_floor(&self, app: &AppName) -> u64 {
+        self.inner.epoch_floor(app)
+    }
+
+    fn buckets(&self) -> u16 {
+        self.inner.buckets()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        self.is_there()?;
+        self.inner.load(app).await
+    }
+
+    async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {
+        self.admit().await?;
+        if let Some(left) = take_one(&self.rivals) {
+            let rival = Driver::load(&self.inner, transition.app.clone()).await;
+            rival.unwrap().run(mk_report("rival/0", &format!("{left} left"))).await;
+        }
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        let committed = self.inner.commit(transition).await;
+        if matches!(committed, Err(CommitError::Conflict { .. })) {
+            self.conflicts.fetch_add(1, Ordering::SeqCst);
+        }
+        committed?;
+        match take_one(&self.answers_to_lose) {
+            Some(_) => Err(unavailable(Applied::Maybe)),
+            None => Ok(()),
+        }
+    }
+
+    async fn confirm(&self, app: &AppName, version: Version) -> Result<(), CommitError> {
+        self.admit().await?;
+        self.inner.confirm(app, version).await
+    }
+
+    fn follow(&self, observer: Arc<dyn Observer>) {
+        self.observers.lock().unwrap().push(observer.clone());
+        self.inner.follow(observer);
+    }
+
+    async fn events(
+        &self,
+        app: &AppName,
+        before: Option<u64>,
+        count_max: usize,
+    ) -> Result<Vec<NumberedEvent>, ReadError> {
+        self.is_there()?;
+        self.inner.events(app, before, count_max).await
+    }
+
+    fn replica(&self) -> ReplicaId {
+        self.inner.replica()
+    }
+
+    async fn beat(&self) -> Result<BTreeMap<ReplicaId, Timestamp>, ReadError> {
+        self.is_there()?;
+        let mut living = self.inner.beat().await?;
+        if self.forgets_replicas.load(Ordering::SeqCst) {
+            living.retain(|replica, _| *replica == self.replica());
+        }
+        Ok(living)
+    }
+
+    async fn broadcast(&self, notice: Broadcast) -> Result<(), ReadError> {
+        self.is_there()?;
+        self.inner.broadcast(notice).await
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.is_there().map_err(|error| error.to_string())?;
+        self.inner.health()
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
