@@ -70,7 +70,7 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
         }
         Command::CallOff { unit, topic } => Ok(call_off(draft, unit, topic)),
         Command::Orphan { replica, ttl } => Ok(orphan(draft, *replica, *ttl)),
-        Command::Operate(order) => operate(draft, order),
+        Command::Operate(command) => operate(draft, command),
     }?;
     let Effect { changed, removed, incarnation, fence, lease_epoch, data_version } = effect;
     let revision = draft.head.next_revision();

@@ -8,7 +8,7 @@ use crate::domain::fault::{NewError, Resolution};
 use crate::domain::leadership::Claim;
 use crate::domain::leadership::status::NewApplicationStatus;
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::operation::command::Order;
+use crate::domain::operation::command::OperationCommand;
 use crate::domain::policy::ConfigPatch;
 use crate::domain::request::{Fingerprint, Outcome, Remembered, RequestId};
 use crate::domain::status::report::Report;
@@ -166,7 +166,7 @@ pub enum Command {
         ttl: Duration,
     },
     /// A command on an operation.
-    Operate(Order),
+    Operate(OperationCommand),
 }
 
 impl Command {
@@ -198,7 +198,7 @@ impl Command {
             | Command::CallOff { unit, .. }
             | Command::RemoveUnit(unit)
             | Command::TransferLeadership(unit) => Some(unit),
-            Command::Operate(order) => Some(&order.by),
+            Command::Operate(command) => Some(&command.by),
             Command::Configure(_) | Command::Orphan { .. } => None,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::command::NewStatus;
 use crate::domain::draft::Draft;
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::operation::command::{Order, What};
+use crate::domain::operation::command::{OperationAction, OperationCommand};
 use crate::domain::rejected::Rejected;
 use crate::domain::status::{Kind, StatusKey, size_of};
 use crate::domain::usage::Usage;
@@ -133,15 +133,18 @@ pub(super) fn has_bytes(
 }
 
 /// Checks the limits for a command on an operation.
-pub(super) fn check_operation_quota(draft: &Draft<'_>, order: &Order) -> Result<(), Rejected> {
-    let known = draft.operations.get(&order.id);
-    match &order.what {
-        What::Begin(new) if known.is_none() => {
+pub(super) fn check_operation_quota(
+    draft: &Draft<'_>,
+    command: &OperationCommand,
+) -> Result<(), Rejected> {
+    let known = draft.operations.get(&command.id);
+    match &command.action {
+        OperationAction::Begin(new) if known.is_none() => {
             check_total(draft, Total::Operations, draft.usage.kept().operations + 1)?;
             let payload = new.bytes.as_ref().map_or(0, |bytes| bytes.len());
             has_bytes(draft, (payload + new.note.len()) as u64, || 0)
         }
-        What::Heartbeat { checkpoint: Some(checkpoint), .. } => {
+        OperationAction::Heartbeat { checkpoint: Some(checkpoint), .. } => {
             let old = || known.map_or(0, |known| known.checkpoint.len() as u64);
             has_bytes(draft, checkpoint.len() as u64, old)
         }

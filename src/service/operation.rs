@@ -9,7 +9,7 @@ use crate::domain;
 use crate::domain::app::AppState;
 use crate::domain::command::Command;
 use crate::domain::name::{AppName, OperationId};
-use crate::domain::operation::command::{Order, What};
+use crate::domain::operation::command::{OperationAction, OperationCommand};
 use crate::domain::operation::refused::Refused;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
@@ -49,14 +49,14 @@ impl Operations {
     async fn handle<R: Repeatable>(
         &self,
         request: Request<R>,
-        read: impl FnOnce(&mut Fields, &R) -> Option<Order>,
+        read: impl FnOnce(&mut Fields, &R) -> Option<OperationCommand>,
         with_payload: bool,
     ) -> Result<Done, ApiError> {
         let (app, (order, id)) = convert::read(request.into_inner(), |fields, wire| {
             let order = read(fields, &wire);
             order.zip(convert::request_id(fields, &wire))
         })?;
-        let asked = (order.id.clone(), order.what.clone());
+        let asked = (order.id.clone(), order.action.clone());
         let request = domain::command::Request { id, command: Command::Operate(order) };
         let outcome = command::apply(&self.aggregator, &app, request).await?;
         let read = |state: &AppState| done(state, &asked.0, &asked.1, outcome, with_payload);
@@ -75,15 +75,15 @@ fn refused_by(app: &AppName, refused: Refused) -> ApiError {
 fn done(
     state: &AppState,
     id: &OperationId,
-    what: &What,
+    what: &OperationAction,
     outcome: Outcome,
     with_payload: bool,
 ) -> Result<Done, Refused> {
     let operations = state.operations();
     let operation = operations.get(id).ok_or_else(|| Refused::NotFound { id: id.clone() })?;
     let holds = match what {
-        What::Begin(_) => outcome.changed,
-        What::Acquire { .. } => true,
+        OperationAction::Begin(_) => outcome.changed,
+        OperationAction::Acquire { .. } => true,
         _ => false,
     };
     if holds && operation.fence != outcome.fence {
@@ -96,7 +96,9 @@ fn done(
         revision: outcome.revision.0,
         changed: outcome.changed,
         advice: match what {
-            What::Begin(new) if new.supersede && outcome.changed => operations.advice(operation),
+            OperationAction::Begin(new) if new.supersede && outcome.changed => {
+                operations.advice(operation)
+            }
             _ => Vec::new(),
         },
     })

@@ -59,13 +59,14 @@ class Words(unittest.TestCase):
                 self.assertTrue(render(helm, *arguments.split(), release=release))
 
     def test_the_version_is_the_crate_s(self):
-        crate = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
-        self.assertEqual(chart_yaml()["appVersion"], crate["version"])
+        manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
+        crate = manifest["package"]
+        self.assertEqual(chart_yaml()["appVersion"], manifest["workspace"]["package"]["version"])
         self.assertEqual(chart_yaml()["description"], crate["description"])
         self.assertNotIn("dependencies", chart_yaml())
 
     def test_the_server_knows_what_it_is_told(self):
-        files = ["src/config.rs", "src/config/store.rs"]
+        files = ["src/config/mod.rs", "src/config/store.rs"]
         config = "".join((ROOT / file).read_text() for file in files)
         for values in ({}, REDIS):
             for argument in container_of(render("helm4", **values))["args"][1:]:
@@ -74,7 +75,7 @@ class Words(unittest.TestCase):
         validate = (CHART / "templates/validate.yaml").read_text()
         for variable in re.findall(r'"(BELLWETHER_\w+)"', validate):
             self.assertIn(f'env = "{variable}"', config)
-        deadline = re.search(r"drain_deadline_seconds\.unwrap_or\((\d+)\)", config)
+        deadline = re.search(r"drain_deadline: Duration::from_secs\((\d+)\)", config)
         self.assertIn(f"$drain := {deadline[1]} ", validate)
 
     def test_the_image_is_what_the_pod_expects(self):

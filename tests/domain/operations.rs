@@ -16,7 +16,9 @@ use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{OperationId, UnitName};
-use bellwether::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
+use bellwether::domain::operation::command::{
+    NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
+};
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Failure, Kind, Operation, Payload, State};
 use bellwether::domain::rank::Rank;
@@ -161,13 +163,13 @@ impl Stored {
 }
 
 impl Stage {
-    fn order(&self, operation: u8, by: u8, what: &Asked, behind: i8) -> Order {
+    fn order(&self, operation: u8, by: u8, what: &Asked, behind: i8) -> OperationCommand {
         let id = id(operation);
         let newest = self.state.operations().get(&id).map_or(1, |o| o.fence);
         let fence = newest.saturating_add_signed(i64::from(behind));
-        let what = match what {
+        let action = match what {
             Asked::Begin { deterministic, reversible, rollback, supersede, timed } => {
-                What::Begin(Box::new(NewOperation {
+                OperationAction::Begin(Box::new(NewOperation {
                     kind: if *rollback { Kind::Rollback } else { Kind::Upgrade },
                     from_version: "v1".into(),
                     target_version: format!("v{operation}").into(),
@@ -183,7 +185,7 @@ impl Stage {
                     note: "".into(),
                 }))
             }
-            Asked::Acquire { verify, payload } => What::Acquire {
+            Asked::Acquire { verify, payload } => OperationAction::Acquire {
                 verify: *verify,
                 payload: match payload {
                     0 => PayloadState::Changed,
@@ -191,30 +193,32 @@ impl Stage {
                     _ => PayloadState::Intact,
                 },
             },
-            Asked::Heartbeat => What::Heartbeat { fence, checkpoint: None, progress: None },
-            Asked::Release => What::Release { fence },
-            Asked::Complete => What::Complete { fence },
-            Asked::Fail { class, touched, pushback } => What::Fail {
+            Asked::Heartbeat => {
+                OperationAction::Heartbeat { fence, checkpoint: None, progress: None }
+            }
+            Asked::Release => OperationAction::Release { fence },
+            Asked::Complete => OperationAction::Complete { fence },
+            Asked::Fail { class, touched, pushback } => OperationAction::Fail {
                 fence,
                 failure: failure(*class),
                 touched: *touched,
                 retry_after: pushback.then_some(Duration::from_secs(7)),
             },
-            Asked::Verify(0) => What::Verify { fence, observed: Observed::Applied },
-            Asked::Verify(1) => What::Verify { fence, observed: Observed::NotApplied },
-            Asked::Verify(_) => What::Verify { fence, observed: Observed::Undetermined },
-            Asked::Cancel => What::Cancel,
-            Asked::Retry => What::Retry,
+            Asked::Verify(0) => OperationAction::Verify { fence, observed: Observed::Applied },
+            Asked::Verify(1) => OperationAction::Verify { fence, observed: Observed::NotApplied },
+            Asked::Verify(_) => OperationAction::Verify { fence, observed: Observed::Undetermined },
+            Asked::Cancel => OperationAction::Cancel,
+            Asked::Retry => OperationAction::Retry,
         };
         let by = match by {
             0 => UnitName::application(),
             n => UnitName::new(&format!("web/{n}")).unwrap(),
         };
-        Order { id, by, what }
+        OperationCommand { id, by, action }
     }
 
     /// Drafts, commits and replays.
-    fn commit(&mut self, order: Option<&Order>) -> Option<Result<(), Rejected>> {
+    fn commit(&mut self, order: Option<&OperationCommand>) -> Option<Result<(), Rejected>> {
         let before = self.state.clone();
         let limits = Limits::default();
         let mut draft = Draft::new(&before, &limits, self.now);
@@ -261,9 +265,9 @@ impl Stage {
             state: self.stored.load(),
             stored: Stored { head: self.stored.head.clone(), ..Stored::default() },
         };
-        let ask = |stage: &mut Stage, what: What| {
+        let ask = |stage: &mut Stage, action: OperationAction| {
             let by = UnitName::new("web/9").unwrap();
-            stage.commit(Some(&Order { id: id.clone(), by, what })).unwrap()
+            stage.commit(Some(&OperationCommand { id: id.clone(), by, action })).unwrap()
         };
         let mut cancelled = copy();
         cancelled.commit(None);
@@ -271,7 +275,7 @@ impl Stage {
             // Its deadline had passed before, without a commit since.
             return;
         }
-        ask(&mut cancelled, What::Cancel).unwrap();
+        ask(&mut cancelled, OperationAction::Cancel).unwrap();
         cancelled.now = cancelled.now.after(LEASE);
         cancelled.commit(None);
         assert!(!cancelled.state.operations().get(id).unwrap().is_open());
@@ -282,30 +286,38 @@ impl Stage {
         resumed.commit(None);
         let state = |stage: &Stage| stage.state.operations().get(id).unwrap().state;
         if matches!(state(&resumed), State::Blocked | State::Failed) {
-            ask(&mut resumed, What::Retry).unwrap();
+            ask(&mut resumed, OperationAction::Retry).unwrap();
         }
         if state(&resumed).is_terminal() {
             // It was cancelled, and its holder is gone.
             return;
         }
-        ask(&mut resumed, What::Acquire { verify: false, payload: PayloadState::Intact }).unwrap();
+        ask(
+            &mut resumed,
+            OperationAction::Acquire { verify: false, payload: PayloadState::Intact },
+        )
+        .unwrap();
         let fence = resumed.state.operations().get(id).unwrap().fence;
         if state(&resumed) == State::Verifying {
-            ask(&mut resumed, What::Verify { fence, observed: Observed::NotApplied }).unwrap();
+            ask(&mut resumed, OperationAction::Verify { fence, observed: Observed::NotApplied })
+                .unwrap();
         }
-        ask(&mut resumed, What::Complete { fence }).unwrap();
+        ask(&mut resumed, OperationAction::Complete { fence }).unwrap();
         assert_eq!(state(&resumed), State::Succeeded);
     }
 
-    fn ask(&mut self, order: &Order, behind: i8) {
+    fn ask(&mut self, order: &OperationCommand, behind: i8) {
         // Applies the changes by time first.
         self.commit(None);
         let before = self.state.operations().get(&order.id).cloned();
         let answer = self.commit(Some(order)).unwrap();
         let after = self.state.operations().get(&order.id).cloned();
         let writes = !matches!(
-            order.what,
-            What::Begin(_) | What::Acquire { .. } | What::Cancel | What::Retry
+            order.action,
+            OperationAction::Begin(_)
+                | OperationAction::Acquire { .. }
+                | OperationAction::Cancel
+                | OperationAction::Retry
         );
         if let Some(before) = before.as_ref().filter(|_| writes && behind != 0) {
             assert!(answer.is_err(), "{order:?} on {before:?}");
@@ -322,10 +334,12 @@ impl Stage {
 
 /// Checks that a fence grows only at an acquire, and at a new begin after a removal. It grows by
 /// one unless the store lost writes since.
-fn check_fence(before: &Operation, after: &Operation, order: &Order, ok: bool) {
+fn check_fence(before: &Operation, after: &Operation, order: &OperationCommand, ok: bool) {
     let grew = after.fence - before.fence;
-    let acquired = matches!(order.what, What::Acquire { .. }) && ok;
-    let reborn = matches!(order.what, What::Begin(_)) && before.reason.word() == "ORPHANED" && ok;
+    let acquired = matches!(order.action, OperationAction::Acquire { .. }) && ok;
+    let reborn = matches!(order.action, OperationAction::Begin(_))
+        && before.reason.word() == "ORPHANED"
+        && ok;
     assert_eq!(0 < grew, acquired || reborn, "{order:?} on {before:?}");
     assert!(grew <= 1 || (1 << 32) <= after.fence, "{order:?} on {before:?}");
     if acquired {
@@ -336,10 +350,10 @@ fn check_fence(before: &Operation, after: &Operation, order: &Order, ok: bool) {
 
 /// Checks that a command moves a counter only for its own reason. A command never counts an
 /// interruption, except that a deadline passes at the same moment.
-fn check_counters(before: &Operation, after: &Operation, order: &Order) {
+fn check_counters(before: &Operation, after: &Operation, order: &OperationCommand) {
     let cleared = after.attempts_failed == 0 && after.interruptions == 0;
-    match &order.what {
-        What::Fail { failure, touched, .. } => {
+    match &order.action {
+        OperationAction::Fail { failure, touched, .. } => {
             let counts = match failure.class {
                 Class::Unclassified => true,
                 Class::Transient => *touched,
@@ -349,7 +363,10 @@ fn check_counters(before: &Operation, after: &Operation, order: &Order) {
             assert!(failed <= u32::from(counts), "{order:?} on {before:?}");
             assert_eq!(after.interruptions, before.interruptions);
         }
-        What::Retry | What::Complete { .. } | What::Verify { .. } | What::Begin(_)
+        OperationAction::Retry
+        | OperationAction::Complete { .. }
+        | OperationAction::Verify { .. }
+        | OperationAction::Begin(_)
             if before.state != after.state =>
         {
             let blocked = before.state == State::Blocked && after.attempts_failed == 0;

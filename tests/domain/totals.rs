@@ -14,7 +14,7 @@ use bellwether::domain::leadership::Claim;
 use bellwether::domain::level::Level;
 use bellwether::domain::limits::{LEASE_DEFAULT, Limits};
 use bellwether::domain::name::{OperationId, PartName, UnitName};
-use bellwether::domain::operation::command::{NewOperation, Order, What};
+use bellwether::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use bellwether::domain::operation::{Kind as OperationKind, Payload};
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
@@ -77,13 +77,13 @@ fn fault(name: &str, target: &str) -> Command {
     }
 }
 
-fn order(what: What) -> Command {
+fn order(action: OperationAction) -> Command {
     let id = OperationId::new("up").unwrap();
-    Command::Operate(Order { id, by: unit("web/0"), what })
+    Command::Operate(OperationCommand { id, by: unit("web/0"), action })
 }
 
 fn begin(bytes: usize) -> Command {
-    order(What::Begin(Box::new(NewOperation {
+    order(OperationAction::Begin(Box::new(NewOperation {
         kind: OperationKind::Upgrade,
         from_version: "".into(),
         target_version: "v2".into(),
@@ -167,10 +167,10 @@ fn each_count_over_all_applications_is_bounded_and_removal_frees_it() {
     app.ask(fault("web/0", "x")).unwrap();
     app.refuses(fault("web/0", "y"), "faults_total_max");
     app.ask(begin(1)).unwrap();
-    app.ask(order(What::Complete { fence: 1 })).unwrap();
+    app.ask(order(OperationAction::Complete { fence: 1 })).unwrap();
     let other = OperationId::new("other").unwrap();
     let Command::Operate(next) = begin(1) else { unreachable!() };
-    app.refuses(Command::Operate(Order { id: other, ..next }), "operations_total_max");
+    app.refuses(Command::Operate(OperationCommand { id: other, ..next }), "operations_total_max");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
     app.ask(begin(20)).unwrap();
     let heartbeat = |bytes| {
         let checkpoint = Some(Bytes::from(vec![0; bytes]));
-        order(What::Heartbeat { fence: 1, checkpoint, progress: None })
+        order(OperationAction::Heartbeat { fence: 1, checkpoint, progress: None })
     };
     app.ask(heartbeat(38)).unwrap();
     app.refuses(heartbeat(39), "record_bytes_total_max");
@@ -210,7 +210,7 @@ fn bytes_over_all_applications_are_bounded_and_replacing_goes_on() {
     app.beside = all(5000);
     app.ask(report("web/0", "a", "less")).unwrap();
     app.ask(update("")).unwrap();
-    app.ask(order(What::Complete { fence: 1 })).unwrap();
+    app.ask(order(OperationAction::Complete { fence: 1 })).unwrap();
     app.ask(Command::RemoveUnit(unit("web/0"))).unwrap();
     assert_eq!(app.state.head().usage().statuses, 0);
 }

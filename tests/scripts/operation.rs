@@ -8,7 +8,9 @@ use bellwether::domain::classify::finding::Class;
 use bellwether::domain::command::Command;
 use bellwether::domain::limits::{ATTEMPTS_DEFAULT, INTERRUPTIONS_DEFAULT};
 use bellwether::domain::name::{OperationId, UnitName};
-use bellwether::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
+use bellwether::domain::operation::command::{
+    NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
+};
 use bellwether::domain::operation::{Failure, Kind, Payload};
 use bellwether::domain::time::Timestamp;
 use std::time::Duration;
@@ -32,16 +34,16 @@ pub fn is_order(line: &Line) -> bool {
     words.contains(&line.word(0)) && line.option("epoch").is_none()
 }
 
-/// What a line asks of an operation; `None` if it is about something else.
+/// Returns the command of a line on an operation; `None` if the line has another subject.
 pub fn command(line: &Line, now: Timestamp) -> Option<Command> {
     if !is_order(line) {
         return None;
     }
     let fence = || line.option("fence").unwrap().parse().unwrap();
     let has = |word: &str| line.words.iter().any(|w| w == word);
-    let what = match line.word(0) {
-        "begin" => What::Begin(Box::new(begin(line, now))),
-        "acquire" => What::Acquire {
+    let action = match line.word(0) {
+        "begin" => OperationAction::Begin(Box::new(begin(line, now))),
+        "acquire" => OperationAction::Acquire {
             verify: has("verify"),
             payload: match line.option("payload") {
                 None => PayloadState::Intact,
@@ -51,20 +53,20 @@ pub fn command(line: &Line, now: Timestamp) -> Option<Command> {
                 Some(other) => panic!("no payload state {other}"),
             },
         },
-        "heartbeat" => What::Heartbeat {
+        "heartbeat" => OperationAction::Heartbeat {
             fence: fence(),
             checkpoint: line.option("checkpoint").map(bytes),
             progress: line.option("progress").map(Into::into),
         },
-        "release" => What::Release { fence: fence() },
-        "complete" => What::Complete { fence: fence() },
-        "fail" => What::Fail {
+        "release" => OperationAction::Release { fence: fence() },
+        "complete" => OperationAction::Complete { fence: fence() },
+        "fail" => OperationAction::Fail {
             fence: fence(),
             failure: failure(line.word(2), line.words.last().unwrap()),
             touched: has("touched"),
             retry_after: line.duration("retry_after"),
         },
-        "verify" => What::Verify {
+        "verify" => OperationAction::Verify {
             fence: fence(),
             observed: match line.word(2) {
                 "applied" => Observed::Applied,
@@ -73,11 +75,11 @@ pub fn command(line: &Line, now: Timestamp) -> Option<Command> {
                 other => panic!("nothing is observed as {other}"),
             },
         },
-        "cancel" => What::Cancel,
-        _ => What::Retry,
+        "cancel" => OperationAction::Cancel,
+        _ => OperationAction::Retry,
     };
     let by = line.option("by").map_or_else(UnitName::application, |by| UnitName::new(by).unwrap());
-    Some(Command::Operate(Order { id: id(line.word(1)), by, what }))
+    Some(Command::Operate(OperationCommand { id: id(line.word(1)), by, action }))
 }
 
 fn id(text: &str) -> OperationId {

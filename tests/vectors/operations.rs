@@ -14,7 +14,9 @@ use bellwether::domain::draft::Draft;
 use bellwether::domain::expire::expire;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{AppName, OperationId, UnitName};
-use bellwether::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
+use bellwether::domain::operation::command::{
+    NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
+};
 use bellwether::domain::operation::refused::Refused;
 use bellwether::domain::operation::{Failure, Kind, Operation, Payload};
 use bellwether::domain::rejected::Rejected;
@@ -105,11 +107,11 @@ fn id(step: &Step) -> OperationId {
     OperationId::new(text(step.op.as_ref())).unwrap()
 }
 
-/// What a step asks; `None` where only time passes.
-fn order(config: &Config, step: &Step) -> Option<Order> {
+/// Returns the command of a step; `None` where only time passes.
+fn order(config: &Config, step: &Step) -> Option<OperationCommand> {
     let fence = step.fence.unwrap_or_default();
-    let what = match step.r#do.as_str() {
-        "begin" => What::Begin(Box::new(NewOperation {
+    let action = match step.r#do.as_str() {
+        "begin" => OperationAction::Begin(Box::new(NewOperation {
             kind: match step.kind.as_deref() {
                 Some("rollback") => Kind::Rollback,
                 _ => Kind::Upgrade,
@@ -127,7 +129,7 @@ fn order(config: &Config, step: &Step) -> Option<Order> {
             supersede: step.supersede,
             note: text(step.reason.as_ref()).into(),
         })),
-        "acquire" => What::Acquire {
+        "acquire" => OperationAction::Acquire {
             verify: step.verify,
             payload: match step.payload_state.as_deref() {
                 None => PayloadState::Intact,
@@ -137,20 +139,20 @@ fn order(config: &Config, step: &Step) -> Option<Order> {
                 Some(other) => panic!("no payload state {other}"),
             },
         },
-        "heartbeat" => What::Heartbeat {
+        "heartbeat" => OperationAction::Heartbeat {
             fence,
             checkpoint: step.checkpoint.as_ref().map(|c| Bytes::from(c.as_bytes().to_vec())),
             progress: None,
         },
-        "release" | "stop_ack" => What::Release { fence },
-        "complete" => What::Complete { fence },
-        "fail" => What::Fail {
+        "release" | "stop_ack" => OperationAction::Release { fence },
+        "complete" => OperationAction::Complete { fence },
+        "fail" => OperationAction::Fail {
             fence,
             failure: failure(text(step.class.as_ref())),
             touched: step.touched,
             retry_after: step.retry_after_ms.map(Duration::from_millis),
         },
-        "verify" => What::Verify {
+        "verify" => OperationAction::Verify {
             fence,
             observed: match text(step.observed.as_ref()) {
                 "APPLIED" => Observed::Applied,
@@ -159,8 +161,8 @@ fn order(config: &Config, step: &Step) -> Option<Order> {
                 other => panic!("nothing is observed as {other}"),
             },
         },
-        "cancel" => What::Cancel,
-        "retry" => What::Retry,
+        "cancel" => OperationAction::Cancel,
+        "retry" => OperationAction::Retry,
         "tick" | "expire" | "remove_application" => return None,
         other => panic!("nothing is done as {other}"),
     };
@@ -168,7 +170,7 @@ fn order(config: &Config, step: &Step) -> Option<Order> {
         None | Some("operator") => UnitName::application(),
         Some(unit) => UnitName::new(unit).unwrap(),
     };
-    Some(Order { id: id(step), by, what })
+    Some(OperationCommand { id: id(step), by, action })
 }
 
 fn failure(class: &str) -> Failure {

@@ -6,7 +6,7 @@ use crate::domain::bytes::Bytes;
 use crate::domain::derive::derive;
 use crate::domain::history::Cause;
 use crate::domain::name::OperationId;
-use crate::domain::operation::command::{NewOperation, Order, What};
+use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use crate::domain::operation::{Kind, Payload};
 use crate::domain::summary::Summary;
 use crate::store::conformance::driver::Recorder;
@@ -105,26 +105,27 @@ async fn what_was_written_quietly_is_read_before_anything_is_built_on_it() {
     let [one, other] = two(&store);
     let app = mk_app("web");
     one.apply(&app, mk_report("web/0", Level::Active, "0", None)).await.unwrap();
-    one.apply(&app, operate(What::Begin(Box::new(mk_upgrade())))).await.unwrap();
+    one.apply(&app, operate(OperationAction::Begin(Box::new(mk_upgrade())))).await.unwrap();
     let checkpoint = |state: &AppState| {
         let (_, operation) = state.operations().last().expect("it was begun");
         operation.checkpoint.clone()
     };
     other.read(&app, Revision(2), checkpoint).await.unwrap();
     let reached = Some(Bytes::from(b"step 3".to_vec()));
-    let heartbeat = What::Heartbeat { fence: 1, checkpoint: reached.clone(), progress: None };
+    let heartbeat =
+        OperationAction::Heartbeat { fence: 1, checkpoint: reached.clone(), progress: None };
     one.apply(&app, operate(heartbeat)).await.unwrap();
     let report = mk_report("web/0", Level::Active, "something else", None);
     let told = one.apply(&app, report).await.unwrap().revision;
     summary(&other, &app, told).await;
-    other.apply(&app, operate(What::Release { fence: 1 })).await.unwrap();
+    other.apply(&app, operate(OperationAction::Release { fence: 1 })).await.unwrap();
     let state = AppState::load(app.clone(), store.load(&app).await.unwrap());
     assert_eq!(Some(checkpoint(&state)), reached);
 }
 
-fn operate(what: What) -> Request {
+fn operate(action: OperationAction) -> Request {
     let (id, by) = (OperationId::new("up-v2").unwrap(), UnitName::new("web/0").unwrap());
-    Request { id: None, command: Command::Operate(Order { id, by, what }) }
+    Request { id: None, command: Command::Operate(OperationCommand { id, by, action }) }
 }
 
 fn mk_upgrade() -> NewOperation {

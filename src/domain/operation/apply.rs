@@ -8,7 +8,7 @@ use crate::domain::history::{Cause, Change, StatusEvent, Subject};
 use crate::domain::limits::{OPERATION_KEPT, OPERATIONS_FINISHED_MAX};
 use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::operation::begin::{Begin, may_begin};
-use crate::domain::operation::command::{NewOperation, Order, What};
+use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use crate::domain::operation::refused::Refused;
 use crate::domain::operation::transition::Call;
 use crate::domain::operation::words::OperationStatus;
@@ -23,24 +23,29 @@ use crate::domain::unit::{Reporter, Topic};
 
 /// Applies a command to an operation. Changes by time are stored even if the command is
 /// refused, and so is the requested next target.
-pub(in crate::domain) fn operate(draft: &mut Draft<'_>, order: &Order) -> Result<Effect, Rejected> {
+pub(in crate::domain) fn operate(
+    draft: &mut Draft<'_>,
+    command: &OperationCommand,
+) -> Result<Effect, Rejected> {
     lapse_operations(draft);
-    let call = Call { id: &order.id, by: &order.by, now: draft.now };
-    check_operation_quota(draft, order)?;
-    let known = draft.operations.get(&order.id).cloned();
+    let call = Call { id: &command.id, by: &command.by, now: draft.now };
+    check_operation_quota(draft, command)?;
+    let known = draft.operations.get(&command.id).cloned();
     let known = known.filter(|o| {
         // An operation that was removed with its application may be begun again.
-        !(matches!(order.what, What::Begin(_)) && o.reason == Reason::Orphaned)
+        !(matches!(command.action, OperationAction::Begin(_)) && o.reason == Reason::Orphaned)
     });
-    let effect = match (&order.what, known) {
-        (What::Begin(_), Some(known)) => Effect { fence: known.fence, ..Effect::default() },
-        (What::Begin(new), None) => begin_operation(draft, call, new)?,
-        (_, None) => return Err(Refused::NotFound { id: order.id.clone() }.into()),
+    let effect = match (&command.action, known) {
+        (OperationAction::Begin(_), Some(known)) => {
+            Effect { fence: known.fence, ..Effect::default() }
+        }
+        (OperationAction::Begin(new), None) => begin_operation(draft, call, new)?,
+        (_, None) => return Err(Refused::NotFound { id: command.id.clone() }.into()),
         (what, Some(known)) => change_operation(draft, call, what, &known)?,
     };
-    if draft.unit(&order.by).is_some_and(|unit| !unit.departed) {
+    if draft.unit(&command.by).is_some_and(|unit| !unit.departed) {
         // Any call that names a unit is contact with it.
-        note_contact(draft, &Reporter::new(order.by.clone(), None));
+        note_contact(draft, &Reporter::new(command.by.clone(), None));
     }
     Ok(effect)
 }
@@ -87,13 +92,13 @@ pub(in crate::domain) fn begin_operation(
 pub(in crate::domain) fn change_operation(
     draft: &mut Draft<'_>,
     call: Call<'_>,
-    what: &What,
+    what: &OperationAction,
     known: &Arc<Operation>,
 ) -> Result<Effect, Rejected> {
     let last = draft.operations.last().map(|(id, o)| (id.clone(), o.clone()));
     if let Some((id, last)) = last.filter(|(id, _)| id != call.id) {
         // This operation is over, and may be retried only once the later one is over too.
-        if !matches!(what, What::Retry) {
+        if !matches!(what, OperationAction::Retry) {
             return Err(known.refuses(call, "another operation has begun since").into());
         }
         last.is_free(Call { id: &id, ..call })?;
@@ -103,30 +108,33 @@ pub(in crate::domain) fn change_operation(
         }
     }
     // A caller that knows the fence acts for the holder.
-    let is_fenced = !matches!(what, What::Acquire { .. } | What::Cancel | What::Retry);
+    let is_fenced = !matches!(
+        what,
+        OperationAction::Acquire { .. } | OperationAction::Cancel | OperationAction::Retry
+    );
     let holder = known.holder().filter(|_| is_fenced && call.by.is_application()).cloned();
     let call = Call { by: holder.as_ref().unwrap_or(call.by), ..call };
     let mut operation = (**known).clone();
     let answer = match what {
-        What::Begin(_) => Ok(()),
-        What::Acquire { verify, payload } => {
+        OperationAction::Begin(_) => Ok(()),
+        OperationAction::Acquire { verify, payload } => {
             operation.acquire(call, *verify, *payload, draft.next_count(known.fence))
         }
-        What::Heartbeat { fence, checkpoint, progress } => {
+        OperationAction::Heartbeat { fence, checkpoint, progress } => {
             operation.heartbeat(call, *fence, checkpoint.as_ref(), progress.as_deref())
         }
-        What::Release { fence } => operation.release(call, *fence),
-        What::Complete { fence } => operation.complete(call, *fence),
-        What::Fail { fence, failure, touched, retry_after } => {
+        OperationAction::Release { fence } => operation.release(call, *fence),
+        OperationAction::Complete { fence } => operation.complete(call, *fence),
+        OperationAction::Fail { fence, failure, touched, retry_after } => {
             operation.fail(call, *fence, failure, *touched, *retry_after)
         }
-        What::Verify { fence, observed } => operation.verify(call, *fence, *observed),
-        What::Cancel => operation.cancel(call),
-        What::Retry => operation.retry(call),
+        OperationAction::Verify { fence, observed } => operation.verify(call, *fence, *observed),
+        OperationAction::Cancel => operation.cancel(call),
+        OperationAction::Retry => operation.retry(call),
     };
     // Its deadline may have passed while it was held.
     operation.lapse(call.id, draft.now);
-    if matches!(what, What::Retry) && operation != **known {
+    if matches!(what, OperationAction::Retry) && operation != **known {
         operation.turn = draft.operations.last().map_or(0, |(_, last)| last.turn) + 1;
     }
     let changed = operation != **known;

@@ -9,18 +9,18 @@ use crate::domain::time::Timestamp;
 
 /// A command on an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Order {
+pub struct OperationCommand {
     /// The operation.
     pub id: OperationId,
     /// The unit that sends the command; `""` for an operator.
     pub by: UnitName,
-    /// The command.
-    pub what: What,
+    /// The action.
+    pub action: OperationAction,
 }
 
-/// The kinds of commands.
+/// The actions on an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum OperationAction {
     /// Records the operation and starts it; if an operator sends it, no worker holds it yet.
     Begin(Box<NewOperation>),
     /// Acquires the operation.

@@ -16,7 +16,9 @@ use crate::domain::limits::{
     RETRY_AFTER_MAX, URI_BYTES_MAX,
 };
 use crate::domain::name::{AppName, OperationId, UnitName};
-use crate::domain::operation::command::{NewOperation, Observed, Order, PayloadState, What};
+use crate::domain::operation::command::{
+    NewOperation, Observed, OperationAction, OperationCommand, PayloadState,
+};
 use crate::domain::operation::set::Pending;
 use crate::domain::operation::{Failure, Kind, Operation, Payload, State};
 use crate::proto::v1;
@@ -28,7 +30,7 @@ const DIGEST: &str = "sha256:";
 // === from the wire ===
 
 /// Reads a `BeginOperation`.
-pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Order> {
+pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<OperationCommand> {
     let by = fields.unit_or_application("unit", &wire.unit);
     let id = fields.operation_id(&wire.operation_id);
     let kind = kind(fields, wire.kind);
@@ -67,7 +69,7 @@ pub fn begin(fields: &mut Fields, wire: &v1::BeginOperationRequest) -> Option<Or
         supersede: wire.supersede,
         note: note?,
     };
-    Some(Order { id: id?, by: by?, what: What::Begin(Box::new(new)) })
+    Some(OperationCommand { id: id?, by: by?, action: OperationAction::Begin(Box::new(new)) })
 }
 
 /// Reads the payload's digest, and its bytes if the server stores them.
@@ -122,7 +124,10 @@ fn digest_of(bytes: &[u8]) -> String {
 }
 
 /// Reads an `AcquireOperation`.
-pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Option<Order> {
+pub fn acquire(
+    fields: &mut Fields,
+    wire: &v1::AcquireOperationRequest,
+) -> Option<OperationCommand> {
     let by = fields.unit("unit", &wire.unit);
     let id = fields.operation_id(&wire.operation_id);
     let payload = match v1::PayloadState::try_from(wire.payload_state) {
@@ -138,11 +143,18 @@ pub fn acquire(fields: &mut Fields, wire: &v1::AcquireOperationRequest) -> Optio
             return None;
         }
     };
-    Some(Order { id: id?, by: by?, what: What::Acquire { verify: wire.verify, payload } })
+    Some(OperationCommand {
+        id: id?,
+        by: by?,
+        action: OperationAction::Acquire { verify: wire.verify, payload },
+    })
 }
 
 /// Reads a `HeartbeatOperation`.
-pub fn heartbeat(fields: &mut Fields, wire: &v1::HeartbeatOperationRequest) -> Option<Order> {
+pub fn heartbeat(
+    fields: &mut Fields,
+    wire: &v1::HeartbeatOperationRequest,
+) -> Option<OperationCommand> {
     let checkpoint = if_given(wire.checkpoint.as_ref(), |bytes| {
         fields.bytes("checkpoint", bytes, CHECKPOINT_BYTES_MAX)
     });
@@ -151,20 +163,26 @@ pub fn heartbeat(fields: &mut Fields, wire: &v1::HeartbeatOperationRequest) -> O
     let fence = fence(fields, wire.fence);
     let what = || {
         let (fence, checkpoint, progress) = (fence?, checkpoint?, progress?);
-        Some(What::Heartbeat { fence, checkpoint, progress })
+        Some(OperationAction::Heartbeat { fence, checkpoint, progress })
     };
     order(fields, &wire.unit, &wire.operation_id, what())
 }
 
 /// Reads a `ReleaseOperation`.
-pub fn release(fields: &mut Fields, wire: &v1::ReleaseOperationRequest) -> Option<Order> {
-    let what = fence(fields, wire.fence).map(|fence| What::Release { fence });
+pub fn release(
+    fields: &mut Fields,
+    wire: &v1::ReleaseOperationRequest,
+) -> Option<OperationCommand> {
+    let what = fence(fields, wire.fence).map(|fence| OperationAction::Release { fence });
     order(fields, &wire.unit, &wire.operation_id, what)
 }
 
 /// Reads a `CompleteOperation`.
-pub fn complete(fields: &mut Fields, wire: &v1::CompleteOperationRequest) -> Option<Order> {
-    let what = fence(fields, wire.fence).map(|fence| What::Complete { fence });
+pub fn complete(
+    fields: &mut Fields,
+    wire: &v1::CompleteOperationRequest,
+) -> Option<OperationCommand> {
+    let what = fence(fields, wire.fence).map(|fence| OperationAction::Complete { fence });
     order(fields, &wire.unit, &wire.operation_id, what)
 }
 
@@ -173,7 +191,7 @@ pub fn fail(
     fields: &mut Fields,
     wire: &v1::FailOperationRequest,
     rules: &ErrorRules,
-) -> Option<Order> {
+) -> Option<OperationCommand> {
     let fence = fence(fields, wire.fence);
     let Some(report) = &wire.error else {
         fields.note("error", Reason::MissingField, "is required: what went wrong");
@@ -186,7 +204,7 @@ pub fn fail(
     fields.within = Within::Request;
     let what = || {
         let (fence, failure, retry_after) = (fence?, failure?, retry_after?);
-        Some(What::Fail { fence, failure, touched: wire.touched, retry_after })
+        Some(OperationAction::Fail { fence, failure, touched: wire.touched, retry_after })
     };
     order(fields, &wire.unit, &wire.operation_id, what())
 }
@@ -237,7 +255,7 @@ fn class_of(fields: &mut Fields, report: &v1::ErrorReport, rules: &ErrorRules) -
 }
 
 /// Reads a `VerifyOperation`.
-pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<Order> {
+pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<OperationCommand> {
     let fence = fence(fields, wire.fence);
     let observed = match v1::Observed::try_from(wire.observed) {
         Ok(v1::Observed::Applied) => Some(Observed::Applied),
@@ -249,24 +267,30 @@ pub fn verify(fields: &mut Fields, wire: &v1::VerifyOperationRequest) -> Option<
         let text = "is required: applied, not applied, or undetermined";
         fields.note("observed", Reason::MissingField, text);
     }
-    let what = fence.zip(observed).map(|(fence, observed)| What::Verify { fence, observed });
+    let what =
+        fence.zip(observed).map(|(fence, observed)| OperationAction::Verify { fence, observed });
     order(fields, &wire.unit, &wire.operation_id, what)
 }
 
 /// Reads a `CancelOperation`.
-pub fn cancel(fields: &mut Fields, wire: &v1::CancelOperationRequest) -> Option<Order> {
-    order(fields, &wire.unit, &wire.operation_id, Some(What::Cancel))
+pub fn cancel(fields: &mut Fields, wire: &v1::CancelOperationRequest) -> Option<OperationCommand> {
+    order(fields, &wire.unit, &wire.operation_id, Some(OperationAction::Cancel))
 }
 
 /// Reads a `RetryOperation`.
-pub fn retry(fields: &mut Fields, wire: &v1::RetryOperationRequest) -> Option<Order> {
-    order(fields, &wire.unit, &wire.operation_id, Some(What::Retry))
+pub fn retry(fields: &mut Fields, wire: &v1::RetryOperationRequest) -> Option<OperationCommand> {
+    order(fields, &wire.unit, &wire.operation_id, Some(OperationAction::Retry))
 }
 
-fn order(fields: &mut Fields, unit: &str, id: &str, what: Option<What>) -> Option<Order> {
+fn order(
+    fields: &mut Fields,
+    unit: &str,
+    id: &str,
+    what: Option<OperationAction>,
+) -> Option<OperationCommand> {
     let by: Option<UnitName> = fields.unit_or_application("unit", unit);
     let id = fields.operation_id(id);
-    Some(Order { id: id?, by: by?, what: what? })
+    Some(OperationCommand { id: id?, by: by?, action: what? })
 }
 
 fn fence(fields: &mut Fields, fence: u64) -> Option<u64> {

@@ -7,7 +7,9 @@ use crate::domain::bytes::Bytes;
 use crate::domain::classify::finding::Class;
 use crate::domain::command::Command;
 use crate::domain::name::{OperationId, UnitName};
-use crate::domain::operation::command::{NewOperation, Order, PayloadState, What};
+use crate::domain::operation::command::{
+    NewOperation, OperationAction, OperationCommand, PayloadState,
+};
 use crate::domain::operation::{Event, Failure, Kind, Lease, Operation, Payload, Reason, State};
 use crate::domain::time::Timestamp;
 use crate::domain::transition::Write;
@@ -20,13 +22,13 @@ fn mk_id() -> OperationId {
     OperationId::new("up-v2").unwrap()
 }
 
-fn mk_command(by: &str, what: What) -> Command {
+fn mk_command(by: &str, action: OperationAction) -> Command {
     let by = if by.is_empty() { UnitName::application() } else { UnitName::new(by).unwrap() };
-    Command::Operate(Order { id: mk_id(), by, what })
+    Command::Operate(OperationCommand { id: mk_id(), by, action })
 }
 
-fn mk_begin() -> What {
-    What::Begin(Box::new(NewOperation {
+fn mk_begin() -> OperationAction {
+    OperationAction::Begin(Box::new(NewOperation {
         kind: Kind::Upgrade,
         from_version: "v1".into(),
         target_version: "v2".into(),
@@ -46,21 +48,21 @@ fn mk_begin() -> What {
 /// Returns a random command on one of three operations by one of two units; many are refused.
 pub(super) fn mk_order(dice: u64) -> Command {
     let fence = 1 + (dice >> 4) % 2;
-    let what = match dice % 8 {
+    let action = match dice % 8 {
         0..=2 => mk_begin(),
-        3 => What::Acquire { verify: dice & 64 == 0, payload: PayloadState::Intact },
-        4 => What::Heartbeat {
+        3 => OperationAction::Acquire { verify: dice & 64 == 0, payload: PayloadState::Intact },
+        4 => OperationAction::Heartbeat {
             fence,
             checkpoint: Some(Bytes::from(vec![1; (dice % 40) as usize])),
             progress: (dice & 128 == 0).then(|| "half".into()),
         },
-        5 => What::Complete { fence },
-        6 => What::Release { fence },
-        _ => What::Cancel,
+        5 => OperationAction::Complete { fence },
+        6 => OperationAction::Release { fence },
+        _ => OperationAction::Cancel,
     };
     let id = OperationId::new(&format!("up-{}", (dice >> 8) % 3)).unwrap();
     let by = UnitName::new(&format!("web/{}", (dice >> 10) % 2)).unwrap();
-    Command::Operate(Order { id, by, what })
+    Command::Operate(OperationCommand { id, by, action })
 }
 
 /// Returns an operation with every field set.
@@ -140,7 +142,7 @@ pub(super) async fn every_field_of_an_operation_comes_back(store: Arc<dyn Store>
 
 fn mk_heartbeat() -> Command {
     let checkpoint = Some(Bytes::from(vec![1]));
-    mk_command("web/0", What::Heartbeat { fence: 1, checkpoint, progress: None })
+    mk_command("web/0", OperationAction::Heartbeat { fence: 1, checkpoint, progress: None })
 }
 
 /// A heartbeat does not move the revision, and no observer receives it.
@@ -160,7 +162,7 @@ pub(super) async fn a_renewed_lease_is_not_overlooked([one, other]: Pair) {
     web.run(mk_command("web/0", mk_begin())).await;
     let mut behind = Driver::new(&other, "web").await;
     web.run(mk_heartbeat()).await;
-    let lapse = behind.draft(mk_command("", What::Cancel));
+    let lapse = behind.draft(mk_command("", OperationAction::Cancel));
     let conflict = mk_conflict(web.revision(), ConflictCause::QuietCommits);
     assert_eq!(behind.commit(lapse).await, conflict);
 }
