@@ -54,7 +54,7 @@ impl RemoteCommits {
         }
     }
 
-    /// Clears the gap, before a read of the whole state.
+    /// Forgets that commits are missing. The caller reads the whole state next.
     pub(super) fn forget_gap(&self) {
         lock(&self.arrived).has_gap = false;
     }

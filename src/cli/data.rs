@@ -186,9 +186,9 @@ async fn update(
 }
 
 async fn watch(client: &Client, application: String, context: &Context) -> anyhow::Result<Exit> {
-    let mut told = None;
+    let mut printed = None;
     loop {
-        let error = match follow(client, &application, context, &mut told).await {
+        let error = match follow(client, &application, context, &mut printed).await {
             Ok(()) => None,
             Err(error) => match error.downcast::<Error>() {
                 Ok(error) if error.is_passing() => Some(error),
@@ -208,7 +208,7 @@ async fn follow(
     client: &Client,
     application: &str,
     context: &Context,
-    told: &mut Option<String>,
+    printed: &mut Option<String>,
 ) -> anyhow::Result<()> {
     let request = WatchAppDataRequest {
         namespace: context.namespace(),
@@ -227,9 +227,9 @@ async fn follow(
             continue;
         };
         // A reopened watch may repeat the data printed last.
-        if told.as_ref() != Some(&app_data.etag) {
+        if printed.as_ref() != Some(&app_data.etag) {
             print(&json::line(&json::from_message(&app_data, "AppData")?))?;
-            *told = Some(app_data.etag);
+            *printed = Some(app_data.etag);
         }
     }
 }

@@ -153,9 +153,9 @@ mod tests {
             explanation: "it is away for now".into(),
             ..Verdict::default()
         };
-        let said = verdict(&given, "look\nthere");
+        let shown = verdict(&given, "look\nthere");
         let expected = "class    TRANSIENT\nrule     grpc.unavailable: it is away for now\n\
                         verdict  RETRY in 1.9s\naction   look there\nattempt  2, 8 left\n";
-        assert_eq!(said, expected);
+        assert_eq!(shown, expected);
     }
 }

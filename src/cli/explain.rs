@@ -167,7 +167,7 @@ mod tests {
                         metadata: `etag` of the current\n  data.\n  To do: Read, merge, and \
                         write with the new etag.\n";
         assert_eq!(found.map(|entry| entry.text(80)).as_deref(), Some(expected));
-        let said = unknown("LEASE", "LEASE", &entries);
-        assert_eq!(said, "LEASE is no reason of an error; did you mean LEASE_HELD?");
+        let text = unknown("LEASE", "LEASE", &entries);
+        assert_eq!(text, "LEASE is no reason of an error; did you mean LEASE_HELD?");
     }
 }

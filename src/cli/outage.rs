@@ -7,7 +7,7 @@ use bellwether_client::Event;
 #[derive(Debug, Default)]
 pub struct Outage {
     /// The last error printed, while it lasts.
-    said: Option<String>,
+    printed: Option<String>,
 }
 
 impl Outage {
@@ -16,13 +16,13 @@ impl Outage {
         match event {
             Event::Disconnected { error, .. } => {
                 let text = error.to_string();
-                if self.said.as_ref() == Some(&text) {
+                if self.printed.as_ref() == Some(&text) {
                     return None;
                 }
-                self.said = Some(text.clone());
+                self.printed = Some(text.clone());
                 Some(format!("disconnected: {text}"))
             }
-            Event::Current => self.said.take().map(|_| "connected again".to_string()),
+            Event::Current => self.printed.take().map(|_| "connected again".to_string()),
             Event::Upserted(..) | Event::Removed { .. } => None,
         }
     }

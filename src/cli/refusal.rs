@@ -52,7 +52,7 @@ mod tests {
     use tonic::Code;
     use tonic_types::{ErrorDetails, StatusExt};
 
-    fn said(reason: &str, message: &str) -> String {
+    fn shown(reason: &str, message: &str) -> String {
         let facts = [("namespace", "prod"), ("application", "web"), ("unit", "web/7")];
         let mut details = ErrorDetails::new();
         let facts = facts.map(|(key, value)| (key.to_string(), value.to_string()));
@@ -64,12 +64,12 @@ mod tests {
     #[test]
     fn commands_are_named_instead_of_calls() {
         assert_eq!(
-            said("UNIT_NOT_FOUND", "prod/web has no unit web/7; ListUnits lists its units"),
+            shown("UNIT_NOT_FOUND", "prod/web has no unit web/7; ListUnits lists its units"),
             "web in namespace prod has no unit web/7; `bellwether -n prod status web` lists its \
              units [UNIT_NOT_FOUND]"
         );
-        let text = said("APPLICATION_NOT_FOUND", "ListApplications lists all");
+        let text = shown("APPLICATION_NOT_FOUND", "ListApplications lists all");
         assert!(text.contains("`bellwether -n prod status` lists those that exist"), "{text}");
-        assert_eq!(said("LEASE_HELD", "web/0\u{1b}[2J leads"), "web/0 [2J leads [LEASE_HELD]");
+        assert_eq!(shown("LEASE_HELD", "web/0\u{1b}[2J leads"), "web/0 [2J leads [LEASE_HELD]");
     }
 }

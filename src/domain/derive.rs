@@ -114,7 +114,7 @@ fn contribution(state: &AppState, rank: &Rank, beaten_by: String) -> Contributio
 }
 
 impl AppState {
-    /// Returns how many of `count` contributions are reported statuses, not derived ones.
+    /// Returns the number of reported statuses among `count` contributions.
     fn ranked_reported_count(&self, count: u32) -> usize {
         let totals = &self.head.summary.totals;
         let lost = match self.head.config.lost_units.level() {

@@ -114,11 +114,11 @@ impl Status {
     /// Returns whether another status of the same key has the same values for its rank: with the
     /// same policy, leader and freshness of the unit, its rank is unchanged.
     pub(super) fn ranks_as(&self, other: &Status) -> bool {
-        let said = |status: &Status| {
+        let ranked = |status: &Status| {
             let report = &status.report;
             (report.precedence, report.level, report.priority, report.action.is_empty())
         };
-        said(self) == said(other)
+        ranked(self) == ranked(other)
             && self.since == other.since
             && self.flapping().is_some() == other.flapping().is_some()
     }

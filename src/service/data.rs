@@ -87,7 +87,7 @@ impl AppDataService for AppDatas {
             aggregator: self.aggregator.clone(),
             watches: self.watches.clone(),
             deadline,
-            told: None,
+            sent: None,
             drained: false,
             ended: false,
             _place: place,
@@ -107,7 +107,7 @@ struct Reader {
     aggregator: Aggregator,
     watches: Watches,
     deadline: Option<Deadline>,
-    told: Option<Box<str>>,
+    sent: Option<Box<str>>,
     drained: bool,
     ended: bool,
     _place: StreamPlace,
@@ -158,13 +158,13 @@ impl Reader {
             let item = self.watcher.next().await;
             let item = item.map_err(|expired| ApiError::from(WatchError::from(expired)))?;
             let is_end = matches!(item.event, Event::SnapshotComplete { .. });
-            if is_end && self.told.is_some() {
+            if is_end && self.sent.is_some() {
                 continue;
             }
             let app_data = match item.event {
                 Event::Upserted(entry) => {
                     let etag = entry.head.data.etag();
-                    if self.told.as_deref() == Some(&*etag) {
+                    if self.sent.as_deref() == Some(&*etag) {
                         continue;
                     }
                     self.read(entry.head.revision).await?
@@ -174,8 +174,8 @@ impl Reader {
             };
             let app_data =
                 app_data.unwrap_or_else(|| v1::AppData { etag: etag(0), ..v1::AppData::default() });
-            if self.told.as_deref() != Some(&*app_data.etag) {
-                self.told = Some(app_data.etag.clone().into());
+            if self.sent.as_deref() != Some(&*app_data.etag) {
+                self.sent = Some(app_data.etag.clone().into());
                 return Ok(app_data);
             }
         }

@@ -160,7 +160,7 @@ impl Health for Healths {
         };
         let reader = Reader {
             follow,
-            told: None,
+            sent: None,
             draining: self.draining.clone(),
             ended: false,
             _place: place,
@@ -184,7 +184,7 @@ enum Follow {
 /// One reader, and the status that it received last.
 struct Reader {
     follow: Follow,
-    told: Option<ServingStatus>,
+    sent: Option<ServingStatus>,
     draining: CancellationToken,
     ended: bool,
     _place: StreamPlace,
@@ -200,7 +200,7 @@ impl Reader {
             let status = tokio::select! {
                 biased;
                 () = draining.cancelled() => {
-                    if !is_server || self.told == Some(ServingStatus::NotServing) {
+                    if !is_server || self.sent == Some(ServingStatus::NotServing) {
                         return self.end(ApiError::draining());
                     }
                     ServingStatus::NotServing
@@ -210,8 +210,8 @@ impl Reader {
                     Err(expired) => return self.end(WatchError::from(expired).into()),
                 },
             };
-            if self.told != Some(status) {
-                self.told = Some(status);
+            if self.sent != Some(status) {
+                self.sent = Some(status);
                 return Some(Ok(response(status)));
             }
         }
@@ -225,7 +225,7 @@ impl Reader {
 
     async fn step(&mut self) -> Result<ServingStatus, Expired> {
         Ok(match &mut self.follow {
-            Follow::Server | Follow::Nothing if self.told.is_some() => std::future::pending().await,
+            Follow::Server | Follow::Nothing if self.sent.is_some() => std::future::pending().await,
             Follow::Server => ServingStatus::Serving,
             Follow::Nothing => ServingStatus::ServiceUnknown,
             Follow::Application(watcher) => loop {

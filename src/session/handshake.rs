@@ -153,8 +153,8 @@ impl Inner {
                 true => Command::ClaimLeadership(entry.reporter(), None),
                 false => Command::StepBack(entry.reporter()),
             };
-            let said = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
-            if !matches!(said, Ok(_) | Err(Error::Rejected(_))) {
+            let applied = self.aggregator.apply(&entry.app, Request { id: None, command }).await;
+            if !matches!(applied, Ok(_) | Err(Error::Rejected(_))) {
                 return self.known.again(Chore::Assert(entry.clone()));
             }
             // If the request changed meanwhile, the two commands may have been applied in the wrong

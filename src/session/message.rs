@@ -70,7 +70,7 @@ pub enum OpenError {
 #[derive(Debug)]
 pub enum Inbound<R> {
     /// A command of the unit.
-    Said {
+    Command {
         /// Grows with each message. 0: the message has no number and is not acknowledged.
         seq: u64,
         /// The command, by [`Session::reporter`](super::Session::reporter).

@@ -237,7 +237,7 @@ impl Session {
         for inbound in chunk {
             match inbound {
                 Inbound::Heartbeat => {}
-                Inbound::Said { seq, command, answers: question } => {
+                Inbound::Command { seq, command, answers: question } => {
                     last_seq = last_seq.max(Some(seq).filter(|seq| *seq != 0));
                     errors.extend(Met::of(seq, &command));
                     let claims = matches!(command, Command::ClaimLeadership(..));

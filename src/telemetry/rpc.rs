@@ -9,7 +9,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use tonic::Code;
 
-/// The label of every method that the server does not have: clients choose those names.
+/// The label for all unknown methods. Clients choose such names, so the names are no labels.
 pub const OTHER_METHOD: &str = "_OTHER";
 
 /// Buckets of a call in seconds: from 0.5 ms, as most calls wait for one commit at most, to the 10

@@ -87,10 +87,10 @@ impl Debounce {
     /// those of applications that this group never sent, and those that became pending up to the
     /// cursors.
     pub(super) fn take_for(&mut self, cursors: &Cursors) -> Vec<Pending> {
-        let told = |app| self.settled.contains_key(app);
+        let is_settled = |app| self.settled.contains_key(app);
         let held = self.firsts.iter();
         let seen =
-            held.filter(|((bucket, first), app)| *first <= cursors.of(*bucket) || !told(app));
+            held.filter(|((bucket, first), app)| *first <= cursors.of(*bucket) || !is_settled(app));
         let apps = seen.map(|(_, app)| app.clone()).collect();
         self.take(apps)
     }

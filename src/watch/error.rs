@@ -38,7 +38,8 @@ pub enum WatchError {
          use the same filters, or watch again without a resume token for a fresh snapshot"
     )]
     OtherFilters,
-    /// Tombstones after the resume token were pruned, or it is ahead of the only server.
+    /// Tombstones after the position of the resume token were pruned, or the token is ahead of the
+    /// only server.
     #[error(transparent)]
     Expired(#[from] Expired),
     /// The limit of watchers is reached.

@@ -205,7 +205,7 @@ impl Watcher {
             return Ok(Some(Item { event, coalesced }));
         }
         let next = self.ahead.pop_front();
-        Ok(next.map(|(place, told)| self.hand_out(place, told)))
+        Ok(next.map(|(place, sent)| self.hand_out(place, sent)))
     }
 
     /// Returns the token for all items that were returned. A resume from it may repeat some of
@@ -278,8 +278,8 @@ impl Watcher {
         // Before the group is locked: all changes up to these cursors have reached it by then.
         let cursors = hub.cursors();
         match group.read(self.place, cursors, count, now)? {
-            Found::SentState(told) => {
-                self.ahead = told;
+            Found::SentState(sent) => {
+                self.ahead = sent;
                 Ok(None)
             }
             Found::Current(current) => Ok(self.current(current, now)),
@@ -308,11 +308,11 @@ impl Watcher {
         })
     }
 
-    fn hand_out(&mut self, place: IndexPlace, told: SentState) -> Item {
+    fn hand_out(&mut self, place: IndexPlace, sent: SentState) -> Item {
         let passed = place.0.saturating_sub(self.place.0);
         self.place = place;
         Item {
-            event: match told {
+            event: match sent {
                 SentState::Upserted(entry) => Event::Upserted(entry),
                 SentState::Removed(app) => Event::Removed(app),
             },

@@ -4,7 +4,7 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::OperationState;
 use bellwether_client::operation::Lost;
 use bellwether_client::worker::{Event, Events, Options};
-use bellwether_client::{Client, Held, Worker};
+use bellwether_client::{Client, OperationLease, Worker};
 
 use crate::redis::Redis;
 use crate::server::{DEADLINE, Server, eventually};
@@ -54,8 +54,11 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 async fn a_lease_is_renewed_until_the_work_is_done() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
-    let held = Held::begin(&client, mk_begin(5)).await.unwrap().expect("begun");
-    assert!(Held::begin(&client, mk_begin(5)).await.unwrap().is_none(), "that is not to hold it");
+    let held = OperationLease::begin(&client, mk_begin(5)).await.unwrap().expect("begun");
+    assert!(
+        OperationLease::begin(&client, mk_begin(5)).await.unwrap().is_none(),
+        "that is not to hold it"
+    );
     held.reached(b"3".as_slice(), "step 3/7");
     let first = held.operation().lease_expire_time;
     eventually("the lease is renewed twice", async || {
@@ -64,7 +67,7 @@ async fn a_lease_is_renewed_until_the_work_is_done() {
         (1 < later && &now.checkpoint[..] == b"3").then_some(())
     })
     .await;
-    let other = Held::acquire(&client, mk_acquire("web/1")).await.unwrap_err();
+    let other = OperationLease::acquire(&client, mk_acquire("web/1")).await.unwrap_err();
     assert_eq!(other.reason(), Some("OPERATION_HELD"));
     assert_eq!(held.complete().await.unwrap(), "");
     let done = get(&client).await;
@@ -80,7 +83,7 @@ async fn a_lease_that_one_replica_renews_no_other_lets_lapse() {
     let servers = [over(), over()];
     let client = Client::connect(&servers[0].url()).await.unwrap();
     let other = Client::connect(&servers[1].url()).await.unwrap();
-    let held = Held::begin(&client, mk_begin(5)).await.unwrap().expect("begun");
+    let held = OperationLease::begin(&client, mk_begin(5)).await.unwrap().expect("begun");
     let first = held.operation().lease_expire_time.unwrap().seconds;
     // On the shared clock, the lease of the begin has lapsed.
     eventually("the lease was renewed beyond its first end", async || {
@@ -90,7 +93,7 @@ async fn a_lease_that_one_replica_renews_no_other_lets_lapse() {
         (first + 6 < now).then_some(())
     })
     .await;
-    let refused = Held::acquire(&other, mk_acquire("web/1")).await.unwrap_err();
+    let refused = OperationLease::acquire(&other, mk_acquire("web/1")).await.unwrap_err();
     assert_eq!(refused.reason(), Some("OPERATION_HELD"));
     assert_eq!(get(&other).await.interruptions, 0);
     held.complete().await.unwrap();
@@ -100,7 +103,7 @@ async fn a_lease_that_one_replica_renews_no_other_lets_lapse() {
 async fn who_works_hears_that_it_was_given_up() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
-    let mut held = Held::begin(&client, mk_begin(6)).await.unwrap().expect("begun");
+    let mut held = OperationLease::begin(&client, mk_begin(6)).await.unwrap().expect("begun");
     let cancel = v1::CancelOperationRequest {
         application: "web".into(),
         operation_id: "up-v2".into(),
@@ -116,7 +119,7 @@ async fn who_works_hears_that_it_was_given_up() {
 async fn who_gets_no_answer_stops_before_others_may_begin() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
-    let mut held = Held::begin(&client, mk_begin(3)).await.unwrap().expect("begun");
+    let mut held = OperationLease::begin(&client, mk_begin(3)).await.unwrap().expect("begun");
     server.signal("STOP");
     assert_eq!(soon(held.lost()).await, Lost::Silence);
 }
@@ -125,7 +128,7 @@ async fn who_gets_no_answer_stops_before_others_may_begin() {
 async fn whoever_is_too_slow_hears_that_another_goes_on() {
     let server = Server::ephemeral();
     let client = Client::connect(&server.url()).await.unwrap();
-    let mut held = Held::begin(&client, mk_begin(60)).await.unwrap().expect("begun");
+    let mut held = OperationLease::begin(&client, mk_begin(60)).await.unwrap().expect("begun");
     let release = v1::ReleaseOperationRequest {
         application: "web".into(),
         operation_id: "up-v2".into(),
@@ -133,7 +136,7 @@ async fn whoever_is_too_slow_hears_that_another_goes_on() {
         ..Default::default()
     };
     client.operations().release_operation(release).await.unwrap();
-    let other = Held::acquire(&client, mk_acquire("web/1")).await.unwrap();
+    let other = OperationLease::acquire(&client, mk_acquire("web/1")).await.unwrap();
     assert_eq!(other.operation().fence, 2);
     held.reached(b"old".as_slice(), "");
     assert_eq!(soon(held.lost()).await, Lost::Refused { reason: "STALE_FENCE".to_string() });
@@ -172,7 +175,7 @@ async fn a_session_has_what_is_open_and_hears_when_to_try_again() {
         (OperationState::Ready, &b"bundle"[..])
     );
 
-    let held = Held::acquire(&client, mk_acquire("web/0")).await.unwrap();
+    let held = OperationLease::acquire(&client, mk_acquire("web/0")).await.unwrap();
     let error = v1::ErrorReport {
         class: v1::ErrorClass::Throttled.into(),
         message: "slow down".into(),
@@ -184,6 +187,6 @@ async fn a_session_has_what_is_open_and_hears_when_to_try_again() {
     let due = until(&mut events, |event| matches!(event, Event::RetryDue(_))).await;
     let Event::RetryDue(due) = due else { panic!("{due:?}") };
     assert_eq!(due.operation_id, "up-v2");
-    let held = Held::acquire(&client, mk_acquire("web/0")).await.unwrap();
+    let held = OperationLease::acquire(&client, mk_acquire("web/0")).await.unwrap();
     held.complete().await.unwrap();
 }

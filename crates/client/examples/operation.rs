@@ -10,7 +10,7 @@ use bellwether_client::proto::v1::{
     AcquireOperationRequest, BeginOperationRequest, Operation, StatusReport,
 };
 use bellwether_client::worker::{Error, Event, Options};
-use bellwether_client::{Client, Held, Worker};
+use bellwether_client::{Client, OperationLease, Worker};
 
 const SERVER: &str = "http://127.0.0.1:50051";
 const STEPS: u8 = 3;
@@ -57,7 +57,7 @@ async fn begin(
     application: &str,
     unit: &str,
     target: &str,
-) -> Result<Option<Held>, Error> {
+) -> Result<Option<OperationLease>, Error> {
     let request = BeginOperationRequest {
         application: application.to_string(),
         unit: unit.to_string(),
@@ -67,22 +67,26 @@ async fn begin(
         deterministic: true,
         ..BeginOperationRequest::default()
     };
-    Ok(Held::begin(client, request).await?)
+    Ok(OperationLease::begin(client, request).await?)
 }
 
 /// Continues an operation that another process began.
-async fn resume(client: &Client, operation: Operation, unit: &str) -> Result<Option<Held>, Error> {
+async fn resume(
+    client: &Client,
+    operation: Operation,
+    unit: &str,
+) -> Result<Option<OperationLease>, Error> {
     let request = AcquireOperationRequest {
         application: operation.application,
         unit: unit.to_string(),
         operation_id: operation.operation_id,
         ..AcquireOperationRequest::default()
     };
-    Ok(Some(Held::acquire(client, request).await?))
+    Ok(Some(OperationLease::acquire(client, request).await?))
 }
 
 /// Does the steps that are not done, and records each.
-async fn work(mut held: Held) -> Result<(), Error> {
+async fn work(mut held: OperationLease) -> Result<(), Error> {
     let done = held.operation().checkpoint.first().copied().unwrap_or(0);
     println!("upgrading to {} after step {done}", held.operation().target_version);
     for step in done + 1..=STEPS {

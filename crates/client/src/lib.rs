@@ -2,10 +2,10 @@
 //! in words.
 //!
 //! ```text
-//!  Client --unary calls--> server     Error: not reachable | refused, with reason and facts
-//!  Watch  <--events------- server     reconnects, resumes, checks its copy by the digest
-//!  Worker --statuses-----> server     keeps a session, answers questions, sends again
-//!  Held   --heartbeats---> server     an operation: renews its lease, reports its loss
+//!  Client         --unary calls--> server   Error: not reachable | refused, with reason and facts
+//!  Watch          <--events------- server   reconnects, resumes, checks its copy by the digest
+//!  Worker         --statuses-----> server   keeps a session, answers questions, sends again
+//!  OperationLease --heartbeats---> server   renews the lease of an operation, reports its loss
 //! ```
 //!
 //! A program that has something to report now and then makes calls with a [`Client`]:
@@ -54,7 +54,7 @@
 //! # }
 //! ```
 //!
-//! Work that must survive its process is an operation: see [`Held`].
+//! Work that must survive its process is an operation: see [`OperationLease`].
 
 #![deny(missing_docs)]
 
@@ -76,7 +76,7 @@ mod tests;
 
 pub use connection::Client;
 pub use error::{Error, Refusal};
-pub use operation::Held;
+pub use operation::OperationLease;
 pub use watch::{Event, Watch};
 pub use worker::Worker;
 

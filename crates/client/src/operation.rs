@@ -19,11 +19,11 @@ const RENEWALS_PER_LEASE: u32 = 3;
 
 /// An operation that this process holds until it is finished, released or lost.
 ///
-/// A task sends the heartbeats. If this is dropped without [`complete`](Held::complete),
-/// [`fail`](Held::fail) or [`release`](Held::release), the heartbeats stop: the server finds out
-/// when the lease lapses, as after a crash.
+/// A task sends the heartbeats. If this is dropped without [`complete`](OperationLease::complete),
+/// [`fail`](OperationLease::fail) or [`release`](OperationLease::release), the heartbeats stop, and
+/// the operation is interrupted when the lease lapses, as after a crash.
 #[derive(Debug)]
-pub struct Held {
+pub struct OperationLease {
     client: Client,
     operation: v1::Operation,
     shared: Arc<Shared>,
@@ -49,17 +49,17 @@ pub enum Lost {
 /// The content of the heartbeats.
 #[derive(Debug, Default)]
 struct Shared {
-    said: std::sync::Mutex<Said>,
+    content: std::sync::Mutex<HeartbeatContent>,
     news: Notify,
 }
 
 #[derive(Debug, Default, Clone)]
-struct Said {
+struct HeartbeatContent {
     checkpoint: Option<Bytes>,
     progress: Option<String>,
 }
 
-impl Held {
+impl OperationLease {
     /// Begins an operation. `None` if it exists already: then read it and acquire it.
     ///
     /// # Errors
@@ -68,12 +68,12 @@ impl Held {
     pub async fn begin(
         client: &Client,
         request: v1::BeginOperationRequest,
-    ) -> Result<Option<Held>, Error> {
+    ) -> Result<Option<OperationLease>, Error> {
         let asked = Instant::now();
         let answer = client.operations().begin_operation(client.request(request)).await;
         let answer = client.answer(answer)?;
         let operation = answer.operation.filter(|_| answer.begun);
-        Ok(operation.map(|operation| Held::hold(client, operation, asked)))
+        Ok(operation.map(|operation| OperationLease::hold(client, operation, asked)))
     }
 
     /// Acquires an operation without a holder.
@@ -83,14 +83,14 @@ impl Held {
     pub async fn acquire(
         client: &Client,
         request: v1::AcquireOperationRequest,
-    ) -> Result<Held, Error> {
+    ) -> Result<OperationLease, Error> {
         let asked = Instant::now();
         let answer = client.operations().acquire_operation(client.request(request)).await;
         let operation = client.answer(answer)?.operation.unwrap_or_default();
-        Ok(Held::hold(client, operation, asked))
+        Ok(OperationLease::hold(client, operation, asked))
     }
 
-    fn hold(client: &Client, operation: v1::Operation, asked: Instant) -> Held {
+    fn hold(client: &Client, operation: v1::Operation, asked: Instant) -> OperationLease {
         let shared = Arc::<Shared>::default();
         let (tell, lost) = watch::channel(None);
         let renewing = Renewing {
@@ -111,12 +111,12 @@ impl Held {
             let lost = renewing.run(&tell).await;
             tell.send_replace(Some(lost));
         });
-        Held { client: client.clone(), operation, shared, lost, heartbeats }
+        OperationLease { client: client.clone(), operation, shared, lost, heartbeats }
     }
 
     /// Returns the operation as of its begin or acquisition: target, payload, checkpoint, fence. In
     /// state VERIFYING first check how far the last holder came, and report it with
-    /// [`verify`](Held::verify).
+    /// [`verify`](OperationLease::verify).
     pub fn operation(&self) -> &v1::Operation {
         &self.operation
     }
@@ -125,7 +125,7 @@ impl Held {
     /// resumes it, `progress` for people (`step 3/7`).
     pub fn reached(&self, checkpoint: impl Into<Bytes>, progress: &str) {
         let (checkpoint, progress) = (Some(checkpoint.into()), Some(progress.to_string()));
-        *lock(&self.shared) = Said { checkpoint, progress };
+        *lock(&self.shared) = HeartbeatContent { checkpoint, progress };
         self.shared.news.notify_one();
     }
 
@@ -226,7 +226,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for OperationLease {
     fn drop(&mut self) {
         self.heartbeats.abort();
     }
@@ -274,7 +274,7 @@ impl Renewing {
     }
 
     async fn renew(&self) -> Result<v1::OperationState, Error> {
-        let Said { checkpoint, progress } = lock(&self.shared).clone();
+        let HeartbeatContent { checkpoint, progress } = lock(&self.shared).clone();
         let request =
             v1::HeartbeatOperationRequest { checkpoint, progress, ..self.request.clone() };
         let request = self.client.request(request);
@@ -299,6 +299,6 @@ fn lease_of(operation: &v1::Operation) -> Duration {
 }
 
 /// Locks even if poisoned: the content is consistent at any point.
-fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, Said> {
-    shared.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+fn lock(shared: &Shared) -> std::sync::MutexGuard<'_, HeartbeatContent> {
+    shared.content.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -107,10 +107,10 @@ mod tests {
 
     #[tokio::test]
     async fn takes_no_more_than_a_document_can_have() {
-        let said = run(&["sh", "-c", "yes"]).await.expect_err("too long");
-        assert_eq!(said, "`sh -c yes` printed more than 64 MiB");
-        let said = read(io::repeat(b' ')).expect_err("too long").to_string();
-        assert_eq!(said, "the document has more than 64 MiB");
+        let error = run(&["sh", "-c", "yes"]).await.expect_err("too long");
+        assert_eq!(error, "`sh -c yes` printed more than 64 MiB");
+        let error = read(io::repeat(b' ')).expect_err("too long").to_string();
+        assert_eq!(error, "the document has more than 64 MiB");
     }
 
     #[tokio::test]

@@ -336,16 +336,16 @@ Time       What                  Event                                         W
         let squeeze = |text: &str| -> Vec<String> {
             text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect()
         };
-        let said = render("web", &mk_events(), false, mk_now(), Screen::PLAIN);
-        assert_eq!(squeeze(&said), squeeze(expected));
-        assert!(!said.contains("gone"), "{said}");
+        let shown = render("web", &mk_events(), false, mk_now(), Screen::PLAIN);
+        assert_eq!(squeeze(&shown), squeeze(expected));
+        assert!(!shown.contains("gone"), "{shown}");
     }
 
     #[test]
     fn another_day_is_named_and_a_followed_line_always_has_it() {
         let later = "2026-02-25T12:50:00Z".parse().expect("a timestamp");
-        let said = render("web", &mk_events()[..1], false, later, Screen::PLAIN);
-        assert!(said.contains("\n2026-02-24 12:45:30Z  web/0 database[main]  held"), "{said}");
+        let shown = render("web", &mk_events()[..1], false, later, Screen::PLAIN);
+        assert!(shown.contains("\n2026-02-24 12:45:30Z  web/0 database[main]  held"), "{shown}");
         let line = line("web", &mk_events()[6], mk_now(), Screen::PLAIN);
         assert_eq!(
             line,

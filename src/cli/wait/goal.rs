@@ -333,8 +333,8 @@ mod tests {
             ..Unit::default()
         };
         progress.take_units("web", &[unit]);
-        let said = progress.describe_one("web", Timestamp::UNIX_EPOCH);
-        assert_eq!(said, "web active, but 1 unit stale (web/0, silent for 3s)");
+        let text = progress.describe_one("web", Timestamp::UNIX_EPOCH);
+        assert_eq!(text, "web active, but 1 unit stale (web/0, silent for 3s)");
         progress.goal.allow_stale = true;
         assert_eq!(take(&mut progress, now, &[mk_stale("web")]), Standing::Met);
     }
@@ -342,17 +342,17 @@ mod tests {
     #[test]
     fn a_server_that_does_not_answer_is_said_with_how_long() {
         let (mut progress, start) = (mk_progress(true, &[], 0), Instant::now());
-        let said = |progress: &Progress, seconds| {
+        let text = |progress: &Progress, seconds| {
             let now = progress.heard + Duration::from_secs(seconds);
             progress.describe(now, Timestamp::UNIX_EPOCH)
         };
-        assert_eq!(said(&progress, 3), "server unreachable for 3s");
+        assert_eq!(text(&progress, 3), "server unreachable for 3s");
         assert!(!progress.was_reached());
         take(&mut progress, start, &[mk_upsert("web", Level::Waiting), Event::Current]);
         assert!(progress.was_reached());
         assert!(progress.take(&mk_disconnected(), start + Duration::from_secs(1)));
         let expected = "server unreachable for 4s; before that: db not there yet; web waiting: so";
-        assert_eq!(said(&progress, 4), expected);
+        assert_eq!(text(&progress, 4), expected);
     }
 
     #[test]

@@ -27,13 +27,13 @@ pub(in crate::domain) fn may_hold(draft: &Draft<'_>, key: &StatusKey, status: &S
 pub(in crate::domain) fn take_result(
     draft: &mut Draft<'_>,
     key: Arc<StatusKey>,
-    said: Option<Reported>,
+    latest: Option<Reported>,
 ) -> bool {
     let Some(old) = with_swings(draft, &key) else {
         return false;
     };
     let incarnation = draft.unit(&key.unit).map_or(0, |unit| unit.incarnation);
-    let new = old.after_result(&draft.head.config, &key, said, incarnation, draft.now);
+    let new = old.after_result(&draft.head.config, &key, latest, incarnation, draft.now);
     if let Some(new) = &new
         && is_repeat(&old, new)
     {

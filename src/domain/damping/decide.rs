@@ -10,7 +10,7 @@ use crate::domain::time::Timestamp;
 
 /// The state after a result, before the choice of the visible report.
 struct Next {
-    said: Option<Reported>,
+    latest: Option<Reported>,
     good_count: u32,
     flapping: Option<Flapping>,
     swings: Swings,
@@ -25,7 +25,7 @@ impl Status {
     /// Returns the last report; `None`: the last pull set did not contain the status.
     pub fn latest(&self) -> Option<&Report> {
         match &self.held {
-            Some(held) => held.latest.as_ref().map(|said| &*said.report),
+            Some(held) => held.latest.as_ref().map(|latest| &*latest.report),
             None => Some(&self.report),
         }
     }
@@ -54,11 +54,11 @@ impl Status {
         &self,
         config: &Config,
         key: &StatusKey,
-        said: Option<Reported>,
+        latest: Option<Reported>,
         incarnation: u64,
         now: Timestamp,
     ) -> Option<Status> {
-        let level = said.as_ref().map(|said| said.report.level);
+        let level = latest.as_ref().map(|latest| latest.report.level);
         let swung = level != self.latest().map(|report| report.level);
         let damping = config.damping_of(key);
         let swings = damping.map_or(Swings::default(), |_| self.swings.then(swung));
@@ -79,8 +79,8 @@ impl Status {
             _ => 0,
         };
         // A missing status is a result too: the visible report stays valid for another ttl.
-        let ttl = said.as_ref().map_or(self.report.ttl, |said| said.report.ttl);
-        let next = Next { said, good_count, flapping, swings };
+        let ttl = latest.as_ref().map_or(self.report.ttl, |latest| latest.report.ttl);
+        let next = Next { latest, good_count, flapping, swings };
         let status = self.shown(config, key, next, now)?;
         let expire_time = ttl.map(|ttl| now.after(ttl));
         // The answering incarnation confirms the visible report, so it is not outlived.
@@ -103,7 +103,7 @@ impl Status {
             incarnation: self.incarnation,
         };
         let next = Next {
-            said: held.map_or_else(|| Some(own()), |held| held.latest.clone()),
+            latest: held.map_or_else(|| Some(own()), |held| held.latest.clone()),
             good_count: held.map_or(0, |held| held.good_count),
             flapping: self.flapping().filter(|_| is_damped),
             // After a calm, detection starts again without the earlier swings.
@@ -121,19 +121,19 @@ impl Status {
         next: Next,
         now: Timestamp,
     ) -> Option<Status> {
-        let Next { said, good_count, flapping, swings } = next;
-        let level = said.as_ref().map(|said| said.report.level);
+        let Next { latest, good_count, flapping, swings } = next;
+        let level = latest.as_ref().map(|latest| latest.report.level);
         let waits = |max| good_count < max && self.may_latch(config, level);
         if flapping.is_none() && !config.latch_of(key).is_some_and(waits) {
-            return Some(Status { swings, held: None, ..self.replaced(config, &said?, now) });
+            return Some(Status { swings, held: None, ..self.replaced(config, &latest?, now) });
         }
-        let status = match &said {
-            Some(said) if self.is_outdone(config, said.report.level) => {
-                self.replaced(config, said, now)
+        let status = match &latest {
+            Some(latest) if self.is_outdone(config, latest.report.level) => {
+                self.replaced(config, latest, now)
             }
             _ => self.clone(),
         };
-        let held = Some(Box::new(Damped { latest: said, good_count, flapping }));
+        let held = Some(Box::new(Damped { latest, good_count, flapping }));
         Some(Status { swings, held, ..status })
     }
 
@@ -151,15 +151,15 @@ impl Status {
 
     /// Returns the status with the report as the visible one. The level begins at the observation
     /// time, unless that is in the future or the report was latched or damped until now.
-    fn replaced(&self, config: &Config, said: &Reported, now: Timestamp) -> Status {
-        let same_level = self.report.level == said.report.level;
-        let waited = self.held.is_some() && !self.is_outdone(config, said.report.level);
-        let observed = said.observe_time.filter(|at| *at <= now && !waited);
+    fn replaced(&self, config: &Config, latest: &Reported, now: Timestamp) -> Status {
+        let same_level = self.report.level == latest.report.level;
+        let waited = self.held.is_some() && !self.is_outdone(config, latest.report.level);
+        let observed = latest.observe_time.filter(|at| *at <= now && !waited);
         Status {
-            report: said.report.clone(),
+            report: latest.report.clone(),
             since: if same_level { self.since } else { observed.unwrap_or(now) },
-            observe_time: if same_level { self.observe_time } else { said.observe_time },
-            incarnation: said.incarnation,
+            observe_time: if same_level { self.observe_time } else { latest.observe_time },
+            incarnation: latest.incarnation,
             ..self.clone()
         }
     }
@@ -167,8 +167,8 @@ impl Status {
     /// Returns this status as another unit, of this incarnation, takes it over.
     pub(in crate::domain) fn passed_to(&self, incarnation: u64) -> Status {
         let mut passed = Status { incarnation, ..self.clone() };
-        if let Some(said) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
-            said.incarnation = incarnation;
+        if let Some(latest) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
+            latest.incarnation = incarnation;
         }
         passed
     }

@@ -81,9 +81,9 @@ pub(in crate::domain) fn report_error(
     let fault = match old.as_deref().filter(|old| old.outlasts(error)) {
         Some(held) => held.met_again(draft.now),
         None => {
-            let (settings, said) = (&draft.limits.faults, (incarnation, draft.now));
+            let (settings, met) = (&draft.limits.faults, (incarnation, draft.now));
             let (old, whose) = (old.as_deref(), (&draft.base.name, &key));
-            let new = Fault::after_error(old, whose, error.clone(), settings, said);
+            let new = Fault::after_error(old, whose, error.clone(), settings, met);
             with_place(draft, new, old)
         }
     };

@@ -195,14 +195,14 @@ impl Fault {
 impl NewError {
     /// Returns the bytes of the texts.
     pub(in crate::domain) fn size(&self) -> u64 {
-        let said = &self.evidence;
+        let evidence = &self.evidence;
         let found = &self.finding;
         let texts = [
-            &said.system,
-            &said.code,
-            &said.domain,
-            &said.reason,
-            &said.message,
+            &evidence.system,
+            &evidence.code,
+            &evidence.domain,
+            &evidence.reason,
+            &evidence.message,
             &self.internal_detail.0,
             &self.action,
             &self.operation_id,

@@ -42,8 +42,8 @@ const COUNTS_PER_HISTORY: u64 = 1 << 32;
 /// it is above the stored value, above all values that clients received before the loss, and above
 /// the epoch floor. It may exceed 2^53: JSON carries it as text.
 pub(in crate::domain) fn next_count(last: u64, losses: u32, epoch_floor: u64) -> u64 {
-    let told = u64::from(losses) * COUNTS_PER_HISTORY;
-    last.max(told).max(epoch_floor) + 1
+    let given_out = u64::from(losses) * COUNTS_PER_HISTORY;
+    last.max(given_out).max(epoch_floor) + 1
 }
 
 /// The leader, as it identifies itself.

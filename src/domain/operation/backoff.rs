@@ -16,8 +16,8 @@ const FIRST_SLOW: Duration = Duration::from_secs(5);
 /// Longest wait without pushback.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// Jitter, as a part of the wait: a fifth longer or shorter, so that a thousand applications that
-/// failed together do not retry together.
+/// Jitter: the wait is up to a fifth longer or shorter, so that applications that failed together
+/// do not retry together.
 const JITTER_PARTS: u64 = 5;
 
 /// Returns the wait after this number of failures in a row. The result is the same for the same

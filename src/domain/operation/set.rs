@@ -93,8 +93,8 @@ impl Operations {
         }
     }
 
-    /// Restarts every lease at `from`, and every wait for a worker: the server could not receive
-    /// before.
+    /// Restarts every lease and every wait for a worker at `from`, because the server could not
+    /// receive renewals before.
     pub(in crate::domain) fn grant_grace(&mut self, from: Timestamp) {
         for operation in self.records.values_mut().filter(|o| o.next_due().is_some()) {
             let operation = Arc::make_mut(operation);

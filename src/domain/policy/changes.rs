@@ -103,7 +103,7 @@ mod tests {
     use crate::domain::limits::CHANGE_BYTES_MAX;
     use crate::domain::name::{PartName, UnitName};
 
-    fn said(change: impl FnOnce(&mut Config)) -> Vec<(String, String, String)> {
+    fn changed(change: impl FnOnce(&mut Config)) -> Vec<(String, String, String)> {
         let mut after = Config::default();
         change(&mut after);
         let changes = Config::default().changes_to(&after).into_iter();
@@ -112,12 +112,12 @@ mod tests {
 
     fn check(change: impl FnOnce(&mut Config), expected: (&str, &str, &str)) {
         let (field, from, to) = expected;
-        assert_eq!(said(change), [(field.to_string(), from.to_string(), to.to_string())]);
+        assert_eq!(changed(change), [(field.to_string(), from.to_string(), to.to_string())]);
     }
 
     #[test]
     fn each_setting_names_its_value_before_and_after() {
-        assert_eq!(said(|_| ()), []);
+        assert_eq!(changed(|_| ()), []);
         check(|c| c.policy = Policy::OpenStack, ("policy", "juju", "openstack"));
         check(|c| c.lost_units = LostUnits::Ignore, ("lost_units", "waiting", "ignore"));
         check(|c| c.default_ttl = Some(Duration::from_secs(90)), ("ttls.default_ttl", "", "90s"));
@@ -144,7 +144,7 @@ mod tests {
             scope: Scope::Component(PartName::new(&format!("{n}{}", "c".repeat(200))).unwrap()),
             good_count: 3,
         };
-        let changes = said(|c| c.latches = (0..64).map(latch).collect());
+        let changes = changed(|c| c.latches = (0..64).map(latch).collect());
         assert_eq!(changes[0].2.len(), CHANGE_BYTES_MAX);
     }
 }

@@ -19,7 +19,7 @@ pub struct RequestLog {
     /// The answers in order of time; the fences separately.
     by_time: ByTime,
     fences_by_time: ByTime,
-    /// The answers only, by the unit that they count for.
+    /// The answers without the fences, by the unit whose limit they count for.
     by_unit: BTreeMap<UnitName, ByTime>,
 }
 

@@ -136,8 +136,8 @@ pub(in crate::domain) fn set(
     let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
     let incarnation = reporter.incarnation.unwrap_or(current);
     if old.as_ref().is_some_and(|old| may_hold(draft, &key, old)) {
-        let said = Reported { report, observe_time: new.observe_time, incarnation };
-        return take_result(draft, key, Some(said));
+        let latest = Reported { report, observe_time: new.observe_time, incarnation };
+        return take_result(draft, key, Some(latest));
     }
     let is_repeat =
         |s: &Arc<Status>| s.report == report && !s.stale && s.incarnation == incarnation;

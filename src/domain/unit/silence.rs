@@ -21,8 +21,8 @@ pub fn lose_unit(draft: &mut Draft<'_>, name: &UnitName) {
     });
 }
 
-/// Marks a unit that missed its contact time as stale; it is lost unless it reports. A lost
-/// unit stays only lost.
+/// Marks a unit that missed its contact time as stale. It is lost later unless it reports. A lost
+/// unit stays lost and does not become stale.
 pub(in crate::domain) fn quieten_unit(draft: &mut Draft<'_>, name: &UnitName) {
     let mut unit = draft.unit(name).cloned().unwrap_or_default();
     if unit.lost_since.is_some() {

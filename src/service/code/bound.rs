@@ -131,12 +131,12 @@ fn describe(violation: &Violation) -> Cow<'_, str> {
 /// Returns the number of violations that the message names, at most `shown`, and the message.
 fn tell(problem: &ApiError, shown: usize, text_max: usize) -> (usize, String) {
     let mut message = String::new();
-    let mut told = 0;
+    let mut listed = 0;
     for violation in problem.violations.iter().take(shown) {
         let sentence = format!("{} {}", cut(&violation.field, FACT_BYTES_MAX), describe(violation));
         // Reserves bytes for the count of the others.
         let room = text_max.saturating_sub(message.len() + "; and 1234567 more".len());
-        match told {
+        match listed {
             0 => message.push_str(&cut(&sentence, room)),
             _ if room < sentence.len() + 2 => break,
             _ => {
@@ -144,13 +144,13 @@ fn tell(problem: &ApiError, shown: usize, text_max: usize) -> (usize, String) {
                 message.push_str(&sentence);
             }
         }
-        told += 1;
+        listed += 1;
     }
-    let rest = problem.violations.len() - told + problem.left_out;
+    let rest = problem.violations.len() - listed + problem.left_out;
     if 0 < rest {
         message.push_str(&format!("; and {rest} more"));
     }
-    (told, message)
+    (listed, message)
 }
 
 /// Returns an error that is not from [`ApiError`], cut and with a reason.

@@ -239,8 +239,8 @@ impl Fields {
         bytes_max: usize,
     ) -> Option<Box<str>> {
         if bytes_max < text.len() {
-            let said = format!("is {} bytes long; at most {bytes_max}", text.len());
-            self.note(field, Reason::MessageTooLong, said)
+            let problem = format!("is {} bytes long; at most {bytes_max}", text.len());
+            self.note(field, Reason::MessageTooLong, problem)
                 .with("bytes", text.len())
                 .with("max", bytes_max);
             return None;

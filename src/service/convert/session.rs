@@ -18,7 +18,7 @@ use crate::domain::name::AppName;
 use crate::domain::request::RequestId;
 use crate::domain::unit::{Newcomer, Reporter};
 use crate::proto::v1;
-use crate::proto::v1::connect_request::Message as Said;
+use crate::proto::v1::connect_request::Message as Payload;
 use crate::proto::v1::connect_response::Message as Answer;
 use crate::service::code::{ApiError, Reason};
 use crate::service::rules::ErrorRules;
@@ -28,9 +28,9 @@ use crate::session::{Hello, Inbound, Outbound, Welcome};
 const STATUSES_MAX: usize = 1024;
 
 /// Reads the first message.
-pub fn hello(message: Option<Said>) -> Result<Hello, ApiError> {
+pub fn hello(message: Option<Payload>) -> Result<Hello, ApiError> {
     let mut fields = Fields::default();
-    let Some(Said::Hello(hello)) = message else {
+    let Some(Payload::Hello(hello)) = message else {
         fields.note("hello", Reason::MissingField, "is required as the first message");
         return fields.finish(None);
     };
@@ -64,32 +64,40 @@ pub fn register_unit(
 pub fn inbound(
     reporter: &Reporter,
     rules: &ErrorRules,
-    message: Option<Said>,
+    message: Option<Payload>,
 ) -> Inbound<ApiError> {
     let reporter = || reporter.clone();
     match message {
-        Some(Said::Heartbeat(_)) => Inbound::Heartbeat,
-        Some(Said::Goodbye(goodbye)) => Inbound::Goodbye { removed: goodbye.removed },
-        Some(Said::Report(report)) => said(report.seq, None, report_of(reporter(), report)),
-        Some(Said::Replace(replace)) => {
+        Some(Payload::Heartbeat(_)) => Inbound::Heartbeat,
+        Some(Payload::Goodbye(goodbye)) => Inbound::Goodbye { removed: goodbye.removed },
+        Some(Payload::Report(report)) => numbered(report.seq, None, report_of(reporter(), report)),
+        Some(Payload::Replace(replace)) => {
             let question = u64::from_str_radix(&replace.collect_id, 16).ok();
-            said(replace.seq, question, replace_of(reporter(), replace))
+            numbered(replace.seq, question, replace_of(reporter(), replace))
         }
-        Some(Said::Clear(clear)) => said(clear.seq, None, clear_of(reporter(), &clear)),
-        Some(Said::Error(error)) => said(error.seq, None, error_of(reporter(), &error, rules)),
-        Some(Said::Resolve(resolve)) => said(resolve.seq, None, resolve_of(reporter(), &resolve)),
-        Some(Said::ClaimLeadership(_)) => {
-            said(0, None, Ok(Command::ClaimLeadership(reporter(), None)))
+        Some(Payload::Clear(clear)) => numbered(clear.seq, None, clear_of(reporter(), &clear)),
+        Some(Payload::Error(error)) => {
+            numbered(error.seq, None, error_of(reporter(), &error, rules))
         }
-        Some(Said::ReleaseLeadership(_)) => said(0, None, Ok(Command::StepBack(reporter()))),
-        Some(Said::Hello(_)) => broken("hello", "was sent already; a session has one"),
+        Some(Payload::Resolve(resolve)) => {
+            numbered(resolve.seq, None, resolve_of(reporter(), &resolve))
+        }
+        Some(Payload::ClaimLeadership(_)) => {
+            numbered(0, None, Ok(Command::ClaimLeadership(reporter(), None)))
+        }
+        Some(Payload::ReleaseLeadership(_)) => numbered(0, None, Ok(Command::StepBack(reporter()))),
+        Some(Payload::Hello(_)) => broken("hello", "was sent already; a session has one"),
         None => broken("message", "is empty, or of a newer version of the contract"),
     }
 }
 
-fn said(seq: u64, answers: Option<u64>, command: Result<Command, ApiError>) -> Inbound<ApiError> {
+fn numbered(
+    seq: u64,
+    answers: Option<u64>,
+    command: Result<Command, ApiError>,
+) -> Inbound<ApiError> {
     match command {
-        Ok(command) => Inbound::Said { seq, command, answers },
+        Ok(command) => Inbound::Command { seq, command, answers },
         Err(refusal) => Inbound::Refused { seq, refusal },
     }
 }

@@ -132,12 +132,12 @@ impl Cohorts {
             let waker = cohort.waker.clone();
             match cohort.track.poll_next(&mut Context::from_waker(&waker)) {
                 Poll::Pending => self.merge(key),
-                Poll::Ready(Ok(told)) => {
+                Poll::Ready(Ok(update)) => {
                     // Queued again behind the others, because there may be more events.
                     waker.wake_by_ref();
-                    let coalesced = told.coalesced * cohort.watch_ids.len() as u64;
+                    let coalesced = update.coalesced * cohort.watch_ids.len() as u64;
                     self.watches.0.metrics.watch_coalesced(coalesced);
-                    return Poll::Ready(told.parts.event_of(&cohort.ids()));
+                    return Poll::Ready(update.parts.event_of(&cohort.ids()));
                 }
                 Poll::Ready(Err(problem)) => {
                     let ended = self.remove(key).map(|cohort| cohort.watch_ids);

@@ -170,7 +170,7 @@ impl Worker {
         self.seq += 1;
         let status = mk_status("", level, message);
         let command = Command::Report(self.reporter(), Kind::Push, status);
-        self.say(Inbound::Said { seq: self.seq, command, answers: None }).await;
+        self.say(Inbound::Command { seq: self.seq, command, answers: None }).await;
         self.seq
     }
 
@@ -178,7 +178,7 @@ impl Worker {
     async fn answer(&mut self, question: u64, level: Level, message: &str) -> u64 {
         self.seq += 1;
         let command = Command::Replace(self.reporter(), None, vec![mk_status("", level, message)]);
-        self.say(Inbound::Said { seq: self.seq, command, answers: Some(question) }).await;
+        self.say(Inbound::Command { seq: self.seq, command, answers: Some(question) }).await;
         self.seq
     }
 

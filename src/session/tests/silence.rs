@@ -76,7 +76,7 @@ async fn who_does_not_read_is_not_there() {
     };
     loop {
         // Once the session stops reading, the connection's flow control stops the sender.
-        let said = Inbound::Said { seq: sent + 1, command: command.clone(), answers: None };
+        let said = Inbound::Command { seq: sent + 1, command: command.clone(), answers: None };
         match tokio::time::timeout(secs(1), deaf.say.send(said)).await {
             Ok(Ok(())) => sent += 1,
             Ok(Err(_ended)) => break,

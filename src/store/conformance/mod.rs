@@ -181,11 +181,11 @@ async fn a_reader_sees_whole_commits(store: Arc<dyn Store>) {
         async move {
             for _ in 0..50 {
                 let records = store.load(&mk_app("web")).await.unwrap();
-                let said = records.statuses.iter().map(|(_, s)| &*s.report.message);
-                let said: BTreeSet<&str> = said.collect();
+                let messages = records.statuses.iter().map(|(_, s)| &*s.report.message);
+                let messages: BTreeSet<&str> = messages.collect();
                 // Each commit writes the revision before it into every status.
                 let expected = (records.head.revision.0 - 1).to_string();
-                assert_eq!(said, BTreeSet::from([&*expected]));
+                assert_eq!(messages, BTreeSet::from([&*expected]));
             }
         }
     });

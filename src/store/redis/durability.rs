@@ -84,17 +84,17 @@ impl Durability {
 
 /// Returns why Redis cannot wait at all, and what to do about it.
 fn advise(error: &ServerError) -> String {
-    let said = error.to_string();
-    if said.contains("appendonly is disabled") {
+    let reason = error.to_string();
+    if reason.contains("appendonly is disabled") {
         return "synced needs a log on disk, and Redis keeps none; set `appendonly yes` there"
             .into();
     }
-    if said.contains("unknown command") {
+    if reason.contains("unknown command") {
         return "synced needs Redis or Valkey 7.2, and this one is older; update it, \
                 or choose --durability replicated:N"
             .into();
     }
-    said
+    reason
 }
 
 impl Shared {

@@ -37,7 +37,7 @@ impl std::fmt::Display for EntryId {
 pub(super) struct View {
     known: Mutex<KnownBuckets>,
     /// The last entry of each bucket's log that the observers have received.
-    told: Vec<watch::Sender<EntryId>>,
+    delivered: Vec<watch::Sender<EntryId>>,
     epoch: Mutex<Epoch>,
     /// The epoch floor of each bucket: that of the last master that was compared with this view;
     /// `None` before the first comparison.
@@ -80,7 +80,7 @@ pub(super) enum Break {
 impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
         let epoch_floors = (0..buckets).map(|_| watch::Sender::default()).collect();
-        let told = (0..buckets).map(|_| watch::Sender::default()).collect();
+        let delivered = (0..buckets).map(|_| watch::Sender::default()).collect();
         let buckets = (0..buckets)
             .map(|n| BucketView {
                 heads: Heads::restore_bucket(Bucket(n), [], Default::default()),
@@ -88,7 +88,7 @@ impl View {
             })
             .collect();
         let known = KnownBuckets { buckets, observers: Observers::default() };
-        View { known: Mutex::new(known), told, epoch: Mutex::new(epoch), epoch_floors }
+        View { known: Mutex::new(known), delivered, epoch: Mutex::new(epoch), epoch_floors }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -182,7 +182,7 @@ impl View {
             observers.notify_prune(change.bucket, up_to);
         }
         view.cursor = *id;
-        self.told[place].send_replace(*id);
+        self.delivered[place].send_replace(*id);
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl View {
         let KnownBuckets { buckets, observers } = &mut *self.known();
         notice.into_iter().for_each(|notice| observers.notify_broadcast(notice));
         buckets[place].cursor = id;
-        self.told[place].send_replace(id);
+        self.delivered[place].send_replace(id);
     }
 
     /// Replaces the head after a quiet commit of this process. No observer is notified.
@@ -231,24 +231,24 @@ impl View {
             let losses = view.losses;
             observers.notify_data_loss(bucket, Epoch { losses, ..epoch });
         }
-        self.told[place].send_replace(view.cursor);
+        self.delivered[place].send_replace(view.cursor);
     }
 
     /// Waits until all observers have received an entry of a bucket's log.
     pub(super) async fn until_notified(&self, bucket: Bucket, id: EntryId) {
-        let mut told = self.told[usize::from(bucket.0)].subscribe();
+        let mut delivered = self.delivered[usize::from(bucket.0)].subscribe();
         // The sender lives as long as this view.
-        let _ = told.wait_for(|told| id <= *told).await;
+        let _ = delivered.wait_for(|delivered| id <= *delivered).await;
     }
 
     /// Waits until the observers have received an application at this revision or a later one.
     pub(super) async fn until_at(&self, bucket: Bucket, app: &AppName, revision: Revision) {
         let place = usize::from(bucket.0);
-        let mut told = self.told[place].subscribe();
+        let mut delivered = self.delivered[place].subscribe();
         let found = || self.known().buckets[place].heads.head(app).revision;
         while found() < revision {
             // The sender lives as long as this view.
-            let _ = told.changed().await;
+            let _ = delivered.changed().await;
         }
     }
 

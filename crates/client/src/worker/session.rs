@@ -55,8 +55,8 @@ pub(super) struct Session<'a> {
     collector: &'a mut Collector,
     stop: watch::Receiver<Option<Stop>>,
     stopping: Option<Stop>,
-    said: mpsc::Sender<ConnectRequest>,
-    heard: Streaming<ConnectResponse>,
+    outgoing: mpsc::Sender<ConnectRequest>,
+    incoming: Streaming<ConnectResponse>,
     incarnation: u64,
     heartbeat: Duration,
     /// Set while the unit leads: the longest interval between heartbeats.
@@ -101,20 +101,21 @@ impl<'a> Session<'a> {
         let client = Client::connect_within(url, context.options.connect_timeout)
             .await
             .map_err(Cut::before_welcome)?;
-        let (said, queue) = mpsc::channel(QUEUE);
+        let (outgoing, queue) = mpsc::channel(QUEUE);
         let incarnation = match *context.shared.phase.borrow() {
             Phase::Begun(incarnation) => Some(incarnation),
             Phase::New | Phase::Over(_) => None,
         };
         let hello = Said::Hello(Box::new(context.options.hello(incarnation)));
-        let _ = said.try_send(ConnectRequest { message: Some(hello) });
+        let _ = outgoing.try_send(ConnectRequest { message: Some(hello) });
         let opening = async {
             let stream = client.workers().connect(ReceiverStream::new(queue)).await;
-            let mut heard = client.answer(stream)?;
-            let first = heard.message().await.map_err(|status| Error::from_status(url, status))?;
-            Ok::<_, Error>((first, heard))
+            let mut incoming = client.answer(stream)?;
+            let first =
+                incoming.message().await.map_err(|status| Error::from_status(url, status))?;
+            Ok::<_, Error>((first, incoming))
         };
-        let (first, heard) = timeout(WELCOME_MAX, opening)
+        let (first, incoming) = timeout(WELCOME_MAX, opening)
             .await
             .map_err(|_| Cut::Lost(unreachable(url, "the server does not answer")))?
             .map_err(Cut::before_welcome)?;
@@ -131,15 +132,15 @@ impl<'a> Session<'a> {
             }
             None => return Err(Cut::Lost(ended())),
         };
-        Ok(Session::begin(context, url, welcome, said, heard))
+        Ok(Session::begin(context, url, welcome, outgoing, incoming))
     }
 
     fn begin(
         context: &'a mut Context,
         url: &str,
         welcome: Welcome,
-        said: mpsc::Sender<ConnectRequest>,
-        heard: Streaming<ConnectResponse>,
+        outgoing: mpsc::Sender<ConnectRequest>,
+        incoming: Streaming<ConnectResponse>,
     ) -> Session<'a> {
         let now = Instant::now();
         let server_time = welcome.server_time.and_then(|time| time.try_into().ok());
@@ -150,8 +151,8 @@ impl<'a> Session<'a> {
             collector: &mut context.collector,
             stop: context.stop.clone(),
             stopping: None,
-            said,
-            heard,
+            outgoing,
+            incoming,
             incarnation: welcome.incarnation,
             heartbeat: heartbeat
                 .filter(|interval| !interval.is_zero())
@@ -227,8 +228,8 @@ impl<'a> Session<'a> {
         let may_send = self.may_send() || self.must_ask();
         let silent_at = self.silent_at();
         tokio::select! {
-            heard = self.heard.message() => Next::Heard(heard),
-            Ok(_) = self.said.reserve(), if may_send => Next::Room,
+            incoming = self.incoming.message() => Next::Heard(incoming),
+            Ok(_) = self.outgoing.reserve(), if may_send => Next::Room,
             answered = self.collector.answered() => Next::Answered(answered),
             () = sleep_until(self.said_at + self.leads.unwrap_or(self.heartbeat)) => Next::Quiet,
             () = self.shared.changed.notified() => Next::Changed,
@@ -243,7 +244,7 @@ impl<'a> Session<'a> {
         self.said_at = Instant::now();
         // A full queue needs no heartbeat. The end of a stream is detected by the receiver, and
         // what it did not take is sent again in the next session.
-        let _ = self.said.try_send(ConnectRequest { message: Some(message) });
+        let _ = self.outgoing.try_send(ConnectRequest { message: Some(message) });
     }
 
     /// Sends the oldest pending entry; the queue accepts it.
@@ -334,9 +335,9 @@ impl<'a> Session<'a> {
                 self.prove();
                 self.drained = Some(drained(&self.shared, self.pauses, &drain));
             }
-            Heard::Verdict(heard) => {
-                let about = self.shared.outbox().target_of(heard.seq);
-                if let Some(((component, target), verdict)) = about.zip(heard.verdict) {
+            Heard::Verdict(incoming) => {
+                let about = self.shared.outbox().target_of(incoming.seq);
+                if let Some(((component, target), verdict)) = about.zip(incoming.verdict) {
                     self.shared.tell(Event::Verdict { component, target, verdict });
                 }
             }
@@ -415,12 +416,12 @@ impl<'a> Session<'a> {
     }
 
     async fn say_goodbye(self, removed: bool) -> Cut {
-        let Session { said, mut heard, url, .. } = self;
+        let Session { outgoing, mut incoming, url, .. } = self;
         let goodbye = Said::Goodbye(Goodbye { removed });
-        let _ = said.send(ConnectRequest { message: Some(goodbye) }).await;
-        drop(said);
+        let _ = outgoing.send(ConnectRequest { message: Some(goodbye) }).await;
+        drop(outgoing);
         loop {
-            match heard.message().await {
+            match incoming.message().await {
                 Ok(Some(_)) => (),
                 Ok(None) => return Cut::Stopped,
                 // Only a removal must have arrived.

@@ -103,7 +103,8 @@ fn unit_row<'a>(
     }
 }
 
-/// Returns a row for a status or an error that asks for an action without deciding the level.
+/// Returns a row for a status or an error that has an action but does not decide the level of its
+/// unit.
 fn other_row<'a>(shown: &'a ApplicationView, other: &Contribution) -> Row<'a> {
     let status = other.r#ref.clone().unwrap_or_default();
     let key = if status.target.is_empty() { status.key } else { status.target };

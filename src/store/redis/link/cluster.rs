@@ -126,12 +126,12 @@ pub(super) async fn view(dialer: &Dialer, node: &Address) -> Result<View, LinkEr
     let replies = replies.map_err(|error| LinkError::of_connecting(&address, &error))?;
     for reply in &replies {
         if let Value::ServerError(error) = reply {
-            let said = error.details().unwrap_or("");
-            return Err(match said.contains("cluster support disabled") {
+            let details = error.details().unwrap_or("");
+            return Err(match details.contains("cluster support disabled") {
                 true => {
                     LinkError::refused(format!("{address} is not part of a cluster; use redis://"))
                 }
-                false => of_reply(&address, error.code(), said),
+                false => of_reply(&address, error.code(), details),
             });
         }
     }

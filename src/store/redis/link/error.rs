@@ -63,10 +63,10 @@ impl LinkError {
         if let Some(reason) = tls_reason(error) {
             return LinkError::refused(format!("no TLS connection to {address}: {reason}"));
         }
-        let said = error.detail().map_or_else(|| error.to_string(), str::to_string);
+        let detail = error.detail().map_or_else(|| error.to_string(), str::to_string);
         match error.kind() {
             ErrorKind::AuthenticationFailed => LinkError::refused(format!(
-                "{address} does not accept the user and password of --store ({said})"
+                "{address} does not accept the user and password of --store ({detail})"
             )),
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType => LinkError::refused(format!(
                 "the server at {address} is not Redis; check host and port of --store"
@@ -75,31 +75,31 @@ impl LinkError {
                 "{address} is older than Redis 6, which is the oldest that serves as a store"
             )),
             ErrorKind::InvalidClientConfig => {
-                LinkError::refused(format!("the settings for {address} cannot be used ({said})"))
+                LinkError::refused(format!("the settings for {address} cannot be used ({detail})"))
             }
             ErrorKind::Io if error.is_timeout() => {
                 LinkError::away(format!("no answer from {address} in time"))
             }
             ErrorKind::Io => LinkError::away(format!("cannot connect to {address} ({error})")),
-            _ => of_reply(address, error.code().unwrap_or("ERR"), &said),
+            _ => of_reply(address, error.code().unwrap_or("ERR"), &detail),
         }
     }
 }
 
 /// Returns the error for an error reply to the first commands of a connection.
-pub(super) fn of_reply(address: &str, code: &str, said: &str) -> LinkError {
+pub(super) fn of_reply(address: &str, code: &str, detail: &str) -> LinkError {
     match code {
         "NOAUTH" | "WRONGPASS" => LinkError::refused(format!(
-            "{address} does not accept the user and password of --store ({code} {said})"
+            "{address} does not accept the user and password of --store ({code} {detail})"
         )),
-        "NOPERM" | "DENIED" => LinkError::refused(format!("{address} denies access ({said})")),
-        _ if said.contains("DB index") || said.contains("SELECT is not allowed") => {
-            LinkError::refused(format!("{address} has no such database ({said})"))
+        "NOPERM" | "DENIED" => LinkError::refused(format!("{address} denies access ({detail})")),
+        _ if detail.contains("DB index") || detail.contains("SELECT is not allowed") => {
+            LinkError::refused(format!("{address} has no such database ({detail})"))
         }
-        _ if said.contains("unknown command") => {
-            LinkError::refused(format!("{address} is not a Redis that serves as a store ({said})"))
-        }
-        _ => LinkError::away(format!("{address} says {code} {said}")),
+        _ if detail.contains("unknown command") => LinkError::refused(format!(
+            "{address} is not a Redis that serves as a store ({detail})"
+        )),
+        _ => LinkError::away(format!("{address} says {code} {detail}")),
     }
 }
 

@@ -2,7 +2,7 @@
 //! dropped.
 //!
 //! Without `redis-server` the start functions return `None` and print that; with `CI` set they
-//! panic. All of them wait for conditions with a deadline, and panic when it passes.
+//! panic. They wait until the server answers, and panic after [`DEADLINE`].
 
 use std::time::Duration;
 
