@@ -1,5 +1,7 @@
 //! The head of a draft. Each setter marks the change that the field makes visible.
 
+use std::sync::Arc;
+
 use crate::domain::app::Head;
 use crate::domain::data::DataHead;
 use crate::domain::leadership::Lease;
@@ -170,7 +172,9 @@ impl<'a> HeadDraft<'a> {
     }
 
     /// Returns the head as it is committed, with the number of new events and the next deadline.
-    pub(super) fn into_head(self, events: u64, next_due: Option<Timestamp>) -> Head {
-        Head { next_event: self.after.next_event + events, next_due, ..self.after }
+    pub(super) fn into_head(mut self, events: u64, next_due: Option<Timestamp>) -> Arc<Head> {
+        self.after.next_event += events;
+        self.after.next_due = next_due;
+        Arc::new(self.after)
     }
 }

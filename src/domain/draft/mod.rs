@@ -173,7 +173,7 @@ impl<'a> Draft<'a> {
             base: base.revision,
             base_quiet: base.quiet_commits,
             epoch_floor: self.base.epoch_floor,
-            head: Arc::new(head),
+            head,
             writes: units
                 .chain(statuses)
                 .chain(faults)

@@ -88,9 +88,11 @@ impl<'a> UnitDraft<'a> {
 
     /// Returns the records to write and to remove.
     pub(in crate::domain) fn into_writes(self) -> impl Iterator<Item = (UnitName, Option<Unit>)> {
-        self.written.into_iter().map(|(name, unit)| {
-            // Keeps the transition equal to its stored form, which does not have this field.
-            let unit = unit.map(|unit| Unit { last_seen_written: Timestamp::default(), ..unit });
+        self.written.into_iter().map(|(name, mut unit)| {
+            if let Some(unit) = &mut unit {
+                // Keeps the transition equal to its stored form, which does not have this field.
+                unit.last_seen_written = Timestamp::default();
+            }
             (name, unit)
         })
     }
