@@ -90,7 +90,7 @@ fn application_rank(head: &Head) -> Option<Rank> {
 }
 
 /// Returns the contribution of the latest operation.
-pub(super) fn operation_rank(head: &Head) -> Option<Rank> {
+fn operation_rank(head: &Head) -> Option<Rank> {
     let status = head.operation.as_ref()?;
     let succeeded = status.level == Level::Active;
     Some(Rank {

@@ -30,7 +30,7 @@ pub fn mark_uncertain(draft: &mut Draft<'_>, losses: u32) {
     }
 }
 
-pub(super) fn mark_units_uncertain(draft: &mut Draft<'_>, losses: u32) {
+fn mark_units_uncertain(draft: &mut Draft<'_>, losses: u32) {
     draft.head.set_losses(losses);
     let reacquires_operation = reacquire_operations_after_loss(draft);
     let units: Vec<UnitName> = draft.base.units.keys().cloned().collect();

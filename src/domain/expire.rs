@@ -15,7 +15,7 @@ use crate::domain::operation::apply::lapse_operations;
 use crate::domain::status::Status;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::Unit;
-use crate::domain::unit::callback::ring;
+use crate::domain::unit::callback::mark_callbacks_due;
 use crate::domain::unit::silence::{lose_unit, quieten_unit};
 
 /// Drafts everything that is due, at most [`EXPIRED_PER_COMMIT_MAX`] records at once.
@@ -50,7 +50,7 @@ pub fn expire(draft: &mut Draft<'_>) {
                     _ => {}
                 }
                 if passed(draft.unit(&name).and_then(Unit::next_callback)) {
-                    ring(draft, &name);
+                    mark_callbacks_due(draft, &name);
                 }
             }
             Due::Calm(key) => calm(draft, &key),

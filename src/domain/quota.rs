@@ -167,6 +167,6 @@ pub(super) fn check_total(draft: &Draft<'_>, total: Total, own: u64) -> Result<(
 
 /// Returns the number of statuses of one component. Cached for the draft, so that a batch of
 /// new ones does not count them repeatedly.
-pub(super) fn count_of(draft: &Draft<'_>, unit: &UnitName, component: &PartName) -> usize {
+fn count_of(draft: &Draft<'_>, unit: &UnitName, component: &PartName) -> usize {
     draft.key_counts.get(unit, component, || draft.keys_of(unit, Some(component)).len())
 }

@@ -1,4 +1,4 @@
-//! The updates that a session sends to its worker: who leads, and that the data changed.
+//! The updates that a session sends to its worker: the leader, and changes of the data.
 
 use std::sync::Mutex;
 use std::time::Duration;

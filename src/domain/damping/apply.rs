@@ -109,7 +109,7 @@ pub(in crate::domain) fn with_swings(draft: &Draft<'_>, key: &StatusKey) -> Opti
 
 /// Stores a result without a level change: in the drafted status if there is one, else in
 /// memory.
-pub(in crate::domain) fn note_swings(draft: &mut Draft<'_>, key: &Arc<StatusKey>, swings: Swings) {
+fn note_swings(draft: &mut Draft<'_>, key: &Arc<StatusKey>, swings: Swings) {
     match draft.statuses.written_mut(key) {
         Some(status) => Arc::make_mut(status).swings = swings,
         None => draft.contacts.put_swings(key, swings),
@@ -117,7 +117,7 @@ pub(in crate::domain) fn note_swings(draft: &mut Draft<'_>, key: &Arc<StatusKey>
 }
 
 /// Writes a status that is or was latched or damped; quietly if readers see no difference.
-pub(in crate::domain) fn put_result(
+fn put_result(
     draft: &mut Draft<'_>,
     key: Arc<StatusKey>,
     old: &Status,

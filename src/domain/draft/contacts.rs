@@ -26,7 +26,7 @@ impl Contacts {
     }
 
     /// Adds a contact of a unit.
-    pub(in crate::domain) fn hear(&mut self, unit: &UnitName) {
+    pub(in crate::domain) fn add(&mut self, unit: &UnitName) {
         if self.memory_only.units.last() != Some(unit) {
             self.memory_only.units.push(unit.clone());
         }

@@ -14,7 +14,7 @@ use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::callback::{call_back, call_off};
-use crate::domain::unit::contact::{check_reporter, is_word_of_unit, note_contact, unit_exists};
+use crate::domain::unit::contact::{check_reporter, is_contact, note_contact, unit_exists};
 use crate::domain::unit::{Reporter, Topic};
 
 /// Returns the change of a hold for the history. An operator may retry a fault that held nothing.
@@ -107,7 +107,7 @@ pub(in crate::domain) fn resolve_error(
     let mut meant = fault_keys(draft, &reporter.unit, Some(component));
     meant.retain(|key| target.is_none_or(|target| *target == *key.target));
     let is_known = draft.unit(&reporter.unit).is_some();
-    if !is_known || meant.is_empty() && !is_word_of_unit(draft, reporter) {
+    if !is_known || meant.is_empty() && !is_contact(draft, reporter) {
         // An unknown unit has no open faults.
         return Ok(Effect::default());
     }
@@ -171,18 +171,14 @@ pub(in crate::domain) fn move_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>) 
         fault = old.after_time(key, &draft.limits.faults, now);
     }
     if fault.ask_time.is_some_and(|at| at <= now) {
-        fault.ask_time = ask_to_try(draft, key, &fault);
+        fault.ask_time = ask_to_retry(draft, key, &fault);
     }
     log_fault(draft, key, Some(&old), Some(&fault), Cause::FaultPersists, "");
     draft.put_fault(key.clone(), Some(Arc::new(fault)));
 }
 
 /// Asks the worker to retry. Returns when to ask again, or `None` if the unit has no session.
-pub(in crate::domain) fn ask_to_try(
-    draft: &mut Draft<'_>,
-    key: &FaultKey,
-    fault: &Fault,
-) -> Option<Timestamp> {
+fn ask_to_retry(draft: &mut Draft<'_>, key: &FaultKey, fault: &Fault) -> Option<Timestamp> {
     let unit = draft.unit(&key.unit).filter(|unit| unit.session().is_some())?.clone();
     let topic = Topic { component: key.component.clone(), target: (&*key.target).into() };
     let others = unit.callbacks.len() - usize::from(unit.callbacks.contains_key(&topic));
@@ -196,7 +192,7 @@ pub(in crate::domain) fn ask_to_try(
 
 /// Plans requests to retry, after a session opens, for faults that the unit or an earlier
 /// incarnation left open.
-pub(in crate::domain) fn ask_newcomer_to_try(draft: &mut Draft<'_>, unit: &UnitName) {
+pub(in crate::domain) fn ask_new_session_to_retry(draft: &mut Draft<'_>, unit: &UnitName) {
     for key in fault_keys(draft, unit, None) {
         let Some(fault) = draft.faults.get(&key).filter(|f| f.ask_time.is_none()).cloned() else {
             continue;
@@ -217,7 +213,7 @@ pub(in crate::domain) fn remove_faults(draft: &mut Draft<'_>, unit: &UnitName) {
 }
 
 /// Returns the faults of a unit, or of one of its components, after the draft.
-pub(in crate::domain) fn fault_keys(
+fn fault_keys(
     draft: &Draft<'_>,
     unit: &UnitName,
     component: Option<&PartName>,
@@ -233,20 +229,14 @@ pub(in crate::domain) fn place(draft: &Draft<'_>, at: Timestamp, own: Option<u64
     draft.faults.place(at, own, draft.limits.faults.retries_per_second_max)
 }
 
-pub(in crate::domain) fn end_fault(
-    draft: &mut Draft<'_>,
-    key: &Arc<FaultKey>,
-    fault: &Fault,
-    cause: Cause,
-    why: &str,
-) {
+fn end_fault(draft: &mut Draft<'_>, key: &Arc<FaultKey>, fault: &Fault, cause: Cause, why: &str) {
     log_fault(draft, key, Some(fault), None, cause, why);
     answer_ask(draft, key);
     draft.put_fault(key.clone(), None);
 }
 
 /// Cancels the request to retry after a report of the worker.
-pub(in crate::domain) fn answer_ask(draft: &mut Draft<'_>, key: &FaultKey) {
+fn answer_ask(draft: &mut Draft<'_>, key: &FaultKey) {
     let asked = draft.unit(&key.unit).is_some_and(|unit| !unit.callbacks.is_empty());
     if asked {
         let target = (&*key.target).into();
@@ -254,10 +244,7 @@ pub(in crate::domain) fn answer_ask(draft: &mut Draft<'_>, key: &FaultKey) {
     }
 }
 
-pub(in crate::domain) fn check_fault_quota(
-    draft: &Draft<'_>,
-    unit: &UnitName,
-) -> Result<(), Rejected> {
+fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), Rejected> {
     if draft.unit(unit).is_none() {
         check_unit_quota(draft)?;
     }
@@ -272,7 +259,7 @@ pub(in crate::domain) fn check_fault_quota(
 
 /// Returns the fault with its times to retry and to ask, in seconds within the limit. An
 /// interrupted target has no planned request; the unit is asked when it opens a session again.
-pub(in crate::domain) fn with_place(draft: &Draft<'_>, fault: Fault, old: Option<&Fault>) -> Fault {
+fn with_place(draft: &Draft<'_>, fault: Fault, old: Option<&Fault>) -> Fault {
     let Some(at) = fault.retry_time else {
         return fault;
     };
@@ -286,7 +273,7 @@ pub(in crate::domain) fn with_place(draft: &Draft<'_>, fault: Fault, old: Option
 }
 
 /// Adds an event to the history if the visible level or text changed.
-pub(in crate::domain) fn log_fault(
+fn log_fault(
     draft: &mut Draft<'_>,
     key: &FaultKey,
     old: Option<&Fault>,
@@ -306,7 +293,7 @@ pub(in crate::domain) fn log_fault(
     draft.log(StatusEvent { message, ..event });
 }
 
-pub(in crate::domain) fn fault_event(
+fn fault_event(
     draft: &Draft<'_>,
     key: &FaultKey,
     old: Option<&Fault>,

@@ -69,7 +69,7 @@ pub(in crate::domain) fn renew_leadership(
     Ok(led(draft, changed))
 }
 
-pub(in crate::domain) fn led(draft: &Draft<'_>, changed: bool) -> Effect {
+fn led(draft: &Draft<'_>, changed: bool) -> Effect {
     Effect { changed, lease_epoch: draft.head.lease_epoch, ..Effect::default() }
 }
 

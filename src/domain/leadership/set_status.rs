@@ -9,6 +9,7 @@ use crate::domain::name::UnitName;
 use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 
+/// Sets the status, on behalf of the leader.
 pub(in crate::domain) fn set_application_status(
     draft: &mut Draft<'_>,
     claim: &Claim,
@@ -50,6 +51,7 @@ pub(in crate::domain) fn set_application_status(
     Ok(Effect { changed: true, ..Effect::default() })
 }
 
+/// Withdraws the status, on behalf of the leader.
 pub(in crate::domain) fn clear_application_status(
     draft: &mut Draft<'_>,
     claim: &Claim,
@@ -66,6 +68,7 @@ pub(in crate::domain) fn clear_application_status(
     Ok(Effect { changed: true, removed: 1, ..Effect::default() })
 }
 
+/// Withdraws the status once its time has passed.
 pub(in crate::domain) fn expire_application_status(draft: &mut Draft<'_>) {
     let ends = draft.head.application_status.as_ref().and_then(|status| status.expire_time);
     if ends.is_some_and(|at| at <= draft.now)

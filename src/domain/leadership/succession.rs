@@ -83,11 +83,7 @@ pub(in crate::domain) fn extend(draft: &mut Draft<'_>, lease: Lease) -> bool {
     true
 }
 
-pub(in crate::domain) fn ends_of(
-    draft: &Draft<'_>,
-    holder: &UnitName,
-    duration: Duration,
-) -> Option<Timestamp> {
+fn ends_of(draft: &Draft<'_>, holder: &UnitName, duration: Duration) -> Option<Timestamp> {
     let presence = draft.unit(holder).map(|unit| unit.presence);
     match presence {
         Some(Presence::Connected(_)) => None,
@@ -95,6 +91,7 @@ pub(in crate::domain) fn ends_of(
     }
 }
 
+/// Grants the lease under a new epoch.
 pub(in crate::domain) fn grant(
     draft: &mut Draft<'_>,
     name: UnitName,
@@ -123,7 +120,7 @@ pub(in crate::domain) fn end_lease(draft: &mut Draft<'_>, cause: Cause) {
 }
 
 /// Returns the present candidate that has waited longest. Visits each unit.
-pub(in crate::domain) fn next_in_line(draft: &Draft<'_>) -> Option<UnitName> {
+fn next_in_line(draft: &Draft<'_>) -> Option<UnitName> {
     let now = draft.now;
     let is_there = |unit: &Unit| {
         unit.candidate.is_some()
@@ -135,6 +132,7 @@ pub(in crate::domain) fn next_in_line(draft: &Draft<'_>) -> Option<UnitName> {
     next.map(|(name, _)| name.clone())
 }
 
+/// Puts a unit at the end of the line of candidates, unless it waits already.
 pub(in crate::domain) fn queue(draft: &mut Draft<'_>, name: &UnitName) {
     let mut unit = draft.unit(name).cloned().unwrap_or_default();
     if unit.candidate.is_some() {
@@ -146,6 +144,7 @@ pub(in crate::domain) fn queue(draft: &mut Draft<'_>, name: &UnitName) {
     draft.put_unit(name.clone(), Some(unit));
 }
 
+/// Removes a unit from the line of candidates.
 pub(in crate::domain) fn unqueue(draft: &mut Draft<'_>, name: &UnitName) {
     let unit = draft.unit(name).cloned().unwrap_or_default();
     draft.put_unit(name.clone(), Some(Unit { candidate: None, ..unit }));
@@ -166,11 +165,7 @@ pub(in crate::domain) fn drop_leaders_status(draft: &mut Draft<'_>) {
 }
 
 /// Adds an event: for the unit that begins to lead, or for the one that stops.
-pub(in crate::domain) fn log_leader(
-    draft: &mut Draft<'_>,
-    granted: Option<&UnitName>,
-    cause: Cause,
-) {
+fn log_leader(draft: &mut Draft<'_>, granted: Option<&UnitName>, cause: Cause) {
     let holder = draft.head.lease.as_ref().map(|lease| lease.holder.clone());
     let Some(unit) = granted.or(holder.as_ref()).cloned() else {
         return;

@@ -50,7 +50,7 @@ pub(in crate::domain) fn operate(
     Ok(effect)
 }
 
-pub(in crate::domain) fn begin_operation(
+fn begin_operation(
     draft: &mut Draft<'_>,
     call: Call<'_>,
     new: &NewOperation,
@@ -89,7 +89,7 @@ pub(in crate::domain) fn begin_operation(
     Ok(Effect { changed: true, fence, ..Effect::default() })
 }
 
-pub(in crate::domain) fn change_operation(
+fn change_operation(
     draft: &mut Draft<'_>,
     call: Call<'_>,
     what: &OperationAction,
@@ -146,7 +146,7 @@ pub(in crate::domain) fn change_operation(
 
 /// Adds a callback for the unit whose attempt failed, at the time of the next attempt; cancels
 /// it once the operation no longer waits.
-pub(in crate::domain) fn promise_retry(
+fn promise_retry(
     draft: &mut Draft<'_>,
     id: &OperationId,
     old: Option<&Operation>,
@@ -201,7 +201,7 @@ pub(in crate::domain) fn has_former_fence(draft: &Draft<'_>) -> bool {
 }
 
 /// Writes a record if it changed, and an event if the change is visible.
-pub(in crate::domain) fn put_operation(draft: &mut Draft<'_>, id: &OperationId, new: Operation) {
+fn put_operation(draft: &mut Draft<'_>, id: &OperationId, new: Operation) {
     let old = draft.operations.get(id).cloned();
     if old.as_deref() == Some(&new) {
         return;
@@ -228,18 +228,14 @@ pub(in crate::domain) fn put_operation(draft: &mut Draft<'_>, id: &OperationId, 
     }
 }
 
-pub(in crate::domain) fn put_payload(
-    draft: &mut Draft<'_>,
-    id: &OperationId,
-    payload: Option<Bytes>,
-) {
+fn put_payload(draft: &mut Draft<'_>, id: &OperationId, payload: Option<Bytes>) {
     let size = |payload: Option<&Bytes>| payload.map_or(0, |payload| payload.len() as u64);
     draft.usage.count_bytes(size(draft.operations.payload(id)), size(payload.as_ref()));
     draft.operations.put_payload(id, payload);
 }
 
 /// Returns the status that the last operation contributes.
-pub(in crate::domain) fn operation_status(draft: &Draft<'_>) -> Option<Box<OperationStatus>> {
+fn operation_status(draft: &Draft<'_>) -> Option<Box<OperationStatus>> {
     let (id, last) = draft.operations.last()?;
     let new = last.status(id, draft.now)?;
     let old = draft.head.operation.as_ref();
@@ -248,7 +244,7 @@ pub(in crate::domain) fn operation_status(draft: &Draft<'_>) -> Option<Box<Opera
     Some(Box::new(OperationStatus { since, ..new }))
 }
 
-pub(in crate::domain) fn log_operation(
+fn log_operation(
     draft: &mut Draft<'_>,
     id: &OperationId,
     old: Option<&Operation>,
@@ -278,7 +274,7 @@ pub(in crate::domain) fn log_operation(
 }
 
 /// Drops finished operations over the limit, or past their age, the oldest first.
-pub(in crate::domain) fn forget_operations(draft: &mut Draft<'_>) {
+fn forget_operations(draft: &mut Draft<'_>) {
     let finished = draft.operations.iter().filter(|(_, o)| !o.is_open());
     let mut finished: Vec<_> =
         finished.map(|(id, o)| (o.update_time, o.turn, id.clone())).collect();

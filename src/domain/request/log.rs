@@ -26,7 +26,7 @@ pub struct RequestLog {
 type ByTime = BTreeSet<(Timestamp, Arc<str>)>;
 
 /// Returns whether an answer given at `at` has expired, whether or not it is still stored.
-pub(in crate::domain) fn is_too_old(at: Timestamp, now: Timestamp) -> bool {
+fn is_too_old(at: Timestamp, now: Timestamp) -> bool {
     REQUEST_TTL <= now.since(at)
 }
 

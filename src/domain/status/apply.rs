@@ -15,8 +15,9 @@ use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 use crate::domain::status::{Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
-use crate::domain::unit::contact::{check_reporter, is_word_of_unit, note_contact, unit_exists};
+use crate::domain::unit::contact::{check_reporter, is_contact, note_contact, unit_exists};
 
+/// Sets one status.
 pub(in crate::domain) fn report(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
@@ -35,6 +36,7 @@ pub(in crate::domain) fn report(
     Ok(Effect { changed, ..Effect::default() })
 }
 
+/// Sets several statuses, or none if one is rejected.
 pub(in crate::domain) fn report_all(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
@@ -52,6 +54,8 @@ pub(in crate::domain) fn report_all(
     Ok(Effect { changed, ..Effect::default() })
 }
 
+/// Replaces the pull set of a unit, or of one of its components. A latch or damping may keep a
+/// status that the new set does not contain.
 pub(in crate::domain) fn replace(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
@@ -86,6 +90,7 @@ pub(in crate::domain) fn replace(
     Ok(Effect { changed: changed || 0 < removed, removed, ..Effect::default() })
 }
 
+/// Removes the statuses that match; `None` matches all.
 pub(in crate::domain) fn clear(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
@@ -99,7 +104,7 @@ pub(in crate::domain) fn clear(
     matching.retain(|found| {
         key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)
     });
-    if matching.is_empty() && !is_word_of_unit(draft, reporter) {
+    if matching.is_empty() && !is_contact(draft, reporter) {
         return Ok(Effect::default());
     }
     let mut changed = note_contact(draft, reporter);
@@ -108,12 +113,7 @@ pub(in crate::domain) fn clear(
     Ok(Effect { changed, removed, ..Effect::default() })
 }
 
-pub(in crate::domain) fn look_and_set(
-    draft: &mut Draft<'_>,
-    reporter: &Reporter,
-    kind: Kind,
-    new: &NewStatus,
-) -> bool {
+fn look_and_set(draft: &mut Draft<'_>, reporter: &Reporter, kind: Kind, new: &NewStatus) -> bool {
     let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
     let old = draft.status(&key).cloned();
     set(draft, reporter, key, old, new)
@@ -121,7 +121,7 @@ pub(in crate::domain) fn look_and_set(
 
 /// Sets one status, given its state in the draft so far, so that each report looks it up only
 /// once. A repeat moves only the deadline. Returns whether a visible value changed.
-pub(in crate::domain) fn set(
+fn set(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     key: Arc<StatusKey>,
@@ -167,6 +167,7 @@ pub(in crate::domain) fn set(
     true
 }
 
+/// Removes statuses with an event for each. Returns their number.
 pub(in crate::domain) fn remove_all(
     draft: &mut Draft<'_>,
     keys: impl Iterator<Item = Arc<StatusKey>>,

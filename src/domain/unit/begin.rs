@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::domain::draft::Draft;
-use crate::domain::fault::apply::{ask_newcomer_to_try, remove_faults};
+use crate::domain::fault::apply::{ask_new_session_to_retry, remove_faults};
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::succession::{keep_lease, leave_lease, welcome_candidate};
 use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
@@ -52,43 +52,18 @@ pub(in crate::domain) fn register(
     begin(draft, who, ttl.map_or(Presence::Unbound, Presence::Promised))
 }
 
-pub(in crate::domain) fn begin(
-    draft: &mut Draft<'_>,
-    who: &Newcomer,
-    presence: Presence,
-) -> Result<Effect, Rejected> {
+fn begin(draft: &mut Draft<'_>, who: &Newcomer, presence: Presence) -> Result<Effect, Rejected> {
     let name = &who.unit;
     let incarnation = incarnation_of(draft, who)?;
     let known = draft.unit(name).cloned();
     let before = known.clone().unwrap_or_default();
     let is_new = before.incarnation < incarnation;
-    let same_promise = before.presence == presence;
-    let unit = Unit {
-        incarnation,
-        presence,
-        not_before: if same_promise { before.not_before } else { Timestamp::default() },
-        lost_since: None,
-        quiet_since: None,
-        stateless: who.stateless,
-        labels: who.labels.clone(),
-        began: if is_new { draft.now } else { before.began },
-        // The last pulled statuses come from the earlier incarnation.
-        outlived_count: match is_new {
-            true => pulled_count(draft, name),
-            false => before.outlived_count,
-        },
-        departed: false,
-        session_ended: false,
-        // A new incarnation has not requested leadership.
-        candidate: before.candidate.filter(|_| !is_new),
-        ..before.clone()
-    };
-    let unit = Unit { silence_ends: unit.is_overdue().then(|| draft.silence_from_now()), ..unit };
+    let unit = begun(draft, who, &before, (incarnation, presence));
     let leaving = is_new.then(|| predecessor(draft, name, &unit)).flatten();
     if known.is_none() && leaving.is_none() {
         check_unit_quota(draft)?;
     }
-    draft.contacts.hear(name);
+    draft.contacts.add(name);
     // A restart of the silence period alone is no visible change.
     let silence_ends = before.silence_ends;
     if known.as_ref() == Some(&Unit { silence_ends, ..unit.clone() }) {
@@ -115,7 +90,7 @@ pub(in crate::domain) fn begin(
         draft.log(StatusEvent { subject, ..draft.event(cause) });
     }
     if matches!(presence, Presence::Connected(_)) {
-        ask_newcomer_to_try(draft, name);
+        ask_new_session_to_retry(draft, name);
     }
     let mut removed = 0;
     if let Some(leaving) = leaving {
@@ -125,11 +100,40 @@ pub(in crate::domain) fn begin(
     Ok(Effect { changed: true, removed, incarnation, ..Effect::default() })
 }
 
-/// Returns the incarnation that the unit may use.
-pub(in crate::domain) fn incarnation_of(
+/// Returns the record of a unit after it began or continued this incarnation.
+fn begun(
     draft: &Draft<'_>,
     who: &Newcomer,
-) -> Result<u64, Rejected> {
+    before: &Unit,
+    (incarnation, presence): (u64, Presence),
+) -> Unit {
+    let is_new = before.incarnation < incarnation;
+    let same_promise = before.presence == presence;
+    let unit = Unit {
+        incarnation,
+        presence,
+        not_before: if same_promise { before.not_before } else { Timestamp::default() },
+        lost_since: None,
+        quiet_since: None,
+        stateless: who.stateless,
+        labels: who.labels.clone(),
+        began: if is_new { draft.now } else { before.began },
+        // The last pulled statuses come from the earlier incarnation.
+        outlived_count: match is_new {
+            true => pulled_count(draft, &who.unit),
+            false => before.outlived_count,
+        },
+        departed: false,
+        session_ended: false,
+        // A new incarnation has not requested leadership.
+        candidate: before.candidate.filter(|_| !is_new),
+        ..before.clone()
+    };
+    Unit { silence_ends: unit.is_overdue().then(|| draft.silence_from_now()), ..unit }
+}
+
+/// Returns the incarnation that the unit may use.
+fn incarnation_of(draft: &Draft<'_>, who: &Newcomer) -> Result<u64, Rejected> {
     let known = draft.unit(&who.unit).map_or(0, |unit| unit.incarnation);
     let current = known.max(draft.requests.fence(&who.unit).unwrap_or_default());
     match who.incarnation {

@@ -43,7 +43,7 @@ pub(in crate::domain) fn call_off(draft: &mut Draft<'_>, name: &UnitName, topic:
 }
 
 /// Marks the callbacks whose time has come as due.
-pub(in crate::domain) fn ring(draft: &mut Draft<'_>, name: &UnitName) {
+pub(in crate::domain) fn mark_callbacks_due(draft: &mut Draft<'_>, name: &UnitName) {
     let now = draft.now;
     let Some(mut unit) = draft.unit(name).cloned() else {
         return;

@@ -18,6 +18,7 @@ pub(in crate::domain) fn exists(draft: &Draft<'_>) -> Result<(), Rejected> {
     }
 }
 
+/// Rejects a command for a unit that does not exist.
 pub(in crate::domain) fn unit_exists(draft: &Draft<'_>, name: &UnitName) -> Result<(), Rejected> {
     exists(draft)?;
     match draft.unit(name) {
@@ -51,7 +52,7 @@ pub(in crate::domain) fn check_reporter(
 }
 
 /// Rejects an incarnation that was never assigned: accepting it would fence the unit for ever.
-pub(in crate::domain) fn may_have_begun(
+fn may_have_begun(
     draft: &Draft<'_>,
     unit: &UnitName,
     given: u64,
@@ -73,7 +74,7 @@ pub(in crate::domain) fn may_have_begun(
 /// Returns whether the command is contact from the unit, even if it changes nothing: it comes
 /// in the unit's session or from a new incarnation. Without both, any client can ask for what
 /// is already done, which is no proof of contact.
-pub(in crate::domain) fn is_word_of_unit(draft: &Draft<'_>, reporter: &Reporter) -> bool {
+pub(in crate::domain) fn is_contact(draft: &Draft<'_>, reporter: &Reporter) -> bool {
     let current = draft.unit(&reporter.unit).map_or(0, |unit| unit.incarnation);
     reporter.session.is_some() || reporter.incarnation.is_some_and(|given| current < given)
 }
@@ -82,7 +83,7 @@ pub(in crate::domain) fn is_word_of_unit(draft: &Draft<'_>, reporter: &Reporter)
 /// that is a visible change.
 pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter) -> bool {
     let name = &reporter.unit;
-    draft.contacts.hear(name);
+    draft.contacts.add(name);
     let known = draft.unit(name);
     let incarnation = reporter.incarnation.unwrap_or_default();
     if known.is_some_and(|unit| unit.is_well(incarnation) && !unit.is_news(draft.now)) {
@@ -135,6 +136,7 @@ pub(in crate::domain) fn note_contact(draft: &mut Draft<'_>, reporter: &Reporter
     true
 }
 
+/// Returns the number of pulled statuses of a unit.
 pub(in crate::domain) fn pulled_count(draft: &Draft<'_>, name: &UnitName) -> u32 {
     draft.keys_of(name, None).iter().filter(|key| key.kind == Kind::Pull).count() as u32
 }

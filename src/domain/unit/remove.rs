@@ -9,6 +9,7 @@ use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 use crate::domain::unit::contact::unit_exists;
 
+/// Removes a unit with its statuses and faults, and fences its incarnation.
 pub(in crate::domain) fn remove_unit(
     draft: &mut Draft<'_>,
     name: &UnitName,

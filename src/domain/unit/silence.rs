@@ -39,6 +39,7 @@ pub(in crate::domain) fn quieten_unit(draft: &mut Draft<'_>, name: &UnitName) {
     });
 }
 
+/// Marks a unit as uncertain: the store may have lost its last reports.
 pub(in crate::domain) fn mark_unit_uncertain(draft: &mut Draft<'_>, name: &UnitName) {
     let uncertain = draft.unit(name).filter(|unit| unit.uncertain_since.is_none());
     let Some(mut unit) = uncertain.cloned() else {

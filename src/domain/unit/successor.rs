@@ -23,7 +23,7 @@ pub(in crate::domain) fn line_of<'u>(draft: &Draft<'_>, unit: &'u Unit) -> Optio
 
 /// Returns the other matching units of a hand-over group. Visits each unit, so it is called
 /// only if hand-over is configured.
-pub(in crate::domain) fn in_line<'a>(
+fn in_line<'a>(
     draft: &'a Draft<'_>,
     except: &'a UnitName,
     line: &'a str,
