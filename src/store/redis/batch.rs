@@ -18,6 +18,7 @@ use crate::store::{Bucket, Retention};
 
 use super::key::{Key, KeySpace};
 use super::script;
+use super::view::MasterNote;
 
 /// The minimum number of changes that the log of a bucket keeps. A replica that is away for longer
 /// reads the heads.
@@ -34,8 +35,8 @@ pub(super) struct Batch {
     base: Revision,
     /// The base count of quiet commits; `None` if it is not compared.
     base_quiet: Option<u64>,
-    /// The epoch floor; see [`Transition::epoch_floor`].
-    epoch_floor: u64,
+    /// The epoch floor of the transition, and the history that this process has compared.
+    note: MasterNote,
     head: Arc<Head>,
     clears: bool,
     /// The transition for the log; empty if it cannot or need not be replayed.
@@ -57,8 +58,8 @@ struct Body(Revision, Vec<Write>, Vec<StatusEvent>, MemoryOnly, Timestamp);
 
 impl Batch {
     /// Encodes a transition for the store and for all processes that follow its log.
-    pub(super) fn encode(transition: &Transition, bucket: Bucket) -> Batch {
-        let mut batch = Batch::encode_without_body(transition, bucket);
+    pub(super) fn encode(transition: &Transition, bucket: Bucket, history: Arc<str>) -> Batch {
+        let mut batch = Batch::encode_without_body(transition, bucket, history);
         if transition.moves_revision() {
             let Transition { base, writes, events, memory_only, time, .. } = transition;
             let size = codec::RECORD_BYTES * (1 + writes.len() + events.len());
@@ -70,10 +71,14 @@ impl Batch {
 
     /// Encodes a transition for the store alone: a process that follows the log receives only the
     /// head, and must load the application.
-    pub(super) fn encode_without_body(transition: &Transition, bucket: Bucket) -> Batch {
+    pub(super) fn encode_without_body(
+        transition: &Transition,
+        bucket: Bucket,
+        history: Arc<str>,
+    ) -> Batch {
         let Transition { app, base, base_quiet, head, writes, events, time, .. } = transition;
-        let epoch_floor = transition.epoch_floor;
-        let mut batch = Batch::of_head(app, bucket, (*base, epoch_floor), head.clone());
+        let note = MasterNote { epoch_floor: transition.epoch_floor, history };
+        let mut batch = Batch::of_head(app, bucket, (*base, &note), head.clone());
         batch.base_quiet = Some(*base_quiet);
         batch.clears = transition.is_deletion();
         batch.time = *time;
@@ -99,7 +104,7 @@ impl Batch {
     pub(super) fn of_head(
         app: &AppName,
         bucket: Bucket,
-        (base, epoch_floor): (Revision, u64),
+        (base, note): (Revision, &MasterNote),
         head: impl Into<Arc<Head>>,
     ) -> Batch {
         Batch {
@@ -107,7 +112,7 @@ impl Batch {
             bucket,
             base,
             base_quiet: None,
-            epoch_floor,
+            note: note.clone(),
             head: head.into(),
             clears: false,
             body: Vec::new(),
@@ -169,7 +174,7 @@ impl Batch {
         call.arg(tombs_max).arg(keys.app_prefix(bucket)).arg(keys.events_prefix(bucket));
         call.arg(self.base_quiet.map(|quiet| quiet.to_string()).unwrap_or_default());
         call.arg(head.quiet_commits);
-        call.arg(self.epoch_floor);
+        call.arg(self.note.epoch_floor).arg(&*self.note.history);
         call.arg(self.answers.len()).arg(self.answers.len() + self.set.len());
         call.arg(self.removed.len()).arg(self.events.len());
         for (field, value) in self.answers.iter().chain(&self.set) {
@@ -197,10 +202,11 @@ pub(super) fn check_master(keys: &KeySpace, buckets: impl Iterator<Item = Bucket
     script::call(&script::COMMIT, &names)
 }
 
-/// Notes which master serves a bucket whose known epoch floor is `known`; see `master.lua`.
-pub(super) fn note_master(keys: &KeySpace, bucket: Bucket, known: Option<u64>) -> Cmd {
+/// Notes which master serves a bucket whose known note is `known`; see `master.lua`.
+pub(super) fn note_master(keys: &KeySpace, bucket: Bucket, known: Option<&MasterNote>) -> Cmd {
     let mut call = script::call(&script::MASTER, &[keys.name(Key::State(bucket))]);
-    call.arg(known.map(|floor| floor.to_string()).unwrap_or_default());
+    call.arg(known.map(|note| note.epoch_floor.to_string()).unwrap_or_default());
+    call.arg(known.map(|note| &*note.history).unwrap_or_default());
     call
 }
 

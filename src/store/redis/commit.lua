@@ -3,8 +3,8 @@
 -- Returns {1, id of the log entry or ''} after success. Returns {0, current revision, cause} after a
 -- conflict, and has written nothing. The cause is 'revision', 'quiet' (a quiet commit is missing),
 -- 'overtaken' (a later commit of the writer was applied), 'request' (an answer exists), or 'master'
--- (the state was read from another master). After 'master' follows the epoch floor of the bucket,
--- '' if this master is not noted yet (master.lua). Numbers are compared as text or stay below 2^53,
+-- (the state was read from another master or history). After 'master' follows the epoch floor of the
+-- bucket, '' if this master is not noted yet or the history is another one (master.lua). Numbers are compared as text or stay below 2^53,
 -- because Lua has only floating point numbers.
 --
 -- Without arguments, the script removes the notes of other masters from the states of buckets. Each
@@ -24,11 +24,11 @@ end
 local heads, app, log, events, state, tombs = unpack(KEYS)
 local name, base, writer, seq, revision, head, clears, deleted, body, log_max,
   events_oldest, events_cutoff, tombs_max, app_prefix, events_prefix, base_quiet, quiet,
-  counts_above = unpack(ARGV, 1, 18)
+  counts_above, history = unpack(ARGV, 1, 19)
 -- The set fields begin with the new answers to requests.
-local answer_count, set_count = tonumber(ARGV[19]), tonumber(ARGV[20])
-local removed_count, event_count = tonumber(ARGV[21]), tonumber(ARGV[22])
-local sets_at = 23
+local answer_count, set_count = tonumber(ARGV[20]), tonumber(ARGV[21])
+local removed_count, event_count = tonumber(ARGV[22]), tonumber(ARGV[23])
+local sets_at = 24
 local removed_at = sets_at + 2 * set_count
 local events_at = removed_at + removed_count
 
@@ -51,10 +51,11 @@ end
 -- Quiet commits do not move the revision, but the writer must have seen them.
 local known_quiet = redis.call('HGET', app, 'q') or '0'
 local missed_quiet = base_quiet ~= '' and base_quiet ~= known_quiet
--- On another master, one revision can name another state.
-local noted = redis.call('HMGET', state, 'master', 'counts_above')
-if not noted[1] or noted[2] ~= counts_above then
-  return {0, current, 'master', noted[1] and noted[2] or ''}
+-- On another master or in another history, one revision can name another state.
+local noted = redis.call('HMGET', state, 'master', 'counts_above', 'history')
+local is_noted = noted[1] and noted[3] == history
+if not is_noted or noted[2] ~= counts_above then
+  return {0, current, 'master', is_noted and noted[2] or ''}
 end
 if current ~= base then
   return {0, current, 'revision'}

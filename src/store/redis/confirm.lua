@@ -1,17 +1,17 @@
 -- Compares versions of applications with the stored ones, all on one master. Returns, for each of
 -- them, false if the version is the newest one, or else {current revision, cause}. The cause is
 -- 'revision', 'quiet' or 'master', as in commit.lua; after 'master' follows the epoch floor of the
--- bucket, '' if this master is not noted yet (master.lua).
+-- bucket, '' if this master is not noted yet or the history is another one (master.lua).
 --
 -- KEYS has heads, application and state of each. ARGV has whether a write must follow, and then
--- name, revision, count of quiet commits and epoch floor of each.
+-- name, revision, count of quiet commits, epoch floor and history id of each.
 
 local replication = redis.call('INFO', 'replication')
 local master = string.match(replication, 'master_replid:(%x+)') or ''
 local answers = {}
 for i = 1, #KEYS / 3 do
   local heads, app, state = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
-  local name, revision, quiet, counts_above = unpack(ARGV, 4 * i - 2, 4 * i + 1)
+  local name, revision, quiet, counts_above, history = unpack(ARGV, 5 * i - 3, 5 * i + 1)
   local known = redis.call('HGET', heads, name)
   local current
   if known then
@@ -19,9 +19,10 @@ for i = 1, #KEYS / 3 do
   else
     current = redis.call('HGET', state, 'floor') or '0'
   end
-  local noted = redis.call('HMGET', state, 'master', 'counts_above')
-  if noted[1] ~= master or noted[2] ~= counts_above then
-    answers[i] = {current, 'master', noted[1] == master and noted[2] or ''}
+  local noted = redis.call('HMGET', state, 'master', 'counts_above', 'history')
+  local is_noted = noted[1] == master and noted[3] == history
+  if not is_noted or noted[2] ~= counts_above then
+    answers[i] = {current, 'master', is_noted and noted[2] or ''}
   elseif current ~= revision then
     answers[i] = {current, 'revision'}
   elseif (redis.call('HGET', app, 'q') or '0') ~= quiet then

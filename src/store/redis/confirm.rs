@@ -92,9 +92,9 @@ fn mk_question(shared: &Shared, jobs: &[Job]) -> redis::Pipeline {
     }
     let mut call: Cmd = script::call(&script::CONFIRM, &names);
     call.arg(u8::from(shared.durability != Durability::Acknowledged));
-    for Job { app, version, .. } in jobs {
+    for Job { app, bucket, version, .. } in jobs {
         call.arg(app.to_string()).arg(version.revision.0).arg(version.quiet_commits);
-        call.arg(version.epoch_floor);
+        call.arg(version.epoch_floor).arg(&*shared.view.history(*bucket));
     }
     let mut pipeline = redis::Pipeline::with_capacity(1);
     pipeline.add_command(call);

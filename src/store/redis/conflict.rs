@@ -15,7 +15,7 @@ impl Shared {
         let cause = match reply::text(cause)? {
             "master" => {
                 let number = number.first().and_then(reply::number);
-                if number != self.view.known_epoch_floor(bucket) {
+                if number != self.view.note(bucket).map(|note| note.epoch_floor) {
                     self.suspicions.send_replace(());
                 }
                 ConflictCause::Master

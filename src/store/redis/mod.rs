@@ -270,7 +270,7 @@ impl Store for RedisStore {
         let ask = read::ask_app(&shared.keys, bucket, app);
         let started = Instant::now();
         loop {
-            let mut noted = shared.view.follow_epoch_floor(bucket);
+            let mut noted = shared.view.follow_note(bucket);
             let seen = shared.view.revision(bucket, app);
             let found = read::read_app(app, &self.read(bucket, &ask).await?)?;
             // A transition based on this state would hide the data loss.
@@ -295,9 +295,10 @@ impl Store for RedisStore {
         let bucket = shared.keys.bucket_of(&transition.app);
         let gone = |applied| shared.unavailable("store is closed".to_string(), applied);
         let lane = self.lane(bucket).ok_or_else(|| gone(Applied::No))?;
+        let history = shared.view.history(bucket);
         let batch = match lock(&shared.membership).is_alone() {
-            true => Batch::encode_without_body(&transition, bucket),
-            false => Batch::encode(&transition, bucket),
+            true => Batch::encode_without_body(&transition, bucket, history),
+            false => Batch::encode(&transition, bucket, history),
         };
         let (answer, answered) = oneshot::channel();
         let job = Job { batch, transition: transition.clone(), answer };

@@ -20,7 +20,7 @@ use crate::store::{
 use super::batch::{decode_body, event_id};
 use super::key::{Key, KeySpace};
 use super::reply;
-use super::view::{BucketView, EntryId, LogEntry, Own};
+use super::view::{BucketView, EntryId, LogEntry, MasterNote, Own};
 
 /// The field of an application's hash that names its last writers. It is not a record.
 const MARKS: &[u8] = b"w";
@@ -33,7 +33,8 @@ pub(super) fn ask_app(keys: &KeySpace, bucket: Bucket, app: &AppName) -> Pipelin
     pipeline.cmd("MULTI");
     pipeline.cmd("HGET").arg(keys.name(Key::Heads(bucket))).arg(app.to_string());
     let state = pipeline.cmd("HMGET").arg(keys.name(Key::State(bucket)));
-    state.arg("floor").arg("losses").arg("master").arg("counts_above");
+    state.arg("floor").arg("losses").arg("master");
+    state.arg("counts_above").arg("history");
     pipeline.cmd("HGETALL").arg(keys.name(Key::App(bucket, app)));
     pipeline.cmd("INFO").arg("replication");
     pipeline.cmd("EXEC");
@@ -45,9 +46,8 @@ pub(super) struct FoundApp {
     pub(super) records: Records,
     /// The loss count when its bucket last lost writes.
     pub(super) losses: u32,
-    /// The epoch floor of its bucket, noted for the serving master; `None` if this master is not
-    /// noted yet.
-    pub(super) noted: Option<u64>,
+    /// The note of its bucket; `None` if it is not of the serving master.
+    pub(super) noted: Option<MasterNote>,
 }
 
 /// Parses the answer to [`ask_app`].
@@ -63,7 +63,7 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
         let mut lines = reply::info(replication).lines();
         lines.any(|line| line.strip_prefix("master_replid:") == Some(master))
     });
-    let noted = state.get(3).and_then(reply::number).filter(|_| is_noted);
+    let noted = state.get(3..).and_then(mk_note).filter(|_| is_noted);
     let mut records = Records::of_head(match reply::bytes(head) {
         Some(bytes) => read_head(app, bytes)?.1,
         None => Head::empty(Revision(number(state.first()))),
@@ -113,8 +113,19 @@ pub(super) fn read_app(app: &AppName, values: &[Value]) -> Result<FoundApp, Read
     records.payloads.sort_by(|a, b| a.0.cmp(&b.0));
     records.requests.sort_by(|a, b| a.0.cmp(&b.0));
     records.data.sort_by(|a, b| a.0.cmp(&b.0));
-    records.epoch_floor = noted.unwrap_or_default();
+    records.epoch_floor = noted.as_ref().map(|note| note.epoch_floor).unwrap_or_default();
     Ok(FoundApp { records, losses, noted })
+}
+
+/// Parses the answer of `master.lua`.
+pub(super) fn read_note(value: &Value) -> Option<MasterNote> {
+    mk_note(reply::items(value))
+}
+
+fn mk_note(values: &[Value]) -> Option<MasterNote> {
+    let [epoch_floor, history] = values else { return None };
+    let epoch_floor = reply::number(epoch_floor)?;
+    Some(MasterNote { epoch_floor, history: reply::text(history)?.into() })
 }
 
 /// Returns the command that reads the events of an application before a number, newest first.

@@ -18,7 +18,7 @@ use super::batch::{self, Mark};
 use super::key::{Key, Tag};
 use super::link::Dedicated;
 use super::read::{self, Logged};
-use super::view::{Break, BucketView};
+use super::view::{Break, BucketView, MasterNote};
 use super::{Shared, meta, repair, reply, script};
 
 /// How long Redis holds a read that waits for new entries. An answer that takes much longer never
@@ -62,15 +62,15 @@ impl Reader {
             connection: &mut dedicated.connection,
             seen: self.epoch,
             counted: false,
-            epoch_floors: BTreeMap::new(),
+            notes: BTreeMap::new(),
         };
         session.load_scripts().await?;
         session.check_meta().await?;
         session.note_master(&self.buckets).await?;
         session.verify(&self.buckets).await?;
-        // Only after the comparison: a commit with this floor is based on a compared state.
-        for (bucket, number) in session.epoch_floors {
-            self.shared.view.raise_epoch_floor(bucket, number);
+        // Only after the comparison: a commit with this note is based on a compared state.
+        for (bucket, note) in session.notes {
+            self.shared.view.take_note(bucket, note);
         }
         self.connection = Some(dedicated);
         Ok(())
@@ -128,7 +128,7 @@ impl Reader {
             connection,
             seen: self.shared.view.epoch(),
             counted: false,
-            epoch_floors: self.buckets.iter().map(|&b| (b, view.epoch_floor(b))).collect(),
+            notes: self.buckets.iter().filter_map(|&b| Some((b, view.note(b)?))).collect(),
         };
         loop {
             tokio::select! {
@@ -157,8 +157,8 @@ struct LogSession<'a> {
     seen: Epoch,
     /// Whether a data loss was counted on this connection.
     counted: bool,
-    /// The epoch floor of each bucket on this master.
-    epoch_floors: BTreeMap<Bucket, u64>,
+    /// The note of each bucket on this master.
+    notes: BTreeMap<Bucket, MasterNote>,
 }
 
 impl LogSession<'_> {
@@ -223,13 +223,12 @@ impl LogSession<'_> {
         let Shared { keys, view, .. } = self.shared;
         let mut pipeline = redis::pipe();
         for &bucket in buckets {
-            let known = view.known_epoch_floor(bucket);
-            pipeline.add_command(batch::note_master(keys, bucket, known));
+            pipeline.add_command(batch::note_master(keys, bucket, view.note(bucket).as_ref()));
         }
         let values = self.ask(&pipeline).await?;
         for (&bucket, value) in buckets.iter().zip(&values) {
-            let noted = reply::number(value).ok_or_else(|| unavailable(&format!("{value:?}")))?;
-            self.epoch_floors.insert(bucket, noted);
+            let note = read::read_note(value).ok_or_else(|| unavailable(&format!("{value:?}")))?;
+            self.notes.insert(bucket, note);
         }
         Ok(())
     }
@@ -278,8 +277,8 @@ impl LogSession<'_> {
         for _ in 0..REPAIRS_MAX {
             let found = self.read_bucket(bucket).await?;
             let time = self.shared.clock.now();
-            let epoch_floor = self.epoch_floors.get(&bucket).copied().unwrap_or_default();
-            let repairs = repair::compare(bucket, &seen, &found, epoch_floor, time);
+            let note = self.notes.get(&bucket).cloned().unwrap_or_default();
+            let repairs = repair::compare(bucket, &seen, &found, &note, time);
             if (repairs.lost || is_lost) && found.losses <= seen.losses {
                 self.count_loss().await?;
                 self.doubt(bucket, &seen, repairs.floor).await?;

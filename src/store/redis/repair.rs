@@ -14,7 +14,7 @@ use crate::domain::time::Timestamp;
 use crate::store::{Bucket, Position};
 
 use super::batch::Batch;
-use super::view::BucketView;
+use super::view::{BucketView, MasterNote};
 
 /// The commits to make before observers are notified.
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(super) fn compare(
     bucket: Bucket,
     seen: &BucketView,
     found: &BucketView,
-    epoch_floor: u64,
+    note: &MasterNote,
     time: Timestamp,
 ) -> Repairs {
     let (was, is) = (seen.heads.marks(), found.heads.marks());
@@ -50,17 +50,12 @@ pub(super) fn compare(
                 if !same && (*position <= was.last || now.revision <= head.revision) {
                     let revision = now.revision.max(head.revision).next();
                     let put = Head { revision, ..(**now).clone() };
-                    let put = uncertain_head(put, found.losses, epoch_floor, time);
-                    repairs.batches.push(Batch::of_head(
-                        app,
-                        bucket,
-                        (now.revision, epoch_floor),
-                        put,
-                    ));
+                    let put = uncertain_head(put, found.losses, note.epoch_floor, time);
+                    repairs.batches.push(Batch::of_head(app, bucket, (now.revision, note), put));
                     repairs.lost = true;
                 }
             }
-            None => repairs.miss((bucket, epoch_floor), app, (known.position, head), found),
+            None => repairs.miss((bucket, note), app, (known.position, head), found),
         }
     }
     // Applications of another history, at positions that were given out before.
@@ -68,13 +63,8 @@ pub(super) fn compare(
         if other.position <= was.last && seen.heads.get(&other.app).is_none() {
             let head = &*other.head;
             let put = Head { revision: head.revision.next(), ..head.clone() };
-            let put = uncertain_head(put, found.losses, epoch_floor, time);
-            repairs.batches.push(Batch::of_head(
-                &other.app,
-                bucket,
-                (head.revision, epoch_floor),
-                put,
-            ));
+            let put = uncertain_head(put, found.losses, note.epoch_floor, time);
+            repairs.batches.push(Batch::of_head(&other.app, bucket, (head.revision, note), put));
             repairs.lost = true;
         }
     }
@@ -84,7 +74,7 @@ pub(super) fn compare(
 impl Repairs {
     fn miss(
         &mut self,
-        (bucket, epoch_floor): (Bucket, u64),
+        (bucket, note): (Bucket, &MasterNote),
         app: &AppName,
         (position, head): (Position, &Head),
         found: &BucketView,
@@ -99,7 +89,7 @@ impl Repairs {
         }
         let revision = marks.revision_floor.max(head.revision).next();
         let tombstone = Head::empty(revision);
-        let base = (marks.revision_floor, epoch_floor);
+        let base = (marks.revision_floor, note);
         self.batches.push(Batch::of_head(app, bucket, base, tombstone));
     }
 }

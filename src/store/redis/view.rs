@@ -39,9 +39,18 @@ pub(super) struct View {
     /// The last entry of each bucket's log that the observers have received.
     delivered: Vec<watch::Sender<EntryId>>,
     epoch: Mutex<Epoch>,
-    /// The epoch floor of each bucket: that of the last master that was compared with this view;
-    /// `None` before the first comparison.
-    epoch_floors: Vec<watch::Sender<Option<u64>>>,
+    /// The note of each bucket by the last master that was compared with this view; `None` before
+    /// the first comparison.
+    notes: Vec<watch::Sender<Option<MasterNote>>>,
+}
+
+/// The note that a bucket has of its master; see `master.lua`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct MasterNote {
+    pub(super) epoch_floor: u64,
+    /// The id of the history that the bucket's revisions and positions belong to. A bucket that was
+    /// emptied and filled again has another one.
+    pub(super) history: Arc<str>,
 }
 
 struct KnownBuckets {
@@ -79,7 +88,7 @@ pub(super) enum Break {
 
 impl View {
     pub(super) fn new(buckets: u16, epoch: Epoch) -> View {
-        let epoch_floors = (0..buckets).map(|_| watch::Sender::default()).collect();
+        let notes = (0..buckets).map(|_| watch::Sender::default()).collect();
         let delivered = (0..buckets).map(|_| watch::Sender::default()).collect();
         let buckets = (0..buckets)
             .map(|n| BucketView {
@@ -88,7 +97,7 @@ impl View {
             })
             .collect();
         let known = KnownBuckets { buckets, observers: Observers::default() };
-        View { known: Mutex::new(known), delivered, epoch: Mutex::new(epoch), epoch_floors }
+        View { known: Mutex::new(known), delivered, epoch: Mutex::new(epoch), notes }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
@@ -106,27 +115,35 @@ impl View {
 
     /// Returns the epoch floor of a bucket; 0 before the first master was compared.
     pub(super) fn epoch_floor(&self, bucket: Bucket) -> u64 {
-        self.known_epoch_floor(bucket).unwrap_or_default()
+        self.note(bucket).unwrap_or_default().epoch_floor
     }
 
-    /// Returns the epoch floor of a bucket; `None` before the first master was compared.
-    pub(super) fn known_epoch_floor(&self, bucket: Bucket) -> Option<u64> {
-        *self.epoch_floors[usize::from(bucket.0)].borrow()
+    /// Returns the note of a bucket; `None` before the first master was compared.
+    pub(super) fn note(&self, bucket: Bucket) -> Option<MasterNote> {
+        self.notes[usize::from(bucket.0)].borrow().clone()
     }
 
-    /// Returns the epoch floor of a bucket, with a notification of each later one.
-    pub(super) fn follow_epoch_floor(&self, bucket: Bucket) -> watch::Receiver<Option<u64>> {
-        self.epoch_floors[usize::from(bucket.0)].subscribe()
+    /// Returns the history of a bucket; empty before the first master was compared.
+    pub(super) fn history(&self, bucket: Bucket) -> Arc<str> {
+        self.note(bucket).unwrap_or_default().history
     }
 
-    /// Sets the epoch floor from a master that was compared. It never falls.
-    pub(super) fn raise_epoch_floor(&self, bucket: Bucket, number: u64) {
+    /// Returns the note of a bucket, with a notification of each later one.
+    pub(super) fn follow_note(&self, bucket: Bucket) -> watch::Receiver<Option<MasterNote>> {
+        self.notes[usize::from(bucket.0)].subscribe()
+    }
+
+    /// Takes over the note of a master that was compared. The epoch floor never falls.
+    pub(super) fn take_note(&self, bucket: Bucket, note: MasterNote) {
+        let number = note.epoch_floor;
         let KnownBuckets { observers, .. } = &*self.known();
         let mut is_first = false;
-        let rose = self.epoch_floors[usize::from(bucket.0)].send_if_modified(|known| {
+        let rose = self.notes[usize::from(bucket.0)].send_if_modified(|known| {
             is_first = known.is_none();
-            let rises = known.is_none_or(|known| known < number);
-            *known = (*known).max(Some(number));
+            let rises = known.as_ref().is_none_or(|known| known.epoch_floor < number);
+            if rises {
+                *known = Some(note);
+            }
             rises
         });
         if rose && !is_first {

@@ -88,6 +88,51 @@ async fn a_revision_of_another_history_is_a_conflict() {
     assert_eq!(&*status.report.message, "in force");
 }
 
+/// Redis is emptied by hand, and a process that never saw the old store fills it again before this
+/// process has compared: the epoch floor is 0 in both histories.
+async fn check_emptied(server: &RedisServer, empty: impl AsyncFn()) {
+    let store = open(&server.url()).await;
+    let mut old = has(&store).await;
+    old.report("web/0", "gone").await;
+    empty().await;
+    let mut new = Driver::new(&open(&server.url()).await, "web").await;
+    new.report("web/0", "up").await;
+    new.report("web/0", "in force").await;
+    assert_eq!((new.revision(), new.state.epoch_floor), (old.revision(), old.state.epoch_floor));
+    let confirmed = store.confirm(&old.state.name, Version::of(&old.state)).await;
+    let conflict = |answer: &Result<(), CommitError>| {
+        assert!(matches!(answer, Err(CommitError::Conflict { .. })), "{answer:?}");
+    };
+    conflict(&confirmed);
+    conflict(&old.commit(old.draft(mk_report("web/0", "late"))).await);
+    let found = Driver::new(&store, "web").await;
+    let key = StatusKey::first_of(&UnitName::new("web/0").unwrap());
+    let (_, status) = found.state.statuses_from(&key).next().unwrap();
+    assert_eq!(&*status.report.message, "in force");
+    assert!(old.state.epoch_floor < found.state.epoch_floor);
+    // The other process learns the new floor from its next commit.
+    new.commit(new.draft(mk_report("web/0", "based on floor 0"))).await.unwrap_err();
+    let mut new = Driver::new(&new.store, "web").await;
+    new.report("web/0", "both").await;
+    store.confirm(&new.state.name, Version::of(&new.state)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revision_of_an_emptied_store_is_a_conflict() {
+    let Some(server) = start().await else { return };
+    check_emptied(&server, async || server.call::<()>(&["FLUSHALL"]).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revision_of_a_master_that_returned_empty_is_a_conflict() {
+    let Some(server) = start().await else { return };
+    let empty = async || {
+        server.call::<()>(&["FLUSHALL"]).await.unwrap();
+        become_another(&server).await;
+    };
+    check_emptied(&server, empty).await;
+}
+
 /// As if the clock of Redis had been set back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_given_is_passed_whatever_the_clock_of_redis_says() {
