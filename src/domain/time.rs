@@ -19,6 +19,12 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(millis))
     }
 
+    /// Returns the moment a duration earlier, at the earliest the first one.
+    pub fn before(self, duration: Duration) -> Timestamp {
+        let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Timestamp(self.0.saturating_sub(millis))
+    }
+
     /// Returns the moment as text for people: `2026-11-21T17:51:18Z`, in whole seconds.
     pub fn to_utc(self) -> String {
         let seconds = self.0 / 1000;

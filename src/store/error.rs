@@ -116,6 +116,19 @@ pub enum OpenError {
         /// The problem in words.
         reason: String,
     },
+    /// A segment of the log in front of the database is not valid.
+    #[error(
+        "log segment {} is damaged ({reason}); \
+         restore the whole data directory from a backup, or move it away to start empty: \
+         workers send their reports again",
+        path.display()
+    )]
+    DamagedLog {
+        /// The segment.
+        path: PathBuf,
+        /// The problem in words.
+        reason: String,
+    },
     /// A newer version wrote the database.
     #[error(
         "database {} has format {found}, and this version reads formats up to {known}; \

@@ -30,6 +30,9 @@ pub(super) const EVENTS: Table = TableDefinition::new("events");
 
 /// The format of the database as a whole, LE u32. It is read and checked before any other record.
 pub(super) const META_FORMAT: &[u8] = b"format";
+/// The sequence of the last group of the log that the database has, LE u64, and the CRC-32 of the
+/// store record beside it, LE u32.
+pub(super) const META_APPLIED: &[u8] = b"applied";
 /// The record of the store itself: [`Meta`](super::codec::Meta).
 pub(super) const META_STORE: &[u8] = b"store";
 
@@ -158,9 +161,19 @@ impl Key {
     }
 }
 
+/// Returns the prefix of all keys of an application.
+pub(super) fn prefix_of(app: &AppName) -> Vec<u8> {
+    prefix(app, 0)
+}
+
 /// Returns the range of all records of an application in `records` or `events`.
 pub(super) fn range_of(app: &AppName) -> Range<Vec<u8>> {
-    let start = prefix(app, 0);
+    range_of_prefix(&prefix_of(app))
+}
+
+/// Returns the range of all keys with the prefix of an application.
+pub(super) fn range_of_prefix(prefix: &[u8]) -> Range<Vec<u8>> {
+    let start = prefix.to_vec();
     let mut end = start.clone();
     // The prefix ends with a zero byte, so the smallest key after the range ends with a one
     // instead.

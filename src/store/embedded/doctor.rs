@@ -10,7 +10,7 @@ use rustix::fs::{Access, access, statvfs};
 use crate::store::OpenError;
 use crate::store::doctor::{Finding, in_order};
 
-use super::file::{Location, open_file, panic_text};
+use super::file::{Files, Location, panic_text};
 
 /// Free space below this is an error: it holds a database of a few applications.
 const SPACE_MIN: u64 = 64 << 20;
@@ -22,7 +22,7 @@ pub fn examine(dir: &Path) -> Vec<Finding> {
     let (directory, there) = directory(dir);
     let mut findings = vec![directory];
     findings.extend(there.and_then(|there| space(&there)));
-    let location = Location::new(dir, open_file());
+    let location = Location::new(dir, Files::of(dir));
     if location.is_there() {
         findings.push(database(&location));
         findings.extend(location.open_to_others().into_iter().map(|found| {
@@ -78,10 +78,15 @@ fn database(location: &Location) -> Finding {
         let database = Builder::new().open_read_only(location.file());
         let database = match database {
             // The database was not closed. The next start repairs it.
-            Err(DatabaseError::RepairAborted) => return Ok("will be repaired by the next start"),
+            Err(DatabaseError::RepairAborted) => {
+                return Ok("will be repaired by the next start".to_string());
+            }
             opened => opened.map_err(|error| location.database_error(error))?,
         };
-        location.read(&database).map(|_| "can be read")
+        Ok(match location.examine(&database)? {
+            0 => "can be read".to_string(),
+            groups => format!("can be read; the next start adds {groups} syncs from the log"),
+        })
     }));
     let opened = opened.unwrap_or_else(|panic| Err(location.damaged(&panic_text(&*panic))));
     match opened {

@@ -15,9 +15,12 @@ use crate::store::heads::{Heads, Watermarks};
 use crate::store::key::{META, META_FORMAT};
 use crate::store::{Epoch, OpenError, random_store_id};
 
-use super::batch::Tables;
 use super::header::{HEADER_BYTES, goes_back};
+use super::limits::Limits;
+use super::log::{Log, LogDir, LogFiles};
 use super::read::{Fault, read_heads, read_meta};
+use super::recover::{self, RecoverError};
+use super::tables::Tables;
 
 /// The name of the file in the data directory.
 const FILE_NAME: &str = "bellwether.redb";
@@ -29,17 +32,32 @@ const CACHE_BYTES: usize = 64 << 20;
 pub(super) type OpenFile =
     Arc<dyn Fn(&Builder, &Path) -> Result<Database, DatabaseError> + Send + Sync>;
 
-/// Returns the function that opens a real file.
-pub(super) fn open_file() -> OpenFile {
-    Arc::new(|builder, path| builder.open(path))
+/// The format of a database with a log beside it has this bit. A version that does not know the log
+/// refuses such a database, because the log has commits that the database lacks.
+const WITH_LOG: u32 = 0x100;
+
+/// How the store reaches its files. Tests replace it with a disk that fails, and with small limits.
+#[derive(Clone)]
+pub(super) struct Files {
+    pub(super) open_file: OpenFile,
+    pub(super) log: Arc<dyn LogFiles>,
+    pub(super) limits: Limits,
 }
 
-/// The location of the database, and the function that opens it.
+impl Files {
+    /// Returns the real files of a directory.
+    pub(super) fn of(dir: &Path) -> Files {
+        let open_file: OpenFile = Arc::new(|builder, path| builder.open(path));
+        Files { open_file, log: Arc::new(LogDir::new(dir)), limits: Limits::default() }
+    }
+}
+
+/// The location of the database and its log.
 #[derive(Clone)]
 pub(super) struct Location {
     dir: PathBuf,
     file: PathBuf,
-    open_file: OpenFile,
+    files: Files,
 }
 
 /// An opened database with the data that stays in memory.
@@ -47,11 +65,19 @@ pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) meta: Meta,
     pub(super) heads: Heads,
+    /// The log, which continues after the group `applied`.
+    pub(super) log: Log,
+    /// The sequence of the last group of the log. The database has all groups.
+    pub(super) applied: u64,
 }
 
 impl Location {
-    pub(super) fn new(dir: &Path, open_file: OpenFile) -> Location {
-        Location { dir: dir.to_path_buf(), file: dir.join(FILE_NAME), open_file }
+    pub(super) fn new(dir: &Path, files: Files) -> Location {
+        Location { dir: dir.to_path_buf(), file: dir.join(FILE_NAME), files }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        self.files.limits
     }
 
     /// Returns the path of the file.
@@ -100,10 +126,11 @@ impl Location {
         let database = database.map_err(|e| self.database_error(e))?;
         let epoch = Epoch { store_id, losses: 0 };
         let meta = Meta::new(epoch, Timestamp::default(), Watermarks::default());
-        write_meta(&database, &meta, true).map_err(|e| self.error(e))
+        write_meta(&database, &meta, 0, false).map_err(|e| self.error(e))
     }
 
-    /// Opens the database, checks every page, and reads the data that stays in memory.
+    /// Opens the database, checks every page, applies what the log has in addition, and reads the
+    /// data that stays in memory.
     pub(super) fn open(&self) -> Result<Opened, OpenError> {
         // redb takes an empty file for a new database.
         let found = fs::metadata(&self.file).map_err(|e| self.io(e))?;
@@ -114,18 +141,24 @@ impl Location {
             let file = self.file.display();
             tracing::warn!(
                 %file,
-                "the newest commit is damaged, and the commit before it is used; after a power \
-                 loss the damaged commit was not acknowledged yet, otherwise the last \
-                 acknowledged commit is lost"
+                "the newest transaction of the database is damaged, and the one before it is used; \
+                 the commits since then are applied from the log"
             );
         }
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let mut builder = Builder::new();
             builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
-            let database = (self.open_file)(&builder, &self.file);
+            let database = (self.files.open_file)(&builder, &self.file);
             let database = database.map_err(|e| self.database_error(e))?;
+            self.check_format(&database)?;
+            let recovered = recover::recover(
+                &database,
+                self.files.log.clone(),
+                self.files.limits.segment_bytes,
+            );
+            let (log, applied) = recovered.map_err(|e| self.recover_error(e))?;
             let (meta, heads) = self.read(&database)?;
-            Ok(Opened { database, meta, heads })
+            Ok(Opened { database, meta, heads, log, applied })
         }));
         opened.unwrap_or_else(|panic| Err(self.damaged(&panic_text(&*panic))))
     }
@@ -158,28 +191,35 @@ impl Location {
         open.collect()
     }
 
-    pub(super) fn read(
-        &self,
-        database: &impl ReadableDatabase,
-    ) -> Result<(Meta, Heads), OpenError> {
+    /// Checks whether this version knows the format of the database.
+    fn check_format(&self, database: &impl ReadableDatabase) -> Result<(), OpenError> {
         let txn = database.begin_read().map_err(|e| self.error(e.into()))?;
         let meta = txn.open_table(META).map_err(|e| self.error(e.into()))?;
         let format = meta.get(META_FORMAT).map_err(|e| self.error(e.into()))?;
         let format = format.and_then(|f| Some(u32::from_le_bytes(f.value().try_into().ok()?)));
         match format {
-            None => return Err(self.damaged("it has no format")),
-            Some(found) if u32::from(FORMAT) < found => {
-                return Err(OpenError::TooNew {
-                    path: self.file.clone(),
-                    found,
-                    known: FORMAT.into(),
-                });
+            None => Err(self.damaged("it has no format")),
+            Some(found) if u32::from(FORMAT) < found & !WITH_LOG => {
+                let path = self.file.clone();
+                Err(OpenError::TooNew { path, found, known: FORMAT.into() })
             }
-            Some(_) => {}
+            Some(_) => Ok(()),
         }
+    }
+
+    fn read(&self, database: &impl ReadableDatabase) -> Result<(Meta, Heads), OpenError> {
+        let txn = database.begin_read().map_err(|e| self.error(e.into()))?;
         let meta = read_meta(&txn).map_err(|e| self.fault(e))?;
         let heads = read_heads(&txn).map_err(|e| self.fault(e))?;
         Ok((meta, Heads::restore(heads, meta.marks())))
+    }
+
+    /// Checks the database and its log without changing anything. Returns the number of groups in
+    /// the log that the database lacks.
+    pub(super) fn examine(&self, database: &impl ReadableDatabase) -> Result<u64, OpenError> {
+        self.check_format(database)?;
+        self.read(database)?;
+        recover::examine(database, self.files.log.clone()).map_err(|e| self.recover_error(e))
     }
 
     pub(super) fn damaged(&self, reason: &str) -> OpenError {
@@ -188,6 +228,16 @@ impl Location {
 
     fn io(&self, source: io::Error) -> OpenError {
         OpenError::Io { path: self.dir.clone(), source }
+    }
+
+    fn recover_error(&self, error: RecoverError) -> OpenError {
+        match error {
+            RecoverError::Database(fault) => self.fault(fault),
+            RecoverError::Io(source) => self.io(source),
+            RecoverError::Damaged { segment, reason } => {
+                OpenError::DamagedLog { path: segment, reason }
+            }
+        }
     }
 
     fn fault(&self, fault: Fault) -> OpenError {
@@ -232,21 +282,21 @@ pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or_else(|| "panic".to_string())
 }
 
-/// Writes the meta record in a transaction of its own. With `is_new` it also writes the format,
-/// which makes the file a Bellwether database.
+/// Writes the meta record and the format in a transaction of its own, which makes the file a
+/// Bellwether database. The database has all groups of the log up to `applied`.
 pub(super) fn write_meta(
     database: &Database,
     meta: &Meta,
-    is_new: bool,
+    applied: u64,
+    has_log: bool,
 ) -> Result<(), redb::Error> {
     let mut txn = database.begin_write()?;
     txn.set_durability(Durability::Immediate)?;
     {
         let mut tables = Tables::open(&txn)?;
         tables.write_meta(meta)?;
-        if is_new {
-            tables.write_format(FORMAT.into())?;
-        }
+        tables.write_format(u32::from(FORMAT) | if has_log { WITH_LOG } else { 0 })?;
+        tables.write_applied(applied)?;
     }
     Ok(txn.commit()?)
 }

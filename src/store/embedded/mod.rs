@@ -1,14 +1,18 @@
-//! A store in a local directory: redb, one writer thread, group commit. A commit is synced to disk
-//! before it is acknowledged.
+//! A store in a local directory: a log, and redb behind it. A commit is synced to the log before it
+//! is acknowledged.
 //!
 //! ```text
-//!  commit --encode--> queue --> Writer: group, compare, write, sync --> publish --> answer
-//!  load, events ------------------------> read transactions               |
-//!  follow <------------------------------ heads, observers <--------------'
+//!  commit --encode--> queue --> Writer: group, compare, append, sync --> publish --> answer
+//!                                          '--> Backlog --> Applier: redb   |
+//!  load, events --await_applied--> read transactions                        |
+//!  follow <------------------------------- heads, observers <---------------'
 //! ```
 //!
-//! After a disk error the database cannot be used: commits fail with `Unavailable` until the writer
-//! has reopened it. The writer retries on its own.
+//! The applier brings groups into redb in order, in few and large transactions. A read of an
+//! application with unapplied changes waits for the applier, so that all reads read redb.
+//!
+//! After a disk error the store cannot be used: commits fail with `Unavailable` until the writer
+//! has reopened it from the files. The writer retries on its own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,16 +38,23 @@ use super::{
     ReadError, Retention, Store, Version, random_store_id,
 };
 
+use applier::SharedBacklog;
 use batch::Batch;
-use file::{Location, OpenFile, Opened};
+use file::{Files, Location, Opened};
 use read::Fault;
 use writer::{Job, Writer};
 
+mod applier;
 mod batch;
 pub mod doctor;
 mod file;
 mod header;
+mod limits;
+mod log;
+mod op;
 mod read;
+mod recover;
+mod tables;
 mod writer;
 
 #[cfg(test)]
@@ -86,6 +97,7 @@ struct Shared {
     replica: ReplicaId,
     /// The database, or the reason why it cannot be used.
     database: RwLock<Result<Database, String>>,
+    backlog: SharedBacklog,
     published: Mutex<Published>,
 }
 
@@ -99,20 +111,16 @@ impl EmbeddedStore {
     /// Opens the store in a directory, and creates both if they do not exist. It takes time because
     /// it reads and checks the whole file.
     pub fn open(dir: &Path, options: Options) -> Result<EmbeddedStore, OpenError> {
-        EmbeddedStore::open_with(dir, options, file::open_file())
+        EmbeddedStore::open_with(dir, options, Files::of(dir))
     }
 
-    fn open_with(
-        dir: &Path,
-        options: Options,
-        open_file: OpenFile,
-    ) -> Result<EmbeddedStore, OpenError> {
-        let location = Location::new(dir, open_file);
+    fn open_with(dir: &Path, options: Options, files: Files) -> Result<EmbeddedStore, OpenError> {
+        let location = Location::new(dir, files);
         location.create()?;
         for finding in location.open_to_others() {
             tracing::warn!("{finding}");
         }
-        let Opened { database, meta, heads } = location.open()?;
+        let Opened { database, meta, heads, log, applied } = location.open()?;
         let shared = Arc::new(Shared {
             retention: options.retention,
             retry_interval: options.retry_interval,
@@ -120,10 +128,11 @@ impl EmbeddedStore {
             epoch: meta.epoch(),
             replica: ReplicaId(random_store_id()),
             database: RwLock::new(Ok(database)),
+            backlog: SharedBacklog::new(location.limits(), applied),
             published: Mutex::new(Published { heads, observers: Observers::default() }),
         });
         let (queue, jobs) = mpsc::channel();
-        let writer = Writer::new(shared.clone(), location, jobs);
+        let writer = Writer::new(shared.clone(), location, (log, applied), jobs);
         let thread = std::thread::Builder::new().name("store-writer".to_string());
         let thread = thread.spawn(move || writer.run());
         let thread = thread.map_err(|source| OpenError::Io { path: dir.to_path_buf(), source })?;
@@ -155,12 +164,15 @@ impl EmbeddedStore {
     ) -> Result<T, ReadError> {
         let shared = self.shared.clone();
         let what = app.clone();
-        let task = tokio::task::spawn_blocking(move || match &*shared.database() {
-            Ok(database) => {
-                let found = read(&shared, database);
-                found.map_err(|fault| fault.into_read_error(|| what.to_string()))
+        let task = tokio::task::spawn_blocking(move || {
+            shared.backlog.await_applied(&what);
+            match &*shared.database() {
+                Ok(database) => {
+                    let found = read(&shared, database);
+                    found.map_err(|fault| fault.into_read_error(|| what.to_string()))
+                }
+                Err(reason) => Err(ReadError::Unavailable { reason: reason.clone() }),
             }
-            Err(reason) => Err(ReadError::Unavailable { reason: reason.clone() }),
         });
         match task.await {
             Ok(found) => found,
@@ -195,7 +207,12 @@ impl Store for EmbeddedStore {
 
     async fn load(&self, app: &AppName) -> Result<Records, ReadError> {
         let name = app.clone();
-        self.read(app, move |_, database| read::read_app(database, &name)).await
+        self.read(app, move |shared, database| {
+            // The database may lack the newest floor.
+            let floor = || shared.published().heads.marks().revision_floor;
+            read::read_app(database, &name, floor)
+        })
+        .await
     }
 
     async fn commit(&self, transition: Arc<Transition>) -> Result<(), CommitError> {

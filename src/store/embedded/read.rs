@@ -8,6 +8,7 @@ use crate::domain::app::Head;
 use crate::domain::history::StatusEvent;
 use crate::domain::name::AppName;
 use crate::domain::replay::Records;
+use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::store::codec::{self, HeadRecord, Meta};
 use crate::store::heads::mk_change;
@@ -64,8 +65,13 @@ pub(super) fn read_heads(txn: &ReadTransaction) -> Result<Vec<Change>, Fault> {
     Ok(heads)
 }
 
-/// Reads all records of an application, as of one commit.
-pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fault> {
+/// Reads all records of an application, as of one commit. An unknown application is at the revision
+/// `floor`.
+pub(super) fn read_app(
+    database: &Database,
+    app: &AppName,
+    floor: impl FnOnce() -> Revision,
+) -> Result<Records, Fault> {
     let txn = database.begin_read()?;
     let head_key = Key::Head(app.clone());
     let head = match txn.open_table(HEADS)?.get(&*head_key.to_bytes())? {
@@ -73,7 +79,7 @@ pub(super) fn read_app(database: &Database, app: &AppName) -> Result<Records, Fa
             let head = HeadRecord::decode(bytes.value());
             head.map_err(|reason| in_record(&head_key, reason))?.1
         }
-        None => Head::empty(read_meta(&txn)?.marks().revision_floor),
+        None => Head::empty(floor()),
     };
     let mut records = Records::of_head(head);
     let whole = range_of(app);

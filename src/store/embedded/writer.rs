@@ -1,24 +1,30 @@
-//! The thread that writes. Jobs that are queued during a sync form the next transaction.
+//! The thread that writes. Jobs that are queued during a sync form the next group.
 
+use std::iter::once;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
-use redb::{Database, Durability};
+use redb::Database;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::store::codec::Meta;
+use crate::store::codec::{self, Meta};
 use crate::store::heads::{HeadStep, Heads};
+use crate::store::key::META_STORE;
 use crate::store::{Applied, Bucket, CommitError, ConflictCause};
 use crate::sync::write;
 
-use super::batch::{Batch, Tables};
+use super::applier::Applier;
+use super::batch::Batch;
 use super::file::{Location, Opened, panic_text, write_meta};
+use super::log::{Group, Log};
+use super::op::{Op, Place};
 use super::{Published, Shared};
 
-/// The maximum number of transitions in one transaction. A longer transaction costs each of them
-/// more than it saves.
+/// The maximum number of transitions in one group. A longer group delays each of them more than it
+/// saves.
 const GROUP_MAX: usize = 256;
 
 /// A queued transition with the channel of its caller.
@@ -34,6 +40,12 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     location: Location,
     queue: Receiver<Job>,
+    log: Log,
+    /// The thread that applies the log; `None` before the first group. The database is marked as
+    /// one with a log before that.
+    applier: Option<JoinHandle<()>>,
+    /// The sequence of the last group.
+    last: u64,
     /// The heads as of the group that is being written: ahead of [`Published::heads`] by that
     /// group.
     heads: Heads,
@@ -42,9 +54,14 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, location: Location, queue: Receiver<Job>) -> Writer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        location: Location,
+        (log, last): (Log, u64),
+        queue: Receiver<Job>,
+    ) -> Writer {
         let heads = shared.published().heads.clone();
-        Writer { shared, location, queue, heads, retry_at: None }
+        Writer { shared, location, queue, log, applier: None, last, heads, retry_at: None }
     }
 
     /// Writes until the queue is closed and empty.
@@ -60,6 +77,9 @@ impl Writer {
 
     fn serve(&mut self) {
         while let Some(group) = self.next_group() {
+            if self.retry_at.is_none() && self.shared.health().is_err() {
+                self.retry_at = Some(Instant::now());
+            }
             if self.retry_at.is_some_and(|at| at <= Instant::now()) {
                 self.reopen();
             }
@@ -70,19 +90,18 @@ impl Writer {
         self.finish();
     }
 
-    /// Waits for work. Returns an empty group to reopen the database, and `None` when the queue is
+    /// Waits for work. Returns an empty group to look at the database, and `None` when the queue is
     /// closed.
     fn next_group(&mut self) -> Option<Vec<Job>> {
-        let first = match self.retry_at {
-            None => self.queue.recv().ok()?,
-            Some(at) => {
-                let patience = at.saturating_duration_since(Instant::now());
-                match self.queue.recv_timeout(patience) {
-                    Ok(job) => job,
-                    Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
-                    Err(RecvTimeoutError::Disconnected) => return None,
-                }
-            }
+        let patience = match self.retry_at {
+            // The applier may find that the database cannot be used.
+            None => self.shared.retry_interval,
+            Some(at) => at.saturating_duration_since(Instant::now()),
+        };
+        let first = match self.queue.recv_timeout(patience) {
+            Ok(job) => job,
+            Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
+            Err(RecvTimeoutError::Disconnected) => return None,
         };
         let mut group = vec![first];
         group.extend(self.queue.try_iter().take(GROUP_MAX - 1));
@@ -130,18 +149,12 @@ impl Writer {
         stepped.map_err(|current| CommitError::Conflict { current, cause })
     }
 
-    /// Writes a group in one transaction, and syncs it. After an error the group may or may not be
-    /// on disk.
+    /// Appends a group to the log, and syncs it. After an error the group may be on disk or not.
     fn write(&mut self, writes: Vec<(Batch, HeadStep)>) -> Result<Vec<HeadStep>, String> {
-        let meta = self.meta();
-        let written = catch_unwind(AssertUnwindSafe(|| {
-            let database = self.shared.database();
-            let database = database.as_ref().map_err(Clone::clone)?;
-            match writes.is_empty() {
-                true => Ok(Vec::new()),
-                false => self.write_group(database, writes, &meta).map_err(|e| e.to_string()),
-            }
-        }));
+        if writes.is_empty() {
+            return self.shared.health().map(|()| Vec::new());
+        }
+        let written = catch_unwind(AssertUnwindSafe(|| self.append(writes)));
         let written = written.unwrap_or_else(|panic| Err(panic_text(&*panic)));
         if let (Err(reason), None) = (&written, self.retry_at) {
             tracing::error!(reason, "store cannot be used, will be opened again");
@@ -151,25 +164,59 @@ impl Writer {
         written
     }
 
-    fn write_group(
-        &self,
-        database: &Database,
-        writes: Vec<(Batch, HeadStep)>,
-        meta: &Meta,
-    ) -> Result<Vec<HeadStep>, redb::Error> {
-        let mut txn = database.begin_write()?;
-        txn.set_durability(Durability::Immediate)?;
+    fn append(&mut self, writes: Vec<(Batch, HeadStep)>) -> Result<Vec<HeadStep>, String> {
+        self.shared.health()?;
+        if self.applier.is_none() {
+            self.start_applier()?;
+        }
+        let meta = codec::encode(&self.meta());
+        let retention = &self.shared.retention;
+        let size = writes.iter().map(|(batch, _)| batch.size()).sum();
         let mut steps = Vec::with_capacity(writes.len());
-        {
-            let mut tables = Tables::open(&txn)?;
+        let mut group = Group::new(size, |bytes| {
             for (batch, step) in writes {
-                tables.write(batch, &step, &self.shared.retention)?;
+                batch.write(&step, retention, bytes);
                 steps.push(step);
             }
-            tables.write_meta(meta)?;
+            Op::Put(Place::Meta, META_STORE, &meta).write(bytes);
+        });
+        self.shared.backlog.await_room();
+        let (sequence, asks) = self.log.append(&mut group).map_err(|error| error.to_string())?;
+        self.last = sequence;
+        // Before the steps are published: a reader that knows a change must find it.
+        let apps = steps.iter().flat_map(|step| once(&step.change).chain(&step.forgotten));
+        let apps = apps.map(|change| change.app.clone());
+        self.shared.backlog.push(group, sequence, apps);
+        if asks {
+            self.shared.backlog.wake();
         }
-        txn.commit()?;
         Ok(steps)
+    }
+
+    /// Marks the database as one with a log, and starts the thread that applies the log.
+    fn start_applier(&mut self) -> Result<(), String> {
+        self.write_meta(true)?;
+        let applier = Applier::new(self.shared.clone(), self.log.segments().clone());
+        let thread = std::thread::Builder::new().name("store-applier".to_string());
+        let thread = thread.spawn(move || applier.run());
+        self.applier = Some(thread.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// Writes the latest time. The database has all groups.
+    fn write_meta(&self, has_log: bool) -> Result<(), String> {
+        let database = self.shared.database();
+        let database = database.as_ref().map_err(Clone::clone)?;
+        let written = write_meta(database, &self.meta(), self.last, has_log);
+        written.map_err(|error| error.to_string())
+    }
+
+    /// Waits until the applier has stopped.
+    fn join_applier(&mut self) {
+        if let Some(applier) = self.applier.take() {
+            // It catches its own panics.
+            let _ = applier.join();
+        }
     }
 
     fn meta(&self) -> Meta {
@@ -180,6 +227,8 @@ impl Writer {
     /// Reopens the database after an error, and finds out whether it has the last group.
     fn reopen(&mut self) {
         self.retry_at = Some(Instant::now() + self.shared.retry_interval);
+        self.shared.backlog.stop();
+        self.join_applier();
         let opened = self.location.open();
         let adopted = opened.map_err(|e| e.to_string()).and_then(|o| self.adopt(o));
         match adopted {
@@ -192,14 +241,14 @@ impl Writer {
     }
 
     fn adopt(&mut self, opened: Opened) -> Result<(), String> {
-        let Opened { database, meta, heads } = opened;
+        let Opened { database, meta, heads, log, applied } = opened;
         if meta.epoch() != self.shared.epoch {
             return Err("the file was replaced by another database; restart to use it".to_string());
         }
         // Reading may work where writing does not. Without this test write, the next commit would
         // fail immediately, again and again.
         let probe = Meta::new(meta.epoch(), self.shared.clock.latest(), heads.marks());
-        write_meta(&database, &probe, false).map_err(|e| e.to_string())?;
+        write_meta(&database, &probe, applied, false).map_err(|e| e.to_string())?;
         let mut published = self.shared.published();
         let Published { heads: known, observers } = &mut *published;
         let (was, is) = (known.marks(), heads.marks());
@@ -215,18 +264,31 @@ impl Writer {
             observers.notify_prune(Bucket::default(), is.forgotten);
         }
         drop(published);
-        self.heads = heads;
+        (self.heads, self.log, self.last) = (heads, log, applied);
+        self.shared.backlog.reset(self.location.limits(), applied);
         self.shared.set_database(Ok(database));
         Ok(())
     }
 
-    /// Writes the latest time, and closes the file.
+    /// Applies all groups, writes the latest time, and closes the files.
     fn finish(&mut self) {
-        let meta = self.meta();
-        if let Ok(database) = &*self.shared.database()
-            && let Err(error) = write_meta(database, &meta, false)
-        {
-            tracing::warn!(%error, "latest time is not stored");
+        let had_log = self.applier.is_some();
+        self.shared.backlog.end();
+        self.join_applier();
+        if !self.shared.backlog.is_empty() || self.shared.health().is_err() {
+            // The next start applies the log.
+            self.shared.set_unusable("store is closed".to_string());
+            return;
+        }
+        match self.write_meta(false) {
+            // The database has everything, so a version that does not know the log can use it.
+            Ok(()) if had_log => {
+                if let Err(error) = self.log.segments().remove_all() {
+                    tracing::warn!(%error, "log is not removed, the next start removes it");
+                }
+            }
+            Ok(()) => {}
+            Err(error) => tracing::warn!(%error, "latest time is not stored"),
         }
         self.shared.set_unusable("store is closed".to_string());
     }
@@ -246,6 +308,7 @@ impl Shared {
     /// Drops the database, with the reason why it cannot be used.
     pub(super) fn set_unusable(&self, reason: String) {
         self.set_database(Err(reason));
+        self.backlog.stop();
     }
 
     fn set_database(&self, database: Result<Database, String>) {

@@ -9,15 +9,26 @@ use crate::domain::revision::Revision;
 use crate::domain::status::StatusKey;
 use crate::store::conformance::driver::mk_app;
 
-use super::disk::{Disk, ENOSPC};
+use crate::store::embedded::limits::Limits;
+
+use super::disk::{Disk, ENOSPC, Image};
 use super::*;
 
 const CRASHES: usize = 40;
 
+/// Limits with which a short test fills segments, and makes the database durable often.
+const SMALL: Limits = Limits {
+    segment_bytes: 8 << 10,
+    durable_bytes: 4 << 10,
+    durable_after: Duration::from_secs(10),
+    apply_bytes: 1 << 10,
+    bytes_max: 16 << 10,
+};
+
 /// Opens the image that a crash left, and compares it with the commits acknowledged before.
-async fn check_after_crash(image: &[u8], acknowledged: &BTreeMap<String, Revision>) {
+async fn check_after_crash(image: &Image, acknowledged: &BTreeMap<String, Revision>) {
     let dir = TempDir::new().unwrap();
-    std::fs::write(dir.path().join("bellwether.redb"), image).unwrap();
+    image.write(dir.path());
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(dir.path(), mk_options()).unwrap());
     for (app, revision) in acknowledged {
         let driver = Driver::new(&store, app).await;
@@ -37,7 +48,8 @@ async fn check_after_crash(image: &[u8], acknowledged: &BTreeMap<String, Revisio
 async fn power_loss_takes_nothing_acknowledged() {
     let dir = TempDir::new().unwrap();
     let disk = Disk::default();
-    let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.open_file()).unwrap();
+    let files = disk.files_with(SMALL);
+    let store = EmbeddedStore::open_with(dir.path(), mk_options(), files).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     let acknowledged = Arc::new(Mutex::new(BTreeMap::new()));
     let enough = Arc::new(AtomicBool::new(false));
@@ -77,11 +89,92 @@ async fn power_loss_takes_nothing_acknowledged() {
     check_after_crash(&disk.after_power_loss(|| false), &known).await;
 }
 
+/// Runs commits on a disk that freezes after a number of steps, and checks what is left after a
+/// kill and after a power loss. Returns whether it was frozen before the end.
+async fn check_frozen_after(steps: usize) -> bool {
+    let dir = TempDir::new().unwrap();
+    let disk = Disk::default();
+    let files = disk.files_with(SMALL);
+    let store = EmbeddedStore::open_with(dir.path(), mk_options(), files).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    disk.freeze_after(steps);
+    let mut acknowledged = BTreeMap::new();
+    for n in 0..60 {
+        let name = format!("app-{}", n % 3);
+        let mut driver = Driver::new(&store, &name).await;
+        let next = driver.revision().next();
+        driver.report("u/0", &next.to_string()).await;
+        if disk.is_frozen() {
+            break;
+        }
+        acknowledged.insert(name, next);
+    }
+    store.close().await;
+    let mut dice = steps as u64 + 1;
+    let images = disk.frozen(|| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        dice >> 63 == 1
+    });
+    let Some((killed, without_power)) = images else { return false };
+    check_after_crash(&killed, &acknowledged).await;
+    check_after_crash(&without_power, &acknowledged).await;
+    true
+}
+
+/// Every seventh step of the writer and of the applier, from the first commit to the end of the
+/// close; with `BELLWETHER_EACH_STEP` each of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crash_between_two_steps_takes_nothing_acknowledged() {
+    let stride = std::env::var_os("BELLWETHER_EACH_STEP").map_or(7, |_| 1);
+    let mut steps = 0;
+    while check_frozen_after(steps).await {
+        steps += stride;
+    }
+    assert!(200 < steps, "{steps} steps");
+}
+
+/// The log takes commits while the database cannot be written. They are there once it can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_survive_a_database_that_cannot_be_written() {
+    let dir = TempDir::new().unwrap();
+    let disk = Disk::default();
+    let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.files()).unwrap();
+    let store: Arc<dyn Store> = Arc::new(store);
+    let mut web = Driver::new(&store, "web").await;
+    web.report("web/0", "one").await;
+    disk.fail_database(Some(ENOSPC));
+    web.report("web/0", "two").await;
+    let mut large = Driver::new(&store, "large").await;
+    // More than the cache of the database takes.
+    let unwritten = async {
+        let text = "x".repeat(4000);
+        for n in 0.. {
+            let report = large.draft(mk_report(&format!("large/{n}"), &format!("{n} {text}")));
+            if large.commit(report).await.is_err() {
+                return n;
+            }
+        }
+        unreachable!()
+    };
+    let count = tokio::time::timeout(Duration::from_secs(120), unwritten).await.unwrap();
+    until("it says so", || store.health().is_err()).await;
+    disk.fail_database(None);
+    until("it recovers", || store.health().is_ok()).await;
+    let web = Driver::new(&store, "web").await;
+    let first = StatusKey::first_of(&UnitName::new("web/0").unwrap());
+    let (_, status) = web.state.statuses_from(&first).next().unwrap();
+    assert_eq!(&*status.report.message, "two");
+    let large = Driver::new(&store, "large").await;
+    assert!(count <= large.revision().0, "{count} were acknowledged");
+    large.check().await;
+    store.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_said_and_recovered_from() {
     let dir = TempDir::new().unwrap();
     let disk = Disk::default();
-    let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.open_file()).unwrap();
+    let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.files()).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     let recorder = Recorder::on(&store);
     let mut web = Driver::new(&store, "web").await;
@@ -123,7 +216,7 @@ async fn a_full_disk_is_said_and_recovered_from() {
 async fn what_was_refused_but_applied_is_told() {
     let dir = TempDir::new().unwrap();
     let disk = Disk::default();
-    let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.open_file()).unwrap();
+    let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.files()).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     let recorder = Recorder::on(&store);
     let mut web = Driver::new(&store, "web").await;

@@ -18,8 +18,7 @@ impl Busy {
     fn new() -> Busy {
         let dir = TempDir::new().unwrap();
         let disk = Disk::default();
-        let open_file = disk.open_file();
-        let store = EmbeddedStore::open_with(dir.path(), mk_options(), open_file).unwrap();
+        let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.files()).unwrap();
         Busy { _dir: dir, disk, store: Arc::new(store) }
     }
 

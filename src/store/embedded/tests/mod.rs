@@ -13,7 +13,7 @@ use super::*;
 
 mod crash;
 mod damage;
-mod disk;
+pub(super) mod disk;
 mod formats;
 mod group;
 

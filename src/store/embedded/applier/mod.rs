@@ -1,0 +1,195 @@
+//! The thread that applies the groups of the log to the database.
+//!
+//! ```text
+//!  Writer --push--> Backlog --take--> Applier: transaction --> database --> segments are freed
+//!  load, events --await_applied--'
+//! ```
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use crate::domain::name::AppName;
+use crate::sync::lock;
+
+use super::Shared;
+use super::file::panic_text;
+use super::limits::Limits;
+use super::log::{Group, Segments};
+use super::tables;
+
+mod backlog;
+
+use backlog::{Backlog, Due, Work};
+
+/// The backlog, as the writer, the readers and the applier share it.
+pub(super) struct SharedBacklog {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    backlog: Backlog,
+    /// Whether the store closes: everything must be applied.
+    is_end: bool,
+    /// Whether the applier has stopped. Nothing is applied until the database is opened again.
+    is_stopped: bool,
+}
+
+impl SharedBacklog {
+    /// Makes the backlog of a database that has all groups up to `applied`.
+    pub(super) fn new(limits: Limits, applied: u64) -> SharedBacklog {
+        let backlog = Backlog::new(limits, applied);
+        let state = State { backlog, is_end: false, is_stopped: false };
+        SharedBacklog { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Begins anew with a database that was opened again.
+    pub(super) fn reset(&self, limits: Limits, applied: u64) {
+        let backlog = Backlog::new(limits, applied);
+        *self.state() = State { backlog, is_end: false, is_stopped: false };
+    }
+
+    /// Waits until the backlog has room for a group.
+    pub(super) fn await_room(&self) {
+        let is_full = |state: &mut State| state.backlog.is_full() && !state.is_stopped;
+        drop(self.changed.wait_while(self.state(), is_full));
+    }
+
+    /// Adds the next group of the log.
+    pub(super) fn push(
+        &self,
+        group: Group,
+        sequence: u64,
+        apps: impl IntoIterator<Item = AppName>,
+    ) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let was_due = state.backlog.due(now, false);
+        state.backlog.push(group, sequence, apps, now);
+        let is_due = state.backlog.due(now, false);
+        drop(state);
+        if is_due != was_due {
+            self.wake();
+        }
+    }
+
+    /// Waits until the database has all changes of an application, or cannot be used.
+    pub(super) fn await_applied(&self, app: &AppName) {
+        let mut state = self.state();
+        let Some(sequence) = state.backlog.want(app) else { return };
+        self.changed.notify_all();
+        let is_missing =
+            |state: &mut State| !state.backlog.is_applied(sequence) && !state.is_stopped;
+        drop(self.changed.wait_while(state, is_missing));
+    }
+
+    /// Makes the applier look for work.
+    pub(super) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Makes the applier apply everything and stop.
+    pub(super) fn end(&self) {
+        self.state().is_end = true;
+        self.wake();
+    }
+
+    /// Returns whether the database has all groups.
+    pub(super) fn is_empty(&self) -> bool {
+        self.state().backlog.is_empty()
+    }
+
+    /// Makes the applier stop, and lets all that wait for it go on.
+    pub(super) fn stop(&self) {
+        self.state().is_stopped = true;
+        self.wake();
+    }
+
+    /// Waits for work. Returns `None` if the applier must stop.
+    fn next(&self, is_urgent: impl Fn() -> bool) -> Option<Work> {
+        let mut state = self.state();
+        loop {
+            if state.is_stopped {
+                return None;
+            }
+            let now = Instant::now();
+            state = match state.backlog.due(now, state.is_end) {
+                Due::Apply { is_durable } => return Some(state.backlog.take(is_durable)),
+                Due::Idle | Due::At(_) if is_urgent() => return Some(Work::default()),
+                Due::Idle if state.is_end => return None,
+                Due::Idle => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
+                Due::At(at) => {
+                    let patience = at.saturating_duration_since(now);
+                    let waited = self.changed.wait_timeout(state, patience);
+                    waited.unwrap_or_else(|e| e.into_inner()).0
+                }
+            };
+        }
+    }
+
+    fn done(&self, last: u64, is_durable: bool) {
+        self.state().backlog.done(last, is_durable);
+        self.wake();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+/// The state of the applier thread.
+pub(super) struct Applier {
+    shared: Arc<Shared>,
+    segments: Arc<Segments>,
+    /// The last group that was durable at the last but one durable transaction. redb can fall back
+    /// to that one, so the log keeps what follows it.
+    safe: u64,
+    durable: u64,
+}
+
+impl Applier {
+    pub(super) fn new(shared: Arc<Shared>, segments: Arc<Segments>) -> Applier {
+        Applier { shared, segments, safe: 0, durable: 0 }
+    }
+
+    /// Applies groups until the store ends or the database fails.
+    pub(super) fn run(mut self) {
+        let shared = self.shared.clone();
+        while let Some(work) = shared.backlog.next(|| self.segments.is_spare_wanted()) {
+            let applied = catch_unwind(AssertUnwindSafe(|| self.apply(work)));
+            let applied = applied.unwrap_or_else(|panic| Err(panic_text(&*panic)));
+            if let Err(reason) = applied {
+                tracing::error!(reason, "database cannot be written, will be opened again");
+                shared.set_unusable(reason);
+                return;
+            }
+        }
+    }
+
+    fn apply(&mut self, work: Work) -> Result<(), String> {
+        let Work { groups, last, is_durable } = work;
+        if !groups.is_empty() || is_durable {
+            self.write(&groups, last, is_durable)?;
+            // The memory of the groups is free before the writer adds more.
+            drop(groups);
+            self.shared.backlog.done(last, is_durable);
+        }
+        if is_durable {
+            self.safe = std::mem::replace(&mut self.durable, last);
+        }
+        let kept = self.segments.free_up_to(self.safe).and_then(|()| self.segments.prepare());
+        if let Err(error) = kept {
+            tracing::warn!(%error, "cannot prepare a segment of the log, the current one grows");
+        }
+        Ok(())
+    }
+
+    fn write(&self, groups: &[Group], last: u64, is_durable: bool) -> Result<(), String> {
+        let database = self.shared.database();
+        let database = database.as_ref().map_err(Clone::clone)?;
+        let groups = groups.iter().map(Group::ops);
+        let written = tables::apply_groups(database, groups, last, is_durable);
+        written.map_err(|error| error.to_string())
+    }
+}
