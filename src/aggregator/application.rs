@@ -475,7 +475,7 @@ fn decide_deletion(
 ) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
     match delete(state, id, now) {
         Ok((transition, outcome)) => (transition, vec![Ok(outcome)]),
-        Err(rejected) => (None, vec![Err(rejected)]),
+        Err(rejected) => (None, vec![Err(rejected.into())]),
     }
 }
 

@@ -16,11 +16,11 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::domain::app::AppState;
+use crate::domain::app::{AppState, ApplicationNotFound};
 use crate::domain::command::Request;
 use crate::domain::limits::Limits;
 use crate::domain::name::AppName;
-use crate::domain::rejected::Rejected;
+use crate::domain::quota::LimitExceeded;
 use crate::domain::request::{Outcome, RequestId};
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
@@ -158,7 +158,7 @@ impl Aggregator {
         let state = handle.shared.state();
         match state.exists() {
             true => Ok(read(&state)),
-            false => Err(Error::Rejected(Rejected::ApplicationNotFound)),
+            false => Err(Error::Rejected(ApplicationNotFound.into())),
         }
     }
 
@@ -225,7 +225,7 @@ impl Inner {
         if !self.schedule.knows(app) && max <= self.schedule.len().max(active.len()) {
             let what = "applications of this server".to_string();
             let limit = "applications_max";
-            return Err(Error::Rejected(Rejected::LimitExceeded { limit, what, max }));
+            return Err(Error::Rejected(LimitExceeded { limit, what, max }.into()));
         }
         let (application, handle) = Application::new(app.clone(), self);
         self.tasks.spawn(application.run());

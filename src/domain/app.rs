@@ -26,6 +26,11 @@ use crate::domain::unit::Unit;
 use crate::domain::unit::presence::ReplicaId;
 use crate::domain::usage::{Kept, Usage};
 
+/// No application of this name was reported.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("application is not known")]
+pub struct ApplicationNotFound;
+
 /// The state of the application as a whole. One record, written with each commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {

@@ -25,53 +25,53 @@ pub fn apply(draft: &mut Draft<'_>, request: &Request) -> Result<Outcome, Reject
     if let Some(id) = &request.id
         && let Some(answer) = draft.requests.get(&id.id)
     {
-        return answer.repeat(id);
+        return Ok(answer.repeat(id)?);
     }
     let effect = match &request.command {
-        Command::Report(reporter, kind, new) => report(draft, reporter, *kind, new),
-        Command::ReportAll(reporter, statuses) => report_all(draft, reporter, statuses),
+        Command::Report(reporter, kind, new) => report(draft, reporter, *kind, new)?,
+        Command::ReportAll(reporter, statuses) => report_all(draft, reporter, statuses)?,
         Command::Replace(reporter, component, set) => {
-            replace(draft, reporter, component.as_ref(), set)
+            replace(draft, reporter, component.as_ref(), set)?
         }
         Command::Clear { reporter, component, key, kind } => {
-            clear(draft, reporter, component.as_ref(), key.as_ref(), *kind)
+            clear(draft, reporter, component.as_ref(), key.as_ref(), *kind)?
         }
-        Command::Configure(patch) => configure(draft, patch),
-        Command::SetApplicationStatus(claim, new) => set_application_status(draft, claim, new),
-        Command::ClearApplicationStatus(claim) => clear_application_status(draft, claim),
-        Command::RemoveUnit(name) => remove_unit(draft, name),
+        Command::Configure(patch) => configure(draft, patch)?,
+        Command::SetApplicationStatus(claim, new) => set_application_status(draft, claim, new)?,
+        Command::ClearApplicationStatus(claim) => clear_application_status(draft, claim)?,
+        Command::RemoveUnit(name) => remove_unit(draft, name)?,
         Command::ClaimLeadership(reporter, duration) => {
-            claim_leadership(draft, reporter, *duration)
+            claim_leadership(draft, reporter, *duration)?
         }
-        Command::RenewLeadership(claim) => renew_leadership(draft, claim),
-        Command::ReleaseLeadership(claim) => release_leadership(draft, claim),
-        Command::TransferLeadership(to) => transfer_leadership(draft, to),
-        Command::LapseLeadership(claim, session) => Ok(lapse_leadership(draft, claim, *session)),
-        Command::StepBack(reporter) => step_back(draft, reporter),
-        Command::UpdateData(claim, patch) => update_data(draft, claim, patch),
-        Command::Connect(who, session) => connect(draft, who, *session),
-        Command::Reconnect(who, session) => reconnect(draft, who, *session),
-        Command::Register(who, ttl) => register(draft, who, *ttl),
+        Command::RenewLeadership(claim) => renew_leadership(draft, claim)?,
+        Command::ReleaseLeadership(claim) => release_leadership(draft, claim)?,
+        Command::TransferLeadership(to) => transfer_leadership(draft, to)?,
+        Command::LapseLeadership(claim, session) => lapse_leadership(draft, claim, *session),
+        Command::StepBack(reporter) => step_back(draft, reporter)?,
+        Command::UpdateData(claim, patch) => update_data(draft, claim, patch)?,
+        Command::Connect(who, session) => connect(draft, who, *session)?,
+        Command::Reconnect(who, session) => reconnect(draft, who, *session)?,
+        Command::Register(who, ttl) => register(draft, who, *ttl)?,
         Command::Disconnect { unit, session, ttl, silent } => {
-            Ok(disconnect(draft, unit, *session, *ttl, *silent))
+            disconnect(draft, unit, *session, *ttl, *silent)
         }
-        Command::Depart { reporter, ttl } => depart(draft, reporter, *ttl),
+        Command::Depart { reporter, ttl } => depart(draft, reporter, *ttl)?,
         Command::ReportError { reporter, component, target, error } => {
-            report_error(draft, reporter, component, target, error)
+            report_error(draft, reporter, component, target, error)?
         }
         Command::ResolveError { reporter, component, target, generation } => {
-            resolve_error(draft, reporter, component, target.as_deref(), generation)
+            resolve_error(draft, reporter, component, target.as_deref(), generation)?
         }
         Command::ResolveHold { unit, component, resolution, why } => {
-            resolve_hold(draft, unit, component, *resolution, why)
+            resolve_hold(draft, unit, component, *resolution, why)?
         }
         Command::CallBack { unit, topic, at, operation_id } => {
-            call_back(draft, unit, topic, *at, operation_id)
+            call_back(draft, unit, topic, *at, operation_id)?
         }
-        Command::CallOff { unit, topic } => Ok(call_off(draft, unit, topic)),
-        Command::Orphan { replica, ttl } => Ok(orphan(draft, *replica, *ttl)),
-        Command::Operate(command) => operate(draft, command),
-    }?;
+        Command::CallOff { unit, topic } => call_off(draft, unit, topic),
+        Command::Orphan { replica, ttl } => orphan(draft, *replica, *ttl),
+        Command::Operate(command) => operate(draft, command)?,
+    };
     let Effect { changed, removed, incarnation, fence, lease_epoch, data_version } = effect;
     let revision = draft.head.next_revision();
     let outcome =

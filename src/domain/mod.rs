@@ -15,7 +15,7 @@
 //!
 //! Each topic is a folder. `mod.rs` has its types and the rules that need nothing else; `draft.rs`
 //! has its part of a draft, with private fields; `apply.rs`, and files named after a rule, change a
-//! draft. No file imports one that imports it.
+//! draft; `refused.rs` has the reasons for which they refuse. No file imports one that imports it.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 // Values.

@@ -7,9 +7,20 @@ use crate::domain::command::NewStatus;
 use crate::domain::draft::Draft;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::command::{OperationAction, OperationCommand};
-use crate::domain::rejected::Rejected;
 use crate::domain::status::{Kind, StatusKey, size_of};
 use crate::domain::usage::Usage;
+
+/// The command would exceed a limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} would be more than {max}; remove some first, or raise the limit {limit}")]
+pub struct LimitExceeded {
+    /// Name of the limit.
+    pub limit: &'static str,
+    /// The items that would be too many.
+    pub what: String,
+    /// The limit.
+    pub max: usize,
+}
 
 /// The counts that are limited over all applications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,12 +55,12 @@ pub(super) fn within(
     max: usize,
     count: usize,
     what: impl Fn() -> String,
-) -> Result<(), Rejected> {
+) -> Result<(), LimitExceeded> {
     if count <= max {
         return Ok(());
     }
     let what = what();
-    Err(Rejected::LimitExceeded { limit, what, max })
+    Err(LimitExceeded { limit, what, max })
 }
 
 /// Checks the limits for statuses of a unit, together with the existing ones that stay. Counts
@@ -59,7 +70,7 @@ pub(super) fn check_quota(
     unit: &UnitName,
     keys: impl IntoIterator<Item = StatusKey>,
     leaving: &BTreeSet<Arc<StatusKey>>,
-) -> Result<(), Rejected> {
+) -> Result<(), LimitExceeded> {
     let known = draft.unit(unit);
     if known.is_none() {
         check_unit_quota(draft)?;
@@ -92,7 +103,7 @@ pub(super) fn check_quota(
 }
 
 /// Checks the limits for one more unit.
-pub(super) fn check_unit_quota(draft: &Draft<'_>) -> Result<(), Rejected> {
+pub(super) fn check_unit_quota(draft: &Draft<'_>) -> Result<(), LimitExceeded> {
     let count = draft.units.count() + 1;
     let what = || "units of the application".to_string();
     within("units_max", draft.limits.units_max, count, what)?;
@@ -106,7 +117,7 @@ pub(super) fn has_bytes_for<'n>(
     unit: &UnitName,
     set: impl Iterator<Item = (Kind, &'n NewStatus)> + Clone,
     leaving: &BTreeSet<Arc<StatusKey>>,
-) -> Result<(), Rejected> {
+) -> Result<(), LimitExceeded> {
     let added = set.clone().map(|(_, new)| new.report.size()).sum();
     has_bytes(draft, added, || {
         let same = set.map(|(kind, new)| size_of(draft.status(&new.key_of(unit, kind))));
@@ -120,7 +131,7 @@ pub(super) fn has_bytes(
     draft: &Draft<'_>,
     added: u64,
     freed: impl FnOnce() -> u64,
-) -> Result<(), Rejected> {
+) -> Result<(), LimitExceeded> {
     let all = draft.usage.kept().record_bytes.saturating_add(added);
     if check_total(draft, Total::RecordBytes, all).is_ok() {
         return Ok(());
@@ -136,7 +147,7 @@ pub(super) fn has_bytes(
 pub(super) fn check_operation_quota(
     draft: &Draft<'_>,
     command: &OperationCommand,
-) -> Result<(), Rejected> {
+) -> Result<(), LimitExceeded> {
     let known = draft.operations.get(&command.id);
     match &command.action {
         OperationAction::Begin(new) if known.is_none() => {
@@ -154,7 +165,7 @@ pub(super) fn check_operation_quota(
 
 /// Checks a count of this application, together with those of all others, against the total
 /// limit.
-pub(super) fn check_total(draft: &Draft<'_>, total: Total, own: u64) -> Result<(), Rejected> {
+pub(super) fn check_total(draft: &Draft<'_>, total: Total, own: u64) -> Result<(), LimitExceeded> {
     let (limit, what, of) = total.words();
     let max = of(&draft.limits.total);
     if of(draft.usage.beside()).saturating_add(own) <= max {
@@ -162,7 +173,7 @@ pub(super) fn check_total(draft: &Draft<'_>, total: Total, own: u64) -> Result<(
     }
     let what = format!("{what} of all applications together");
     let max = usize::try_from(max).unwrap_or(usize::MAX);
-    Err(Rejected::LimitExceeded { limit, what, max })
+    Err(LimitExceeded { limit, what, max })
 }
 
 /// Returns the number of statuses of one component. Cached for the draft, so that a batch of

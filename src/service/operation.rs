@@ -11,7 +11,6 @@ use crate::domain::command::Command;
 use crate::domain::name::{AppName, OperationId};
 use crate::domain::operation::command::{OperationAction, OperationCommand};
 use crate::domain::operation::refused::Refused;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Outcome;
 use crate::proto::v1;
 use crate::proto::v1::operation_service_server::OperationService;
@@ -67,7 +66,7 @@ impl Operations {
 }
 
 fn refused_by(app: &AppName, refused: Refused) -> ApiError {
-    ApiError::of(app, aggregator::Error::Rejected(Rejected::Operation(refused)))
+    ApiError::of(app, aggregator::Error::Rejected(refused.into()))
 }
 
 /// Returns the operation after a command. A caller that would become the holder by this answer gets

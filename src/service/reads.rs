@@ -115,7 +115,7 @@ impl Reads {
             if self.must_exist(app).is_ok() {
                 match self.aggregator.read(app, Revision(min_revision), &read).await {
                     // The application was deleted in the meantime.
-                    Err(aggregator::Error::Rejected(Rejected::ApplicationNotFound)) => {}
+                    Err(aggregator::Error::Rejected(Rejected::ApplicationNotFound(_))) => {}
                     result => return result.map_err(|e| ApiError::of(app, e)),
                 }
             }

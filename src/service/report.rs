@@ -101,7 +101,7 @@ impl ReportService for Reports {
         let outcome = command::apply(&self.aggregator, &app, request).await?;
         let held = match self.aggregator.read(&app, outcome.revision, held).await {
             // Nothing was reported for this application.
-            Err(Error::Rejected(Rejected::ApplicationNotFound)) => Ok(0),
+            Err(Error::Rejected(Rejected::ApplicationNotFound(_))) => Ok(0),
             held => held,
         };
         Ok(Response::new(v1::ResolveErrorResponse {

@@ -14,8 +14,8 @@ use tracing::Instrument;
 use crate::aggregator::Aggregator;
 use crate::domain::app::AppState;
 use crate::domain::name::AppName;
-use crate::domain::rejected::Rejected;
 use crate::domain::status::Kind;
+use crate::domain::unit::refused::IdentityError;
 use crate::proto::v1;
 use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::code::ApiError;
@@ -177,10 +177,10 @@ async fn run(
         End::Silent(ttl) => Err(ApiError::silent(ttl)),
         End::Superseded { app, unit, given, current } => {
             let rejected = match given < current {
-                true => Rejected::StaleIncarnation { unit, given, current },
-                false => Rejected::SessionOver { unit },
+                true => IdentityError::StaleIncarnation { unit, given, current },
+                false => IdentityError::SessionOver { unit },
             };
-            Err(ApiError::of(&app, crate::aggregator::Error::Rejected(rejected)))
+            Err(ApiError::of(&app, crate::aggregator::Error::Rejected(rejected.into())))
         }
         End::Draining => Err(ApiError::draining()),
         End::Broken(problem) => Err(problem),

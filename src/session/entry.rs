@@ -12,6 +12,7 @@ use crate::domain::rejected::Rejected;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::presence::{ReplicaId, SessionId};
+use crate::domain::unit::refused::IdentityError;
 use crate::domain::unit::{Callback, Callbacks, Newcomer, Reporter, Topic};
 use crate::sync::lock;
 
@@ -230,7 +231,7 @@ impl Entry {
     /// Ends the session because one of its commands was rejected.
     pub(super) fn end_because(&self, rejected: &Rejected) {
         self.end(Over::Superseded(match rejected {
-            Rejected::StaleIncarnation { current, .. } => *current,
+            Rejected::Identity(IdentityError::StaleIncarnation { current, .. }) => *current,
             _ => self.incarnation,
         }));
     }

@@ -23,6 +23,7 @@ use crate::domain::request::Outcome;
 use crate::domain::revision::Revision;
 use crate::domain::unit::Reporter;
 use crate::domain::unit::presence::SessionId;
+use crate::domain::unit::refused::IdentityError;
 
 use super::entry::{Ends, Entry, Over, Question};
 use super::holds::HoldUpdate;
@@ -302,9 +303,7 @@ impl Session {
             }
             // The answer is the leadership message: the unit waits in line, or the leader is set
             // outside.
-            Err(aggregator::Error::Rejected(LeaseHeld { .. } | LeaderIsExternal { .. }))
-                if claims =>
-            {
+            Err(aggregator::Error::Rejected(LeaseHeld(_) | LeaderIsExternal(_))) if claims => {
                 Ok(None)
             }
             Err(aggregator::Error::Rejected(rejected)) if is_over(&rejected) => {
@@ -350,7 +349,7 @@ impl Session {
         let outcomes = self.apply(&requests).await;
         let is_over = |outcome: &Result<Outcome, aggregator::Error>| {
             use aggregator::Error::Rejected as Refused;
-            matches!(outcome, Err(Refused(Rejected::SessionOver { .. })))
+            matches!(outcome, Err(Refused(Rejected::Identity(IdentityError::SessionOver { .. }))))
         };
         if !outcomes.iter().any(is_over) || !self.inner.assert_session(&self.entry, false).await {
             return outcomes;
@@ -450,8 +449,10 @@ impl Met {
 
 /// Returns whether a command was refused because its session is over.
 fn is_over(rejected: &Rejected) -> bool {
-    use Rejected::{SessionOver, StaleIncarnation, UnitRemoved};
-    matches!(rejected, SessionOver { .. } | StaleIncarnation { .. } | UnitRemoved { .. })
+    match rejected {
+        Rejected::Identity(refused) => !matches!(refused, IdentityError::UnknownIncarnation { .. }),
+        _ => false,
+    }
 }
 
 /// Handles a session that was dropped before its end, because its call was cancelled.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether::domain::app::AppState;
+use bellwether::domain::app::{AppState, ApplicationNotFound};
 use bellwether::domain::apply::apply;
 use bellwether::domain::command::{Command, NewStatus, Request};
 use bellwether::domain::delete::delete;
@@ -24,6 +24,7 @@ use bellwether::domain::status::{Freshness, Kind, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
 use bellwether::domain::unit::presence::{ReplicaId, SessionId};
+use bellwether::domain::unit::refused::{IdentityError, IncarnationsUsedUp};
 use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Newcomer, Reporter, Unit};
 
@@ -164,7 +165,7 @@ fn the_answer_to_a_deletion_outlives_what_is_asked_in_vain() {
     let again = delete(&state, Some(&id), Timestamp(4000)).unwrap();
     assert_eq!(again, (None, outcome));
     let other = delete(&state, None, Timestamp(4000));
-    assert_eq!(other, Err(Rejected::ApplicationNotFound));
+    assert_eq!(other, Err(ApplicationNotFound.into()));
 }
 
 /// A push is contact, but it does not fulfil the ttl of another status.
@@ -318,7 +319,7 @@ fn answers_and_fences_do_not_crowd_each_other_out() {
         let ask = with_id(format!("r{n}"), report("web/1", "", Level::Active, None));
         commit_within(&mut state, 2 + n, &[ask], &limits);
     }
-    let removed = Some(Rejected::UnitRemoved { unit: unit("web/0"), given: 1 });
+    let removed = Some(IdentityError::UnitRemoved { unit: unit("web/0"), given: 1 }.into());
     assert_eq!(refusal(&state, 30, speaks("web/0", 1)), removed);
     for n in 2..20 {
         let name = format!("web/{n}");
@@ -344,7 +345,7 @@ fn a_fence_stands_whoever_speaks_for_the_unit_since() {
     run(&mut state, 0, &[register("web/0", Some(5), None)]);
     run(&mut state, 1, &[Command::RemoveUnit(unit("web/0"))]);
     run(&mut state, 2, &[report("web/0", "", Level::Active, None)]);
-    let removed = Some(Rejected::UnitRemoved { unit: unit("web/0"), given: 5 });
+    let removed = Some(IdentityError::UnitRemoved { unit: unit("web/0"), given: 5 }.into());
     assert_eq!(refusal(&state, 3, speaks("web/0", 5)), removed);
     run(&mut state, 4, &[register("web/0", None, None)]);
     assert_eq!(state.unit(&unit("web/0")).unwrap().incarnation, 6);
@@ -356,7 +357,7 @@ fn an_incarnation_that_was_never_given_out_is_refused() {
     run(&mut state, 0, &[register("web/0", None, None)]);
     let refused = |state: &AppState, given: u64, current: u64| {
         let unit = unit("web/0");
-        let expected = Some(Rejected::UnknownIncarnation { unit, given, current });
+        let expected = Some(IdentityError::UnknownIncarnation { unit, given, current }.into());
         for command in [speaks("web/0", given), register("web/0", Some(given), None)] {
             assert_eq!(refusal(state, 1, command), expected, "{given}");
         }
@@ -386,12 +387,14 @@ fn reports_cannot_use_up_the_incarnations_of_a_unit() {
     }
     let given = (1 << 63) + 2;
     let refused = refusal(&state, 3, speaks("web/0", given));
-    assert!(matches!(refused, Some(Rejected::UnknownIncarnation { .. })), "{refused:?}");
+    let is_unknown =
+        matches!(refused, Some(Rejected::Identity(IdentityError::UnknownIncarnation { .. })));
+    assert!(is_unknown, "{refused:?}");
     // An incarnation accepted by an earlier version causes no panic, and no second worker of the
     // same incarnation.
     let last = with_incarnation(state, u64::MAX);
     let refused = refusal(&last, 3, register("web/0", None, None));
-    assert_eq!(refused, Some(Rejected::IncarnationsUsedUp { unit: unit("web/0") }));
+    assert_eq!(refused, Some(IncarnationsUsedUp { unit: unit("web/0") }.into()));
     assert_eq!(refusal(&last, 3, speaks("web/0", u64::MAX)), None);
 }
 
@@ -451,7 +454,7 @@ fn a_message_of_both_kinds_is_counted_as_one() {
     let mut draft = Draft::new(&state, &limits, Timestamp(0));
     let mut ask = |command| apply(&mut draft, &Request { id: None, command });
     let four = [of(Kind::Pull, &["a", "b"]), of(Kind::Push, &["a", "b"])].concat();
-    assert!(matches!(ask(all(four)), Err(Rejected::LimitExceeded { .. })));
+    assert!(matches!(ask(all(four)), Err(Rejected::LimitExceeded(_))));
     let twice = [of(Kind::Pull, &["a", "b"]), of(Kind::Push, &["a"]), of(Kind::Pull, &["a"])];
     assert!(ask(all(twice.concat())).is_ok());
 }

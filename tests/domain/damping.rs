@@ -14,6 +14,7 @@ use bellwether::domain::level::Level;
 use bellwether::domain::limits::{DAMPENERS_MAX, Limits};
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::policy::{ConfigPatch, Damping, Latch, Policy, Scope};
+use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::report::Report;
@@ -168,7 +169,7 @@ fn latches_and_damped_components_are_bounded() {
         let mut draft = Draft::new(&state, &limits, Timestamp(1));
         let request = Request { id: None, command: Command::Configure(Box::new(patch)) };
         match apply(&mut draft, &request) {
-            Err(Rejected::LimitExceeded { limit, max, .. }) => (limit, max),
+            Err(Rejected::LimitExceeded(LimitExceeded { limit, max, .. })) => (limit, max),
             other => panic!("{other:?}"),
         }
     };

@@ -183,7 +183,7 @@ impl Elections {
                 assert_eq!(outcome.lease_epoch, self.state.head().lease_epoch);
                 assert_eq!(self.leader(), Some(*unit));
             }
-            (Step::Claim(unit), Some(Err(Rejected::LeaseHeld { .. })))
+            (Step::Claim(unit), Some(Err(Rejected::LeaseHeld(_))))
                 if !self.queue.contains(unit) =>
             {
                 self.queue.push(*unit);

@@ -16,6 +16,7 @@ use bellwether::domain::revision::Revision;
 use bellwether::domain::status::{Freshness, Kind, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::unit::presence::{Presence, ReplicaId, SessionId};
+use bellwether::domain::unit::refused::IdentityError;
 use bellwether::domain::unit::{Newcomer, Reporter};
 use proptest::collection::vec;
 use proptest::option;
@@ -59,8 +60,10 @@ proptest! {
             match (&result, &message.2) {
                 (Ok(_), _) if kept[n] => {}
                 (Ok(outcome), Says::Ended { .. }) => assert!(!outcome.changed),
-                (Err(Rejected::StaleIncarnation { .. } | Rejected::UnitRemoved { .. }), _)
-                | (Err(Rejected::UnitNotFound { .. }), Says::Clear(..) | Says::Goodbye) => {
+                (Err(Rejected::Identity(
+                    IdentityError::StaleIncarnation { .. } | IdentityError::UnitRemoved { .. },
+                )), _)
+                | (Err(Rejected::UnitNotFound(_)), Says::Clear(..) | Says::Goodbye) => {
                     assert!(!kept[n], "{message:?}: {result:?}");
                 }
                 _ => panic!("{message:?}: {result:?}"),

@@ -12,6 +12,7 @@ use bellwether::domain::level::Level;
 use bellwether::domain::limits::Limits;
 use bellwether::domain::name::{PartName, UnitName};
 use bellwether::domain::rejected::Rejected;
+use bellwether::domain::request::IdReused;
 use bellwether::domain::request::{Fingerprint, Outcome, RequestId};
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::Kind;
@@ -75,7 +76,7 @@ fn an_id_answers_for_one_request_alone() {
     let (_, first) = app.ask(&[report("web/0", id("r", 1))]);
     let (repeat, again) = app.ask(&[report("web/0", id("r", 1))]);
     assert_eq!((repeat.is_durable(), again), (false, first));
-    let reused = Rejected::RequestIdReused { id: "r".into(), method: "ReportStatus".into() };
+    let reused = Rejected::from(IdReused { id: "r".into(), method: "ReportStatus".into() });
     // In a later commit, in the same one, and by a deletion.
     let (refused, outcomes) = app.ask(&[report("web/1", id("r", 2))]);
     assert_eq!((refused.is_durable(), outcomes), (false, vec![Err(reused.clone())]));
@@ -83,7 +84,7 @@ fn an_id_answers_for_one_request_alone() {
     let (_, outcomes) = app.ask(&both);
     assert!(outcomes[0].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
     let now = Timestamp(app.now);
-    assert_eq!(delete(&app.state, Some(&id("r", 2)), now).unwrap_err(), reused);
+    assert_eq!(delete(&app.state, Some(&id("r", 2)), now).map_err(Rejected::from), Err(reused));
     let (deletion, outcome) = delete(&app.state, Some(&id("d", 1)), now).unwrap();
     app.state.replay(&deletion.unwrap());
     assert_eq!(delete(&app.state, Some(&id("d", 1)), now), Ok((None, outcome)));

@@ -16,6 +16,7 @@ use bellwether::domain::limits::{LEASE_DEFAULT, Limits};
 use bellwether::domain::name::{OperationId, PartName, UnitName};
 use bellwether::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
 use bellwether::domain::operation::{Kind as OperationKind, Payload};
+use bellwether::domain::quota::LimitExceeded;
 use bellwether::domain::rejected::Rejected;
 use bellwether::domain::revision::Revision;
 use bellwether::domain::status::Kind;
@@ -121,7 +122,9 @@ impl App {
     fn refuses(&mut self, command: Command, limit: &str) {
         let before = self.state.clone();
         match self.ask(command) {
-            Err(Rejected::LimitExceeded { limit: found, .. }) => assert_eq!(found, limit),
+            Err(Rejected::LimitExceeded(LimitExceeded { limit: found, .. })) => {
+                assert_eq!(found, limit)
+            }
             other => panic!("{limit}: {other:?}"),
         }
         assert_eq!(self.state.head().usage(), before.head().usage());

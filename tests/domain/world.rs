@@ -22,6 +22,7 @@ use bellwether::domain::status::{Status, StatusKey};
 use bellwether::domain::time::Timestamp;
 use bellwether::domain::transition::{Transition, Write};
 use bellwether::domain::unit::presence::Presence;
+use bellwether::domain::unit::refused::IdentityError;
 use bellwether::domain::unit::silence::lose_unit;
 use bellwether::domain::unit::{Reporter, Unit};
 
@@ -264,7 +265,7 @@ impl World {
                     self.replay(&transition, true);
                 }
             }
-            Err(rejected) => assert_eq!(told(&Err(rejected)), expected),
+            Err(rejected) => assert_eq!(told(&Err(rejected.into())), expected),
         }
     }
 
@@ -369,13 +370,13 @@ fn told(result: &Result<Outcome, Rejected>) -> Result<model::Outcome, &'static s
             removed: outcome.removed,
             incarnation: outcome.incarnation,
         }),
-        Err(Rejected::ApplicationNotFound) => Err("no application"),
-        Err(Rejected::UnitNotFound { .. }) => Err("no unit"),
-        Err(Rejected::StaleIncarnation { .. }) => Err("stale incarnation"),
-        Err(Rejected::UnitRemoved { .. }) => Err("removed"),
-        Err(Rejected::SessionOver { .. }) => Err("session over"),
-        Err(Rejected::LimitExceeded { .. }) => Err("limit"),
-        Err(Rejected::NotLeader { .. }) => Err("does not lead"),
+        Err(Rejected::ApplicationNotFound(_)) => Err("no application"),
+        Err(Rejected::UnitNotFound(_)) => Err("no unit"),
+        Err(Rejected::Identity(IdentityError::StaleIncarnation { .. })) => Err("stale incarnation"),
+        Err(Rejected::Identity(IdentityError::UnitRemoved { .. })) => Err("removed"),
+        Err(Rejected::Identity(IdentityError::SessionOver { .. })) => Err("session over"),
+        Err(Rejected::LimitExceeded(_)) => Err("limit"),
+        Err(Rejected::NotLeader(_)) => Err("does not lead"),
         Err(Rejected::Operation(_)) => Err("operation"),
         Err(other) => panic!("{other}: no command here is about it"),
     }

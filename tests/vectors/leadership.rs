@@ -208,10 +208,10 @@ fn status(step: &Step) -> NewApplicationStatus {
 
 fn wire(rejected: &Rejected) -> (&'static str, &'static str) {
     match rejected {
-        Rejected::NotLeader { .. } => ("FAILED_PRECONDITION", "NOT_LEADER"),
-        Rejected::LeaseHeld { .. } => ("FAILED_PRECONDITION", "LEASE_HELD"),
-        Rejected::EtagMismatch { .. } => ("ABORTED", "ETAG_MISMATCH"),
-        Rejected::ValueTooLarge { .. } => ("INVALID_ARGUMENT", "VALUE_TOO_LARGE"),
+        Rejected::NotLeader(_) => ("FAILED_PRECONDITION", "NOT_LEADER"),
+        Rejected::LeaseHeld(_) => ("FAILED_PRECONDITION", "LEASE_HELD"),
+        Rejected::EtagMismatch(_) => ("ABORTED", "ETAG_MISMATCH"),
+        Rejected::ValueTooLarge(_) => ("INVALID_ARGUMENT", "VALUE_TOO_LARGE"),
         other => panic!("{other:?}"),
     }
 }

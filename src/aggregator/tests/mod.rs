@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::domain::app::ApplicationNotFound;
 use crate::domain::command::{Command, NewStatus};
 use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
+use crate::domain::quota::LimitExceeded;
+use crate::domain::rejected::Rejected;
 use crate::domain::request::RequestId;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Freshness, Kind};
@@ -157,7 +160,7 @@ async fn deletion_keeps_its_place_and_the_count_goes_on() {
     assert_eq!(deleted.revision, Revision(2));
     assert_eq!(aggregator.delete(&app, id).await.unwrap(), deleted);
     let gone = aggregator.read(&app, Revision(0), |_| ()).await;
-    assert_eq!(gone, Err(Error::Rejected(Rejected::ApplicationNotFound)));
+    assert_eq!(gone, Err(Error::Rejected(ApplicationNotFound.into())));
     assert!(aggregator.delete(&app, None).await.is_err());
     let again = aggregator.apply(&app, report).await.unwrap();
     assert_eq!(again.revision, Revision(3));
@@ -185,7 +188,8 @@ async fn applications_are_bounded() {
     let limit = "applications_max";
     assert!(matches!(
         refused,
-        Err(Error::Rejected(Rejected::LimitExceeded { limit: l, max: 2, .. })) if l == limit
+        Err(Error::Rejected(Rejected::LimitExceeded(LimitExceeded { limit: l, max: 2, .. })))
+            if l == limit
     ));
     assert!(aggregator.apply(&mk_app("a"), report).await.is_ok());
 }

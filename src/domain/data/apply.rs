@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::domain::bytes::Bytes;
+use crate::domain::data::refused::{EtagMismatch, UpdateError, ValueTooLarge};
 use crate::domain::data::{DataHead, DataPatch};
 use crate::domain::draft::Draft;
 use crate::domain::leadership::Claim;
@@ -12,19 +13,18 @@ use crate::domain::limits::{
     DATA_BYTES_MAX, DATA_KEY_BYTES_MAX, DATA_KEYS_MAX, DATA_VALUE_BYTES_MAX,
 };
 use crate::domain::quota::{Total, check_total, within};
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 
-fn check(key: &str, value: &Bytes) -> Result<(), Rejected> {
+fn check(key: &str, value: &Bytes) -> Result<(), ValueTooLarge> {
     let max = DATA_KEY_BYTES_MAX as u64;
     if DATA_KEY_BYTES_MAX < key.len() {
         let start: String = key.chars().take(16).collect();
         let what = format!("key {start:?}…");
-        return Err(Rejected::ValueTooLarge { what, bytes: key.len() as u64, max });
+        return Err(ValueTooLarge { what, bytes: key.len() as u64, max });
     }
     if DATA_VALUE_BYTES_MAX < value.len() {
         let (what, max) = (format!("value of {key:?}"), DATA_VALUE_BYTES_MAX as u64);
-        return Err(Rejected::ValueTooLarge { what, bytes: value.len() as u64, max });
+        return Err(ValueTooLarge { what, bytes: value.len() as u64, max });
     }
     Ok(())
 }
@@ -34,11 +34,11 @@ pub(in crate::domain) fn update_data(
     draft: &mut Draft<'_>,
     claim: &Claim,
     patch: &DataPatch,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, UpdateError> {
     may_lead(draft, claim)?;
     let current = draft.head.data.etag();
     if patch.etag.as_ref().is_some_and(|given| **given != *current) {
-        return Err(Rejected::EtagMismatch { current });
+        return Err(EtagMismatch { current }.into());
     }
     let deleted = patch.delete.iter().map(|key| (key.clone(), Bytes::default()));
     let all = deleted.chain(patch.set.iter().map(|(key, value)| (key.clone(), value.clone())));
@@ -64,7 +64,7 @@ pub(in crate::domain) fn update_data(
     within("data_keys_max", DATA_KEYS_MAX, keys as usize, what)?;
     if DATA_BYTES_MAX < bytes {
         let what = "all keys and values together".to_string();
-        return Err(Rejected::ValueTooLarge { what, bytes, max: DATA_BYTES_MAX });
+        return Err(ValueTooLarge { what, bytes, max: DATA_BYTES_MAX }.into());
     }
     if draft.head.data.bytes < bytes {
         check_total(draft, Total::DataBytes, bytes)?;

@@ -6,6 +6,7 @@
 
 pub(in crate::domain) mod apply;
 pub(in crate::domain) mod draft;
+pub mod refused;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,12 +9,15 @@ use crate::domain::fault::{Fault, FaultKey, NewError, Resolution};
 use crate::domain::history::{Cause, Change, StatusEvent, Subject};
 use crate::domain::message::same_text;
 use crate::domain::name::{PartName, UnitName};
-use crate::domain::quota::{Total, check_total, check_unit_quota, has_bytes, within};
-use crate::domain::rejected::Rejected;
+use crate::domain::quota::{
+    LimitExceeded, Total, check_total, check_unit_quota, has_bytes, within,
+};
 use crate::domain::request::Effect;
+use crate::domain::status::apply::ReportError;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::callback::{call_back, call_off};
 use crate::domain::unit::contact::{check_reporter, is_contact, note_contact, unit_exists};
+use crate::domain::unit::refused::{IdentityError, LookupError};
 use crate::domain::unit::{Reporter, Topic};
 
 /// Returns the change of a hold for the history. An operator may retry a fault that held nothing.
@@ -66,7 +69,7 @@ pub(in crate::domain) fn report_error(
     component: &PartName,
     target: &Arc<str>,
     error: &NewError,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, ReportError> {
     check_reporter(draft, reporter)?;
     let (component, target) = (component.clone(), target.clone());
     let key = FaultKey { unit: reporter.unit.clone(), component, target };
@@ -102,7 +105,7 @@ pub(in crate::domain) fn resolve_error(
     component: &PartName,
     target: Option<&str>,
     generation: &str,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, IdentityError> {
     check_reporter(draft, reporter)?;
     let mut meant = fault_keys(draft, &reporter.unit, Some(component));
     meant.retain(|key| target.is_none_or(|target| *target == *key.target));
@@ -136,7 +139,7 @@ pub(in crate::domain) fn resolve_hold(
     component: &PartName,
     resolution: Resolution,
     why: &str,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, LookupError> {
     unit_exists(draft, unit)?;
     let mut removed = 0;
     for key in fault_keys(draft, unit, Some(component)) {
@@ -244,7 +247,7 @@ fn answer_ask(draft: &mut Draft<'_>, key: &FaultKey) {
     }
 }
 
-fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), Rejected> {
+fn check_fault_quota(draft: &Draft<'_>, unit: &UnitName) -> Result<(), LimitExceeded> {
     if draft.unit(unit).is_none() {
         check_unit_quota(draft)?;
     }

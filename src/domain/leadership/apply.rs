@@ -5,17 +5,22 @@ use std::time::Duration;
 
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
+use crate::domain::leadership::refused::{
+    ClaimError, LeaderIsExternal, LeaseError, LeaseHeld, NotLeader, TransferError, UnitNotThere,
+};
 use crate::domain::leadership::succession::{
     drop_leaders_status, end_lease, extend, grant, queue, unqueue,
 };
 use crate::domain::leadership::{Claim, Lease};
 use crate::domain::name::UnitName;
 use crate::domain::quota::check_quota;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 use crate::domain::unit::Reporter;
-use crate::domain::unit::contact::{check_reporter, exists, note_contact, unit_exists};
+use crate::domain::unit::contact::{
+    check_known_reporter, check_reporter, exists, note_contact, unit_exists,
+};
 use crate::domain::unit::presence::SessionId;
+use crate::domain::unit::refused::ReporterError;
 
 /// Handles a claim for leadership; it creates the unit as a report does. If another unit leads,
 /// the claim is rejected, but the waiting position is written.
@@ -23,11 +28,11 @@ pub(in crate::domain) fn claim_leadership(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     duration: Option<Duration>,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, ClaimError> {
     check_reporter(draft, reporter)?;
     check_quota(draft, &reporter.unit, [], &BTreeSet::new())?;
     if let Some(leader) = &draft.head.config.external_leader {
-        return Err(Rejected::LeaderIsExternal { leader: leader.clone() });
+        return Err(LeaderIsExternal { leader: leader.clone() }.into());
     }
     let changed = note_contact(draft, reporter);
     let name = &reporter.unit;
@@ -42,7 +47,7 @@ pub(in crate::domain) fn claim_leadership(
         Some(lease) if lease.holder != *name => {
             queue(draft, name);
             let (leader, ends) = (lease.holder, lease.ends);
-            Err(Rejected::LeaseHeld { leader, lease_epoch: draft.head.lease_epoch, ends })
+            Err(LeaseHeld { leader, lease_epoch: draft.head.lease_epoch, ends }.into())
         }
         // The lease is free, or belongs to an earlier incarnation of the unit.
         before => {
@@ -59,7 +64,7 @@ pub(in crate::domain) fn claim_leadership(
 pub(in crate::domain) fn renew_leadership(
     draft: &mut Draft<'_>,
     claim: &Claim,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, LeaseError> {
     exists(draft)?;
     may_lead(draft, claim)?;
     let Some(lease) = draft.head.lease.clone() else {
@@ -78,7 +83,7 @@ fn led(draft: &Draft<'_>, changed: bool) -> Effect {
 pub(in crate::domain) fn release_leadership(
     draft: &mut Draft<'_>,
     claim: &Claim,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, LeaseError> {
     exists(draft)?;
     if draft.head.lease.is_none() && draft.head.config.external_leader.is_none() {
         return Ok(Effect::default());
@@ -95,14 +100,14 @@ pub(in crate::domain) fn release_leadership(
 pub(in crate::domain) fn transfer_leadership(
     draft: &mut Draft<'_>,
     to: &UnitName,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, TransferError> {
     unit_exists(draft, to)?;
     if let Some(leader) = &draft.head.config.external_leader {
-        return Err(Rejected::LeaderIsExternal { leader: leader.clone() });
+        return Err(LeaderIsExternal { leader: leader.clone() }.into());
     }
     let unit = draft.unit(to).cloned().unwrap_or_default();
     if unit.lost_since.is_some() || unit.departed {
-        return Err(Rejected::UnitNotThere { unit: to.clone() });
+        return Err(UnitNotThere { unit: to.clone() }.into());
     }
     let lease = draft.head.lease.as_ref();
     if lease.is_some_and(|l| l.holder == *to && l.incarnation == unit.incarnation) {
@@ -117,9 +122,8 @@ pub(in crate::domain) fn transfer_leadership(
 pub(in crate::domain) fn step_back(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
-) -> Result<Effect, Rejected> {
-    unit_exists(draft, &reporter.unit)?;
-    check_reporter(draft, reporter)?;
+) -> Result<Effect, ReporterError> {
+    check_known_reporter(draft, reporter)?;
     let changed = note_contact(draft, reporter);
     let waits = draft.unit(&reporter.unit).is_some_and(|unit| unit.candidate.is_some());
     if waits {
@@ -152,7 +156,7 @@ pub(in crate::domain) fn lapse_leadership(
 }
 
 /// Checks that a unit leads now, with this epoch. An expired lease gives no rights.
-pub(in crate::domain) fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Result<(), Rejected> {
+pub(in crate::domain) fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Result<(), NotLeader> {
     let leads = match (&draft.head.config.external_leader, &draft.head.lease) {
         (Some(unit), _) => *unit == claim.unit && claim.lease_epoch == 0,
         (None, Some(lease)) => {
@@ -164,7 +168,7 @@ pub(in crate::domain) fn may_lead(draft: &mut Draft<'_>, claim: &Claim) -> Resul
     if leads {
         return Ok(());
     }
-    Err(Rejected::NotLeader {
+    Err(NotLeader {
         unit: claim.unit.clone(),
         leader: draft.head.leader().cloned(),
         lease_epoch: draft.head.valid_epoch(),

@@ -7,6 +7,7 @@
 //! this.
 
 pub(in crate::domain) mod apply;
+pub mod refused;
 pub(in crate::domain) mod set_status;
 pub mod status;
 pub(in crate::domain) mod succession;

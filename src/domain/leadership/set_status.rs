@@ -4,9 +4,9 @@ use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::Claim;
 use crate::domain::leadership::apply::may_lead;
+use crate::domain::leadership::refused::NotLeader;
 use crate::domain::leadership::status::{ApplicationStatus, NewApplicationStatus};
 use crate::domain::name::UnitName;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 
 /// Sets the status, on behalf of the leader.
@@ -14,7 +14,7 @@ pub(in crate::domain) fn set_application_status(
     draft: &mut Draft<'_>,
     claim: &Claim,
     new: &NewApplicationStatus,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, NotLeader> {
     may_lead(draft, claim)?;
     let observed = new.observe_time.filter(|at| *at <= draft.now);
     let old = draft.head.application_status.as_ref();
@@ -55,7 +55,7 @@ pub(in crate::domain) fn set_application_status(
 pub(in crate::domain) fn clear_application_status(
     draft: &mut Draft<'_>,
     claim: &Claim,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, NotLeader> {
     may_lead(draft, claim)?;
     let Some(old) = draft.head.take_application_status() else {
         return Ok(Effect::default());

@@ -9,12 +9,11 @@ use crate::domain::limits::{OPERATION_KEPT, OPERATIONS_FINISHED_MAX};
 use crate::domain::name::{OperationId, PartName, UnitName};
 use crate::domain::operation::begin::{Begin, may_begin};
 use crate::domain::operation::command::{NewOperation, OperationAction, OperationCommand};
-use crate::domain::operation::refused::Refused;
+use crate::domain::operation::refused::{OperateError, Refused};
 use crate::domain::operation::transition::Call;
 use crate::domain::operation::words::OperationStatus;
 use crate::domain::operation::{Operation, Reason, State};
 use crate::domain::quota::check_operation_quota;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::callback::{call_back, call_off};
@@ -26,7 +25,7 @@ use crate::domain::unit::{Reporter, Topic};
 pub(in crate::domain) fn operate(
     draft: &mut Draft<'_>,
     command: &OperationCommand,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, OperateError> {
     lapse_operations(draft);
     let call = Call { id: &command.id, by: &command.by, now: draft.now };
     check_operation_quota(draft, command)?;
@@ -54,10 +53,10 @@ fn begin_operation(
     draft: &mut Draft<'_>,
     call: Call<'_>,
     new: &NewOperation,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, Refused> {
     let now = draft.now;
     if let Some(deadline) = new.deadline.filter(|deadline| *deadline <= now) {
-        return Err(Refused::DeadlinePassed { deadline, now }.into());
+        return Err(Refused::DeadlinePassed { deadline, now });
     }
     let before = draft.operations.last().map(|(id, o)| (id.clone(), o.clone()));
     let before_call = before.as_ref().map(|(id, o)| (Call { id, ..call }, &**o));
@@ -76,7 +75,7 @@ fn begin_operation(
                 let next_target = new.target_version.clone();
                 put_operation(draft, &id, Operation { next_target, ..(*before).clone() });
             }
-            return Err(refused.into());
+            return Err(refused);
         }
     }
     let fence = draft.next_count(draft.operations.get(call.id).map_or(0, |orphan| orphan.fence));
@@ -94,17 +93,17 @@ fn change_operation(
     call: Call<'_>,
     what: &OperationAction,
     known: &Arc<Operation>,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, Refused> {
     let last = draft.operations.last().map(|(id, o)| (id.clone(), o.clone()));
     if let Some((id, last)) = last.filter(|(id, _)| id != call.id) {
         // This operation is over, and may be retried only once the later one is over too.
         if !matches!(what, OperationAction::Retry) {
-            return Err(known.refuses(call, "another operation has begun since").into());
+            return Err(known.refuses(call, "another operation has begun since"));
         }
         last.is_free(Call { id: &id, ..call })?;
         if last.is_open() {
             let (target, state) = (last.target_version.clone(), last.state);
-            return Err(Refused::ResumeFirst { id, target, state }.into());
+            return Err(Refused::ResumeFirst { id, target, state });
         }
     }
     // A caller that knows the fence acts for the holder.

@@ -2,6 +2,7 @@
 
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::{Reason, State};
+use crate::domain::quota::LimitExceeded;
 use crate::domain::time::Timestamp;
 
 /// The reason for which an operation refuses a command. The operation does not change, except where
@@ -99,6 +100,14 @@ pub enum Refused {
         /// The store's clock.
         now: Timestamp,
     },
+}
+
+/// The reason for which a command on an operation is refused.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum OperateError {
+    Refused(#[from] Refused),
+    Quota(#[from] LimitExceeded),
 }
 
 fn late(deadline: Timestamp, now: Timestamp) -> u128 {

@@ -6,15 +6,14 @@ use crate::domain::history::{Cause, StatusEvent};
 use crate::domain::leadership::succession::{lead_if_nobody_does, revoke_lease};
 use crate::domain::limits::DAMPENERS_MAX;
 use crate::domain::policy::ConfigPatch;
-use crate::domain::quota::within;
-use crate::domain::rejected::Rejected;
+use crate::domain::quota::{LimitExceeded, within};
 use crate::domain::request::Effect;
 
 /// Changes the configuration. An application that does not exist begins.
 pub(in crate::domain) fn configure(
     draft: &mut Draft<'_>,
     patch: &ConfigPatch,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, LimitExceeded> {
     let config = draft.head.config.patched(patch);
     let what = |what: &str| format!("{what} of the application");
     within("latches_max", DAMPENERS_MAX, config.latches.len(), || what("latches"))?;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::name::UnitName;
-use crate::domain::rejected::Rejected;
 use crate::domain::revision::Revision;
 use crate::domain::time::Timestamp;
 
@@ -60,6 +59,19 @@ impl From<&str> for RequestId {
     }
 }
 
+/// The id of the request was used for a different request before.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "request_id {id:?} was given to another request before, a {method}; give each request an \
+     id of its own, and repeat a request unchanged"
+)]
+pub struct IdReused {
+    /// The id.
+    pub id: Arc<str>,
+    /// Method of the first request.
+    pub method: Arc<str>,
+}
+
 /// A stored answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
@@ -85,11 +97,11 @@ impl Remembered {
 
     /// Returns the answer to a repeat of the request. A different request with the same id is
     /// rejected.
-    pub(in crate::domain) fn repeat(&self, asked: &RequestId) -> Result<Outcome, Rejected> {
+    pub(in crate::domain) fn repeat(&self, asked: &RequestId) -> Result<Outcome, IdReused> {
         match (&self.fingerprint, &asked.fingerprint) {
             (Some(first), Some(now)) if first != now => {
                 let (id, method) = (asked.id.clone(), first.method.clone());
-                Err(Rejected::RequestIdReused { id, method })
+                Err(IdReused { id, method })
             }
             _ => Ok(self.outcome),
         }

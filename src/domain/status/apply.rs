@@ -10,12 +10,22 @@ use crate::domain::damping::flapping::Swings;
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::name::PartName;
-use crate::domain::quota::{check_quota, has_bytes, has_bytes_for};
-use crate::domain::rejected::Rejected;
+use crate::domain::quota::{LimitExceeded, check_quota, has_bytes, has_bytes_for};
 use crate::domain::request::Effect;
 use crate::domain::status::{Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
-use crate::domain::unit::contact::{check_reporter, is_contact, note_contact, unit_exists};
+use crate::domain::unit::contact::{
+    check_known_reporter, check_reporter, is_contact, note_contact,
+};
+use crate::domain::unit::refused::{IdentityError, ReporterError};
+
+/// The reason for which a report of a status or an error is refused.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(in crate::domain) enum ReportError {
+    Identity(#[from] IdentityError),
+    Quota(#[from] LimitExceeded),
+}
 
 /// Sets one status.
 pub(in crate::domain) fn report(
@@ -23,7 +33,7 @@ pub(in crate::domain) fn report(
     reporter: &Reporter,
     kind: Kind,
     new: &NewStatus,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, ReportError> {
     check_reporter(draft, reporter)?;
     let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
     let old = draft.status(&key).cloned();
@@ -41,7 +51,7 @@ pub(in crate::domain) fn report_all(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     statuses: &[(Kind, NewStatus)],
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, ReportError> {
     check_reporter(draft, reporter)?;
     let keys = statuses.iter().map(|(kind, new)| new.key_of(&reporter.unit, *kind));
     check_quota(draft, &reporter.unit, keys, &BTreeSet::new())?;
@@ -61,7 +71,7 @@ pub(in crate::domain) fn replace(
     reporter: &Reporter,
     component: Option<&PartName>,
     set: &[NewStatus],
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, ReportError> {
     check_reporter(draft, reporter)?;
     let kept: BTreeSet<_> = set.iter().map(|new| (&new.component, &new.key)).collect();
     let mut gone = draft.keys_of(&reporter.unit, component);
@@ -97,9 +107,8 @@ pub(in crate::domain) fn clear(
     component: Option<&PartName>,
     key: Option<&PartName>,
     kind: Option<Kind>,
-) -> Result<Effect, Rejected> {
-    unit_exists(draft, &reporter.unit)?;
-    check_reporter(draft, reporter)?;
+) -> Result<Effect, ReporterError> {
+    check_known_reporter(draft, reporter)?;
     let mut matching = draft.keys_of(&reporter.unit, component);
     matching.retain(|found| {
         key.is_none_or(|k| found.key == *k) && kind.is_none_or(|k| found.kind == k)

@@ -9,14 +9,16 @@ use crate::domain::leadership::succession::{keep_lease, leave_lease, welcome_can
 use crate::domain::limits::EXPIRED_PER_COMMIT_MAX;
 use crate::domain::name::UnitName;
 use crate::domain::quota::check_unit_quota;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 use crate::domain::status::Kind;
 use crate::domain::status::apply::remove_all;
 use crate::domain::time::Timestamp;
-use crate::domain::unit::contact::{check_reporter, note_contact, pulled_count, unit_exists};
+use crate::domain::unit::contact::{
+    check_known_reporter, check_reporter, note_contact, pulled_count,
+};
 use crate::domain::unit::presence::{Presence, ReplicaId, SessionId};
-use crate::domain::unit::remove::remove_unit;
+use crate::domain::unit::refused::{BeginError, IdentityError, IncarnationsUsedUp, ReporterError};
+use crate::domain::unit::remove::remove;
 use crate::domain::unit::silence::quieten_unit;
 use crate::domain::unit::successor::{hand_over, line_of, predecessor, successor};
 use crate::domain::unit::{Callbacks, Newcomer, Reporter, Unit};
@@ -26,7 +28,7 @@ pub(in crate::domain) fn connect(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     session: SessionId,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, BeginError> {
     begin(draft, who, Presence::Connected(session))
 }
 
@@ -35,10 +37,10 @@ pub(in crate::domain) fn reconnect(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     session: SessionId,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, BeginError> {
     let held = draft.unit(&who.unit).and_then(Unit::session);
     if held.is_some_and(|held| held != session) {
-        return Err(Rejected::SessionOver { unit: who.unit.clone() });
+        return Err(IdentityError::SessionOver { unit: who.unit.clone() }.into());
     }
     begin(draft, who, Presence::Connected(session))
 }
@@ -48,11 +50,11 @@ pub(in crate::domain) fn register(
     draft: &mut Draft<'_>,
     who: &Newcomer,
     ttl: Option<Duration>,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, BeginError> {
     begin(draft, who, ttl.map_or(Presence::Unbound, Presence::Promised))
 }
 
-fn begin(draft: &mut Draft<'_>, who: &Newcomer, presence: Presence) -> Result<Effect, Rejected> {
+fn begin(draft: &mut Draft<'_>, who: &Newcomer, presence: Presence) -> Result<Effect, BeginError> {
     let name = &who.unit;
     let incarnation = incarnation_of(draft, who)?;
     let known = draft.unit(name).cloned();
@@ -95,7 +97,7 @@ fn begin(draft: &mut Draft<'_>, who: &Newcomer, presence: Presence) -> Result<Ef
     let mut removed = 0;
     if let Some(leaving) = leaving {
         hand_over(draft, &leaving, name);
-        removed = remove_unit(draft, &leaving)?.removed;
+        removed = remove(draft, &leaving).removed;
     }
     Ok(Effect { changed: true, removed, incarnation, ..Effect::default() })
 }
@@ -133,13 +135,13 @@ fn begun(
 }
 
 /// Returns the incarnation that the unit may use.
-fn incarnation_of(draft: &Draft<'_>, who: &Newcomer) -> Result<u64, Rejected> {
+fn incarnation_of(draft: &Draft<'_>, who: &Newcomer) -> Result<u64, BeginError> {
     let known = draft.unit(&who.unit).map_or(0, |unit| unit.incarnation);
     let current = known.max(draft.requests.fence(&who.unit).unwrap_or_default());
     match who.incarnation {
         None => {
-            let unit = || who.unit.clone();
-            current.checked_add(1).ok_or_else(|| Rejected::IncarnationsUsedUp { unit: unit() })
+            let used_up = || IncarnationsUsedUp { unit: who.unit.clone() }.into();
+            current.checked_add(1).ok_or_else(used_up)
         }
         Some(given) => {
             check_reporter(draft, &Reporter::new(who.unit.clone(), Some(given)))?;
@@ -192,22 +194,21 @@ pub(in crate::domain) fn depart(
     draft: &mut Draft<'_>,
     reporter: &Reporter,
     ttl: Duration,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, ReporterError> {
     let name = &reporter.unit;
-    unit_exists(draft, name)?;
-    check_reporter(draft, reporter)?;
+    check_known_reporter(draft, reporter)?;
     // The departure itself is contact, so a silent unit does not also count as lost.
     note_contact(draft, reporter);
     let Some(line) = draft.unit(name).and_then(|unit| line_of(draft, unit)) else {
-        return remove_unit(draft, name);
+        return Ok(remove(draft, name));
     };
     let mut keys = draft.keys_of(name, None);
     if keys.iter().all(|key| key.kind == Kind::Pull) {
-        return remove_unit(draft, name);
+        return Ok(remove(draft, name));
     }
     if let Some(successor) = successor(draft, name, line) {
         hand_over(draft, name, &successor);
-        return remove_unit(draft, name);
+        return Ok(remove(draft, name));
     }
     keys.retain(|key| key.kind == Kind::Pull);
     let removed = remove_all(draft, keys.into_iter(), Cause::UnitRemoved);

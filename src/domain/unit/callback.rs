@@ -4,10 +4,10 @@ use crate::domain::draft::Draft;
 use crate::domain::limits::CALLBACKS_PER_UNIT_MAX;
 use crate::domain::name::UnitName;
 use crate::domain::quota::within;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 use crate::domain::time::Timestamp;
 use crate::domain::unit::contact::unit_exists;
+use crate::domain::unit::refused::CallbackError;
 use crate::domain::unit::{Callback, Topic};
 
 /// Adds a callback for a unit; it replaces an earlier one with the same topic.
@@ -17,7 +17,7 @@ pub(in crate::domain) fn call_back(
     topic: &Topic,
     at: Timestamp,
     operation_id: &str,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, CallbackError> {
     unit_exists(draft, name)?;
     let mut unit = draft.unit(name).cloned().unwrap_or_default();
     let callback = Callback { at, operation_id: operation_id.into(), due: at <= draft.now };

@@ -1,29 +1,33 @@
 //! Contact with a unit: the check of a sender, and the marks that its contact removes.
 
+use crate::domain::app::ApplicationNotFound;
 use crate::domain::draft::Draft;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::succession::{leave_lease, welcome_candidate};
 use crate::domain::limits::{INCARNATION_MAX, INCARNATION_STEP_MAX};
 use crate::domain::name::UnitName;
-use crate::domain::rejected::Rejected;
 use crate::domain::status::Kind;
 use crate::domain::unit::presence::Presence;
+use crate::domain::unit::refused::{IdentityError, LookupError, ReporterError, UnitNotFound};
 use crate::domain::unit::{Reporter, Unit};
 
 /// Rejects a command for an application that does not exist.
-pub(in crate::domain) fn exists(draft: &Draft<'_>) -> Result<(), Rejected> {
+pub(in crate::domain) fn exists(draft: &Draft<'_>) -> Result<(), ApplicationNotFound> {
     match draft.head.deleted && !draft.head.is_visible() {
-        true => Err(Rejected::ApplicationNotFound),
+        true => Err(ApplicationNotFound),
         false => Ok(()),
     }
 }
 
 /// Rejects a command for a unit that does not exist.
-pub(in crate::domain) fn unit_exists(draft: &Draft<'_>, name: &UnitName) -> Result<(), Rejected> {
+pub(in crate::domain) fn unit_exists(
+    draft: &Draft<'_>,
+    name: &UnitName,
+) -> Result<(), LookupError> {
     exists(draft)?;
     match draft.unit(name) {
         Some(_) => Ok(()),
-        None => Err(Rejected::UnitNotFound { unit: name.clone() }),
+        None => Err(UnitNotFound { unit: name.clone() }.into()),
     }
 }
 
@@ -32,23 +36,32 @@ pub(in crate::domain) fn unit_exists(draft: &Draft<'_>, name: &UnitName) -> Resu
 pub(in crate::domain) fn check_reporter(
     draft: &Draft<'_>,
     reporter: &Reporter,
-) -> Result<(), Rejected> {
+) -> Result<(), IdentityError> {
     let Reporter { unit, incarnation, session } = reporter;
     let known = draft.unit(unit);
     let current = known.map_or(0, |u| u.incarnation);
     if let Some(given) = incarnation.filter(|given| *given < current) {
-        return Err(Rejected::StaleIncarnation { unit: unit.clone(), given, current });
+        return Err(IdentityError::StaleIncarnation { unit: unit.clone(), given, current });
     }
     if let Some(given) = incarnation {
         may_have_begun(draft, unit, *given, current)?;
     }
     if let Some(given) = incarnation.filter(|given| draft.is_removed(unit, *given)) {
-        return Err(Rejected::UnitRemoved { unit: unit.clone(), given });
+        return Err(IdentityError::UnitRemoved { unit: unit.clone(), given });
     }
     if session.is_some() && known.and_then(Unit::session) != *session {
-        return Err(Rejected::SessionOver { unit: unit.clone() });
+        return Err(IdentityError::SessionOver { unit: unit.clone() });
     }
     Ok(())
+}
+
+/// Checks that the sender is valid, and its unit known.
+pub(in crate::domain) fn check_known_reporter(
+    draft: &Draft<'_>,
+    reporter: &Reporter,
+) -> Result<(), ReporterError> {
+    unit_exists(draft, &reporter.unit)?;
+    Ok(check_reporter(draft, reporter)?)
 }
 
 /// Rejects an incarnation that was never assigned: accepting it would fence the unit for ever.
@@ -57,7 +70,7 @@ fn may_have_begun(
     unit: &UnitName,
     given: u64,
     known: u64,
-) -> Result<(), Rejected> {
+) -> Result<(), IdentityError> {
     let is_unknown = |newest: u64| {
         newest.max(newest.saturating_add(INCARNATION_STEP_MAX).min(INCARNATION_MAX)) < given
     };
@@ -66,7 +79,7 @@ fn may_have_begun(
     }
     let current = known.max(draft.requests.fence(unit).unwrap_or_default());
     match is_unknown(current) {
-        true => Err(Rejected::UnknownIncarnation { unit: unit.clone(), given, current }),
+        true => Err(IdentityError::UnknownIncarnation { unit: unit.clone(), given, current }),
         false => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ pub(in crate::domain) mod callback;
 pub(in crate::domain) mod contact;
 pub(in crate::domain) mod draft;
 pub mod presence;
+pub mod refused;
 pub(in crate::domain) mod remove;
 pub mod silence;
 pub(in crate::domain) mod successor;

@@ -5,16 +5,21 @@ use crate::domain::fault::apply::remove_faults;
 use crate::domain::history::{Cause, StatusEvent, Subject};
 use crate::domain::leadership::succession::leave_lease;
 use crate::domain::name::UnitName;
-use crate::domain::rejected::Rejected;
 use crate::domain::request::Effect;
 use crate::domain::unit::contact::unit_exists;
+use crate::domain::unit::refused::LookupError;
 
 /// Removes a unit with its statuses and faults, and fences its incarnation.
 pub(in crate::domain) fn remove_unit(
     draft: &mut Draft<'_>,
     name: &UnitName,
-) -> Result<Effect, Rejected> {
+) -> Result<Effect, LookupError> {
     unit_exists(draft, name)?;
+    Ok(remove(draft, name))
+}
+
+/// Removes a unit that exists.
+pub(in crate::domain) fn remove(draft: &mut Draft<'_>, name: &UnitName) -> Effect {
     let keys = draft.keys_of(name, None);
     let removed = keys.len() as u32;
     let level = draft.strongest_of(name).map(|rank| rank.level);
@@ -32,5 +37,5 @@ pub(in crate::domain) fn remove_unit(
         ..draft.event(Cause::UnitRemoved)
     });
     leave_lease(draft, name);
-    Ok(Effect { changed: true, removed, ..Effect::default() })
+    Effect { changed: true, removed, ..Effect::default() }
 }

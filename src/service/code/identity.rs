@@ -1,32 +1,24 @@
-//! Errors about the identity of the caller: incarnations, sessions and request ids.
+//! The rows of the error table for the sender of a command: its incarnation and its session.
 
 use super::{ApiError, Reason};
-use crate::domain::rejected::Rejected;
+use crate::domain::unit::refused::IdentityError;
 
-/// Converts a rejection; the caller adds the application.
-pub(super) fn problem(rejected: &Rejected) -> ApiError {
-    let new = |reason| ApiError::new(reason, rejected.to_string());
-    match rejected {
-        Rejected::StaleIncarnation { unit, given, current } => new(Reason::StaleIncarnation)
+/// Converts the refusal of a sender; the caller adds the application.
+pub(super) fn problem(refused: &IdentityError) -> ApiError {
+    let new = |reason| ApiError::new(reason, refused.to_string());
+    match refused {
+        IdentityError::StaleIncarnation { unit, given, current } => new(Reason::StaleIncarnation)
             .with("unit", unit)
             .with("given", given)
             .with("current", current),
-        Rejected::UnknownIncarnation { unit, given, current } => new(Reason::InvalidValue)
+        IdentityError::UnknownIncarnation { unit, given, current } => new(Reason::InvalidValue)
             .with("field", "incarnation")
             .with("unit", unit)
             .with("given", given)
             .with("current", current),
-        Rejected::IncarnationsUsedUp { unit } => new(Reason::LimitExceeded)
-            .with("limit", "incarnation")
-            .with("max", u64::MAX)
-            .with("unit", unit),
-        Rejected::UnitRemoved { unit, given } => {
+        IdentityError::UnitRemoved { unit, given } => {
             new(Reason::StaleIncarnation).with("unit", unit).with("given", given)
         }
-        Rejected::SessionOver { unit } => new(Reason::StaleIncarnation).with("unit", unit),
-        Rejected::RequestIdReused { id, method } => {
-            new(Reason::RequestIdReused).with("request_id", id).with("method", method)
-        }
-        _ => new(Reason::InvalidValue),
+        IdentityError::SessionOver { unit } => new(Reason::StaleIncarnation).with("unit", unit),
     }
 }

@@ -5,8 +5,13 @@ use std::time::Duration;
 use tonic::Code;
 
 use crate::aggregator;
+use crate::domain::data::refused::{EtagMismatch, ValueTooLarge};
+use crate::domain::leadership::refused::{LeaderIsExternal, LeaseHeld, NotLeader, UnitNotThere};
 use crate::domain::name::AppName;
+use crate::domain::quota::LimitExceeded;
 use crate::domain::rejected::Rejected;
+use crate::domain::request::IdReused;
+use crate::domain::unit::refused::{IncarnationsUsedUp, UnitNotFound};
 use crate::session;
 use crate::store::ReadError;
 use crate::watch::WatchError;
@@ -287,62 +292,51 @@ impl ApiError {
     }
 
     fn of_rejected(app: &AppName, rejected: &Rejected) -> ApiError {
-        let text = rejected.to_string();
-        match rejected {
-            Rejected::ApplicationNotFound => ApiError::application_not_found(app),
-            Rejected::UnitNotFound { unit } => ApiError::new(
-                Reason::UnitNotFound,
-                format!("{app} has no unit {unit}; ListUnits lists its units"),
-            )
-            .about(app)
-            .with("unit", unit),
-            Rejected::StaleIncarnation { .. }
-            | Rejected::UnknownIncarnation { .. }
-            | Rejected::IncarnationsUsedUp { .. }
-            | Rejected::UnitRemoved { .. }
-            | Rejected::SessionOver { .. }
-            | Rejected::RequestIdReused { .. } => identity::problem(rejected).about(app),
-            Rejected::LimitExceeded { limit, max, .. } => {
-                ApiError::new(Reason::LimitExceeded, text)
-                    .about(app)
-                    .with("limit", limit)
-                    .with("max", max)
+        let new = |reason| ApiError::new(reason, rejected.to_string());
+        let problem = match rejected {
+            Rejected::ApplicationNotFound(_) => return ApiError::application_not_found(app),
+            Rejected::UnitNotFound(UnitNotFound { unit }) => {
+                let text = format!("{app} has no unit {unit}; ListUnits lists its units");
+                ApiError::new(Reason::UnitNotFound, text).with("unit", unit)
             }
-            Rejected::Operation(refused) => operation::problem(refused).about(app),
-            Rejected::NotLeader { unit, leader, lease_epoch } => {
-                let leader = leader.as_ref().map_or("", |l| l.as_str());
-                ApiError::new(Reason::NotLeader, text)
-                    .about(app)
-                    .with("unit", unit)
-                    .with("leader", leader)
-                    .with("lease_epoch", lease_epoch)
+            Rejected::Identity(refused) => identity::problem(refused),
+            Rejected::IncarnationsUsedUp(IncarnationsUsedUp { unit }) => new(Reason::LimitExceeded)
+                .with("limit", "incarnation")
+                .with("max", u64::MAX)
+                .with("unit", unit),
+            Rejected::IdReused(IdReused { id, method }) => {
+                new(Reason::RequestIdReused).with("request_id", id).with("method", method)
             }
-            Rejected::LeaseHeld { leader, lease_epoch, ends } => {
+            Rejected::LimitExceeded(LimitExceeded { limit, max, .. }) => {
+                new(Reason::LimitExceeded).with("limit", limit).with("max", max)
+            }
+            Rejected::Operation(refused) => operation::problem(refused),
+            Rejected::NotLeader(NotLeader { unit, leader, lease_epoch }) => new(Reason::NotLeader)
+                .with("unit", unit)
+                .with("leader", leader.as_ref().map_or("", |l| l.as_str()))
+                .with("lease_epoch", lease_epoch),
+            Rejected::LeaseHeld(LeaseHeld { leader, lease_epoch, ends }) => {
                 let expires =
                     ends.map_or_else(String::new, |at| super::convert::timestamp(at).to_string());
-                ApiError::new(Reason::LeaseHeld, text)
-                    .about(app)
+                new(Reason::LeaseHeld)
                     .with("holder", leader)
                     .with("lease_epoch", lease_epoch)
                     .with("expires", expires)
             }
-            Rejected::LeaderIsExternal { leader } => ApiError::new(Reason::LeaseHeld, text)
-                .about(app)
-                .with("holder", leader)
-                .with("expires", ""),
-            Rejected::UnitNotThere { unit } => {
-                ApiError::new(Reason::InvalidValue, text).about(app).with("unit", unit)
+            Rejected::LeaderIsExternal(LeaderIsExternal { leader }) => {
+                new(Reason::LeaseHeld).with("holder", leader).with("expires", "")
             }
-            Rejected::EtagMismatch { current } => {
-                ApiError::new(Reason::EtagMismatch, text).about(app).with("etag", current)
+            Rejected::UnitNotThere(UnitNotThere { unit }) => {
+                new(Reason::InvalidValue).with("unit", unit)
             }
-            Rejected::ValueTooLarge { bytes, max, .. } => {
-                ApiError::new(Reason::ValueTooLarge, text)
-                    .about(app)
-                    .with("bytes", bytes)
-                    .with("max", max)
+            Rejected::EtagMismatch(EtagMismatch { current }) => {
+                new(Reason::EtagMismatch).with("etag", current)
             }
-        }
+            Rejected::ValueTooLarge(ValueTooLarge { bytes, max, .. }) => {
+                new(Reason::ValueTooLarge).with("bytes", bytes).with("max", max)
+            }
+        };
+        problem.about(app)
     }
 
     /// Returns the failure for an application that does not exist.

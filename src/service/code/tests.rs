@@ -3,10 +3,12 @@
 use tonic_types::StatusExt;
 
 use super::*;
+use crate::domain::app::ApplicationNotFound;
 use crate::domain::name::{OperationId, UnitName};
 use crate::domain::operation::refused::Refused;
 use crate::domain::operation::{Reason as OperationReason, State};
 use crate::domain::time::Timestamp;
+use crate::domain::unit::refused::IdentityError;
 use crate::watch::Expired;
 
 /// Every reason, each once. A new reason is added here and to `sample`, where the compiler requires
@@ -42,13 +44,9 @@ const ALL: [Reason; 28] = [
     Reason::HeartbeatMissed,
 ];
 
-fn rejected(rejected: Rejected) -> ApiError {
+fn rejected(rejected: impl Into<Rejected>) -> ApiError {
     let app = AppName::new("prod", "web").unwrap();
-    ApiError::of(&app, aggregator::Error::Rejected(rejected))
-}
-
-fn refused(refused: Refused) -> ApiError {
-    rejected(Rejected::Operation(refused))
+    ApiError::of(&app, aggregator::Error::Rejected(rejected.into()))
 }
 
 /// Returns a failure with this reason, as the service makes it, and a fact that its metadata must
@@ -66,17 +64,17 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         Reason::InvalidPageToken => (ApiError::page_token("x"), "value"),
         Reason::RequestIdReused => {
             let (id, method) = ("r1".into(), "ReportStatus".into());
-            (rejected(Rejected::RequestIdReused { id, method }), "request_id")
+            (rejected(IdReused { id, method }), "request_id")
         }
         Reason::ValueTooLarge => {
             let what = "all keys and values".into();
-            (rejected(Rejected::ValueTooLarge { what, bytes: 2, max: 1 }), "max")
+            (rejected(ValueTooLarge { what, bytes: 2, max: 1 }), "max")
         }
-        Reason::ApplicationNotFound => (rejected(Rejected::ApplicationNotFound), "application"),
-        Reason::UnitNotFound => (rejected(Rejected::UnitNotFound { unit }), "unit"),
+        Reason::ApplicationNotFound => (rejected(ApplicationNotFound), "application"),
+        Reason::UnitNotFound => (rejected(UnitNotFound { unit }), "unit"),
         Reason::LimitExceeded => {
             let (limit, what) = ("units_max", String::new());
-            (rejected(Rejected::LimitExceeded { limit, max: 1, what }), "limit")
+            (rejected(LimitExceeded { limit, max: 1, what }), "limit")
         }
         Reason::RateLimited => {
             let retry_after = Duration::from_secs(1);
@@ -85,11 +83,13 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         }
         Reason::TooManyStreams => (WatchError::TooManyWatchers { max: 1 }.into(), "limit"),
         Reason::NotLeader => {
-            (rejected(Rejected::NotLeader { unit, leader: None, lease_epoch: 1 }), "lease_epoch")
+            (rejected(NotLeader { unit, leader: None, lease_epoch: 1 }), "lease_epoch")
         }
-        Reason::LeaseHeld => (rejected(Rejected::LeaderIsExternal { leader: unit }), "holder"),
-        Reason::EtagMismatch => (rejected(Rejected::EtagMismatch { current: "e".into() }), "etag"),
-        Reason::StaleIncarnation => (rejected(Rejected::UnitRemoved { unit, given: 1 }), "given"),
+        Reason::LeaseHeld => (rejected(LeaderIsExternal { leader: unit }), "holder"),
+        Reason::EtagMismatch => (rejected(EtagMismatch { current: "e".into() }), "etag"),
+        Reason::StaleIncarnation => {
+            (rejected(IdentityError::UnitRemoved { unit, given: 1 }), "given")
+        }
         Reason::OperationNotFound
         | Reason::StaleFence
         | Reason::OperationHeld
@@ -124,20 +124,20 @@ fn sample_of_operation(reason: Reason) -> (ApiError, &'static str) {
     let (unit, id) = (UnitName::new("web/0").unwrap(), OperationId::new("up-v2").unwrap());
     let (target, state, now) = ("v2".into(), State::Failed, Timestamp(1));
     match reason {
-        Reason::OperationNotFound => (refused(Refused::NotFound { id }), "operation_id"),
+        Reason::OperationNotFound => (rejected(Refused::NotFound { id }), "operation_id"),
         Reason::StaleFence => {
-            (refused(Refused::StaleFence { id, given: 1, current: 2 }), "current")
+            (rejected(Refused::StaleFence { id, given: 1, current: 2 }), "current")
         }
         Reason::OperationHeld => {
             let held = Refused::Held { id, target, holder: unit, expire_time: now, now };
-            (refused(held), "holder")
+            (rejected(held), "holder")
         }
         Reason::ResumeFirst => {
-            (refused(Refused::ResumeFirst { id, target, state }), "target_version")
+            (rejected(Refused::ResumeFirst { id, target, state }), "target_version")
         }
         Reason::OperationState => {
             let reason = OperationReason::Begun;
-            (refused(Refused::PayloadLost { id, state, reason }), "state")
+            (rejected(Refused::PayloadLost { id, state, reason }), "state")
         }
         other => unreachable!("{other:?} is no reason of an operation"),
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::rejected::Rejected;
+use crate::domain::unit::refused::IdentityError;
 
 #[tokio::test(start_paused = true)]
 async fn a_newer_session_ends_the_older_here() {
@@ -65,7 +66,8 @@ async fn who_was_replaced_does_not_take_the_unit_back() {
     let who = entry.who.clone();
     let request = Request { id: None, command: Command::Reconnect(who, entry.session) };
     let refused = one.aggregator.apply(&mk_app("web"), request).await.unwrap_err();
-    assert!(matches!(refused, aggregator::Error::Rejected(Rejected::SessionOver { .. })));
+    let over = Rejected::Identity(IdentityError::SessionOver { unit: mk_unit("web/0") });
+    assert_eq!(refused, aggregator::Error::Rejected(over));
     assert_eq!(one.unit("web/0").await.session(), Some(new.welcome.session));
     assert!(matches!(stays.session.await.unwrap(), End::Superseded { .. }));
 }
