@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_assignment_is_refused() {
+    fn an_invalid_assignment_is_refused() {
         assert_eq!(assignment("a=b=c"), Ok(("a".to_string(), "b=c".to_string())));
         for text in ["a", "=b"] {
             assert_eq!(assignment(text), Err("write KEY=VALUE".to_string()));

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_command_lines_are_refused() {
         for line in [
             "bellwether",
             "bellwether wait --for=active",

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_do_is_said() {
+    fn invalid_settings_are_refused_with_their_reason() {
         let place = |store: &str| StoreFlags { store: Some(store.into()), ..StoreFlags::default() };
         let store = |store: &str| with(place(store));
         let open = Flags { grpc_listen: Some(([0, 0, 0, 0], 50051).into()), ..Flags::default() };

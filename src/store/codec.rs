@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn an_unreadable_record_is_an_error_with_its_cause() {
         let mut newer = encode("text");
         newer[0] = FORMAT + 1;
         let mut damaged = encode("text");

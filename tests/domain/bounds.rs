@@ -121,7 +121,7 @@ fn an_answer_stands_for_ten_minutes_however_long_it_is_kept() {
 }
 
 #[test]
-fn what_is_written_in_a_batch_is_not_also_heard() {
+fn a_batch_keeps_no_deadline_of_a_status_that_it_writes_again() {
     let mut state = empty();
     let brief = report("web/0", "", Level::Active, Some(90));
     run(&mut state, 0, std::slice::from_ref(&brief));
@@ -421,7 +421,7 @@ fn a_new_promise_is_judged_by_itself() {
 
 /// Each replica keeps its own contacts; a write by another replica does not undo them.
 #[test]
-fn what_was_heard_here_outlasts_what_others_write() {
+fn a_commit_of_another_replica_does_not_undo_contacts() {
     let mut here = empty();
     let commands =
         [register("web/0", None, Some(90)), report("web/0", "", Level::Active, Some(20))];

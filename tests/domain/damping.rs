@@ -99,7 +99,7 @@ fn said() -> impl Strategy<Value = Option<Level>> {
 
 proptest! {
     #[test]
-    fn nothing_better_is_shown_than_was_said_within_a_hold(
+    fn a_held_status_is_at_least_as_bad_as_each_report_since(
         steps in vec((said(), 0..30_000u64), 1..80),
         is_latched: bool,
         is_damped: bool,
@@ -179,7 +179,7 @@ fn latches_and_damped_components_are_bounded() {
 
 /// Without this, the latched statuses of a worker with ever new keys would block its reports.
 #[test]
-fn what_is_held_makes_room_for_what_is_said() {
+fn new_reports_replace_held_statuses_at_the_limit() {
     let mut state = AppState::empty(app_name(), Revision(0));
     let latch = Latch { scope: Scope::All, good_count: 100 };
     commit(&mut state, 1000, Some(configure(vec![latch], false)));
@@ -198,7 +198,7 @@ fn what_is_held_makes_room_for_what_is_said() {
 
 /// After the calm, the new owner shows the report that it got by the hand-over.
 #[test]
-fn what_flaps_is_handed_over_with_what_was_said_last() {
+fn a_flapping_status_is_handed_over_with_its_last_report() {
     let mut state = AppState::empty(app_name(), Revision(0));
     commit(&mut state, 0, Some(configure(Vec::new(), true)));
     let hand_over = ConfigPatch { hand_over: Some(Some("".into())), ..ConfigPatch::default() };

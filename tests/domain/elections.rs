@@ -335,7 +335,7 @@ fn load(state: &AppState, head: Head) -> AppState {
 }
 
 #[test]
-fn there_is_one_holder_to_an_epoch_and_who_led_has_no_say() {
+fn each_epoch_has_one_holder_and_former_leaders_cannot_write() {
     let held = std::cell::Cell::new(0);
     let config = Config { failure_persistence: None, ..Config::with_cases(700) };
     let ran = TestRunner::new(config).run(&vec(step(), 60..200), |steps| {

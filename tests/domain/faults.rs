@@ -417,7 +417,7 @@ pub fn mk_error(class: Class, pushback: Option<u16>) -> NewError {
 
 proptest! {
     #[test]
-    fn faults_are_what_everything_met_says(steps in prop::collection::vec(mk_step(), 1..60)) {
+    fn faults_agree_with_the_model(steps in prop::collection::vec(mk_step(), 1..60)) {
         let mut run = Run::new();
         for step in &steps {
             run.step(step);

@@ -48,7 +48,7 @@ type Message = (usize, bool, Says);
 proptest! {
     /// The hello names the incarnation, or gets the next one on arrival.
     #[test]
-    fn whatever_the_order_the_newest_alone_is_heard(
+    fn only_the_newest_incarnation_has_effect_in_any_order_of_messages(
         messages in overlapping(), named in any::<bool>()
     ) {
         let kept = kept(&messages, named);

@@ -439,7 +439,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_asked(steps in proptest::collection::vec(mk_step(), 1..60)) {
+    fn operations_keep_their_invariants(steps in proptest::collection::vec(mk_step(), 1..60)) {
         let mut stage = Stage {
             now: Timestamp(1_700_000_000_000),
             losses: 0,

@@ -105,7 +105,7 @@ async fn a_pull_set_names_each_component_and_key_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said() {
+async fn unknown_units_and_applications_are_not_found() {
     let server = Server::ephemeral();
     let mut reports = server.reports().await;
     let mut applications = server.applications().await;

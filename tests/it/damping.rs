@@ -173,7 +173,7 @@ async fn a_latched_pull_sticks() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_configured_is_said() {
+async fn an_invalid_latch_or_damping_is_refused() {
     let server = Server::ephemeral();
     let refused = async |config: v1::ApplicationConfig| {
         let request = v1::ConfigureApplicationRequest {

@@ -200,7 +200,7 @@ async fn by_every_read(server: &Server) -> Vec<String> {
 
 /// Returns all that a client can read without asking for operator details.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_for_operators_is_given_to_who_asks_for_it_alone() {
+async fn internal_details_are_sent_only_to_callers_that_request_them() {
     const SECRET: &str = "xyzzy-0x7f3a";
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut serve = command(&["--ephemeral"]);

@@ -351,7 +351,7 @@ async fn the_vectors_hold_on_redis() {
 // === refusals ===
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_refused_and_changes_nothing() {
+async fn invalid_requests_are_refused_and_change_nothing() {
     let server = Server::ephemeral();
     register(&server, "web", "web/0").await;
     register(&server, "web", "web/1").await;

@@ -146,7 +146,7 @@ async fn a_stale_fence_and_a_missing_one_are_told_apart() {
 }
 
 #[tokio::test]
-async fn who_holds_it_and_until_when_is_told() {
+async fn a_held_operation_is_refused_with_its_holder_and_expiry() {
     let server = Server::ephemeral();
     let mut operations = client(&server).await;
     operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_repeat_by_request_id_is_answered_as_the_first_time() {
 
 /// The server is killed; the record, its payload and its checkpoint survive.
 #[tokio::test]
-async fn it_outlives_the_server() {
+async fn an_operation_survives_a_kill_of_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::on(dir.path());
     let mut operations = client(&server).await;

@@ -119,7 +119,7 @@ async fn ends_with(server: &Server, messages: Vec<Vec<u8>>) -> Status {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_no_place_in_a_session_ends_it_and_says_why() {
+async fn an_invalid_message_ends_the_session_with_an_error() {
     let server = quick();
     let _others = others(&server).await;
     let greeting = || encoded(Said::Hello(Box::new(hello("web", "web/0"))));

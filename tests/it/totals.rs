@@ -78,7 +78,7 @@ async fn replicas_count_the_same() {
 
 /// The four statuses of an application are counted when the application is next used.
 #[tokio::test]
-async fn what_a_version_before_stored_is_counted() {
+async fn records_of_an_earlier_version_count_toward_the_limits() {
     let dir = tempfile::tempdir().unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let store = root.join("tests/formats/v1-ids-alone.redb");

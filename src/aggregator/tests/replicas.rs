@@ -147,7 +147,7 @@ fn mk_upgrade() -> NewOperation {
 }
 
 #[test]
-fn what_comes_too_quickly_is_read() {
+fn too_many_commits_of_others_leave_a_gap() {
     let arrivals = RemoteCommits::default();
     let mut push = |revision| {
         let head = Arc::new(crate::domain::app::Head::empty(Revision(revision)));

@@ -195,7 +195,7 @@ fn mk_known(leader: &str, units: &[&str]) -> KnownUnits {
 }
 
 #[test]
-fn what_is_gone_from_the_document_goes() {
+fn units_missing_from_the_document_are_removed() {
     let known = BTreeMap::from([
         ("snappass-test".to_string(), mk_known("snappass-test/0", &["snappass-test/1"])),
         ("old".to_string(), mk_known("", &["old/0"])),

@@ -236,7 +236,7 @@ a worker may acquire it for attempt 2 of 5 (12:42:02Z)
     }
 
     #[test]
-    fn one_is_told_in_full() {
+    fn an_operation_is_printed_in_full() {
         let now = mk_time("2026-02-24T12:41:09Z");
         let expected = "\
 up-v2 of web to v2 is retry wait

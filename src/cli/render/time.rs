@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_ahead_is_now() {
+    fn a_future_time_has_the_age_zero() {
         let now = mk_time("2026-02-24T12:45:09Z");
         let ahead = to_wire(mk_time("2026-02-24T12:46:00Z"));
         assert_eq!(short_age(Some(&ahead), now), "0s");

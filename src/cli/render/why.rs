@@ -305,7 +305,7 @@ api is \x1b[31mblocked\x1b[0m since 2026-02-24 12:41:02Z (1d)
     }
 
     #[test]
-    fn nothing_to_go_by_is_said() {
+    fn an_application_without_statuses_has_no_reason() {
         let why = ExplainApplicationResponse {
             application: Some(Application {
                 name: "api".into(),

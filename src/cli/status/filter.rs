@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn unknown_units_and_applications_are_listed_as_missing() {
         let (text, missing) = shown(&["api/7", "web", "pod"]);
         assert_eq!(text, "pod(pod-x1)");
         assert_eq!(missing, ["unit api/7", "application web"]);

@@ -61,7 +61,7 @@ async fn with_more_sessions_each_is_heard_less_often_and_what_was_told_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_read_is_not_there() {
+async fn a_worker_that_does_not_read_its_messages_is_disconnected() {
     let replica = Replica::new();
     let _others = replica.workers("web", 3).await;
     let deaf = replica.worker("web/9").await;

@@ -36,7 +36,7 @@ async fn a_resume_elsewhere_tells_what_stands_after_each_cursor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_knows_more_is_waited_for() {
+async fn a_resumed_watch_waits_until_the_replica_has_its_revisions() {
     let mut feed = mk_feed();
     let token = mk_token(&feed);
     let mut resumed = resume(&feed.twin.hub, &all(), &token).unwrap();
@@ -51,7 +51,7 @@ async fn who_knows_more_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_waited_for_in_vain() {
+async fn a_resumed_watch_expires_if_the_replica_does_not_catch_up() {
     let mut feed = mk_feed();
     let token = mk_token(&feed);
     feed.twin.deliver(Bucket(1), usize::MAX);

@@ -92,7 +92,7 @@ async fn a_deletion_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_young_at_the_snapshot_comes_later() {
+async fn a_level_younger_than_the_window_follows_the_snapshot() {
     let mut feed = Feed::new();
     feed.set("old", Level::Active);
     seconds(20).await;

@@ -81,7 +81,7 @@ async fn what_a_slow_reader_costs_is_bounded_by_applications() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leaves_the_filter_is_removed() {
+async fn an_application_that_leaves_the_filter_is_removed() {
     let mut feed = Feed::new();
     feed.set("web", Level::Active);
     let mut watcher = feed.watch(&at_levels(&[Level::Blocked, Level::Error]));
@@ -225,7 +225,7 @@ async fn too_many_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sleeps_over_a_forgotten_deletion_is_told_to_start_again() {
+async fn a_watcher_that_missed_a_forgotten_deletion_expires() {
     let mut feed = Feed::new();
     feed.set("web", Level::Active);
     let prod = Filter::of(Scope::Namespace("prod".into()));

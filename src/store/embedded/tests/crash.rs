@@ -213,7 +213,7 @@ async fn a_full_disk_is_said_and_recovered_from() {
 
 /// A sync fails after the write has reached the disk: the commit is refused, but applied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_refused_but_applied_is_told() {
+async fn a_commit_that_was_refused_but_applied_is_sent_to_watchers() {
     let dir = TempDir::new().unwrap();
     let disk = Disk::default();
     let store = EmbeddedStore::open_with(dir.path(), mk_options(), disk.files()).unwrap();

@@ -32,7 +32,7 @@ async fn what_nobody_else_reads_is_not_put_into_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_joins_on_a_cluster_is_written_for() {
+async fn a_process_that_joins_a_cluster_receives_transitions() {
     let Some(cluster) = Cluster::start().await else { return };
     let one = open(&cluster.url()).await;
     one.beat().await.unwrap();

@@ -176,7 +176,7 @@ fn access_is_judged() {
 }
 
 #[test]
-fn what_is_not_reached_says_why() {
+fn an_unreachable_server_is_a_finding_with_its_cause() {
     let mut facts = mk_facts();
     facts.masters[0].notified = Err(LinkError::Refused { reason: "wrong password".into() });
     let findings = judge(&facts);

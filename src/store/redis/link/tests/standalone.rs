@@ -64,7 +64,7 @@ async fn a_thousand_pipelines_at_once_get_their_own_answers() {
 }
 
 #[tokio::test]
-async fn who_may_not_come_in_is_told_why() {
+async fn a_refused_connection_names_its_cause() {
     let Some(server) = RedisServer::start_with(&["--requirepass", "secret"]).await else { return };
     let user = ["ACL", "SETUSER", "flock", "on", ">wool", "~*", "&*", "+@all"];
     server.call::<()>(&user).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_stall_is_waited_out_on_the_same_connection() {
 }
 
 #[tokio::test]
-async fn what_was_ambiguous_may_be_done_later() {
+async fn an_ambiguous_command_may_be_applied_later() {
     let Some(server) = RedisServer::start().await else { return };
     let links = connect(&server.url()).await;
     server.stop();
