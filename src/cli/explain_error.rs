@@ -9,12 +9,21 @@ use crate::cli::evidence::EvidenceArgs;
 use crate::cli::exit::{Exit, UsageError};
 use crate::config;
 use crate::domain::classify::finding::Finding;
+use crate::domain::classify::table::{self, Listed};
 use crate::domain::classify::{Rules, classify, is_reason};
 use crate::domain::level::Level;
 
 /// Say what an error means: class, rule, verdict and effect, without asking a server
 #[derive(clap::Args)]
+// Other commands share the flag and need it always.
+#[command(mut_arg("system", |system| {
+    let system = system.required(false).default_value("").hide_default_value(true);
+    system.conflicts_with("list")
+}))]
 pub struct Args {
+    /// List the codes of all tables, or of this one: grpc, http, python, helm, redis
+    #[arg(long, value_name = "SYSTEM", num_args = 0..=1)]
+    list: Option<Option<String>>,
     #[command(flatten)]
     error: EvidenceArgs,
     /// Your own error rules, a file as `serve --error-rules` reads it
@@ -24,11 +33,17 @@ pub struct Args {
 
 /// Classifies the error and prints the result.
 pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    if let Some(system) = &args.list {
+        return list(system.as_deref(), context);
+    }
     let rules = match &args.rules {
         Some(path) => config::rules::read(path).map_err(|error| UsageError(error.to_string()))?,
         None => Rules::default(),
     };
     let evidence = args.error.evidence();
+    if evidence.system.is_empty() {
+        return Err(UsageError("say --system, or --list".to_string()).into());
+    }
     if !evidence.reason.is_empty() && !is_reason(&evidence.reason) {
         let text = format!("reason {:?}: write UPPER_SNAKE of at most 63 bytes", evidence.reason);
         return Err(UsageError(text).into());
@@ -40,6 +55,38 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         print_plain(&as_text(&finding))?;
     }
     Ok(Exit::Ok)
+}
+
+/// Prints the codes of the tables.
+fn list(system: Option<&str>, context: &Context) -> anyhow::Result<Exit> {
+    let lines = table::list(system);
+    if let (Some(system), []) = (system, &*lines) {
+        let text = format!("no table {system:?}; there are grpc, http, python, helm and redis");
+        return Err(UsageError(text).into());
+    }
+    if context.is_structured() {
+        let values: Vec<_> = lines.iter().map(line_as_value).collect();
+        print_value(&json!({ "codes": values }), context.output)?;
+        return Ok(Exit::Ok);
+    }
+    let width = lines.iter().map(|line| line.code.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for Listed { system, code, class, why, .. } in lines {
+        text.push_str(&format!("{system:<7} {code:<width$}  {:<12}  {why}\n", class.name()));
+    }
+    print_plain(&text)?;
+    Ok(Exit::Ok)
+}
+
+fn line_as_value(line: &Listed) -> serde_json::Value {
+    json!({
+        "system": line.system,
+        "code": line.code,
+        "class": line.class.name(),
+        "rule": line.rule,
+        "explanation": line.why,
+        "remedy": line.remedy,
+    })
 }
 
 fn effect(finding: &Finding) -> &'static str {

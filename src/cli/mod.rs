@@ -287,6 +287,8 @@ mod tests {
              --code UNAVAILABLE --origin transport --outcome not_applied -m away",
             "bellwether error web/0 --system http --code 429 --retry-after 2s --quota",
             "bellwether explain-error --system http --code 409 --user-input=false -o json",
+            "bellwether explain-error --list",
+            "bellwether explain-error --list python -o json",
             "bellwether resolve web/0 --component db --target pg:5432",
             "bellwether resolve web/0 --component db --skip --reason drill",
             "bellwether wait --for=active web --timeout 10m --stable-for 5s",
@@ -343,6 +345,7 @@ mod tests {
             "bellwether resolve web/0 --retry --skip",
             "bellwether error web/0 --code 503",
             "bellwether explain-error --system http --origin everybody",
+            "bellwether explain-error --list http --system http",
         ] {
             let error = parse(line).err().map(|e| e.kind());
             assert!(error.is_some_and(|kind| kind != ErrorKind::DisplayHelp), "{line}");

@@ -11,8 +11,9 @@
 pub mod finding;
 pub mod own;
 mod program;
+mod python;
 mod row;
-mod table;
+pub mod table;
 mod web;
 
 use std::collections::BTreeSet;
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn rows_are_named_once_a_meaning_and_every_one_is_reached() {
-        let tables = [web::GRPC, web::HTTP, program::PYTHON, program::REDIS, program::HELM];
+        let tables = [web::GRPC, web::HTTP, python::PYTHON, program::REDIS, program::HELM];
         for table in tables {
             for (n, row) in table.iter().enumerate() {
                 let asks = row.class == Class::Blocked;

@@ -1,91 +1,11 @@
-//! The tables for errors of libraries and programs: exceptions of Python, helm, Redis.
+//! The tables for errors of programs: helm, Redis.
 //! A row has: code, condition, class, name, and why.
 
 use crate::domain::classify::finding::Class::{
-    Blocked, Conflict, Dependency, Fatal, Gone as TargetGone, Interrupted, Transient, Unclassified,
+    Blocked, Conflict, Dependency, Fatal, Interrupted, Transient,
 };
-use crate::domain::classify::row::When::{Always, DeadlinePassed, Gone, OurInput};
+use crate::domain::classify::row::When::{Always, DeadlinePassed};
 use crate::domain::classify::row::{Row, rows};
-
-/// By the exception with its package; `4xx` and `5xx` match every status of their hundred.
-pub(in crate::domain) const PYTHON: &[Row] = rows! {
-    "pebble.ConnectionError"              Always    Transient     "pebble.connection-error"
-        "Pebble is not there: its container may be starting";
-    "pebble.APIError/5xx"                 Always    Transient     "pebble.api-error.5xx"
-        "Pebble failed inside";
-    "pebble.APIError/empty"               Always    Transient     "pebble.api-error.empty"
-        "an answer without a body is a proxy's, or was cut off";
-    "pebble.APIError/4xx"                 OurInput  Fatal         "pebble.api-error.ours"
-        "we built the request ourselves: it is wrong however often it is sent";
-    "pebble.APIError/4xx"                 Always    Blocked       "pebble.api-error"
-        "Pebble refused what a person configured"
-        remedy "correct the configuration that this was made from";
-    "pebble.TimeoutError"                 Always    Transient     "pebble.timeout-error"
-        "the change continues: observe it before trying again";
-    "pebble.ChangeError"                  Always    Unclassified  "pebble.change-error"
-        "the change failed: retried within bounds";
-    "pebble.ExecError"                    Always    Unclassified  "pebble.exec-error"
-        "only the worker knows what the failure of its command means";
-    "pebble.PathError/not-found"          Always    Dependency    "pebble.path-error.not-found"
-        "the file is not there yet";
-    "pebble.PathError/permission-denied"  Always    Blocked       "pebble.path-error.permission"
-        "the file may not be touched"
-        remedy "correct the permissions of the file";
-    "pebble.ProtocolError"                Always    Unclassified  "pebble.protocol-error"
-        "Pebble sent an unexpected answer: retried within bounds";
-    "httpx.ConnectError"                  Always    Transient     "httpx.not-sent"
-        "it was not sent";
-    "httpx.ConnectTimeout"                Always    Transient     "httpx.not-sent"
-        "it was not sent";
-    "httpx.PoolTimeout"                   Always    Transient     "httpx.not-sent"
-        "it was not sent";
-    "httpx.ReadError"                     Always    Transient     "httpx.sent"
-        "it was sent and not answered; it may have been applied: look before trying again";
-    "httpx.ReadTimeout"                   Always    Transient     "httpx.sent"
-        "it was sent and not answered; it may have been applied: look before trying again";
-    "httpx.WriteError"                    Always    Transient     "httpx.sent"
-        "it was sent and not answered; it may have been applied: look before trying again";
-    "httpx.WriteTimeout"                  Always    Transient     "httpx.sent"
-        "it was sent and not answered; it may have been applied: look before trying again";
-    "httpx.RemoteProtocolError"           Always    Transient     "httpx.sent"
-        "it was sent and not answered; it may have been applied: look before trying again";
-    "httpx.LocalProtocolError"            Always    Fatal         "httpx.own-request"
-        "our own request is not valid";
-    "httpx.UnsupportedProtocol"           Always    Fatal         "httpx.own-request"
-        "our own request is not valid";
-    "httpx.InvalidURL"                    Always    Fatal         "httpx.own-request"
-        "our own request is not valid";
-    "httpx.DecodingError"                 Always    Fatal         "httpx.decoding-error"
-        "the answer cannot be read, and will not be";
-    "requests.ConnectionError"            Always    Transient     "requests.not-sent"
-        "it was not sent, or the connection broke";
-    "requests.ConnectTimeout"             Always    Transient     "requests.not-sent"
-        "it was not sent, or the connection broke";
-    "requests.Timeout"                    Always    Transient     "requests.sent"
-        "it was sent and not answered; it may have been applied: look before trying again";
-    "requests.ReadTimeout"                Always    Transient     "requests.sent"
-        "it was sent and not answered; it may have been applied: look before trying again";
-    "requests.ChunkedEncodingError"       Always    Transient     "requests.sent"
-        "it was sent and not answered; it may have been applied: look before trying again";
-    "requests.InvalidURL"                 Always    Fatal         "requests.own-request"
-        "our own request is not valid";
-    "requests.InvalidSchema"              Always    Fatal         "requests.own-request"
-        "our own request is not valid";
-    "requests.MissingSchema"              Always    Fatal         "requests.own-request"
-        "our own request is not valid";
-    "requests.InvalidHeader"              Always    Fatal         "requests.own-request"
-        "our own request is not valid";
-    "lightkube.ConditionError"            Always    Unclassified  "lightkube.condition-error"
-        "the condition cannot come true as it is: retried within bounds";
-    "lightkube.ObjectDeleted"             Gone      TargetGone    "lightkube.object-deleted.gone"
-        "its owner reports, with a registered reason, that the target is gone";
-    "lightkube.ObjectDeleted"             Always    Dependency    "lightkube.object-deleted"
-        "it does not exist any more, but may be created again";
-    "lightkube.NotReadyError"             Always    Dependency    "lightkube.not-ready"
-        "it is not ready yet";
-    "lightkube.LoadResourceError"         Always    Fatal         "lightkube.load-resource"
-        "our own manifest is not valid";
-};
 
 /// By the first word of the reply.
 pub(in crate::domain) const REDIS: &[Row] = rows! {

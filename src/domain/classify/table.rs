@@ -1,7 +1,8 @@
 //! The choice of the table and its row for an error.
 
 use crate::domain::classify::finding::{Class, DEFAULT, Evidence, Match};
-use crate::domain::classify::program::{HELM, PYTHON, REDIS};
+use crate::domain::classify::program::{HELM, REDIS};
+use crate::domain::classify::python::{PYTHON, short_name};
 use crate::domain::classify::row::Row;
 use crate::domain::classify::web::{GRPC, HTTP};
 
@@ -10,9 +11,47 @@ const HTTP_EXCEPTIONS: [&str; 5] = [
     "lightkube.ApiError",
     "httpx.HTTPStatusError",
     "requests.HTTPError",
+    "urllib.HTTPError",
     "kubernetes.ApiException",
-    "kubernetes.client.ApiException",
 ];
+
+/// The tables that list codes, by their system.
+const TABLES: [(&str, &[Row]); 5] =
+    [("grpc", GRPC), ("http", HTTP), ("python", PYTHON), ("helm", HELM), ("redis", REDIS)];
+
+/// A line of a table, for people.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed {
+    /// The system of the table.
+    pub system: &'static str,
+    /// The code.
+    pub code: &'static str,
+    /// The class.
+    pub class: Class,
+    /// The name of the rule.
+    pub rule: &'static str,
+    /// The cause in words.
+    pub why: &'static str,
+    /// The action for a person; empty if no person must act.
+    pub remedy: &'static str,
+}
+
+/// Returns the lines of the table of a system, or of all tables. A code with several lines depends
+/// on further facts; the first line that applies decides.
+pub fn list(system: Option<&str>) -> Vec<Listed> {
+    let tables = TABLES.into_iter().filter(|(name, _)| system.is_none_or(|s| s == *name));
+    let lines = tables.flat_map(|(system, rows)| {
+        rows.iter().map(move |row| Listed {
+            system,
+            code: row.code,
+            class: row.class,
+            rule: row.name,
+            why: row.why,
+            remedy: row.remedy,
+        })
+    });
+    lines.collect()
+}
 
 /// Returns the match from the table of the error's system, if there is one.
 pub(in crate::domain) fn find(evidence: &Evidence, is_gone: bool) -> Option<Match<'static>> {
@@ -32,16 +71,23 @@ pub(in crate::domain) fn find(evidence: &Evidence, is_gone: bool) -> Option<Matc
             why: "a connection or file was unavailable for a moment: no evidence about the target",
             remedy: "",
         }),
-        "python" => match code.split_once('/') {
-            Some((exception, status)) if HTTP_EXCEPTIONS.contains(&exception) => {
-                Some(http(first(HTTP, &|row| row == status), evidence))
+        "python" => {
+            let (exception, detail) = code.split_once('/').unwrap_or((code, ""));
+            let exception = short_name(exception);
+            match (&*exception, detail) {
+                (name, "") => first(PYTHON, &|row| row == name),
+                (name, status) if HTTP_EXCEPTIONS.contains(&name) => {
+                    Some(http(first(HTTP, &|row| row == status), evidence))
+                }
+                (name, detail) => {
+                    let detail = match name {
+                        "pebble.APIError" => pebble_status(detail),
+                        _ => detail,
+                    };
+                    first(PYTHON, &|row| row.split_once('/') == Some((name, detail)))
+                }
             }
-            Some(("pebble.APIError", status)) => {
-                let kind = pebble_status(status);
-                first(PYTHON, &|row| row.strip_prefix("pebble.APIError/") == Some(kind))
-            }
-            _ => first(PYTHON, &|row| row == code),
-        },
+        }
         _ => None,
     }
 }
