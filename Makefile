@@ -32,11 +32,11 @@ fix: ## Format, generate the wire types, apply what clippy knows how to fix, and
 	$(CARGO) clippy --locked --workspace --all-targets --fix --allow-dirty --allow-staged
 
 bench: tools ## Measure every row of docs/performance.md beside its peer and put the table there; about 15 minutes (ARGS="..." adds flags)
-	$(CARGO) build --locked --release --workspace --bins
-	$(CARGO) run --locked --release -p bellwether-bench -- all --page docs/performance.md $(ARGS)
+	$(CARGO) build --locked --profile dist --workspace --bins
+	$(CARGO) run --locked --profile dist -p bellwether-bench -- all --page docs/performance.md $(ARGS)
 
 instructions: tools ## Count the instructions of a report, which do not vary with load, and put them there too
-	$(CARGO) run --locked --release -p bellwether-bench -- instructions --page docs/performance.md $(ARGS)
+	$(CARGO) run --locked --profile dist -p bellwether-bench -- instructions --page docs/performance.md $(ARGS)
 
 bench-core: ## Time the core alone, as an application grows (ARGS="..." narrows)
 	$(CARGO) bench --locked -p bellwether-bench --bench core -- $(ARGS)
