@@ -10,6 +10,7 @@ use crate::domain::level::Level;
 use crate::domain::name::{PartName, UnitName};
 use crate::domain::operation::words::SUCCESS_PRECEDENCE;
 use crate::domain::rank::{Origin, Rank};
+use crate::domain::status::place::Place;
 use crate::domain::status::{Kind, Status, StatusKey};
 use crate::domain::unit::Unit;
 
@@ -32,6 +33,7 @@ pub(super) fn status_rank(
         priority: status.report.priority,
         leads: head.leader() == Some(&key.unit),
         key: key.clone(),
+        place: status.place,
         since: status.since,
         origin: Origin::Reported(key.kind),
         level,
@@ -54,6 +56,7 @@ pub(super) fn silent_rank(head: &Head, name: &UnitName, unit: &Unit) -> Option<R
         priority: 0,
         leads: head.leader() == Some(name),
         key: Arc::new(StatusKey::first_of(name)),
+        place: Place::NONE,
         since,
         origin,
         level,
@@ -80,6 +83,7 @@ fn application_rank(head: &Head) -> Option<Rank> {
             key: PartName::default(),
             kind: Kind::Push,
         }),
+        place: Place::NONE,
         since: status.since,
         origin: Origin::Leader,
         level: status.level,
@@ -104,6 +108,7 @@ fn operation_rank(head: &Head) -> Option<Rank> {
             key: status.id.as_key(),
             kind: Kind::Push,
         }),
+        place: Place::NONE,
         since: status.since,
         origin: Origin::Operation,
         level: status.level,
@@ -141,6 +146,7 @@ pub(in crate::domain) fn fault_rank(
             key: PartName::default(),
             kind: Kind::Push,
         }),
+        place: Place::NONE,
         since: fault.since,
         origin: Origin::Fault,
         level,

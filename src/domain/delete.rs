@@ -76,7 +76,7 @@ pub fn delete(
         let fingerprint = id.fingerprint.clone();
         (id.id.clone(), Remembered { fingerprint, ..Remembered::of(now, outcome) })
     }));
-    let answers = answers.into_iter().map(|(id, answer)| Write::Request(id, Some(answer)));
+    let answers = answers.into_iter().map(|(id, answer)| Write::Request(id, Some(answer.into())));
     let transition = Transition {
         app: state.name.clone(),
         base: old.revision,

@@ -1,8 +1,9 @@
 //! The ranking rule: the only place where two contributions are compared.
 //!
 //! The first criterion that differs decides: precedence (higher), severity of the level under the
-//! policy, priority (higher), the leader's unit, unit in natural order, component, key, older
-//! since. The order in which statuses were reported does not matter.
+//! policy, priority (higher), the application itself, the leader's unit, unit in natural order,
+//! place in the unit's set, component, place in the component's set, key, older since. The order of
+//! separate reports does not matter.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::fault::FaultKey;
 use crate::domain::level::Level;
+use crate::domain::status::place::Place;
 use crate::domain::status::{Kind, Status, StatusKey};
 use crate::domain::time::Timestamp;
 
@@ -52,6 +54,10 @@ pub enum Criterion {
     Since,
     /// Pull before push.
     Kind,
+    /// The application itself before its units.
+    Application,
+    /// The order in the pull set.
+    Place,
 }
 
 /// The values that rank one contribution. Less is stronger.
@@ -67,6 +73,8 @@ pub struct Rank {
     pub leads: bool,
     /// Unit, component and key.
     pub key: Arc<StatusKey>,
+    /// The place in the pull set.
+    pub place: Place,
     /// When the level began.
     pub since: Timestamp,
     /// The origin.
@@ -85,13 +93,16 @@ pub struct Rank {
 type Step = fn(&Rank, &Rank) -> Ordering;
 
 /// The criteria, in order.
-const STEPS: [(Criterion, Step); 9] = [
+const STEPS: [(Criterion, Step); 12] = [
     (Criterion::Precedence, |a, b| b.precedence.cmp(&a.precedence)),
     (Criterion::Level, |a, b| a.severity.cmp(&b.severity)),
     (Criterion::Priority, |a, b| b.priority.cmp(&a.priority)),
+    (Criterion::Application, |a, b| b.is_own().cmp(&a.is_own())),
     (Criterion::Leader, |a, b| b.leads.cmp(&a.leads)),
     (Criterion::Unit, |a, b| a.key.unit.cmp(&b.key.unit)),
+    (Criterion::Place, |a, b| a.place.in_unit().cmp(&b.place.in_unit())),
     (Criterion::Component, |a, b| a.key.component.cmp(&b.key.component)),
+    (Criterion::Place, |a, b| a.place.in_component().cmp(&b.place.in_component())),
     (Criterion::Key, |a, b| a.key.key.cmp(&b.key.key)),
     (Criterion::Since, |a, b| a.since.cmp(&b.since)),
     // Two faults of a component that began together differ in their targets.
@@ -110,6 +121,13 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
     (Ordering::Equal, None)
 }
 
+impl Rank {
+    /// Returns whether the contribution is of the application itself, not of a unit.
+    fn is_own(&self) -> bool {
+        self.key.unit.as_str().is_empty()
+    }
+}
+
 impl Status {
     /// Returns whether another status of the same key has the same values for its rank: with the
     /// same policy, leader and freshness of the unit, its rank is unchanged.
@@ -119,6 +137,7 @@ impl Status {
             (report.precedence, report.level, report.priority, report.action.is_empty())
         };
         ranked(self) == ranked(other)
+            && self.place == other.place
             && self.since == other.since
             && self.flapping().is_some() == other.flapping().is_some()
     }

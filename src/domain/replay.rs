@@ -247,7 +247,7 @@ impl AppState {
             match write {
                 Write::Unit(name, Some(unit)) => {
                     let old = self.forget_unit(name);
-                    let unit = unit.clone().replayed(old);
+                    let unit = (**unit).clone().replayed(old);
                     if let Some(at) = unit.deadline() {
                         self.due.insert((at, Due::Unit(name.clone())));
                     }
@@ -343,7 +343,7 @@ impl AppState {
         for write in &transition.writes {
             match write {
                 Write::Request(id, Some(answer)) => {
-                    self.requests.insert(id.clone(), answer.clone())
+                    self.requests.insert(id.clone(), (**answer).clone())
                 }
                 Write::Request(id, None) => self.requests.remove(id),
                 _ => {}

@@ -195,6 +195,9 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
         Criterion::Priority => {
             format!("same level; higher priority: {} over {}", winner.priority, other.priority)
         }
+        Criterion::Application => {
+            "same level and priority; the application itself before its units".to_string()
+        }
         Criterion::Leader => {
             "same level and priority; the leader's unit before the others".to_string()
         }
@@ -203,6 +206,9 @@ fn decided(by: Criterion, winner: &Side, other: &Side, policy: &Policy) -> Strin
             name(&winner.unit),
             name(&other.unit)
         ),
+        Criterion::Place => {
+            "same level, priority and unit; the order of the set that the unit reported".to_string()
+        }
         Criterion::Component => format!(
             "same level, priority and unit; first component by name: {} before {}",
             part(&winner.component),

@@ -71,14 +71,15 @@ impl Transition {
 /// first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Write {
-    /// A unit.
-    Unit(UnitName, Option<Unit>),
+    /// A unit. Boxed like an answer, because a write of a status is the most frequent one and
+    /// smaller.
+    Unit(UnitName, Option<Box<Unit>>),
     /// A status.
     Status(Arc<StatusKey>, Option<Arc<Status>>),
     /// An open fault.
     Fault(Arc<FaultKey>, Option<Arc<Fault>>),
     /// A stored answer.
-    Request(Arc<str>, Option<Remembered>),
+    Request(Arc<str>, Option<Box<Remembered>>),
     /// An operation.
     Operation(OperationId, Option<Arc<Operation>>),
     /// The payload of an operation.

@@ -143,10 +143,10 @@ impl Observer for StoreObserver {
         inner.note_holds(app, head.revision, transition);
         for write in &transition.writes {
             if let Write::Unit(name, unit) = write {
-                let session = unit.as_ref().and_then(Unit::session);
+                let session = unit.as_deref().and_then(Unit::session);
                 inner.note_orphan(app, name, session);
                 if let Some(entry) = inner.table.get(app, name) {
-                    inner.judge(&entry, unit.as_ref(), head.revision);
+                    inner.judge(&entry, unit.as_deref(), head.revision);
                 }
             }
         }

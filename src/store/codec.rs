@@ -161,6 +161,7 @@ mod tests {
     use crate::domain::name::{PartName, UnitName};
     use crate::domain::policy::Policy;
     use crate::domain::revision::Revision;
+    use crate::domain::status::place::Place;
     use crate::domain::status::report::Report;
     use crate::domain::status::{Freshness, Kind, Status};
     use crate::domain::summary::Totals;
@@ -209,6 +210,7 @@ mod tests {
                 expire_time_written: None,
                 swings: Swings::default().then(stale),
                 held: held.map(Box::new),
+                place: Place::NONE,
             }
         }
     }

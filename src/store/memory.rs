@@ -261,13 +261,13 @@ impl AppRecords {
         }
         for write in &transition.writes {
             match write {
-                Write::Unit(name, unit) => put(&mut self.units, name, unit.as_ref()),
+                Write::Unit(name, unit) => put(&mut self.units, name, unit.as_deref()),
                 Write::Status(key, Some(status)) => {
                     self.statuses.insert(key, status.clone());
                 }
                 Write::Status(key, None) => drop(self.statuses.remove(key)),
                 Write::Fault(key, fault) => put(&mut self.faults, key, fault.as_ref()),
-                Write::Request(id, answer) => put(&mut self.requests, id, answer.as_ref()),
+                Write::Request(id, answer) => put(&mut self.requests, id, answer.as_deref()),
                 Write::Operation(id, operation) => {
                     put(&mut self.operations, id, operation.as_ref());
                 }

@@ -81,22 +81,13 @@ impl Model {
     ) -> Result<(bool, u32), Refusal> {
         match command {
             Command::Report(reporter, kind, new) => {
-                self.told(reporter, &[(*kind, new.clone())], |_| false, false, now, limits)
+                self.told(reporter, &[(*kind, new.clone())], |_| false, None, now, limits)
             }
             Command::ReportAll(reporter, set) => {
-                self.told(reporter, set, |_| false, false, now, limits)
+                self.told(reporter, set, |_| false, None, now, limits)
             }
             Command::Replace(reporter, component, set) => {
-                let leaves = |s: &Status| {
-                    let named = set.iter().any(|new| new.is(&s.component, &s.key));
-                    s.kind == Kind::Pull && !named && matches(component.as_ref(), &s.component)
-                };
-                let set: Vec<_> = set.iter().map(|new| (Kind::Pull, new.clone())).collect();
-                let told = self.told(reporter, &set, leaves, true, now, limits)?;
-                if component.is_none() {
-                    self.unit_mut(reporter.unit.as_str()).last_answer = now;
-                }
-                Ok(told)
+                self.replace(reporter, component.as_ref(), set, now, limits)
             }
             Command::Clear { reporter, component, key, kind } => {
                 self.known(reporter.unit.as_str())?;
@@ -114,7 +105,7 @@ impl Model {
                     self.check_reporter(reporter, now)?;
                     return Ok((false, 0));
                 }
-                self.told(reporter, &[], leaves, false, now, limits)
+                self.told(reporter, &[], leaves, None, now, limits)
             }
             Command::Configure(patch) => {
                 let config = self.config.patched(patch);
@@ -142,6 +133,26 @@ impl Model {
             }
             command => self.coming_or_going(command, now, limits),
         }
+    }
+
+    fn replace(
+        &mut self,
+        reporter: &Reporter,
+        component: Option<&PartName>,
+        set: &[NewStatus],
+        now: u64,
+        limits: &Limits,
+    ) -> Result<(bool, u32), Refusal> {
+        let leaves = |s: &Status| {
+            let named = set.iter().any(|new| new.is(&s.component, &s.key));
+            s.kind == Kind::Pull && !named && matches(component, &s.component)
+        };
+        let set: Vec<_> = set.iter().map(|new| (Kind::Pull, new.clone())).collect();
+        let told = self.told(reporter, &set, leaves, Some(component.is_some()), now, limits)?;
+        if component.is_none() {
+            self.unit_mut(reporter.unit.as_str()).last_answer = now;
+        }
+        Ok(told)
     }
 
     pub fn known(&self, unit: &str) -> Result<(), Refusal> {
@@ -175,13 +186,14 @@ impl Model {
         moved
     }
 
-    /// Handles a report of a unit: removes what `leaves` selects, and adds `set`.
+    /// Handles a report of a unit: removes what `leaves` selects, and adds `set`. `pull_set` says
+    /// whether a pull set is of a component.
     fn told(
         &mut self,
         reporter: &Reporter,
         set: &[(Kind, NewStatus)],
         leaves: impl Fn(&Status) -> bool,
-        is_pull_set: bool,
+        pull_set: Option<bool>,
         now: u64,
         limits: &Limits,
     ) -> Result<(bool, u32), Refusal> {
@@ -193,7 +205,7 @@ impl Model {
         let leaves = |s: &Status| s.unit == name && leaves(s);
         // A latch or damping keeps only statuses missing from a pull set; cleared statuses are
         // removed.
-        let held = |s: &Status| match is_pull_set && self.may_hold(s) {
+        let held = |s: &Status| match pull_set.is_some() && self.may_hold(s) {
             true => self.one_more(s, None, incarnation, now),
             false => None,
         };
@@ -210,8 +222,22 @@ impl Model {
         }
         after.statuses = kept;
         let removed = (self.statuses.len() - after.statuses.len()) as u32;
+        let mut last = 0;
         for (kind, new) in set {
+            let is_it =
+                |s: &&Status| s.unit == name && s.kind == *kind && new.is(&s.component, &s.key);
+            let was = self.statuses.iter().find(is_it).and_then(|s| s.place);
+            let place = pull_set.map(|of_component| {
+                let stays = was.filter(|was| was.0 == of_component && last < was.1);
+                last = stays.map_or(last + 1, |was| was.1);
+                (of_component, last)
+            });
             moved |= after.set(name, *kind, incarnation, new, now);
+            let status = after.statuses.iter_mut().find(|s| is_it(&&**s)).unwrap();
+            if status.held.is_none() {
+                moved |= status.place != place;
+                status.place = place;
+            }
         }
         after.check_quota_of(self, name, limits)?;
         after.settle_silence(now, Some(name));
@@ -300,6 +326,7 @@ impl Model {
             stale: false,
             results: Vec::new(),
             held: None,
+            place: None,
         };
         let place = self.statuses.iter().position(|s| s.same_identity(&status));
         let Some(place) = place else {
@@ -318,6 +345,7 @@ impl Model {
         if old.report.level == status.report.level {
             status.since = old.since;
         }
+        status.place = old.place;
         let moved =
             old.report != status.report || old.stale || old.incarnation != status.incarnation;
         if !moved {

@@ -137,6 +137,14 @@ pub struct Status {
     /// Whether each result had another level than the one before, the oldest first.
     pub results: Vec<bool>,
     pub held: Option<Damped>,
+    /// Whether the set that the status came in is of its component, and the number there.
+    pub place: Option<(bool, u16)>,
+}
+
+impl Status {
+    fn in_set(&self, of_component: bool) -> u16 {
+        self.place.filter(|place| place.0 == of_component).map_or(u16::MAX, |place| place.1)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -168,6 +176,8 @@ pub struct Contribution {
     pub asks: bool,
     pub flaps: bool,
     pub message: String,
+    /// The numbers in the set of the unit and in that of the component.
+    pub places: (u16, u16),
 }
 
 /// The counts of an application.
@@ -231,6 +241,7 @@ impl Model {
                     since: status.since,
                     asks: !status.report.action.is_empty(),
                     flaps: status.flaps(),
+                    places: (status.in_set(false), status.in_set(true)),
                     ..plain(&status.unit, origin, level, &status.report.message)
                 });
             }
@@ -247,9 +258,12 @@ impl Model {
         by_precedence
             .then_with(|| self.rank(a.level).cmp(&self.rank(b.level)))
             .then_with(|| b.priority.cmp(&a.priority))
+            .then_with(|| a.is_of_unit().cmp(&b.is_of_unit()))
             .then_with(|| leads(b).cmp(&leads(a)))
             .then_with(|| natural(&a.unit, &b.unit))
+            .then_with(|| a.places.0.cmp(&b.places.0))
             .then_with(|| a.component.as_bytes().cmp(b.component.as_bytes()))
+            .then_with(|| a.places.1.cmp(&b.places.1))
             .then_with(|| a.key.as_bytes().cmp(b.key.as_bytes()))
             .then_with(|| a.since.cmp(&b.since))
             .then_with(|| a.origin.cmp(b.origin))
@@ -262,9 +276,12 @@ impl Model {
             ("Precedence", a.precedence != b.precedence),
             ("Level", a.level != b.level),
             ("Priority", a.priority != b.priority),
+            ("Application", a.is_of_unit() != b.is_of_unit()),
             ("Leader", leads(a) != leads(b)),
             ("Unit", a.unit != b.unit),
+            ("Place", a.places.0 != b.places.0),
             ("Component", a.component != b.component),
+            ("Place", a.places.1 != b.places.1),
             ("Key", a.key != b.key),
             ("Since", a.since != b.since),
         ];
@@ -365,6 +382,13 @@ fn plain(unit: &str, origin: &'static str, level: Level, message: &str) -> Contr
         asks: false,
         flaps: false,
         message: message.to_string(),
+        places: (u16::MAX, u16::MAX),
+    }
+}
+
+impl Contribution {
+    fn is_of_unit(&self) -> bool {
+        !self.unit.is_empty()
     }
 }
 

@@ -149,6 +149,7 @@ fn contribution(state: &AppState, rank: &Rank) -> Contribution {
         asks: rank.asks,
         flaps: rank.flaps,
         message,
+        places: (rank.place.in_unit(), rank.place.in_component()),
     }
 }
 
@@ -387,6 +388,8 @@ fn check_repeat(world: &World, pick: usize) {
         let unit = world.model.unit(&s.unit).unwrap();
         !s.stale
             && s.held.is_none()
+            // A status that is reported alone leaves its set.
+            && s.place.is_none()
             && unit.is_believed()
             && unit.quiet_since.is_none()
             && !unit.departed

@@ -61,12 +61,14 @@ impl Stored {
             match write {
                 Write::Unit(name, unit) => {
                     // Grace periods are local to a replica and not stored.
-                    let unit = unit.map(|unit| Unit { not_before: Timestamp(0), ..unit });
+                    let unit = unit.map(|unit| Unit { not_before: Timestamp(0), ..*unit });
                     put(&mut self.units, name, unit);
                 }
                 Write::Status(key, status) => put(&mut self.statuses, key, status),
                 Write::Fault(key, fault) => put(&mut self.faults, key, fault),
-                Write::Request(id, answer) => put(&mut self.requests, id, answer),
+                Write::Request(id, answer) => {
+                    put(&mut self.requests, id, answer.map(|answer| *answer))
+                }
                 // Operations have their own properties.
                 Write::Operation(..) | Write::Payload(..) => {}
                 // The generated commands do not change the data.

@@ -8,7 +8,7 @@ use std::process::Command;
 use bellwether::proto::v1::Level;
 
 use crate::load::insist;
-use crate::server::{BINARY, Server, command, eventually, mk_report};
+use crate::server::{BINARY, Server, command, eventually, get, mk_report};
 use crate::testing::RedisServer;
 
 const PASSWORD: &str = "hunter2";
@@ -162,7 +162,7 @@ async fn a_data_directory_that_is_open_to_others_is_warned_of() {
 
 /// The test kills the server with `kill -9` and damages the record of the newest commit on disk.
 #[tokio::test]
-async fn a_start_that_lost_the_newest_commit_says_so() {
+async fn a_damaged_newest_transaction_is_logged_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().to_str().unwrap().to_string();
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o700)).unwrap();
@@ -178,9 +178,12 @@ async fn a_start_that_lost_the_newest_commit_says_so() {
     bytes[newest + 40] ^= 0x55;
     std::fs::write(&path, bytes).unwrap();
     let (server, log) = logging(command(&["--data-dir", &data]));
-    warned(log.path(), "the newest commit is damaged").await;
+    warned(log.path(), "the newest transaction of the database is damaged").await;
+    let mut applications = server.applications().await;
+    let web = applications.get_application(get("web")).await.unwrap().into_inner();
+    assert_eq!(web.application.unwrap().status.unwrap().message, "two");
     server.kill();
-    // The message appears once: the next start has no commit to discard.
+    // The message appears once: the next start has no transaction to discard.
     let (server, log) = logging(command(&["--data-dir", &data]));
     let mut reports = server.reports().await;
     reports.report_status(mk_report("web", "web/0", Level::Active, "two")).await.unwrap();

@@ -4,6 +4,7 @@ use crate::domain::damping::flapping::{RESULTS, Swings};
 use crate::domain::damping::{Damped, DampingCause, Flapping, Reported};
 use crate::domain::level::Level;
 use crate::domain::policy::Config;
+use crate::domain::status::place::Place;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Status, StatusKey};
 use crate::domain::time::Timestamp;
@@ -166,7 +167,7 @@ impl Status {
 
     /// Returns this status as another unit, of this incarnation, takes it over.
     pub(in crate::domain) fn passed_to(&self, incarnation: u64) -> Status {
-        let mut passed = Status { incarnation, ..self.clone() };
+        let mut passed = Status { incarnation, place: Place::NONE, ..self.clone() };
         if let Some(latest) = passed.held.as_mut().and_then(|held| held.latest.as_mut()) {
             latest.incarnation = incarnation;
         }

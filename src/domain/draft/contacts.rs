@@ -49,6 +49,12 @@ impl Contacts {
         self.memory_only.deadlines.push((key.clone(), until));
     }
 
+    /// Returns the last deadline that a status got in this draft, usually the last one of all.
+    pub(in crate::domain) fn deadline(&self, key: &StatusKey) -> Option<Timestamp> {
+        let moved = self.memory_only.deadlines.iter().rev();
+        moved.filter(|(moved, _)| **moved == *key).map(|(_, until)| *until).next()
+    }
+
     pub(in crate::domain) fn swings(&self, key: &StatusKey) -> Option<Swings> {
         self.swings.get(key).copied()
     }

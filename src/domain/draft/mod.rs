@@ -162,7 +162,7 @@ impl<'a> Draft<'a> {
         let next_due = self.next_due();
         let base = self.head.base();
         let head = self.head.into_head(self.events.len() as u64, next_due);
-        let units = self.units.into_writes().map(|(n, u)| Write::Unit(n, u));
+        let units = self.units.into_writes().map(|(n, u)| Write::Unit(n, u.map(Box::new)));
         let statuses = self.statuses.into_writes().map(|(k, s)| Write::Status(k, s));
         let faults = self.faults.into_writes().map(|(k, f)| Write::Fault(k, f));
         let data = self.data.into_writes().map(|(key, value)| Write::Data(key, value));

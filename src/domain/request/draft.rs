@@ -60,7 +60,7 @@ impl<'a> RequestDraft<'a> {
         // removal is the first for its id.
         let written = self.written.into_iter().flat_map(|(id, answer)| {
             let old = base.get(&id).map(|_| Write::Request(id.clone(), None));
-            old.into_iter().chain([Write::Request(id, Some(answer))])
+            old.into_iter().chain([Write::Request(id, Some(answer.into()))])
         });
         written.chain(forgotten)
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use crate::domain::command::NewStatus;
 use crate::domain::damping::Reported;
-use crate::domain::damping::apply::{held_without, may_hold, take_result};
+use crate::domain::damping::apply::{held_without, may_hold, take_result, with_swings};
 use crate::domain::damping::flapping::Swings;
 use crate::domain::draft::Draft;
 use crate::domain::history::Cause;
 use crate::domain::name::PartName;
 use crate::domain::quota::{LimitExceeded, check_quota, has_bytes, has_bytes_for};
 use crate::domain::request::Effect;
+use crate::domain::status::place::{self, Place};
 use crate::domain::status::{Kind, Status, StatusKey, size_of};
 use crate::domain::unit::Reporter;
 use crate::domain::unit::contact::{
@@ -42,7 +43,7 @@ pub(in crate::domain) fn report(
     }
     has_bytes(draft, new.report.size(), || size_of(old.as_ref()))?;
     let mut changed = note_contact(draft, reporter);
-    changed |= set(draft, reporter, key, old, new);
+    changed |= set(draft, reporter, key, old, new, Place::NONE);
     Ok(Effect { changed, ..Effect::default() })
 }
 
@@ -59,7 +60,7 @@ pub(in crate::domain) fn report_all(
     has_bytes_for(draft, &reporter.unit, set, &BTreeSet::new())?;
     let mut changed = note_contact(draft, reporter);
     for (kind, new) in statuses {
-        changed |= look_and_set(draft, reporter, *kind, new);
+        changed |= look_and_set(draft, reporter, *kind, new, Place::NONE);
     }
     Ok(Effect { changed, ..Effect::default() })
 }
@@ -94,8 +95,10 @@ pub(in crate::domain) fn replace(
     for key in held {
         changed |= take_result(draft, key, None);
     }
-    for new in set {
-        changed |= look_and_set(draft, reporter, Kind::Pull, new);
+    let place_of = |key| draft.status(&key).map_or(Place::NONE, |status| status.place);
+    let known: Vec<Place> = keys().map(place_of).collect();
+    for (new, place) in set.iter().zip(place::assign(&known, component.is_some())) {
+        changed |= look_and_set(draft, reporter, Kind::Pull, new, place);
     }
     Ok(Effect { changed: changed || 0 < removed, removed, ..Effect::default() })
 }
@@ -122,10 +125,16 @@ pub(in crate::domain) fn clear(
     Ok(Effect { changed, removed, ..Effect::default() })
 }
 
-fn look_and_set(draft: &mut Draft<'_>, reporter: &Reporter, kind: Kind, new: &NewStatus) -> bool {
+fn look_and_set(
+    draft: &mut Draft<'_>,
+    reporter: &Reporter,
+    kind: Kind,
+    new: &NewStatus,
+    place: Place,
+) -> bool {
     let key = Arc::new(new.key_of(draft.units.known_name(&reporter.unit), kind));
     let old = draft.status(&key).cloned();
-    set(draft, reporter, key, old, new)
+    set(draft, reporter, key, old, new, place)
 }
 
 /// Sets one status, given its state in the draft so far, so that each report looks it up only
@@ -136,6 +145,7 @@ fn set(
     key: Arc<StatusKey>,
     old: Option<Arc<Status>>,
     new: &NewStatus,
+    place: Place,
 ) -> bool {
     let mut report = new.report.clone();
     if report.ttl.is_none() && draft.head.config.default_ttl.is_some() {
@@ -146,7 +156,8 @@ fn set(
     let incarnation = reporter.incarnation.unwrap_or(current);
     if old.as_ref().is_some_and(|old| may_hold(draft, &key, old)) {
         let latest = Reported { report, observe_time: new.observe_time, incarnation };
-        return take_result(draft, key, Some(latest));
+        let changed = take_result(draft, key.clone(), Some(latest));
+        return changed | put_place(draft, &key, place);
     }
     let is_repeat =
         |s: &Arc<Status>| s.report == report && !s.stale && s.incarnation == incarnation;
@@ -154,7 +165,7 @@ fn set(
         if let Some(until) = expire_time {
             draft.refresh(&key, old, until);
         }
-        return false;
+        return put_place(draft, &key, place);
     }
     // The level begins at the reporter's observation time, unless that is in the future.
     let observed = new.observe_time.filter(|at| *at <= draft.now);
@@ -170,9 +181,25 @@ fn set(
         expire_time_written: expire_time,
         swings: Swings::default(),
         held: None,
+        place,
     };
     draft.log_status(&key, old.as_deref(), Some(&status), Cause::Reported);
     draft.put_status_over(key, old, Some(Arc::new(status)));
+    true
+}
+
+/// Moves a status to a place in its set. Returns whether that is another one. A status that a latch
+/// or damping holds stays where it is, so that its results stay invisible.
+fn put_place(draft: &mut Draft<'_>, key: &Arc<StatusKey>, place: Place) -> bool {
+    let is_moved = |status: &Status| status.place != place && status.held.is_none();
+    let Some(old) = with_swings(draft, key).filter(is_moved) else {
+        return false;
+    };
+    draft.contacts.remove_swings(key);
+    // A written record carries its deadline.
+    let expire_time = old.expire_time.max(draft.contacts.deadline(key));
+    let moved = Status { place, expire_time, expire_time_written: expire_time, ..old };
+    draft.put_status(key.clone(), Some(Arc::new(moved)));
     true
 }
 

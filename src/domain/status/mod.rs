@@ -2,6 +2,7 @@
 
 pub(in crate::domain) mod apply;
 pub(in crate::domain) mod draft;
+pub mod place;
 pub mod report;
 pub mod set;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::damping::Damped;
 use crate::domain::damping::flapping::Swings;
 use crate::domain::name::{PartName, UnitName};
+use crate::domain::status::place::Place;
 use crate::domain::status::report::Report;
 use crate::domain::time::Timestamp;
 
@@ -91,6 +93,9 @@ pub struct Status {
     /// Present while `report` is not the last report, or may not be.
     #[serde(default)]
     pub held: Option<Box<Damped>>,
+    /// The place in the pull set that the status was reported in.
+    #[serde(default)]
+    pub place: Place,
 }
 
 impl Status {

@@ -16,6 +16,7 @@ use crate::domain::rank::Origin;
 use crate::domain::replay::Records;
 use crate::domain::request::{Outcome, Remembered};
 use crate::domain::revision::Revision;
+use crate::domain::status::place::Place;
 use crate::domain::status::report::Report;
 use crate::domain::status::{Freshness, Kind, Status, StatusKey};
 use crate::domain::summary::{Summary, Totals, Winner};
@@ -245,11 +246,12 @@ fn mk_writes() -> Vec<Write> {
         expire_time_written: None,
         swings: Swings::default(),
         held: None,
+        place: Place::NONE,
     };
     vec![
-        Write::Unit(mk_unit_name(), Some(unit)),
+        Write::Unit(mk_unit_name(), Some(unit.into())),
         Write::Status(Arc::new(key), Some(Arc::new(status))),
-        Write::Request(Arc::from("request 1"), Some(answer)),
+        Write::Request(Arc::from("request 1"), Some(answer.into())),
     ]
 }
 
@@ -277,7 +279,7 @@ fn records_of(transition: &Transition) -> Records {
     let mut records = Records::of_head((*transition.head).clone());
     for write in transition.writes.clone() {
         match write {
-            Write::Unit(name, unit) => records.units.extend(unit.map(|u| (name, u))),
+            Write::Unit(name, unit) => records.units.extend(unit.map(|u| (name, *u))),
             Write::Status(key, status) => {
                 let status = status.map(|s| ((*key).clone(), (*s).clone()));
                 records.statuses.extend(status);
@@ -285,7 +287,7 @@ fn records_of(transition: &Transition) -> Records {
             Write::Fault(key, fault) => {
                 records.faults.extend(fault.map(|f| ((*key).clone(), (*f).clone())));
             }
-            Write::Request(id, answer) => records.requests.extend(answer.map(|a| (id, a))),
+            Write::Request(id, answer) => records.requests.extend(answer.map(|a| (id, *a))),
             Write::Operation(id, operation) => {
                 records.operations.extend(operation.map(|o| (id, o)));
             }

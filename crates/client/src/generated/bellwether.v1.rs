@@ -4351,7 +4351,8 @@ pub struct ReplaceStatusesRequest {
     /// If given, only this component's set is replaced, and every status must name the component or leave it empty.
     #[prost(string, optional, tag = "5")]
     pub component: ::core::option::Option<::prost::alloc::string::String>,
-    /// The statuses of the set; each (component, key) once. `kind` must be pull or not given.
+    /// The statuses of the set; each (component, key) once. `kind` must be pull or not given. Among statuses with the same
+    /// precedence, level and priority, the first one wins.
     #[prost(message, repeated, tag = "6")]
     pub statuses: ::prost::alloc::vec::Vec<StatusReport>,
     /// Idempotency key, at most 128 bytes; empty: none. A repeat within 10 minutes gets the same answer and is applied
