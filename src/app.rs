@@ -8,14 +8,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::aggregator::Aggregator;
 use crate::config::{Config, StoreChoice};
 use crate::domain::classify::Rules;
 use crate::proto::v1::StoreKind;
+use crate::security::reload::{self, Reload};
+use crate::security::tls::{Port, Tls};
+use crate::security::{self, Reloaded};
 use crate::service::edge::{self, Gate};
-use crate::service::ops::{Ops, Readiness};
+use crate::service::ops::{self, Ops, Readiness};
 use crate::service::{self, About, ErrorRules, Parts, listen};
 use crate::session::Sessions;
 use crate::store::embedded::{self, EmbeddedStore};
@@ -36,6 +41,8 @@ pub struct App {
     metrics: Metrics,
     prometheus: Prometheus,
     error_rules: ErrorRules,
+    tls: Option<Arc<Reloaded<security::tls::Files>>>,
+    hurry: Arc<Notify>,
 }
 
 /// The addresses that the server listens on.
@@ -62,6 +69,9 @@ pub enum Error {
     /// The store could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The files of the TLS are invalid.
+    #[error(transparent)]
+    Security(#[from] security::Error),
     /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(std::io::Error),
@@ -74,6 +84,8 @@ impl App {
         metrics: Metrics,
         prometheus: Prometheus,
     ) -> Result<App, Error> {
+        let files = config.tls.as_ref().map(|tls| tls.files.clone());
+        let tls = files.map(|files| Reloaded::open(files).map(Arc::new)).transpose()?;
         let grpc = listen::bind(config.grpc_listen).await.map_err(Error::Listen)?;
         let ops = listen::bind(config.ops_listen).await.map_err(Error::Listen)?;
         let retention = config.retention.clone();
@@ -124,7 +136,14 @@ impl App {
             metrics,
             prometheus,
             error_rules,
+            tls,
+            hurry: Arc::default(),
         })
+    }
+
+    /// Returns a handle: when it is notified, the files of the TLS are read again at once.
+    pub fn hurry(&self) -> Arc<Notify> {
+        self.hurry.clone()
     }
 
     /// Returns the error rules in force. They may be replaced while the server runs.
@@ -150,11 +169,19 @@ impl App {
         let stopped = CancellationToken::new();
         let gate = Gate::new(self.config.service.connections(), self.metrics.clone());
         let ready = readiness(&self.store, &draining, &gate);
-        let ops = tokio::spawn(serve_ops(
+        let tls = |port| self.tls.clone().map(|files| Tls::new(files, port));
+        let has_tls = self.config.tls.as_ref().is_some_and(|tls| tls.with_ops);
+        let ops = tokio::spawn(ops::serve(
             self.ops,
-            Ops { prometheus: self.prometheus, ready },
+            Ops { prometheus: self.prometheus, ready }.router(),
+            tls(Port::Ops).filter(|_| has_tls),
             stopped.clone(),
         ));
+        let grpc_tls = tls(Port::Grpc);
+        let files: Vec<Arc<dyn Reload>> = self.tls.into_iter().map(|tls| tls as _).collect();
+        let metrics = self.metrics.clone();
+        let follow = reload::follow(files, self.hurry, move |stale, _| metrics.stale_files(stale));
+        let follow = AbortOnDropHandle::new(tokio::spawn(follow));
         let about =
             About { store_kind: store_kind(&self.config.store), limits: self.config.limits() };
         let hub = self.hub;
@@ -168,7 +195,7 @@ impl App {
             about,
             draining: draining.clone(),
         };
-        let server = service::server(parts, &self.config.service, gate);
+        let server = service::server(parts, &self.config.service, gate, grpc_tls);
         let mut serving = tokio::spawn(edge::serve(self.grpc, server, draining.clone()));
         let failed = tokio::select! {
             () = shutdown => None,
@@ -189,6 +216,7 @@ impl App {
         self.aggregator.drain().await;
         self.store.close().await;
         stopped.cancel();
+        drop(follow);
         // The ops port serves until the end, so that operators can observe the drain.
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
@@ -245,12 +273,4 @@ fn readiness(
         // not help.
         parts.with_note("connections", gate.text())
     })
-}
-
-async fn serve_ops(listener: TcpListener, ops: Ops, stopped: CancellationToken) {
-    let until = stopped.cancelled_owned();
-    let served = axum::serve(listener, ops.router()).with_graceful_shutdown(until).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the ops port failed");
-    }
 }

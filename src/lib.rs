@@ -36,7 +36,7 @@
 //! |---|---|---|
 //! | 0 | `domain`, `proto`, `sync` | Decisions without IO; wire types; locks |
 //! | 1 | `store`, `telemetry` | Storage in memory, on disk or in Redis; logs, metrics, traces |
-//! | 2 | `aggregator`, `watch` | Decide and commit changes; follow changes for lists and watchers |
+//! | 2 | `aggregator`, `security`, `watch` | Commit changes; protect the ports; follow changes |
 //! | 3 | `session` | Connections of workers: heartbeats, collection, leadership |
 //! | 4 | `service` | gRPC handlers, conversion, error codes, limits of connections |
 //! | 5 | `config` | Flags, environment variables, configuration file |
@@ -62,6 +62,7 @@ pub mod store;
 pub mod telemetry;
 
 pub mod aggregator;
+pub mod security;
 pub mod watch;
 
 pub mod session;

@@ -17,7 +17,7 @@ mod duplicates;
 const LAYERS: &[&[&str]] = &[
     &["domain", "proto", "sync"],
     &["store", "telemetry"],
-    &["aggregator", "watch"],
+    &["aggregator", "security", "watch"],
     &["session"],
     &["service"],
     &["config"],
@@ -27,8 +27,9 @@ const LAYERS: &[&[&str]] = &[
 
 /// The same for the client library.
 const CLIENT_LAYERS: &[&[&str]] = &[
-    &["backoff", "proto"],
+    &["backoff", "handshake", "proto"],
     &["digest", "error"],
+    &["security"],
     &["connection"],
     &["link", "operation", "page"],
     &["watch", "worker"],
@@ -598,12 +599,15 @@ fn a_module_beside_its_folder_is_named() {
 fn the_layer_table_may_neither_lack_nor_invent() {
     let lib = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs"));
     let lib = lib.expect("src/lib.rs is readable");
-    let moved = lib.replace("| 2 | `aggregator`, `watch` |", "| 2 | `watch`, `aggregator` |");
+    let moved = lib.replace(
+        "| 2 | `aggregator`, `security`, `watch` |",
+        "| 2 | `watch`, `security`, `aggregator` |",
+    );
     assert_eq!(
         layer_table(&moved),
         [
-            "src/lib.rs: the layer table lacks: //! | 2 | `aggregator`, `watch` |",
-            "src/lib.rs: the layer table invents: //! | 2 | `watch`, `aggregator` |",
+            "src/lib.rs: the layer table lacks: //! | 2 | `aggregator`, `security`, `watch` |",
+            "src/lib.rs: the layer table invents: //! | 2 | `watch`, `security`, `aggregator` |",
         ]
     );
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::time::Duration;
 
-use bellwether_client::Client;
+use bellwether_client::Security;
 use clap::Command;
 use clap_complete::engine::ArgValueCompleter;
 use clap_complete::env::{CompleteEnv, Shells};
@@ -90,12 +90,13 @@ async fn ask(words: &[String], typed: &str, with_units: bool) -> Option<Vec<Stri
     let context = Context {
         server: of(&["--server"], "BELLWETHER_SERVER")
             .unwrap_or_else(|| "http://127.0.0.1:50051".to_string()),
+        security: Security::from_env(),
         namespace: of(&["-n", "--namespace"], "BELLWETHER_NAMESPACE"),
         output: Output::Table,
         output_given: false,
         request_timeout: PATIENCE,
     };
-    let client = Client::connect(&context.server).await.ok()?.with_deadline(PATIENCE);
+    let client = context.connect().await.ok()?;
     match typed.split_once('/').filter(|_| with_units) {
         Some((application, _)) => {
             let units = client.list_units(&context.namespace(), application, 0).await.ok()?;

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
-use bellwether_client::Client;
+use bellwether_client::{Client, Security};
 use clap::ValueEnum;
 use serde_json::Value;
 
@@ -41,6 +41,8 @@ impl From<Color> for ColorChoice {
 pub struct Context {
     /// URL of the server.
     pub server: String,
+    /// Certificates and token.
+    pub security: Security,
     /// The namespace given; absent means [`Context::namespace`].
     pub namespace: Option<String>,
     /// The format of data.
@@ -55,9 +57,10 @@ impl Context {
     /// Connects to the server.
     ///
     /// # Errors
-    /// Those of [`Client::connect`].
+    /// Those of [`Client::connect_with`].
     pub async fn connect(&self) -> anyhow::Result<Client> {
-        Ok(Client::connect(&self.server).await?.with_deadline(self.request_timeout))
+        let client = Client::connect_with(&self.server, self.security.clone()).await?;
+        Ok(client.with_deadline(self.request_timeout))
     }
 
     /// Returns the namespace given, else the model of the Juju hook that runs this process, else

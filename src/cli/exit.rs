@@ -82,8 +82,10 @@ impl Exit {
             return Exit::NotFound;
         }
         match error.downcast_ref::<Error>() {
-            Some(Error::InvalidServer { .. }) => Exit::Usage,
-            Some(Error::Unreachable { .. } | Error::Silent { .. }) => Exit::Unreachable,
+            Some(Error::InvalidServer { .. } | Error::Unusable { .. }) => Exit::Usage,
+            Some(Error::Unreachable { .. } | Error::Handshake { .. } | Error::Silent { .. }) => {
+                Exit::Unreachable
+            }
             Some(Error::Refused(refusal)) => match refusal.code {
                 Code::NotFound => Exit::NotFound,
                 Code::Unauthenticated | Code::PermissionDenied => Exit::Denied,

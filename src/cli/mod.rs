@@ -33,6 +33,7 @@ mod render;
 mod report;
 mod resolve;
 pub mod scrape;
+mod security;
 mod serve;
 mod silence;
 mod span;
@@ -77,6 +78,9 @@ struct Cli {
     #[arg(short, long, global = true, env = "BELLWETHER_NAMESPACE")]
     #[arg(help_heading = "Global options")]
     namespace: Option<String>,
+
+    #[command(flatten)]
+    security: security::SecurityArgs,
 
     /// How to print data
     #[arg(short, long, global = true, value_enum, value_name = "FORMAT")]
@@ -165,6 +169,7 @@ pub fn run() -> ExitCode {
     anstream::ColorChoice::write_global(cli.color.into());
     let context = Context {
         server: cli.server,
+        security: cli.security.into(),
         namespace: cli.namespace.filter(|name| !name.is_empty()),
         output: cli.output.unwrap_or(Output::Table),
         output_given: cli.output.is_some(),

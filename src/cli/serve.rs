@@ -8,10 +8,12 @@
 //! it reaches stderr but not a collector.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{Addresses, App, Drained};
@@ -63,14 +65,16 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let (stop, stop_now) = stop_signals().context("listen for signals")?;
         let store = config.store.clone();
         let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let has_files = rules_file.is_some() || config.tls.is_some();
         let app = App::build(config, metrics, prometheus).await?;
         let addresses = app.addresses()?;
-        if let Some(path) = rules_file {
+        if has_files {
             // Before the server is reachable: without a handler SIGHUP would end the process.
             let hangup = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
-            tokio::spawn(reload_rules(path, hangup, app.error_rules()));
+            tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.hurry()));
         }
-        broadcast(&addresses, &store, print_json)?;
+        broadcast(&addresses, &store, scheme, print_json)?;
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
         tokio::select! {
             drained = app.run(stop.cancelled_owned()) => anyhow::Ok(Some(drained?)),
@@ -139,10 +143,18 @@ fn stop_signals() -> std::io::Result<(CancellationToken, CancellationToken)> {
     Ok((first, second))
 }
 
-/// Reads the error rules again at each SIGHUP. An invalid file changes nothing.
-async fn reload_rules(path: PathBuf, mut hangup: Signal, rules: ErrorRules) {
+/// Reads the error rules and the files of the security again at each SIGHUP. An invalid file
+/// changes nothing.
+async fn reload(
+    path: Option<PathBuf>,
+    mut hangup: Signal,
+    rules: ErrorRules,
+    security: Arc<Notify>,
+) {
     while hangup.recv().await.is_some() {
-        match config::rules::read(&path) {
+        security.notify_one();
+        let Some(path) = &path else { continue };
+        match config::rules::read(path) {
             Ok(read) => {
                 let (own, gone) = (read.own.len(), read.gone.len());
                 rules.replace(read);
@@ -156,7 +168,12 @@ async fn reload_rules(path: PathBuf, mut hangup: Signal, rules: ErrorRules) {
     }
 }
 
-fn broadcast(addresses: &Addresses, store: &StoreChoice, json: bool) -> anyhow::Result<()> {
+fn broadcast(
+    addresses: &Addresses,
+    store: &StoreChoice,
+    scheme: &str,
+    json: bool,
+) -> anyhow::Result<()> {
     if json {
         // Flushed at once: the parent process may be waiting for this line.
         use std::io::Write;
@@ -166,11 +183,11 @@ fn broadcast(addresses: &Addresses, store: &StoreChoice, json: bool) -> anyhow::
         stdout.flush()?;
         return Ok(());
     }
-    say_lines(&welcome(addresses, store));
+    say_lines(&welcome(addresses, store, scheme));
     Ok(())
 }
 
-fn welcome(addresses: &Addresses, store: &StoreChoice) -> String {
+fn welcome(addresses: &Addresses, store: &StoreChoice, scheme: &str) -> String {
     let Addresses { grpc, ops } = addresses;
     let kept = match store {
         StoreChoice::Memory => "in memory, until it ends".to_string(),
@@ -178,12 +195,12 @@ fn welcome(addresses: &Addresses, store: &StoreChoice) -> String {
         StoreChoice::Redis(target, _) => format!("in {target}"),
     };
     let server = match grpc.port() {
-        50051 => String::new(),
-        _ => format!(" --server http://{grpc}"),
+        50051 if scheme == "http" => String::new(),
+        _ => format!(" --server {scheme}://{grpc}"),
     };
     format!(
         "bellwether {} is up\n\
-         \n  gRPC     http://{grpc}   (reflection, grpc.health.v1)\
+         \n  gRPC     {scheme}://{grpc}   (reflection, grpc.health.v1)\
          \n  metrics  http://{ops}/metrics   (/livez, /readyz)\
          \n  kept     {kept}\n\
          \nTry in another terminal:\n\
@@ -203,11 +220,11 @@ mod tests {
     fn the_next_command_names_the_server_only_where_it_must() {
         let mut addresses =
             Addresses { grpc: ([127, 0, 0, 1], 50051).into(), ops: ([127, 0, 0, 1], 9090).into() };
-        let usual = welcome(&addresses, &StoreChoice::Memory);
+        let usual = welcome(&addresses, &StoreChoice::Memory, "http");
         assert!(usual.contains("  bellwether status\n"), "{usual}");
         assert!(usual.contains("http://127.0.0.1:50051"), "{usual}");
         addresses.grpc.set_port(4242);
-        let other = welcome(&addresses, &StoreChoice::Embedded("data".into()));
+        let other = welcome(&addresses, &StoreChoice::Embedded("data".into()), "http");
         assert!(other.contains("bellwether --server http://127.0.0.1:4242 status"), "{other}");
         assert!(other.contains("kept     in data"), "{other}");
     }

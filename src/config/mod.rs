@@ -20,9 +20,11 @@ mod number;
 mod parse;
 pub mod rules;
 mod store;
+mod tls;
 
 pub use number::Number;
 pub use store::{PASSWORD_SHOWN, StoreChoice, StoreFlags, shows_password};
+pub use tls::{TlsChoice, TlsFlags};
 
 use number::{FileFaults, FileHistory, FileLimits, FileNumber, FileSessions, Seconds};
 
@@ -41,7 +43,10 @@ pub struct Flags {
     /// File with error rules of your own, in TOML; read again at SIGHUP
     #[arg(long, env = "BELLWETHER_ERROR_RULES", value_name = "FILE")]
     pub error_rules: Option<PathBuf>,
-    /// Serve addresses beyond this machine without TLS and authentication
+    /// TLS of the ports
+    #[command(flatten)]
+    pub tls: TlsFlags,
+    /// Serve addresses beyond this machine even if any stranger there may call
     #[arg(long, env = "BELLWETHER_INSECURE")]
     pub insecure: bool,
 }
@@ -62,6 +67,11 @@ struct File {
     ephemeral: bool,
     insecure: bool,
     error_rules: Option<PathBuf>,
+    tls_certificate: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_client_ca: Option<PathBuf>,
+    tls_client_certificates: Option<String>,
+    ops_tls: bool,
     drain_deadline_seconds: Option<Seconds>,
     limits: FileLimits,
     history: FileHistory,
@@ -90,6 +100,8 @@ pub struct Config {
     pub retention: Retention,
     /// The user's error rules, with the file they come from.
     pub error_rules: Option<(PathBuf, Rules)>,
+    /// TLS of the ports; `None`: without.
+    pub tls: Option<TlsChoice>,
 }
 
 /// Why a configuration is refused.
@@ -165,9 +177,23 @@ pub enum Error {
         /// The other store, if it is a plain word; else `***`.
         given: String,
     },
+    /// A part of the TLS is missing.
+    #[error("{given} needs {lacking}; give both or none")]
+    TlsIncomplete {
+        /// The flag that is given.
+        given: &'static str,
+        /// The flag that is missing.
+        lacking: &'static str,
+    },
+    /// The choice of client certificates is unknown.
+    #[error("tls_client_certificates {given:?} is not known; give none, optional or required")]
+    UnknownClientCertificates {
+        /// The value.
+        given: String,
+    },
     /// An address that other machines can reach, without protection.
     #[error(
-        "{flag} {address} can be reached from other machines, without TLS and authentication; \
+        "{flag} {address} can be reached from other machines, without {lacking}; \
          listen on 127.0.0.1, or say --insecure if the network protects it"
     )]
     Unprotected {
@@ -175,6 +201,8 @@ pub enum Error {
         flag: &'static str,
         /// Its value.
         address: SocketAddr,
+        /// The protection that is missing.
+        lacking: &'static str,
     },
     /// A limit of 0, with which the server could serve nothing.
     #[error("limit {limit} is 0, so nothing could be served; give 1 or more")]
@@ -211,10 +239,9 @@ impl Config {
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let grpc_listen = flags.grpc_listen.or(file.grpc_listen).unwrap_or(local(50051));
         let ops_listen = flags.ops_listen.or(file.ops_listen).unwrap_or(local(9090));
-        for (flag, address) in [("--grpc-listen", grpc_listen), ("--ops-listen", ops_listen)] {
-            if !insecure && !address.ip().is_loopback() {
-                return Err(Error::Unprotected { flag, address });
-            }
+        let tls = file.tls(flags.tls)?;
+        if !insecure {
+            check_protected(grpc_listen, ops_listen, tls.as_ref())?;
         }
         let error_rules = flags.error_rules.or(file.error_rules.take());
         let error_rules =
@@ -224,6 +251,7 @@ impl Config {
             grpc_listen,
             ops_listen,
             store: file.store(flags.store)?,
+            tls,
             ..Config::ephemeral()
         };
         file.set_numbers(&mut config);
@@ -246,6 +274,7 @@ impl Config {
             retention: Retention::default(),
             session: session::Options::default(),
             error_rules: None,
+            tls: None,
         }
     }
 
@@ -260,6 +289,28 @@ impl Config {
             None => check_order(&self.aggregator.limits.faults),
         }
     }
+}
+
+/// Checks that strangers on other machines can do nothing.
+fn check_protected(
+    grpc: SocketAddr,
+    ops: SocketAddr,
+    tls: Option<&TlsChoice>,
+) -> Result<(), Error> {
+    let is_far = |address: SocketAddr| !address.ip().is_loopback();
+    let lacking = match tls {
+        None => Some("TLS and a way to know its callers"),
+        Some(tls) if !tls.knows_clients() => Some("a way to know its callers"),
+        Some(_) => None,
+    };
+    if let Some(lacking) = lacking.filter(|_| is_far(grpc)) {
+        return Err(Error::Unprotected { flag: "--grpc-listen", address: grpc, lacking });
+    }
+    if is_far(ops) && !tls.is_some_and(|tls| tls.with_ops) {
+        let (flag, lacking) = ("--ops-listen", "TLS (--ops-tls)");
+        return Err(Error::Unprotected { flag, address: ops, lacking });
+    }
+    Ok(())
 }
 
 /// Checks that the thresholds and times of faults fit together.

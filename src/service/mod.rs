@@ -21,6 +21,7 @@ use crate::proto::v1::operation_service_server::OperationServiceServer;
 use crate::proto::v1::report_service_server::ReportServiceServer;
 use crate::proto::v1::server_service_server::ServerServiceServer;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
+use crate::security::tls::Tls;
 use crate::session::Sessions;
 use crate::store::Store;
 use crate::telemetry::Metrics;
@@ -106,7 +107,12 @@ const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
 pub type Calls = observe::Observe<intake::Intake<Routes>>;
 
 /// Returns the input of [`edge::serve`]: every service, and the settings of connections.
-pub fn server(parts: Parts, options: &Options, gate: edge::Gate) -> edge::Server<Calls> {
+pub fn server(
+    parts: Parts,
+    options: &Options,
+    gate: edge::Gate,
+    tls: Option<Tls>,
+) -> edge::Server<Calls> {
     let mut http2 = http2::Builder::new(TokioExecutor::new());
     http2
         .timer(TokioTimer::new())
@@ -119,7 +125,7 @@ pub fn server(parts: Parts, options: &Options, gate: edge::Gate) -> edge::Server
     let observe = observe::ObserveLayer::new(&parts.metrics);
     let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
     let service = observe.layer(intake.layer(routes(parts, options)));
-    edge::Server { service, gate, http2, times: options.times() }
+    edge::Server { service, gate, http2, times: options.times(), tls }
 }
 
 fn watch_limits(options: &Options) -> watch::Limits {

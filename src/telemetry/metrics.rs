@@ -92,6 +92,7 @@ struct Instruments {
     watch_coalesced: Counters<1>,
     sessions: Arc<AtomicI64>,
     observer_suspects: Arc<AtomicI64>,
+    stale_files: Arc<AtomicI64>,
     fleet: Fleet,
     rpc: RpcInstruments,
 }
@@ -142,6 +143,11 @@ impl Metrics {
                 "bellwether.observer.suspects",
                 "Applications in self-preservation: so many of their units vanished at once that \
                  none is judged.",
+            ),
+            stale_files: up_down(
+                meter,
+                "bellwether.security.stale_files",
+                "Sets of security files that are invalid, so that an earlier set is in force.",
             ),
             watch_coalesced: counters(
                 meter,
@@ -209,6 +215,12 @@ impl Metrics {
     pub fn observer_suspects(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.0.observer_suspects.store(count, Ordering::Relaxed);
+    }
+
+    /// Sets the number of sets of security files that are invalid, so that an earlier set is in
+    /// force.
+    pub fn stale_files(&self, count: usize) {
+        self.0.stale_files.store(i64::try_from(count).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
     /// Sets the source of the counts by level; only the first call of a process has an effect.

@@ -1,5 +1,6 @@
 //! The real binary over real sockets: one test binary, one file for each subject.
 
+mod authority;
 mod candidate;
 mod load;
 mod pair;
@@ -63,6 +64,7 @@ mod sessions_crowd;
 mod sessions_replicas;
 mod tls;
 mod totals;
+mod transport;
 mod valkey;
 mod vectors;
 mod watch;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::error::Error;
@@ -13,6 +14,7 @@ use crate::proto::v1::operation_service_client::OperationServiceClient;
 use crate::proto::v1::report_service_client::ReportServiceClient;
 use crate::proto::v1::server_service_client::ServerServiceClient;
 use crate::proto::v1::worker_service_client::WorkerServiceClient;
+use crate::security::{Bearer, Security};
 
 /// A server on the same network accepts a connection within milliseconds; three lost packets fit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -29,30 +31,50 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(4);
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
+/// The transport of the stubs: a connection, and the token of each call.
+pub type Transport = InterceptedService<Channel, Bearer>;
+
 /// A connection to a server. Cheap to clone: clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Client {
     url: String,
     endpoint: Endpoint,
     channel: Channel,
+    security: Security,
+    bearer: Bearer,
     deadline: Duration,
 }
 
 impl Client {
-    /// Connects to `url` (`http://HOST:PORT`; the scheme may be left out).
+    /// Connects to `url` (`http://HOST:PORT` or `https://HOST:PORT`; without a scheme it is http).
     ///
     /// # Errors
     /// [`Error::InvalidServer`] if `url` is not a valid address, [`Error::Unreachable`] if no
     /// server accepts the connection within 3 s.
     pub async fn connect(url: &str) -> Result<Client, Error> {
-        Client::connect_within(url, CONNECT_TIMEOUT).await
+        Client::connect_with(url, Security::default()).await
+    }
+
+    /// Connects with certificates or a token.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`], and [`Error::Unusable`] if a file cannot be used.
+    pub async fn connect_with(url: &str, security: Security) -> Result<Client, Error> {
+        Client::connect_within(url, security, CONNECT_TIMEOUT).await
     }
 
     /// Connects with another time limit.
-    pub(crate) async fn connect_within(url: &str, timeout: Duration) -> Result<Client, Error> {
-        let endpoint = endpoint(url)?.connect_timeout(timeout);
+    pub(crate) async fn connect_within(
+        url: &str,
+        security: Security,
+        timeout: Duration,
+    ) -> Result<Client, Error> {
+        let endpoint = security.apply(url, endpoint(url)?)?.connect_timeout(timeout);
+        let bearer = Bearer::new(&security);
+        bearer.check()?;
         let channel = endpoint.connect().await.map_err(|cause| Error::unreachable(url, &cause))?;
-        Ok(Client { url: url.to_string(), endpoint, channel, deadline: CALL_DEADLINE })
+        let (url, deadline) = (url.to_string(), CALL_DEADLINE);
+        Ok(Client { url, endpoint, channel, security, bearer, deadline })
     }
 
     /// Sets the deadline of each call on this connection. The default is 30 s.
@@ -65,14 +87,18 @@ impl Client {
         self.deadline
     }
 
-    /// Returns a client of the same server over a new connection, made at the first call.
+    /// Returns a client of the same server over a new connection, made at the first call. It uses
+    /// certificates that were replaced in the meantime; if they are invalid, the previous ones.
     pub(crate) fn reconnected(&self) -> Client {
-        Client {
-            url: self.url.clone(),
-            endpoint: self.endpoint.clone(),
-            channel: self.endpoint.connect_lazy(),
-            deadline: self.deadline,
-        }
+        let renewed = endpoint(&self.url).and_then(|it| self.security.apply(&self.url, it));
+        let renewed = renewed.map(|endpoint| endpoint.connect_timeout(CONNECT_TIMEOUT));
+        let endpoint = renewed.unwrap_or_else(|_| self.endpoint.clone());
+        let channel = endpoint.connect_lazy();
+        Client { endpoint, channel, ..self.clone() }
+    }
+
+    fn transport(&self) -> Transport {
+        InterceptedService::new(self.channel.clone(), self.bearer.clone())
     }
 
     /// Returns a client whose server does not exist.
@@ -81,7 +107,9 @@ impl Client {
         let url = "http://127.0.0.1:1";
         let endpoint = endpoint(url).expect("an address");
         let channel = endpoint.connect_lazy();
-        Client { url: url.to_string(), channel, endpoint, deadline: CALL_DEADLINE }
+        let (security, bearer) = (Security::default(), Bearer::default());
+        let (url, deadline) = (url.to_string(), CALL_DEADLINE);
+        Client { url, channel, endpoint, security, bearer, deadline }
     }
 
     /// Returns the address of the server, as given.
@@ -90,43 +118,43 @@ impl Client {
     }
 
     /// Returns the stub for the calls of readers and operators.
-    pub fn applications(&self) -> ApplicationServiceClient<Channel> {
-        ApplicationServiceClient::new(self.channel.clone())
+    pub fn applications(&self) -> ApplicationServiceClient<Transport> {
+        ApplicationServiceClient::new(self.transport())
     }
 
     /// Returns the stub for the sessions of workers.
-    pub(crate) fn workers(&self) -> WorkerServiceClient<Channel> {
-        WorkerServiceClient::new(self.channel.clone())
+    pub(crate) fn workers(&self) -> WorkerServiceClient<Transport> {
+        WorkerServiceClient::new(self.transport())
     }
 
     /// Returns the stub for health probes by `grpc.health.v1`.
-    pub fn health(&self) -> HealthClient<Channel> {
-        HealthClient::new(self.channel.clone())
+    pub fn health(&self) -> HealthClient<Transport> {
+        HealthClient::new(self.transport())
     }
 
     /// Returns the stub for operations.
-    pub fn operations(&self) -> OperationServiceClient<Channel> {
-        OperationServiceClient::new(self.channel.clone())
+    pub fn operations(&self) -> OperationServiceClient<Transport> {
+        OperationServiceClient::new(self.transport())
     }
 
     /// Returns the stub for units that want to lead, and for operators who decide that.
-    pub fn leaders(&self) -> LeaderServiceClient<Channel> {
-        LeaderServiceClient::new(self.channel.clone())
+    pub fn leaders(&self) -> LeaderServiceClient<Transport> {
+        LeaderServiceClient::new(self.transport())
     }
 
     /// Returns the stub for the data that the leader of an application keeps.
-    pub fn app_data(&self) -> AppDataServiceClient<Channel> {
-        AppDataServiceClient::new(self.channel.clone())
+    pub fn app_data(&self) -> AppDataServiceClient<Transport> {
+        AppDataServiceClient::new(self.transport())
     }
 
     /// Returns the stub for the calls of workers.
-    pub fn reports(&self) -> ReportServiceClient<Channel> {
-        ReportServiceClient::new(self.channel.clone())
+    pub fn reports(&self) -> ReportServiceClient<Transport> {
+        ReportServiceClient::new(self.transport())
     }
 
     /// Returns the stub for information about the server itself.
-    pub fn server(&self) -> ServerServiceClient<Channel> {
-        ServerServiceClient::new(self.channel.clone())
+    pub fn server(&self) -> ServerServiceClient<Transport> {
+        ServerServiceClient::new(self.transport())
     }
 
     /// Returns a unary request with the deadline.
@@ -158,8 +186,7 @@ pub(crate) fn endpoint(url: &str) -> Result<Endpoint, Error> {
     let invalid =
         |detail: &str| Error::InvalidServer { url: url.to_string(), detail: detail.to_string() };
     let full = match url.split_once("://") {
-        Some(("http", _)) => url.to_string(),
-        Some(("https", _)) => return Err(invalid("this build supports http only")),
+        Some(("http" | "https", _)) => url.to_string(),
         Some((scheme, _)) => return Err(invalid(&format!("`{scheme}` is no known scheme"))),
         None => format!("http://{url}"),
     };
@@ -182,18 +209,16 @@ mod tests {
 
     #[test]
     fn accepts_an_address_with_or_without_scheme() {
-        for url in ["http://127.0.0.1:50051", "localhost:50051", "http://[::1]:50051"] {
+        for url in ["http://127.0.0.1:50051", "localhost:50051", "https://[::1]:50051"] {
             assert!(endpoint(url).is_ok(), "{url}");
         }
     }
 
     #[test]
     fn refuses_what_is_no_address() {
-        for (url, detail) in [
-            ("https://h:1", "this build supports http only"),
-            ("redis://h:1", "`redis` is no known scheme"),
-            ("http://a b", "it does not parse"),
-        ] {
+        for (url, detail) in
+            [("redis://h:1", "`redis` is no known scheme"), ("http://a b", "it does not parse")]
+        {
             let error = endpoint(url).expect_err(url).to_string();
             assert_eq!(
                 error,

@@ -8,6 +8,8 @@ use prost::Message;
 use tonic::Code;
 use tonic_types::StatusExt;
 
+use crate::handshake;
+
 /// The reason why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
@@ -19,11 +21,29 @@ pub enum Error {
         /// The mistake in it.
         detail: String,
     },
+    /// A file of this client cannot be used: a certificate, a key or a token.
+    #[error("{what}: {detail}")]
+    Unusable {
+        /// The mistake.
+        what: String,
+        /// The innermost cause.
+        detail: String,
+    },
     /// No connection to the server.
     #[error("cannot reach {url}: {detail}; is `bellwether serve` running there?")]
     Unreachable {
         /// The address.
         url: String,
+        /// The innermost cause.
+        detail: String,
+    },
+    /// The server answered, but the two sides could not agree on TLS.
+    #[error("cannot connect to {url}: {sentence} ({detail})")]
+    Handshake {
+        /// The address.
+        url: String,
+        /// What is wrong, and what to do.
+        sentence: String,
         /// The innermost cause.
         detail: String,
     },
@@ -91,7 +111,19 @@ impl Error {
 
     /// Returns the error of a failed connection to `url`.
     pub(crate) fn unreachable(url: &str, cause: &(dyn std::error::Error + 'static)) -> Error {
-        Error::Unreachable { url: url.to_string(), detail: innermost(cause) }
+        let detail = innermost(cause);
+        match handshake::sentence(url, &detail) {
+            Some(sentence) => {
+                let (url, sentence) = (url.to_string(), sentence.to_string());
+                Error::Handshake { url, sentence, detail }
+            }
+            None => Error::Unreachable { url: url.to_string(), detail },
+        }
+    }
+
+    /// Returns the error of a file that cannot be used.
+    pub(crate) fn unusable(what: &str, cause: &(dyn std::error::Error + 'static)) -> Error {
+        Error::Unusable { what: what.to_string(), detail: innermost(cause) }
     }
 
     /// Returns the server's reason, if it sent one.
@@ -125,8 +157,8 @@ impl Error {
     /// Returns whether the same request may succeed later.
     pub fn is_passing(&self) -> bool {
         match self {
-            Error::InvalidServer { .. } => false,
-            Error::Unreachable { .. } | Error::Silent { .. } => true,
+            Error::InvalidServer { .. } | Error::Unusable { .. } => false,
+            Error::Unreachable { .. } | Error::Handshake { .. } | Error::Silent { .. } => true,
             // UNKNOWN and INTERNAL are the result of a broken HTTP/2 stream.
             Error::Refused(refusal) => matches!(
                 refusal.code,

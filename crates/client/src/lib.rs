@@ -62,10 +62,12 @@ mod backoff;
 mod connection;
 mod digest;
 mod error;
+mod handshake;
 mod link;
 pub mod operation;
 mod page;
 pub mod proto;
+mod security;
 mod watch;
 pub mod worker;
 
@@ -74,9 +76,10 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use connection::Client;
+pub use connection::{Client, Transport};
 pub use error::{Error, Refusal};
 pub use operation::OperationLease;
+pub use security::{Bearer, Security};
 pub use watch::{Event, Watch};
 pub use worker::Worker;
 

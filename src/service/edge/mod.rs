@@ -1,8 +1,8 @@
 //! The edge of the server: connections, before their calls.
 //!
 //! ```text
-//!  accept --> Gate: a place? --> preface --> HTTP/2 --> Calls --> observe --> intake --> ...
-//!             per peer, for all   5 s        age         Caller in each request
+//!  accept --> Gate: a place? --> TLS, preface --> HTTP/2 --> Calls --> observe --> intake --> ...
+//!             per peer, for all   5 s             age         Caller in each request
 //! ```
 //!
 //! Limits for each peer prevent one peer from using all places, streams, or bytes of incomplete
@@ -16,8 +16,10 @@ mod peer;
 mod preface;
 mod serve;
 mod stream;
+mod transport;
 
 pub use gate::{Gate, Limits, Refused, Seat};
 pub use link::Caller;
 pub use peer::{Kind, Peer, Share, Tally};
-pub use serve::{Server, Times, serve};
+pub use serve::{Server, Times, accept, serve};
+pub use transport::Transport;

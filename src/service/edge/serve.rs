@@ -21,6 +21,8 @@ use super::call::Calls;
 use super::gate::{Gate, Seat};
 use super::preface;
 use super::stream::Replayed;
+use super::transport::Transport;
+use crate::security::tls::Tls;
 use crate::service::sparse::Sparse;
 
 /// Pause after the process ran out of files: without it, accepting would use a whole core until a
@@ -37,7 +39,8 @@ const SHORT_GOODBYE: Duration = Duration::from_millis(100);
 /// Times of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// How long the preface of HTTP/2 and the SETTINGS of the client may take.
+    /// How long the handshakes may take together: TLS, then the preface of HTTP/2 with the SETTINGS
+    /// of the client.
     pub handshake: Duration,
     /// Maximum age of a connection, with a jitter of a tenth. An older connection accepts no more
     /// calls, so that its client opens a new one. Its open calls continue. `None`: no limit.
@@ -93,9 +96,12 @@ pub struct Server<S> {
     pub http2: http2::Builder<TokioExecutor>,
     /// The times of connections.
     pub times: Times,
+    /// TLS of the port; `None`: without.
+    pub tls: Option<Tls>,
 }
 
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+/// Accepts the next connection. Pauses while the process has no files left.
+pub async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     static FAILED: std::sync::LazyLock<Sparse> =
         std::sync::LazyLock::new(|| Sparse::new(Duration::from_secs(10)));
     loop {
@@ -121,7 +127,7 @@ fn is_exhausted(error: &io::Error) -> bool {
 }
 
 async fn connection<S, B>(
-    mut stream: TcpStream,
+    stream: TcpStream,
     seat: Seat,
     server: Server<S>,
     draining: CancellationToken,
@@ -132,17 +138,16 @@ async fn connection<S, B>(
     B: http_body::Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let first = tokio::select! {
-        first = tokio::time::timeout(server.times.handshake, preface::read(&mut stream)) => first,
+    let opened = open(stream, server.tls.as_ref());
+    let opened = tokio::select! {
+        opened = tokio::time::timeout(server.times.handshake, opened) => opened,
         () = seat.link().is_put_out() => return,
         () = draining.cancelled() => return,
     };
-    let Ok(Some(first)) = first else { return seat.never_finished() };
+    let Ok(Some((first, stream))) = opened else { return seat.never_finished() };
     if !seat.finished() {
         return;
     }
-    // Responses are small and awaited: waiting to fill a packet would only delay them.
-    stream.set_nodelay(true).ok();
     let calls = Calls::new(server.service.clone(), seat.caller());
     let io = TokioIo::new(Replayed::new(first, stream));
     let mut serving = pin!(server.http2.serve_connection(io, calls));
@@ -158,6 +163,18 @@ async fn connection<S, B>(
         // A client that does not confirm has no open calls to lose.
         () = seat.link().idle_for(goodbye) => {}
     }
+}
+
+/// Completes the handshakes. Returns the first bytes of HTTP/2 with the rest of the connection.
+async fn open(stream: TcpStream, tls: Option<&Tls>) -> Option<(Bytes, Transport)> {
+    let mut transport = match Transport::open(stream, tls).await {
+        Ok(transport) => transport,
+        Err(error) => {
+            tracing::debug!(%error, "a TLS handshake failed");
+            return None;
+        }
+    };
+    Some((preface::read(&mut transport).await?, transport))
 }
 
 fn log_end(ended: hyper::Result<()>) {

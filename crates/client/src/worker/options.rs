@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::proto::v1::Hello;
+use crate::security::Security;
 
 /// A server on the same network answers a connection within milliseconds; three lost packets fit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -20,6 +21,7 @@ pub struct Options {
     pub(super) unit: String,
     pub(super) stateless: bool,
     pub(super) labels: BTreeMap<String, String>,
+    pub(super) security: Security,
     pub(super) connect_timeout: Duration,
     pub(super) shutdown_timeout: Duration,
 }
@@ -35,6 +37,7 @@ impl Options {
             unit: unit.to_string(),
             stateless: false,
             labels: BTreeMap::new(),
+            security: Security::default(),
             connect_timeout: CONNECT_TIMEOUT,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
         }
@@ -44,6 +47,13 @@ impl Options {
     #[must_use]
     pub fn server(mut self, server: &str) -> Options {
         self.servers.push(server.to_string());
+        self
+    }
+
+    /// Sets certificates and the token. They are read again at each connection.
+    #[must_use]
+    pub fn security(mut self, security: Security) -> Options {
+        self.security = security;
         self
     }
 

@@ -98,9 +98,10 @@ enum Next {
 impl<'a> Session<'a> {
     /// Connects and waits for the welcome.
     pub(super) async fn open(context: &'a mut Context, url: &str) -> Result<Session<'a>, Cut> {
-        let client = Client::connect_within(url, context.options.connect_timeout)
-            .await
-            .map_err(Cut::before_welcome)?;
+        let (security, patience) =
+            (context.options.security.clone(), context.options.connect_timeout);
+        let client = Client::connect_within(url, security, patience);
+        let client = client.await.map_err(Cut::before_welcome)?;
         let (outgoing, queue) = mpsc::channel(QUEUE);
         let incarnation = match *context.shared.phase.borrow() {
             Phase::Begun(incarnation) => Some(incarnation),

@@ -1,5 +1,7 @@
 //! The ops port: probes and metrics for operators.
 
+mod serve;
+
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 use crate::telemetry::{self, Prometheus};
+
+pub use serve::serve;
 
 /// State of the ops port.
 #[derive(Clone)]

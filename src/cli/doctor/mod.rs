@@ -1,4 +1,6 @@
-//! `bellwether doctor`: checks the store that `serve` would use.
+//! `bellwether doctor`: checks the store that `serve` would use, and the way to a running server.
+
+mod connection;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,6 +30,10 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS")]
     ops: Option<SocketAddr>,
 
+    /// Also call the server of --server, and explain what is wrong with its TLS
+    #[arg(long)]
+    connect: bool,
+
     /// Time limit for all answers of a Redis together
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = span::parse)]
     timeout: Duration,
@@ -47,6 +53,9 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if let Some(ops) = args.ops {
         let metrics = tokio::time::timeout(args.timeout, scrape::metrics(ops)).await;
         findings.push(hearing(ops, metrics.ok().and_then(Result::ok).as_deref()));
+    }
+    if args.connect {
+        findings.push(connection::examine(context).await);
     }
     let worst = findings.iter().map(|finding| finding.level).min().unwrap_or(Level::Ok);
     if context.is_structured() {

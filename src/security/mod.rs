@@ -1,0 +1,14 @@
+//! The protection of the ports: encryption of connections, and the files that it comes from.
+//!
+//! ```text
+//!  files --> Reloaded: parsed, checked --> Tls: new connections use the newest valid files
+//!    ^          |  every 10 s, SIGHUP
+//!    '-- look --'  an invalid file: the previous one stays, a log line, a metric
+//! ```
+
+mod error;
+pub mod reload;
+pub mod tls;
+
+pub use error::Error;
+pub use reload::Reloaded;
