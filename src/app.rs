@@ -16,9 +16,11 @@ use crate::aggregator::Aggregator;
 use crate::config::{Config, StoreChoice};
 use crate::domain::classify::Rules;
 use crate::proto::v1::StoreKind;
+use crate::security::identity::Authenticator;
+use crate::security::identity::token::TokenFile;
 use crate::security::reload::{self, Reload};
 use crate::security::tls::{Port, Tls};
-use crate::security::{self, Reloaded};
+use crate::security::{self, Protection, Reloaded};
 use crate::service::edge::{self, Gate};
 use crate::service::ops::{self, Ops, Readiness};
 use crate::service::{self, About, ErrorRules, Parts, listen};
@@ -42,6 +44,7 @@ pub struct App {
     prometheus: Prometheus,
     error_rules: ErrorRules,
     tls: Option<Arc<Reloaded<security::tls::Files>>>,
+    protection: Arc<Protection>,
     hurry: Arc<Notify>,
 }
 
@@ -86,6 +89,7 @@ impl App {
     ) -> Result<App, Error> {
         let files = config.tls.as_ref().map(|tls| tls.files.clone());
         let tls = files.map(|files| Reloaded::open(files).map(Arc::new)).transpose()?;
+        let protection = Arc::new(protection(&config, tls.as_ref())?);
         let grpc = listen::bind(config.grpc_listen).await.map_err(Error::Listen)?;
         let ops = listen::bind(config.ops_listen).await.map_err(Error::Listen)?;
         let retention = config.retention.clone();
@@ -137,6 +141,7 @@ impl App {
             prometheus,
             error_rules,
             tls,
+            protection,
             hurry: Arc::default(),
         })
     }
@@ -178,9 +183,15 @@ impl App {
             stopped.clone(),
         ));
         let grpc_tls = tls(Port::Grpc);
-        let files: Vec<Arc<dyn Reload>> = self.tls.into_iter().map(|tls| tls as _).collect();
-        let metrics = self.metrics.clone();
-        let follow = reload::follow(files, self.hurry, move |stale, _| metrics.stale_files(stale));
+        let mut files: Vec<Arc<dyn Reload>> = self.tls.into_iter().map(|tls| tls as _).collect();
+        files.extend(self.protection.files());
+        let (metrics, protection) = (self.metrics.clone(), self.protection.clone());
+        let follow = reload::follow(files, self.hurry, move |stale, has_changed| {
+            metrics.stale_files(stale);
+            if has_changed {
+                protection.changed();
+            }
+        });
         let follow = AbortOnDropHandle::new(tokio::spawn(follow));
         let about =
             About { store_kind: store_kind(&self.config.store), limits: self.config.limits() };
@@ -192,6 +203,7 @@ impl App {
             store: self.store.clone(),
             metrics: self.metrics,
             error_rules: self.error_rules,
+            protection: self.protection,
             about,
             draining: draining.clone(),
         };
@@ -221,6 +233,23 @@ impl App {
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
     }
+}
+
+/// Opens the files that say who the callers are.
+fn protection(
+    config: &Config,
+    tls: Option<&Arc<Reloaded<security::tls::Files>>>,
+) -> Result<Protection, security::Error> {
+    let tokens = config.callers.tokens.clone().map(|path| Reloaded::open(TokenFile(path)));
+    let issuers = config.callers.issuers.iter().cloned();
+    let asks = config.tls.as_ref().is_some_and(|tls| tls.asks_clients());
+    Ok(Protection::new(Authenticator {
+        tokens: tokens.transpose()?.map(Arc::new),
+        issuers: issuers
+            .map(|issuer| Reloaded::open(issuer).map(Arc::new))
+            .collect::<Result<_, _>>()?,
+        certificates: tls.filter(|_| asks).map(|tls| Tls::new(tls.clone(), Port::Grpc)),
+    }))
 }
 
 /// How long a scrape that is under way may take to finish.

@@ -39,6 +39,7 @@ mod silence;
 mod span;
 mod status;
 mod target;
+mod token;
 mod unit;
 mod version;
 mod wait;
@@ -110,6 +111,7 @@ enum Command {
     Config(config::Args),
     Explain(explain::Args),
     ExplainError(explain_error::Args),
+    Token(token::Args),
     Completion(completion::Args),
     Man(man::Args),
 }
@@ -184,6 +186,7 @@ pub fn run() -> ExitCode {
         }
         Command::ExplainError(args) => explain_error::run(args, &context),
         Command::Explain(args) => explain::run(&args, &context),
+        Command::Token(args) => token::run(args, &context),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => man::run::<Cli>(&args),
         Command::Client(command) => run_client(command, &context),
@@ -323,6 +326,9 @@ mod tests {
             "bellwether config print --data-dir d --store redis://u:p@h",
             "bellwether config check --config f",
             "bellwether explain LEASE_HELD",
+            "bellwether token create web-0 --tokens f --ttl 90d",
+            "bellwether token list --tokens f -o json",
+            "bellwether token revoke web-0 --tokens f",
             "bellwether man --dir d",
             "bellwether watch web --exec -- cat -n",
         ] {

@@ -66,7 +66,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let store = config.store.clone();
         let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
         let scheme = if config.tls.is_some() { "https" } else { "http" };
-        let has_files = rules_file.is_some() || config.tls.is_some();
+        let has_files = rules_file.is_some() || config.tls.is_some() || config.callers.has_tokens();
         let app = App::build(config, metrics, prometheus).await?;
         let addresses = app.addresses()?;
         if has_files {

@@ -10,11 +10,13 @@ use serde::Deserialize;
 use crate::aggregator;
 use crate::domain::classify::Rules;
 use crate::domain::limits::FaultSettings;
+use crate::security::identity::jwt::Issuer;
 use crate::service;
 use crate::session;
 use crate::store::Retention;
 use crate::store::redis::link::{Secret, TargetError};
 
+mod callers;
 mod limits;
 mod number;
 mod parse;
@@ -22,6 +24,7 @@ pub mod rules;
 mod store;
 mod tls;
 
+pub use callers::{CallerFlags, Callers};
 pub use number::Number;
 pub use store::{PASSWORD_SHOWN, StoreChoice, StoreFlags, shows_password};
 pub use tls::{TlsChoice, TlsFlags};
@@ -46,6 +49,9 @@ pub struct Flags {
     /// TLS of the ports
     #[command(flatten)]
     pub tls: TlsFlags,
+    /// Who may call
+    #[command(flatten)]
+    pub callers: CallerFlags,
     /// Serve addresses beyond this machine even if any stranger there may call
     #[arg(long, env = "BELLWETHER_INSECURE")]
     pub insecure: bool,
@@ -72,6 +78,8 @@ struct File {
     tls_client_ca: Option<PathBuf>,
     tls_client_certificates: Option<String>,
     ops_tls: bool,
+    tokens: Option<PathBuf>,
+    jwt: Vec<Issuer>,
     drain_deadline_seconds: Option<Seconds>,
     limits: FileLimits,
     history: FileHistory,
@@ -102,6 +110,8 @@ pub struct Config {
     pub error_rules: Option<(PathBuf, Rules)>,
     /// TLS of the ports; `None`: without.
     pub tls: Option<TlsChoice>,
+    /// How callers prove who they are.
+    pub callers: Callers,
 }
 
 /// Why a configuration is refused.
@@ -191,6 +201,14 @@ pub enum Error {
         /// The value.
         given: String,
     },
+    /// Two issuers have one name.
+    #[error(
+        "two issuers have the name {name:?}; principals name their issuer, so give each its own"
+    )]
+    IssuerTwice {
+        /// The name.
+        name: String,
+    },
     /// An address that other machines can reach, without protection.
     #[error(
         "{flag} {address} can be reached from other machines, without {lacking}; \
@@ -240,8 +258,9 @@ impl Config {
         let grpc_listen = flags.grpc_listen.or(file.grpc_listen).unwrap_or(local(50051));
         let ops_listen = flags.ops_listen.or(file.ops_listen).unwrap_or(local(9090));
         let tls = file.tls(flags.tls)?;
+        let callers = file.callers(flags.callers)?;
         if !insecure {
-            check_protected(grpc_listen, ops_listen, tls.as_ref())?;
+            check_protected(grpc_listen, ops_listen, tls.as_ref(), &callers)?;
         }
         let error_rules = flags.error_rules.or(file.error_rules.take());
         let error_rules =
@@ -252,6 +271,7 @@ impl Config {
             ops_listen,
             store: file.store(flags.store)?,
             tls,
+            callers,
             ..Config::ephemeral()
         };
         file.set_numbers(&mut config);
@@ -275,6 +295,7 @@ impl Config {
             session: session::Options::default(),
             error_rules: None,
             tls: None,
+            callers: Callers::default(),
         }
     }
 
@@ -296,11 +317,14 @@ fn check_protected(
     grpc: SocketAddr,
     ops: SocketAddr,
     tls: Option<&TlsChoice>,
+    callers: &Callers,
 ) -> Result<(), Error> {
     let is_far = |address: SocketAddr| !address.ip().is_loopback();
     let lacking = match tls {
         None => Some("TLS and a way to know its callers"),
-        Some(tls) if !tls.knows_clients() => Some("a way to know its callers"),
+        Some(tls) if !tls.asks_clients() && !callers.has_tokens() => {
+            Some("a way to know its callers")
+        }
         Some(_) => None,
     };
     if let Some(lacking) = lacking.filter(|_| is_far(grpc)) {

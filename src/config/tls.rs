@@ -37,9 +37,9 @@ pub struct TlsChoice {
 }
 
 impl TlsChoice {
-    /// Whether a client has to present a certificate.
-    pub fn knows_clients(&self) -> bool {
-        self.files.client_certificates == ClientCertificates::Required
+    /// Whether clients may present a certificate, so that the server knows them.
+    pub fn asks_clients(&self) -> bool {
+        self.files.client_certificates != ClientCertificates::None
     }
 }
 

@@ -7,8 +7,11 @@
 //! ```
 
 mod error;
+pub mod identity;
+mod protection;
 pub mod reload;
 pub mod tls;
 
 pub use error::Error;
+pub use protection::Protection;
 pub use reload::Reloaded;

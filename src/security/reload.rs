@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 use super::Error;
 use crate::sync::{lock, read, write};
 
-/// How often the files are read. Polling also notices the symbolic links that Kubernetes replaces,
-/// which notifications of a file system often miss.
-pub const PERIOD: Duration = Duration::from_secs(10);
+/// How often the files are read: a revoked token is refused within this time. Polling also notices
+/// the symbolic links that Kubernetes replaces, which notifications of a file system often miss.
+pub const PERIOD: Duration = Duration::from_secs(3);
 
 /// The largest file that is read: a bundle of a thousand certificates.
 const FILE_BYTES_MAX: u64 = 4 << 20;

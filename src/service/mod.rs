@@ -21,6 +21,7 @@ use crate::proto::v1::operation_service_server::OperationServiceServer;
 use crate::proto::v1::report_service_server::ReportServiceServer;
 use crate::proto::v1::server_service_server::ServerServiceServer;
 use crate::proto::v1::worker_service_server::WorkerServiceServer;
+use crate::security::Protection;
 use crate::security::tls::Tls;
 use crate::session::Sessions;
 use crate::store::Store;
@@ -49,6 +50,7 @@ pub mod code;
 mod convert;
 
 pub mod edge;
+pub mod guard;
 pub mod intake;
 pub mod listen;
 pub mod observe;
@@ -73,6 +75,8 @@ pub struct Parts {
     pub metrics: Metrics,
     /// Classify errors.
     pub error_rules: ErrorRules,
+    /// Knows the callers.
+    pub protection: Arc<Protection>,
     /// Describes the server.
     pub about: About,
     /// Cancelled when the server starts to shut down.
@@ -104,7 +108,7 @@ const WATCHES_PER_STREAM_MAX: usize = 10_000;
 const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
 
 /// Every gRPC service with its layers.
-pub type Calls = observe::Observe<intake::Intake<Routes>>;
+pub type Calls = observe::Observe<guard::Guard<intake::Intake<Routes>>>;
 
 /// Returns the input of [`edge::serve`]: every service, and the settings of connections.
 pub fn server(
@@ -124,7 +128,8 @@ pub fn server(
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX);
     let observe = observe::ObserveLayer::new(&parts.metrics);
     let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
-    let service = observe.layer(intake.layer(routes(parts, options)));
+    let guard = guard::GuardLayer::new(parts.protection.clone(), parts.metrics.clone());
+    let service = observe.layer(guard.layer(intake.layer(routes(parts, options))));
     edge::Server { service, gate, http2, times: options.times(), tls }
 }
 
@@ -141,7 +146,8 @@ fn watch_limits(options: &Options) -> watch::Limits {
 }
 
 fn routes(parts: Parts, options: &Options) -> Routes {
-    let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, draining } = parts;
+    let Parts { aggregator, hub, sessions, store, metrics, error_rules, about, .. } = parts;
+    let draining = parts.draining;
     let watches = watch::Watches::new(
         hub.clone(),
         aggregator.clone(),

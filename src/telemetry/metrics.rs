@@ -60,6 +60,15 @@ pub enum ConnectionEnd {
     Idle,
 }
 
+/// Why a call is refused before its handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecurityRefusal {
+    /// The caller is not known.
+    Credentials,
+    /// The caller may not do this.
+    Rights,
+}
+
 /// The counts at each level, in the order of [`Level::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FleetCounts {
@@ -93,6 +102,7 @@ struct Instruments {
     sessions: Arc<AtomicI64>,
     observer_suspects: Arc<AtomicI64>,
     stale_files: Arc<AtomicI64>,
+    security_refusals: Counters<2>,
     fleet: Fleet,
     rpc: RpcInstruments,
 }
@@ -143,6 +153,12 @@ impl Metrics {
                 "bellwether.observer.suspects",
                 "Applications in self-preservation: so many of their units vanished at once that \
                  none is judged.",
+            ),
+            security_refusals: counters(
+                meter,
+                "bellwether.security.refusals",
+                "Calls that were refused: the caller is not known, or may not do it.",
+                Some(("reason", ["credentials", "rights"])),
             ),
             stale_files: up_down(
                 meter,
@@ -215,6 +231,11 @@ impl Metrics {
     pub fn observer_suspects(&self, count: usize) {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         self.0.observer_suspects.store(count, Ordering::Relaxed);
+    }
+
+    /// Counts a call that was refused before its handler.
+    pub fn security_refusal(&self, why: SecurityRefusal) {
+        self.0.security_refusals[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Sets the number of sets of security files that are invalid, so that an earlier set is in

@@ -33,7 +33,9 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
-pub use metrics::{CommitResult, ConnectionEnd, FleetCounts, Metrics, ReportResult, WatchStream};
+pub use metrics::{
+    CommitResult, ConnectionEnd, FleetCounts, Metrics, ReportResult, SecurityRefusal, WatchStream,
+};
 pub use options::{LogFormat, Options};
 pub use prometheus::{CONTENT_TYPE, Prometheus};
 pub use rpc::{OTHER_METHOD, RpcMethod, code_name};

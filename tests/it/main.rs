@@ -36,6 +36,7 @@ mod faults;
 mod first_calls;
 mod health;
 mod history;
+mod identities;
 mod in_force;
 mod interop;
 mod large;

@@ -159,6 +159,8 @@ impl Error {
         match self {
             Error::InvalidServer { .. } | Error::Unusable { .. } => false,
             Error::Unreachable { .. } | Error::Handshake { .. } | Error::Silent { .. } => true,
+            // The files of the token and the certificate may have been replaced.
+            Error::Refused(refusal) if refusal.reason == "CREDENTIALS_EXPIRED" => true,
             // UNKNOWN and INTERNAL are the result of a broken HTTP/2 stream.
             Error::Refused(refusal) => matches!(
                 refusal.code,

@@ -86,10 +86,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 
 /// Adds the token to each call. Clones share the token.
 #[derive(Debug, Clone, Default)]
-pub struct Bearer(Option<Arc<Token>>);
+pub struct Bearer(Option<Arc<TokenSource>>);
 
 #[derive(Debug)]
-struct Token {
+struct TokenSource {
     path: PathBuf,
     held: Mutex<Option<(Instant, MetadataValue<Ascii>)>>,
 }
@@ -97,7 +97,7 @@ struct Token {
 impl Bearer {
     pub(crate) fn new(security: &Security) -> Bearer {
         let held = Mutex::new(None);
-        Bearer(security.token_file.clone().map(|path| Arc::new(Token { path, held })))
+        Bearer(security.token_file.clone().map(|path| Arc::new(TokenSource { path, held })))
     }
 
     /// Reads the token for the first time, so that a missing file is an error before the first
@@ -110,7 +110,7 @@ impl Bearer {
     }
 }
 
-impl Token {
+impl TokenSource {
     fn value(&self) -> Result<MetadataValue<Ascii>, Error> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, value)) = held.as_ref().filter(|(at, _)| at.elapsed() < TOKEN_AGE_MAX) {

@@ -31,7 +31,8 @@ pub(super) fn configs(files: &Files, contents: &[Vec<u8>]) -> Result<Configs, Er
         let verifier = verifier(demanded)?;
         config(files, chain.clone(), key.clone_key(), verifier, protocol, &provider)
     });
-    Ok(Configs { grpc: grpc?, ops: ops? })
+    let clients = verifier(files.client_certificates)?;
+    Ok(Configs { grpc: grpc?, ops: ops?, clients })
 }
 
 fn config(

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::TlsAcceptor;
 
 use super::Error;
@@ -72,6 +74,7 @@ impl FileSet for Files {
 pub struct Configs {
     grpc: Arc<ServerConfig>,
     ops: Arc<ServerConfig>,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// TLS of one port: a new connection uses the newest valid files, an open one keeps its own.
@@ -85,6 +88,16 @@ impl Tls {
     /// Returns the TLS of a port.
     pub fn new(files: Arc<Reloaded<Files>>, port: Port) -> Tls {
         Tls { files, port }
+    }
+
+    /// Returns whether the certificate of a client is valid now, by the newest authorities.
+    pub fn trusts(&self, chain: &[CertificateDer<'static>]) -> bool {
+        let configs = self.files.get();
+        let (Some(verifier), Some((first, others))) = (&configs.clients, chain.split_first())
+        else {
+            return false;
+        };
+        verifier.verify_client_cert(first, others, UnixTime::now()).is_ok()
     }
 
     /// Returns the acceptor for a new connection.

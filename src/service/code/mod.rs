@@ -110,6 +110,12 @@ pub enum Reason {
     RevisionNotReached,
     /// The health service does not know a name.
     ServiceNotFound,
+    /// The caller presents nothing.
+    CredentialsMissing,
+    /// The caller is not known.
+    CredentialsInvalid,
+    /// The proof of a caller has ended while its call was open.
+    CredentialsExpired,
 }
 
 impl Reason {
@@ -117,7 +123,7 @@ impl Reason {
     pub fn wire(self) -> (Code, &'static str) {
         use Code::{
             Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, InvalidArgument, NotFound,
-            OutOfRange, ResourceExhausted, Unavailable, Unimplemented,
+            OutOfRange, ResourceExhausted, Unauthenticated, Unavailable, Unimplemented,
         };
         match self {
             Reason::InvalidName => (InvalidArgument, "INVALID_NAME"),
@@ -155,6 +161,9 @@ impl Reason {
             Reason::RequestIncomplete => (DeadlineExceeded, "REQUEST_INCOMPLETE"),
             Reason::RevisionNotReached => (DeadlineExceeded, "REVISION_NOT_REACHED"),
             Reason::ServiceNotFound => (NotFound, "SERVICE_NOT_FOUND"),
+            Reason::CredentialsMissing => (Unauthenticated, "CREDENTIALS_MISSING"),
+            Reason::CredentialsInvalid => (Unauthenticated, "CREDENTIALS_INVALID"),
+            Reason::CredentialsExpired => (Unauthenticated, "CREDENTIALS_EXPIRED"),
         }
     }
 }

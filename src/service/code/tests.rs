@@ -113,6 +113,9 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         | Reason::UnsupportedEncoding
         | Reason::UnknownMethod
         | Reason::ServiceNotFound
+        | Reason::CredentialsMissing
+        | Reason::CredentialsInvalid
+        | Reason::CredentialsExpired
         | Reason::RevisionNotReached
         | Reason::RequestIncomplete => unreachable!("{reason:?} is made by a layer: not in ALL"),
         Reason::HeartbeatMissed => (ApiError::silent(Duration::from_secs(30)), "silent_seconds"),

@@ -13,16 +13,18 @@ use tonic::body::Body;
 use tower::Service;
 
 use super::link::{Caller, OpenCall};
+use crate::service::guard::Presented;
 
 /// Serves the calls of one connection.
 pub(super) struct Calls<S> {
     service: S,
     caller: Caller,
+    presented: Presented,
 }
 
 impl<S> Calls<S> {
-    pub(super) fn new(service: S, caller: Caller) -> Calls<S> {
-        Calls { service, caller }
+    pub(super) fn new(service: S, caller: Caller, presented: Presented) -> Calls<S> {
+        Calls { service, caller, presented }
     }
 }
 
@@ -39,6 +41,7 @@ where
         let open = Some(self.caller.begin_call());
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.caller.clone());
+        request.extensions_mut().insert(self.presented.clone());
         CallFuture { inner: self.service.clone().call(request), open }
     }
 }

@@ -148,7 +148,7 @@ async fn connection<S, B>(
     if !seat.finished() {
         return;
     }
-    let calls = Calls::new(server.service.clone(), seat.caller());
+    let calls = Calls::new(server.service.clone(), seat.caller(), stream.presented());
     let io = TokioIo::new(Replayed::new(first, stream));
     let mut serving = pin!(server.http2.serve_connection(io, calls));
     let goodbye = tokio::select! {

@@ -9,7 +9,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use crate::security::identity::certificate::ClientCertificate;
 use crate::security::tls::Tls;
+use crate::service::guard::Presented;
 
 /// How long, and for how many bytes, a refused client may go on.
 const LINGER_MAX: Duration = Duration::from_millis(500);
@@ -59,6 +61,17 @@ async fn linger(mut stream: TcpStream) {
         }
     };
     tokio::time::timeout(LINGER_MAX, drained).await.ok();
+}
+
+impl Transport {
+    /// Returns what the client has presented in the handshake.
+    pub fn presented(&self) -> Presented {
+        let chain = match self {
+            Transport::Plain(_) => None,
+            Transport::Tls(stream) => stream.get_ref().1.peer_certificates(),
+        };
+        Presented::new(chain.and_then(ClientCertificate::new))
+    }
 }
 
 impl AsyncRead for Transport {

@@ -1,0 +1,137 @@
+//! `bellwether token`: makes, lists and revokes static tokens in the file that `serve --tokens`
+//! reads. A token is shown once; the file has its digest.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use crate::cli::context::{Context, print_plain, print_value, say};
+use crate::cli::exit::{Exit, NotFoundError, UsageError};
+use crate::cli::span;
+use crate::security::identity::token::{TokenEntry, Tokens};
+
+/// Make, list and revoke static tokens
+///
+/// It works on the file of `serve --tokens`, on the machine that has it. A running server reads the
+/// file again within seconds.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Make a token, and print it once on stdout
+    Create {
+        /// Name of the token, which roles name as token:ID
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        file: FileArgs,
+        /// How long the token is valid; `none` for a token without end
+        #[arg(long, value_name = "SPAN", default_value = "90d", value_parser = span_or_none)]
+        ttl: Ttl,
+    },
+    /// List the tokens, without the tokens themselves
+    List {
+        #[command(flatten)]
+        file: FileArgs,
+    },
+    /// Remove a token; its open streams end within seconds
+    Revoke {
+        /// Name of the token
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        file: FileArgs,
+    },
+}
+
+#[derive(clap::Args)]
+struct FileArgs {
+    /// The file with the digests; `create` makes it
+    #[arg(long, env = "BELLWETHER_TOKENS", value_name = "FILE")]
+    tokens: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ttl(Option<Duration>);
+
+fn span_or_none(text: &str) -> Result<Ttl, String> {
+    match text {
+        "none" => Ok(Ttl(None)),
+        text => span::parse(text).map(|span| Ttl(Some(span))),
+    }
+}
+
+/// Changes or prints the file.
+pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    match args.action {
+        Action::Create { id, file, ttl: Ttl(ttl) } => {
+            let mut tokens =
+                if file.tokens.exists() { read(&file.tokens)? } else { Tokens::default() };
+            let made = tokens.create(&id, SystemTime::now(), ttl);
+            let text = made.map_err(UsageError)?;
+            write(&file.tokens, &tokens.text())?;
+            print_plain(&format!("{text}\n"))?;
+            say(&format!("created token {id}; it is shown only now. Grants name it token:{id}"));
+        }
+        Action::List { file } => list(&read(&file.tokens)?, context)?,
+        Action::Revoke { id, file } => {
+            let mut tokens = read(&file.tokens)?;
+            if !tokens.revoke(&id) {
+                let place = file.tokens.display();
+                return Err(NotFoundError(format!("there is no token {id} in {place}")).into());
+            }
+            write(&file.tokens, &tokens.text())?;
+            say(&format!("revoked token {id}; servers refuse it within seconds"));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn list(tokens: &Tokens, context: &Context) -> anyhow::Result<()> {
+    if context.is_structured() {
+        let value = |token: &TokenEntry| {
+            json!({"id": token.id, "created": time(token.created),
+                "not_after": token.not_after.map(time)})
+        };
+        return print_value(&tokens.iter().map(value).collect(), context.output);
+    }
+    let line = |token: &TokenEntry| {
+        let ends = token.not_after.map_or_else(|| "never".to_string(), time);
+        format!("{}  created {}  ends {ends}\n", token.id, time(token.created))
+    };
+    Ok(print_plain(&tokens.iter().map(line).collect::<String>())?)
+}
+
+fn time(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |t| t.to_string())
+}
+
+fn read(path: &Path) -> anyhow::Result<Tokens> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("read {}", path.display()))?;
+    Tokens::parse(&text).map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))
+}
+
+/// Replaces the file at once, so that a server never reads a half of it. Only its owner may read
+/// it: digests of tokens need not be public.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let beside = path.with_extension("new");
+    let result = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&beside)
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&beside, path));
+    result.with_context(|| format!("write {}", path.display()))
+}

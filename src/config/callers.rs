@@ -1,0 +1,47 @@
+//! How callers prove who they are, from flags, variables and the file.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::{Error, File};
+use crate::security::identity::jwt::Issuer;
+
+/// Flags about callers. Each is also a variable and a key of the file; issuers of JWT are in the
+/// file alone.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct CallerFlags {
+    /// File with the digests of tokens, written by `bellwether token`; every caller then needs a
+    /// token, a JWT or a client certificate. Read again when it changes
+    #[arg(long, env = "BELLWETHER_TOKENS", value_name = "FILE")]
+    pub tokens: Option<PathBuf>,
+}
+
+/// How callers prove who they are, besides client certificates.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Callers {
+    /// The file with the digests of tokens.
+    pub tokens: Option<PathBuf>,
+    /// The issuers of JWT.
+    pub issuers: Vec<Issuer>,
+}
+
+impl Callers {
+    /// Returns whether callers may present a token of any kind.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.is_some() || !self.issuers.is_empty()
+    }
+}
+
+impl File {
+    /// Returns how callers prove who they are; flags come before the file.
+    pub(super) fn callers(&mut self, flags: CallerFlags) -> Result<Callers, Error> {
+        let issuers = std::mem::take(&mut self.jwt);
+        let mut names = BTreeSet::new();
+        for issuer in &issuers {
+            if !names.insert(issuer.name.clone()) {
+                return Err(Error::IssuerTwice { name: issuer.name.clone() });
+            }
+        }
+        Ok(Callers { tokens: flags.tokens.or(self.tokens.take()), issuers })
+    }
+}

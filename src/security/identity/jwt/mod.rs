@@ -1,0 +1,219 @@
+//! JSON Web Tokens of named issuers, with keys from a file: JWKS, or one public key in PEM.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::jwk::{JwkSet, KeyAlgorithm};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use serde::Deserialize;
+
+use super::{Identity, Kind, Principal, Refusal, SKEW};
+use crate::security::Error;
+use crate::security::reload::{FileSet, Reloaded};
+
+/// The largest JWT; a token of Kubernetes has 1 KiB.
+const JWT_BYTES_MAX: usize = 12 << 10;
+
+/// Claims that every token has to have, with the right type.
+const REQUIRED: [&str; 5] = ["exp", "nbf", "iss", "aud", "sub"];
+
+/// An issuer whose tokens are accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Issuer {
+    /// The name in principals: `jwt:NAME:SUBJECT`.
+    pub name: String,
+    /// The claim `iss`.
+    pub issuer: String,
+    /// The claim `aud`, or one of its values.
+    pub audience: String,
+    /// The file with the keys: JWKS (JSON), or one public key in PEM.
+    pub keys: PathBuf,
+    /// Accepted algorithms: RS256, RS384, RS512, ES256, ES384 or EdDSA.
+    #[serde(default = "default_algorithms")]
+    pub algorithms: Vec<String>,
+}
+
+fn default_algorithms() -> Vec<String> {
+    vec!["RS256".to_string(), "ES256".to_string()]
+}
+
+/// The public keys of an issuer, with what its tokens have to say.
+pub struct Keys {
+    keys: Vec<IssuerKey>,
+    name: String,
+    issuer: String,
+    audience: String,
+}
+
+struct IssuerKey {
+    id: Option<String>,
+    algorithm: Algorithm,
+    key: DecodingKey,
+}
+
+/// The claims that the server uses.
+#[derive(Debug, Deserialize)]
+struct Claims {
+    sub: String,
+    /// A list is refused: it could name two issuers.
+    iss: String,
+    exp: u64,
+    #[serde(rename = "kubernetes.io")]
+    kubernetes: Option<Kubernetes>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Kubernetes {
+    namespace: Option<String>,
+    pod: Option<Pod>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Pod {
+    name: String,
+}
+
+impl FileSet for Issuer {
+    type Value = Keys;
+    const NAME: &'static str = "keys of an issuer";
+
+    fn paths(&self) -> Vec<PathBuf> {
+        vec![self.keys.clone()]
+    }
+
+    fn parse(&self, contents: &[Vec<u8>]) -> Result<Keys, Error> {
+        let content = contents.first().map(Vec::as_slice).unwrap_or_default();
+        let invalid = |problem: String| Error::invalid(&self.keys, problem);
+        let allowed = self.allowed().map_err(invalid)?;
+        let keys = match content.trim_ascii_start().starts_with(b"{") {
+            true => of_jwks(content, &allowed),
+            false => of_pem(content, &allowed),
+        };
+        let keys = keys.map_err(invalid)?;
+        if keys.is_empty() {
+            return Err(invalid("it has no key for the accepted algorithms".to_string()));
+        }
+        let (name, issuer) = (self.name.clone(), self.issuer.clone());
+        Ok(Keys { keys, name, issuer, audience: self.audience.clone() })
+    }
+}
+
+impl Issuer {
+    fn allowed(&self) -> Result<Vec<Algorithm>, String> {
+        use Algorithm::{ES256, ES384, EdDSA, RS256, RS384, RS512};
+        // No HS*: a public key must never serve as the secret of a signature.
+        let known = [RS256, RS384, RS512, ES256, ES384, EdDSA];
+        let find = |word: &String| {
+            let found = known.into_iter().find(|algorithm| format!("{algorithm:?}") == *word);
+            found
+                .ok_or_else(|| format!("algorithm {word:?} is not accepted; give one of {known:?}"))
+        };
+        self.algorithms.iter().map(find).collect()
+    }
+}
+
+fn of_jwks(content: &[u8], allowed: &[Algorithm]) -> Result<Vec<IssuerKey>, String> {
+    let set: JwkSet = serde_json::from_slice(content)
+        .map_err(|error| format!("it is no JWKS (line {})", error.line()))?;
+    let mut keys = Vec::new();
+    for jwk in &set.keys {
+        let Ok(key) = DecodingKey::from_jwk(jwk) else { continue };
+        // A key without `alg` serves the accepted algorithms of its family.
+        let fits = |algorithm: &&Algorithm| match jwk.common.key_algorithm {
+            Some(named) => is_same(named, **algorithm),
+            None => algorithm.family() == key.family(),
+        };
+        keys.extend(allowed.iter().filter(fits).map(|algorithm| IssuerKey {
+            id: jwk.common.key_id.clone(),
+            algorithm: *algorithm,
+            key: key.clone(),
+        }));
+    }
+    Ok(keys)
+}
+
+fn is_same(named: KeyAlgorithm, algorithm: Algorithm) -> bool {
+    format!("{named:?}") == format!("{algorithm:?}")
+}
+
+fn of_pem(content: &[u8], allowed: &[Algorithm]) -> Result<Vec<IssuerKey>, String> {
+    let read = |algorithm: Algorithm| match algorithm {
+        Algorithm::ES256 | Algorithm::ES384 => DecodingKey::from_ec_pem(content),
+        Algorithm::EdDSA => DecodingKey::from_ed_pem(content),
+        _ => DecodingKey::from_rsa_pem(content),
+    };
+    let key = |algorithm: &Algorithm| {
+        let key = read(*algorithm).ok()?;
+        Some(IssuerKey { id: None, algorithm: *algorithm, key })
+    };
+    Ok(allowed.iter().filter_map(key).collect())
+}
+
+/// Identifies the bearer of a JWT.
+pub(super) fn identify(
+    issuers: &[Arc<Reloaded<Issuer>>],
+    token: &str,
+) -> Result<Identity, Refusal> {
+    if JWT_BYTES_MAX < token.len() {
+        return Err(Refusal::BadJwt("it is too long"));
+    }
+    let header = decode_header(token).map_err(|_| Refusal::BadJwt("its header is invalid"))?;
+    let mut worst = Refusal::BadJwt("no key fits it");
+    for keys in issuers.iter().map(|issuer| issuer.get()) {
+        for key in &keys.keys {
+            let is_named = match (&header.kid, &key.id) {
+                (Some(given), Some(id)) => given == id,
+                _ => true,
+            };
+            if key.algorithm != header.alg || !is_named {
+                continue;
+            }
+            match verified(token, key, &keys) {
+                Ok(identity) => return Ok(identity),
+                Err(refusal) => worst = refusal,
+            }
+        }
+    }
+    Err(worst)
+}
+
+fn verified(token: &str, key: &IssuerKey, keys: &Keys) -> Result<Identity, Refusal> {
+    let mut validation = Validation::new(key.algorithm);
+    validation.leeway = SKEW.as_secs();
+    validation.validate_nbf = true;
+    validation.set_required_spec_claims(&REQUIRED);
+    validation.set_issuer(&[&keys.issuer]);
+    validation.set_audience(&[&keys.audience]);
+    let data = decode::<Claims>(token, &key.key, &validation).map_err(|error| {
+        Refusal::BadJwt(match error.kind() {
+            ErrorKind::InvalidSignature => "its signature is wrong",
+            ErrorKind::ExpiredSignature => "it has expired",
+            ErrorKind::ImmatureSignature => "it is not valid yet",
+            ErrorKind::InvalidIssuer => "it is of another issuer",
+            ErrorKind::InvalidAudience => "it is for another audience",
+            ErrorKind::MissingRequiredClaim(_) => "a claim is missing or has another type",
+            _ => "it is malformed",
+        })
+    })?;
+    let claims = data.claims;
+    if claims.iss != keys.issuer {
+        return Err(Refusal::BadJwt("it is of another issuer"));
+    }
+    if claims.sub.is_empty() || !claims.sub.bytes().all(|b| b.is_ascii_graphic() && b != b'*') {
+        return Err(Refusal::BadJwt("its subject has characters of no name"));
+    }
+    let mut principal = Principal::new(Kind::Jwt, format!("{}:{}", keys.name, claims.sub));
+    if let Some(Kubernetes { namespace, pod }) = claims.kubernetes {
+        principal.facts.extend(namespace.map(|namespace| ("namespace", namespace)));
+        principal.facts.extend(pod.map(|pod| ("pod", pod.name)));
+    }
+    let ends = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp));
+    let ends = ends.and_then(|ends| ends.checked_add(SKEW));
+    Ok(Identity { principal, ends: Some(ends.ok_or(Refusal::BadJwt("its end is no time"))?) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! What protects the calls of this server, and the sign that it has changed.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::identity::{Authenticator, Credentials, Identity, Refusal};
+use super::reload::Reload;
+
+/// The protection of the calls. Without a way to know callers it is off.
+#[derive(Default)]
+pub struct Protection {
+    authenticator: Authenticator,
+    version: watch::Sender<u64>,
+}
+
+impl Protection {
+    /// Creates the protection.
+    pub fn new(authenticator: Authenticator) -> Protection {
+        Protection { authenticator, version: watch::Sender::new(0) }
+    }
+
+    /// Returns whether callers have to prove who they are.
+    pub fn is_on(&self) -> bool {
+        self.authenticator.knows_callers()
+    }
+
+    /// Identifies a caller by the newest files.
+    ///
+    /// # Errors
+    /// If the caller is not known.
+    pub fn identify(&self, given: &Credentials) -> Result<Identity, Refusal> {
+        self.authenticator.identify(given)
+    }
+
+    /// Returns the number of the files in force. It rises with each change.
+    pub fn version(&self) -> u64 {
+        *self.version.borrow()
+    }
+
+    /// Returns a receiver that is notified of each change.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// Notifies all open streams of new files.
+    pub fn changed(&self) {
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    /// Returns the files of the protection, for [`follow`](super::reload::follow).
+    pub fn files(&self) -> Vec<Arc<dyn Reload>> {
+        let tokens = self.authenticator.tokens.iter().map(|tokens| tokens.clone() as _);
+        let issuers = self.authenticator.issuers.iter().map(|issuer| issuer.clone() as _);
+        tokens.chain(issuers).collect()
+    }
+}

@@ -1,0 +1,111 @@
+//! The layer that knows who calls: it refuses strangers before a byte of their request is read, and
+//! ends the streams of callers whose proof ends.
+//!
+//! ```text
+//!  observe --> guard --> intake --> handler
+//!              identify: Access in the extensions
+//!              streams: request and response end when the proof ends, or is revoked
+//! ```
+
+mod access;
+mod body;
+mod presented;
+mod refusal;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::future::Either;
+use http::{Request, Response};
+use tonic::body::Body;
+use tower::{Layer, Service};
+
+pub use access::Access;
+pub use presented::Presented;
+
+use crate::security::Protection;
+use crate::telemetry::Metrics;
+use body::Guarded;
+use refusal::Refusals;
+
+/// Protects every call of a tonic server.
+#[derive(Clone)]
+pub struct GuardLayer(Arc<Rules>);
+
+struct Rules {
+    protection: Arc<Protection>,
+    refusals: Refusals,
+}
+
+impl GuardLayer {
+    /// Creates the layer.
+    pub fn new(protection: Arc<Protection>, metrics: Metrics) -> GuardLayer {
+        GuardLayer(Arc::new(Rules { protection, refusals: Refusals::new(metrics) }))
+    }
+}
+
+impl<S> Layer<S> for GuardLayer {
+    type Service = Guard<S>;
+
+    fn layer(&self, inner: S) -> Guard<S> {
+        Guard { inner, rules: self.0.clone() }
+    }
+}
+
+/// The service that [`GuardLayer`] makes.
+#[derive(Clone)]
+pub struct Guard<S> {
+    inner: S,
+    rules: Arc<Rules>,
+}
+
+type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
+
+impl<S> Service<Request<Body>> for Guard<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Either<S::Future, Answering<S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if !self.rules.protection.is_on() {
+            request.extensions_mut().insert(Access::unprotected());
+            return Either::Left(self.inner.call(request));
+        }
+        let access = match self.rules.admit(&request) {
+            Ok(access) => access,
+            Err(problem) => {
+                let answer = tonic::Status::from(problem).into_http();
+                return Either::Right(Box::pin(std::future::ready(Ok(answer))));
+            }
+        };
+        request.extensions_mut().insert(access.clone());
+        let request = request.map(|body| Body::new(Guarded::request(body, &access)));
+        let answer = self.inner.call(request);
+        Either::Right(Box::pin(answered(access, answer)))
+    }
+}
+
+/// Waits for the headers of the response, as long as the proof of the caller is valid.
+async fn answered<E>(
+    access: Access,
+    answer: impl Future<Output = Result<Response<Body>, E>>,
+) -> Result<Response<Body>, E> {
+    tokio::select! {
+        biased;
+        answer = answer => {
+            Ok(answer?.map(|body| Body::new(Guarded::response(body, &access))))
+        }
+        problem = access.ended() => Ok(tonic::Status::from(problem).into_http()),
+    }
+}
