@@ -19,6 +19,7 @@ use crate::proto::v1::StoreKind;
 use crate::security::identity::Authenticator;
 use crate::security::identity::token::TokenFile;
 use crate::security::reload::{self, Reload};
+use crate::security::role::RoleFile;
 use crate::security::tls::{Port, Tls};
 use crate::security::{self, Protection, Reloaded};
 use crate::service::edge::{self, Gate};
@@ -178,7 +179,8 @@ impl App {
         let has_tls = self.config.tls.as_ref().is_some_and(|tls| tls.with_ops);
         let ops = tokio::spawn(ops::serve(
             self.ops,
-            Ops { prometheus: self.prometheus, ready }.router(),
+            Ops { prometheus: self.prometheus, protection: self.protection.clone(), ready }
+                .router(),
             tls(Port::Ops).filter(|_| has_tls),
             stopped.clone(),
         ));
@@ -243,13 +245,15 @@ fn protection(
     let tokens = config.callers.tokens.clone().map(|path| Reloaded::open(TokenFile(path)));
     let issuers = config.callers.issuers.iter().cloned();
     let asks = config.tls.as_ref().is_some_and(|tls| tls.asks_clients());
-    Ok(Protection::new(Authenticator {
+    let roles = config.callers.roles.clone().map(|path| Reloaded::open(RoleFile(path)));
+    let authenticator = Authenticator {
         tokens: tokens.transpose()?.map(Arc::new),
         issuers: issuers
             .map(|issuer| Reloaded::open(issuer).map(Arc::new))
             .collect::<Result<_, _>>()?,
         certificates: tls.filter(|_| asks).map(|tls| Tls::new(tls.clone(), Port::Grpc)),
-    }))
+    };
+    Ok(Protection::new(authenticator, roles.transpose()?.map(Arc::new)))
 }
 
 /// How long a scrape that is under way may take to finish.

@@ -14,6 +14,10 @@ pub struct CallerFlags {
     /// token, a JWT or a client certificate. Read again when it changes
     #[arg(long, env = "BELLWETHER_TOKENS", value_name = "FILE")]
     pub tokens: Option<PathBuf>,
+    /// File with the grants of roles, in TOML; needed as soon as callers prove who they are. Read
+    /// again when it changes
+    #[arg(long, env = "BELLWETHER_ROLES", value_name = "FILE")]
+    pub roles: Option<PathBuf>,
 }
 
 /// How callers prove who they are, besides client certificates.
@@ -23,6 +27,8 @@ pub struct Callers {
     pub tokens: Option<PathBuf>,
     /// The issuers of JWT.
     pub issuers: Vec<Issuer>,
+    /// The file with the grants.
+    pub roles: Option<PathBuf>,
 }
 
 impl Callers {
@@ -42,6 +48,7 @@ impl File {
                 return Err(Error::IssuerTwice { name: issuer.name.clone() });
             }
         }
-        Ok(Callers { tokens: flags.tokens.or(self.tokens.take()), issuers })
+        let roles = flags.roles.or(self.roles.take());
+        Ok(Callers { tokens: flags.tokens.or(self.tokens.take()), issuers, roles })
     }
 }

@@ -79,6 +79,7 @@ struct File {
     tls_client_certificates: Option<String>,
     ops_tls: bool,
     tokens: Option<PathBuf>,
+    roles: Option<PathBuf>,
     jwt: Vec<Issuer>,
     drain_deadline_seconds: Option<Seconds>,
     limits: FileLimits,
@@ -209,6 +210,18 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// Callers are known, but may do nothing.
+    #[error(
+        "callers prove who they are, but no --roles FILE says what they may do, so every call \
+         would be refused; give one"
+    )]
+    NoRoles,
+    /// Callers have roles, but are not known.
+    #[error(
+        "--roles has no effect without a way to know callers; give --tokens, --tls-client-ca or \
+         [[jwt]] too"
+    )]
+    OnlyRoles,
     /// An address that other machines can reach, without protection.
     #[error(
         "{flag} {address} can be reached from other machines, without {lacking}; \
@@ -259,6 +272,7 @@ impl Config {
         let ops_listen = flags.ops_listen.or(file.ops_listen).unwrap_or(local(9090));
         let tls = file.tls(flags.tls)?;
         let callers = file.callers(flags.callers)?;
+        check_roles(tls.as_ref(), &callers)?;
         if !insecure {
             check_protected(grpc_listen, ops_listen, tls.as_ref(), &callers)?;
         }
@@ -309,6 +323,16 @@ impl Config {
             Some(number) => Err(Error::ZeroLimit { limit: number.name() }),
             None => check_order(&self.aggregator.limits.faults),
         }
+    }
+}
+
+/// Checks that roles and ways to know callers are given together.
+fn check_roles(tls: Option<&TlsChoice>, callers: &Callers) -> Result<(), Error> {
+    let knows = callers.has_tokens() || tls.is_some_and(TlsChoice::asks_clients);
+    match (knows, callers.roles.is_some()) {
+        (true, false) => Err(Error::NoRoles),
+        (false, true) => Err(Error::OnlyRoles),
+        _ => Ok(()),
     }
 }
 

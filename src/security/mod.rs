@@ -10,6 +10,7 @@ mod error;
 pub mod identity;
 mod protection;
 pub mod reload;
+pub mod role;
 pub mod tls;
 
 pub use error::Error;

@@ -4,20 +4,23 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::identity::{Authenticator, Credentials, Identity, Refusal};
+use super::Reloaded;
+use super::identity::{Authenticator, Credentials, Identity, Principal, Refusal};
 use super::reload::Reload;
+use super::role::{Grants, RoleFile};
 
 /// The protection of the calls. Without a way to know callers it is off.
 #[derive(Default)]
 pub struct Protection {
     authenticator: Authenticator,
+    roles: Option<Arc<Reloaded<RoleFile>>>,
     version: watch::Sender<u64>,
 }
 
 impl Protection {
-    /// Creates the protection.
-    pub fn new(authenticator: Authenticator) -> Protection {
-        Protection { authenticator, version: watch::Sender::new(0) }
+    /// Creates the protection. Without roles, callers that are known may do nothing.
+    pub fn new(authenticator: Authenticator, roles: Option<Arc<Reloaded<RoleFile>>>) -> Protection {
+        Protection { authenticator, roles, version: watch::Sender::new(0) }
     }
 
     /// Returns whether callers have to prove who they are.
@@ -31,6 +34,11 @@ impl Protection {
     /// If the caller is not known.
     pub fn identify(&self, given: &Credentials) -> Result<Identity, Refusal> {
         self.authenticator.identify(given)
+    }
+
+    /// Returns the grants to a principal by the newest file.
+    pub fn grants(&self, principal: &Principal) -> Grants {
+        self.roles.as_ref().map_or_else(Grants::default, |roles| roles.get().of(principal))
     }
 
     /// Returns the number of the files in force. It rises with each change.
@@ -52,6 +60,7 @@ impl Protection {
     pub fn files(&self) -> Vec<Arc<dyn Reload>> {
         let tokens = self.authenticator.tokens.iter().map(|tokens| tokens.clone() as _);
         let issuers = self.authenticator.issuers.iter().map(|issuer| issuer.clone() as _);
-        tokens.chain(issuers).collect()
+        let roles = self.roles.iter().map(|roles| roles.clone() as _);
+        tokens.chain(issuers).chain(roles).collect()
     }
 }

@@ -14,7 +14,8 @@ use crate::domain::status::{Kind, StatusKey};
 use crate::proto::v1;
 use crate::proto::v1::application_service_server::ApplicationService;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields, PAGE_BYTES_MAX, Page, PageToken};
+use crate::service::convert::{self, PAGE_BYTES_MAX, Page, PageToken};
+use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
 use crate::service::{collect, command, faults};
@@ -71,8 +72,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::GetApplicationRequest>,
     ) -> Result<Response<v1::GetApplicationResponse>, Status> {
-        let wire = request.into_inner();
-        let app = convert::app(&wire)?;
+        let (access, wire) = Access::open(request);
+        let app = convert::app(&access, &wire)?;
         let entry = self.reads.entry(&app, wire.min_revision).await?;
         Ok(self.as_of(v1::GetApplicationResponse {
             application: Some(convert::application(&app, &entry.head)),
@@ -83,11 +84,10 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ListApplicationsRequest>,
     ) -> Result<Response<v1::ListApplicationsResponse>, Status> {
-        let wire = request.into_inner();
-        let mut fields = Fields::default();
-        let namespace = fields.namespace(&wire.namespace);
-        let levels = convert::levels(&mut fields, &wire.levels);
-        let (namespace, levels) = fields.finish(namespace.zip(levels))?;
+        let (access, wire) = Access::open(request);
+        let (namespace, levels) = convert::read_list(&access, &wire.namespace, |fields| {
+            convert::levels(fields, &wire.levels)
+        })?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of(
             "ListApplications",
@@ -105,8 +105,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ExplainApplicationRequest>,
     ) -> Result<Response<v1::ExplainApplicationResponse>, Status> {
-        let wire = request.into_inner();
-        let app = convert::app(&wire)?;
+        let (access, wire) = Access::open(request);
+        let app = convert::app(&access, &wire)?;
         let page = Page::from_wire(wire.page_size)?;
         let explain = |state: &AppState| explain(state, page.0);
         let answer = self.reads.read(&app, wire.min_revision, explain).await?;
@@ -118,9 +118,10 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ListStatusesRequest>,
     ) -> Result<Response<v1::ListStatusesResponse>, Status> {
-        let wire = request.into_inner();
-        let (app, unit) =
-            convert::read(&wire, |fields, wire| fields.unit_or_application("unit", &wire.unit))?;
+        let (access, wire) = Access::open(request);
+        let (app, unit) = convert::read(&access, &wire, |fields, wire| {
+            fields.unit_or_application("unit", &wire.unit)
+        })?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListStatuses", &[&app.to_string(), unit.as_str()]);
         let after: Option<StatusKey> = token.read(&wire.page_token)?;
@@ -136,8 +137,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ListUnitsRequest>,
     ) -> Result<Response<v1::ListUnitsResponse>, Status> {
-        let wire = request.into_inner();
-        let app = convert::app(&wire)?;
+        let (access, wire) = Access::open(request);
+        let app = convert::app(&access, &wire)?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListUnits", &[&app.to_string()]);
         let after: Option<UnitName> = token.read(&wire.page_token)?;
@@ -150,9 +151,10 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ListFaultsRequest>,
     ) -> Result<Response<v1::ListFaultsResponse>, Status> {
-        let wire = request.into_inner();
-        let (app, unit) =
-            convert::read(&wire, |fields, wire| fields.unit_or_application("unit", &wire.unit))?;
+        let (access, wire) = Access::open(request);
+        let (app, unit) = convert::read(&access, &wire, |fields, wire| {
+            fields.unit_or_application("unit", &wire.unit)
+        })?;
         let page = Page::from_wire(wire.page_size)?;
         let token = PageToken::of("ListFaults", &[&app.to_string(), unit.as_str()]);
         let after: Option<FaultKey> = token.read(&wire.page_token)?;
@@ -194,8 +196,9 @@ impl ApplicationService for Applications {
         request: Request<v1::CollectApplicationRequest>,
     ) -> Result<Response<v1::CollectApplicationResponse>, Status> {
         let deadline = request.extensions().get::<Deadline>().copied();
-        let wire = request.into_inner();
-        let answer = collect::collect(&self.sessions, &self.aggregator, wire, deadline).await?;
+        let (access, wire) = Access::open(request);
+        let (sessions, aggregator) = (&self.sessions, &self.aggregator);
+        let answer = collect::collect(sessions, aggregator, &access, wire, deadline).await?;
         Ok(self.as_of(answer))
     }
 
@@ -203,8 +206,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::ListStatusEventsRequest>,
     ) -> Result<Response<v1::ListStatusEventsResponse>, Status> {
-        let wire = request.into_inner();
-        let (app, (unit, after_time)) = convert::read(&wire, |fields, wire| {
+        let (access, wire) = Access::open(request);
+        let (app, (unit, after_time)) = convert::read(&access, &wire, |fields, wire| {
             let unit = fields.unit_or_application("unit", &wire.unit);
             unit.zip(fields.moment("after_time", wire.after_time.as_ref()))
         })?;
@@ -300,8 +303,8 @@ impl ApplicationService for Applications {
         &self,
         request: Request<v1::DeleteApplicationRequest>,
     ) -> Result<Response<v1::DeleteApplicationResponse>, Status> {
-        let wire = request.into_inner();
-        let (app, id) = convert::read(&wire, convert::request_id)?;
+        let (access, wire) = Access::open(request);
+        let (app, id) = convert::read(&access, &wire, convert::request_id)?;
         let deleted = self.aggregator.delete(&app, id).await;
         let outcome = deleted.map_err(|e| ApiError::of(&app, e))?;
         Ok(Response::new(v1::DeleteApplicationResponse { revision: outcome.revision.0 }))

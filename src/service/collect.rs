@@ -14,6 +14,7 @@ use crate::domain::unit::Unit;
 use crate::proto::v1;
 use crate::service::code::ApiError;
 use crate::service::convert;
+use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 use crate::session::{Collected, Sessions};
 
@@ -42,10 +43,11 @@ const STATUSES_MAX: usize = 10_000;
 pub(super) async fn collect(
     sessions: &Sessions,
     aggregator: &Aggregator,
+    access: &Access,
     request: v1::CollectApplicationRequest,
     deadline: Option<Deadline>,
 ) -> Result<v1::CollectApplicationResponse, Status> {
-    let (app, (wait, component)) = convert::read(&request, |fields, wire| {
+    let (app, (wait, component)) = convert::read(access, &request, |fields, wire| {
         let wait = fields.duration("deadline", wire.deadline.as_ref(), WAIT_MIN, WAIT_MAX);
         let component = wire.component.as_ref();
         wait.zip(convert::if_given(component, |text| fields.part("component", text)))

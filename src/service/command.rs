@@ -8,6 +8,7 @@ use crate::domain::name::AppName;
 use crate::domain::request::Outcome;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, Fields, Scoped};
+use crate::service::guard::Access;
 
 /// Handles a command: reads its request by `read` and applies it. Returns the application and the
 /// outcome.
@@ -16,7 +17,8 @@ pub(super) async fn handle<R: Scoped>(
     request: Request<R>,
     read: impl FnOnce(&mut Fields, R) -> Option<command::Request>,
 ) -> Result<(AppName, Outcome), ApiError> {
-    let (app, request) = convert::read(request.into_inner(), read)?;
+    let (access, wire) = Access::open(request);
+    let (app, request) = convert::read(&access, wire, read)?;
     let outcome = apply(aggregator, &app, request).await?;
     Ok((app, outcome))
 }

@@ -17,6 +17,7 @@ use crate::proto::v1::app_data_service_server::AppDataService;
 use crate::proto::v1::watch_app_data_response as wire;
 use crate::service::code::ApiError;
 use crate::service::edge::Caller;
+use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 use crate::service::reads::Reads;
 use crate::service::watch::{RECONNECT_AFTER, StreamPlace, Watches};
@@ -50,8 +51,8 @@ impl AppDataService for AppDatas {
         &self,
         request: Request<v1::GetAppDataRequest>,
     ) -> Result<Response<v1::GetAppDataResponse>, Status> {
-        let wire = request.into_inner();
-        let app = convert::app(&wire)?;
+        let (access, wire) = Access::open(request);
+        let app = convert::app(&access, &wire)?;
         let app_data = self.reads.read_or_empty(&app, wire.min_revision, convert::app_data).await?;
         Ok(Response::new(v1::GetAppDataResponse { app_data: Some(app_data) }))
     }
@@ -76,8 +77,8 @@ impl AppDataService for AppDatas {
     ) -> Result<Response<DataStream>, Status> {
         let deadline = request.extensions().get::<Deadline>().copied();
         let caller = request.extensions().get::<Caller>().cloned();
-        let wire = request.into_inner();
-        let app = convert::app(&wire)?;
+        let (access, wire) = Access::open(request);
+        let app = convert::app(&access, &wire)?;
         let place = self.watches.place(caller.as_ref())?;
         let filter = Filter::of(Scope::Applications(BTreeSet::from([app.clone()])));
         let watcher = self.hub.watch(filter, Start::Snapshot).map_err(ApiError::from)?;

@@ -22,6 +22,7 @@ use crate::proto::v1::{
 };
 use crate::service::code::{ApiError, Reason, quoted};
 use crate::service::edge::Caller;
+use crate::service::guard::Access;
 use crate::service::watch::{StreamPlace, Watches};
 use crate::watch::{Event, Expired, Filter, Hub, Scope, Start, WatchError, Watcher};
 
@@ -95,10 +96,13 @@ fn not_found(service: &str) -> ApiError {
     ApiError::new(Reason::ServiceNotFound, text)
 }
 
-/// Returns the application that a service name means, if it has that form.
-fn app_of(service: &str) -> Option<AppName> {
-    let (namespace, application) = service.split_once('/')?;
-    AppName::new(namespace, application).ok()
+/// Returns the application that a service name means, if it has that form. The caller needs the
+/// right to read it.
+fn app_of(access: &Access, service: &str) -> Result<Option<AppName>, ApiError> {
+    let names = service.split_once('/');
+    let app = names.and_then(|(namespace, name)| AppName::new(namespace, name).ok());
+    app.as_ref().map_or(Ok(()), |app| access.check(app, "", false))?;
+    Ok(app)
 }
 
 #[tonic::async_trait]
@@ -109,11 +113,11 @@ impl Health for Healths {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        let service = request.into_inner().service;
+        let (access, HealthCheckRequest { service }) = Access::open(request);
         if is_server(&service) {
             return Ok(Response::new(response(self.server())));
         }
-        match app_of(&service).and_then(|app| self.hub.get(&app)) {
+        match app_of(&access, &service)?.and_then(|app| self.hub.get(&app)) {
             Some(entry) => Ok(Response::new(response(serving(&entry.head)))),
             None => Err(not_found(&service).into()),
         }
@@ -121,8 +125,10 @@ impl Health for Healths {
 
     async fn list(
         &self,
-        _request: Request<HealthListRequest>,
+        request: Request<HealthListRequest>,
     ) -> Result<Response<HealthListResponse>, Status> {
+        let (access, HealthListRequest {}) = Access::open(request);
+        access.check_list(None)?;
         let entries = self.hub.list(None, None, &BTreeSet::new(), LIST_MAX + 1);
         if LIST_MAX < entries.len() {
             let text = format!("there are more than {LIST_MAX} applications; ask for one by name");
@@ -147,8 +153,9 @@ impl Health for Healths {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<StatusStream>, Status> {
         let place = self.watches.health_place(request.extensions().get::<Caller>())?;
-        let service = request.into_inner().service;
-        let follow = match app_of(&service) {
+        let (access, HealthCheckRequest { service }) = Access::open(request);
+        let app = if is_server(&service) { None } else { app_of(&access, &service)? };
+        let follow = match app {
             _ if is_server(&service) => Follow::Server,
             None => Follow::Nothing,
             Some(app) => {

@@ -12,6 +12,7 @@ use crate::proto::v1::leader_service_server::LeaderService;
 use crate::service::code::ApiError;
 use crate::service::command;
 use crate::service::convert::{self, Fields, Page, Scoped};
+use crate::service::guard::Access;
 use crate::service::reads::Reads;
 use crate::store::Store;
 use crate::watch::Hub;
@@ -86,8 +87,8 @@ impl LeaderService for Leaders {
         &self,
         request: Request<v1::GetLeaderRequest>,
     ) -> Result<Response<v1::GetLeaderResponse>, Status> {
-        let wire = request.into_inner();
-        let app = convert::app(&wire)?;
+        let (access, wire) = Access::open(request);
+        let app = convert::app(&access, &wire)?;
         let page = Page::from_wire(wire.page_size)?;
         let now = self.store.now();
         let read = |state: &AppState| {

@@ -17,6 +17,7 @@ use crate::proto::v1::operation_service_server::OperationService;
 use crate::service::code::ApiError;
 use crate::service::command;
 use crate::service::convert::{self, Fields, Page, PageToken, Repeatable};
+use crate::service::guard::Access;
 use crate::service::reads::Reads;
 use crate::service::rules::ErrorRules;
 use crate::watch::Hub;
@@ -51,7 +52,8 @@ impl Operations {
         read: impl FnOnce(&mut Fields, &R) -> Option<OperationCommand>,
         with_payload: bool,
     ) -> Result<Done, ApiError> {
-        let (app, (order, id)) = convert::read(request.into_inner(), |fields, wire| {
+        let (access, wire) = Access::open(request);
+        let (app, (order, id)) = convert::read(&access, wire, |fields, wire| {
             let order = read(fields, &wire);
             order.zip(convert::request_id(fields, &wire))
         })?;
@@ -186,9 +188,9 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::GetOperationRequest>,
     ) -> Result<Response<v1::GetOperationResponse>, Status> {
-        let wire = request.into_inner();
+        let (access, wire) = Access::open(request);
         let (app, id) =
-            convert::read(&wire, |fields, wire| fields.operation_id(&wire.operation_id))?;
+            convert::read(&access, &wire, |fields, wire| fields.operation_id(&wire.operation_id))?;
         let get = |state: &AppState| {
             let operations = state.operations();
             let operation = operations.get(&id)?;
@@ -205,9 +207,9 @@ impl OperationService for Operations {
         &self,
         request: Request<v1::ListOperationsRequest>,
     ) -> Result<Response<v1::ListOperationsResponse>, Status> {
-        let wire = request.into_inner();
+        let (access, wire) = Access::open(request);
         let (app, states) =
-            convert::read(&wire, |fields, wire| convert::states(fields, &wire.states))?;
+            convert::read(&access, &wire, |fields, wire| convert::states(fields, &wire.states))?;
         let page = Page::from_wire(wire.page_size)?;
         let asked = [&app.to_string(), &*format!("{states:?}")];
         let token = PageToken::of("ListOperations", &asked);

@@ -12,6 +12,7 @@ use crate::domain::status::report::advice;
 use crate::proto::v1;
 use crate::proto::v1::report_service_server::ReportService;
 use crate::service::code::ApiError;
+use crate::service::guard::Access;
 use crate::service::rules::ErrorRules;
 use crate::service::{command, convert};
 
@@ -34,7 +35,8 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReportStatusRequest>,
     ) -> Result<Response<v1::ReportStatusResponse>, Status> {
-        let (app, request) = convert::read(request.into_inner(), convert::report)?;
+        let (access, wire) = Access::open(request);
+        let (app, request) = convert::read(&access, wire, convert::report)?;
         let advice = advice_of(&request.command);
         let outcome = command::apply(&self.aggregator, &app, request).await?;
         Ok(Response::new(v1::ReportStatusResponse {
@@ -48,7 +50,8 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReplaceStatusesRequest>,
     ) -> Result<Response<v1::ReplaceStatusesResponse>, Status> {
-        let (app, request) = convert::read(request.into_inner(), convert::replace)?;
+        let (access, wire) = Access::open(request);
+        let (app, request) = convert::read(&access, wire, convert::replace)?;
         let advice = advice_of(&request.command);
         let outcome = command::apply(&self.aggregator, &app, request).await?;
         Ok(Response::new(v1::ReplaceStatusesResponse {
@@ -74,7 +77,8 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ReportErrorRequest>,
     ) -> Result<Response<v1::ReportErrorResponse>, Status> {
-        let (app, request) = convert::read(request.into_inner(), |fields, wire| {
+        let (access, wire) = Access::open(request);
+        let (app, request) = convert::read(&access, wire, |fields, wire| {
             convert::report_error(fields, wire, &self.rules)
         })?;
         let met = met(&request.command);
@@ -96,7 +100,8 @@ impl ReportService for Reports {
         &self,
         request: Request<v1::ResolveErrorRequest>,
     ) -> Result<Response<v1::ResolveErrorResponse>, Status> {
-        let (app, request) = convert::read(request.into_inner(), convert::resolve_error)?;
+        let (access, wire) = Access::open(request);
+        let (app, request) = convert::read(&access, wire, convert::resolve_error)?;
         let held = held(&request.command);
         let outcome = command::apply(&self.aggregator, &app, request).await?;
         let held = match self.aggregator.read(&app, outcome.revision, held).await {

@@ -21,6 +21,7 @@ use crate::proto::v1::worker_service_server::WorkerService;
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::service::edge::{self, Caller, Share};
+use crate::service::guard::Access;
 use crate::service::rules::ErrorRules;
 use crate::session::{End, Outbound, Session, Sessions, Welcome};
 
@@ -79,14 +80,14 @@ impl WorkerService for Workers {
         request: Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<ConnectStream>, Status> {
         let share = self.share(request.extensions().get::<Caller>())?;
-        let incoming = request.into_inner();
+        let (access, incoming) = Access::open(request);
         let (answers, answered) = mpsc::channel(TOLD_MAX);
         let (ended, end) = oneshot::channel();
         let (sessions, rules) = (self.sessions.clone(), self.rules.clone());
         // A separate task, so that work in progress is finished when the worker disconnects.
         let served = async move {
             let _share = share;
-            let status = serve(&sessions, &rules, incoming, &answers).await.err();
+            let status = serve(&sessions, &rules, &access, incoming, &answers).await.err();
             // Fails if the stream is gone and no worker receives the status.
             let _ = ended.send(status);
         };
@@ -99,8 +100,8 @@ impl WorkerService for Workers {
         &self,
         request: Request<v1::RegisterUnitRequest>,
     ) -> Result<Response<v1::RegisterUnitResponse>, Status> {
-        let wire = request.into_inner();
-        let (app, (who, ttl, id)) = convert::read(&wire, convert::register_unit)?;
+        let (access, wire) = Access::open(request);
+        let (app, (who, ttl, id)) = convert::read(&access, &wire, convert::register_unit)?;
         let unit = who.unit.clone();
         let registered = self.sessions.register(&app, who, ttl, id).await;
         let (incarnation, revision) = registered.map_err(|e| ApiError::of(&app, e))?;
@@ -130,6 +131,7 @@ impl WorkerService for Workers {
 async fn serve(
     sessions: &Sessions,
     rules: &ErrorRules,
+    access: &Access,
     mut incoming: Streaming<v1::ConnectRequest>,
     answers: &mpsc::Sender<v1::ConnectResponse>,
 ) -> Result<(), Status> {
@@ -141,7 +143,7 @@ async fn serve(
         Ok(first) => first?.and_then(|request| request.message),
         Err(_elapsed) => None,
     };
-    let hello = convert::hello(first)?;
+    let hello = convert::hello(access, first)?;
     let app = hello.app.clone();
     let opened = sessions.open(hello).await.map_err(|error| ApiError::of_open(&app, error))?;
     let reporter = opened.0.reporter();

@@ -8,6 +8,21 @@ use tempfile::TempDir;
 
 use crate::server::Server;
 
+/// Roles that grant everything to every known caller.
+pub const EVERYTHING: &str = r#"
+[[grant]]
+role = "operator"
+to = ["*"]
+namespace = "*"
+application = "*"
+[[grant]]
+role = "worker"
+to = ["*"]
+namespace = "*"
+application = "*"
+unit = "*"
+"#;
+
 /// An authority with its certificates: `ca.pem`, `NAME.pem`, `NAME.key`.
 pub struct Authority {
     directory: TempDir,
@@ -42,6 +57,12 @@ impl Authority {
             "x509 -req {validity} -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial \
              -extfile {name}.ext -out {name}.pem"
         ));
+    }
+
+    /// Returns the path of a file of roles that grant everything to every known caller.
+    pub fn roles(&self) -> String {
+        std::fs::write(self.path("roles.toml"), EVERYTHING).unwrap();
+        self.text("roles.toml")
     }
 
     /// Returns the path of a file.

@@ -9,7 +9,7 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use bellwether_client::{Client, Error, Security};
 
-use crate::authority::{Authority, connect};
+use crate::authority::{Authority, EVERYTHING, connect};
 use crate::server::{BINARY, Server, eventually, mk_report};
 
 /// A file of tokens, and the tokens themselves.
@@ -38,6 +38,12 @@ impl TokenFile {
         let path = self.directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Starts a server with these tokens and these grants.
+    pub fn serve(&self, roles: &str) -> Server {
+        let roles = self.write("roles.toml", roles).display().to_string();
+        Server::start(&["--ephemeral", "--tokens", &self.path(), "--roles", &roles])
     }
 
     pub fn revoke(&self, id: &str) {
@@ -81,7 +87,7 @@ async fn a_token_is_shown_once_and_proves_its_bearer() {
     assert!(!kept.contains(shown.trim().rsplit_once('_').unwrap().1), "a digest, no token");
     let listed = run(&["token", "list", "--tokens", &tokens.path()]);
     assert!(listed.contains("good") && !listed.contains("gone"), "{listed}");
-    let server = Server::start(&["--ephemeral", "--tokens", &tokens.path()]);
+    let server = tokens.serve(EVERYTHING);
     let forged = tokens.write("forged", &shown.replace("good", "short"));
     let rubbish = tokens.write("rubbish", "eyJhbGciOiJub25lIn0.e30.");
     let url = server.url();
@@ -106,7 +112,7 @@ async fn the_streams_of_a_revoked_token_end_within_seconds_and_others_go_on() {
     let tokens = TokenFile::new();
     let (first, second) = (tokens.create("first", "1h"), tokens.create("second", "1h"));
     let expiring = tokens.create("expiring", "4s");
-    let server = Server::start(&["--ephemeral", "--tokens", &tokens.path()]);
+    let server = tokens.serve(EVERYTHING);
     let watch = async |token: &Path| {
         let client = Client::connect_with(&server.url(), bearer(token)).await.unwrap();
         let request = v1::WatchApplicationsRequest::default();
@@ -148,7 +154,8 @@ async fn a_certificate_names_one_caller_or_none() {
     let ca = authority.text("ca.pem");
     let flags = ["--tls-client-ca", &ca, "--tls-client-certificates", "optional"];
     let path = tokens.path();
-    let server = authority.serve(&[flags.as_slice(), &["--tokens", &path]].concat());
+    let server = authority
+        .serve(&[flags.as_slice(), &["--tokens", &path, "--roles", &authority.roles()]].concat());
     let uri = "URI:spiffe://example.org/ns/default/app/web/unit/web/0";
     for (name, names, expected) in [
         ("one-uri", uri, ""),

@@ -5,6 +5,7 @@ mod candidate;
 mod load;
 mod pair;
 mod peer;
+mod raw_call;
 mod redis;
 mod server;
 /// Redis servers, Sentinels, Clusters and a faulty network, shared with the tests of the library.
@@ -54,6 +55,7 @@ mod ops;
 mod replicas;
 mod report;
 mod request_ids;
+mod rights;
 mod secrets;
 mod sentinel;
 mod server_info;

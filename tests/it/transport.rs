@@ -104,7 +104,8 @@ async fn a_client_certificate_is_demanded_where_it_is_required() {
     let others = Authority::new();
     others.issue("client", "subjectAltName=DNS:client");
     let ca = authority.text("ca.pem");
-    let server = authority.serve(&["--tls-client-ca", &ca]);
+    let roles = authority.roles();
+    let server = authority.serve(&["--tls-client-ca", &ca, "--roles", &roles]);
     let client = connect(&server, authority.client("client")).await.unwrap();
     report(&client, "a").await.unwrap();
     let said = sentence(&server, authority.client("")).await;
@@ -115,12 +116,12 @@ async fn a_client_certificate_is_demanded_where_it_is_required() {
         let said = sentence(&server, security).await;
         assert!(!said.contains("not found"), "{said}");
     }
-    let optional =
-        authority.serve(&["--tls-client-ca", &ca, "--tls-client-certificates", "optional"]);
-    for name in ["", "client"] {
-        let client = connect(&optional, authority.client(name)).await.unwrap();
-        report(&client, name).await.unwrap();
-    }
+    let flags = ["--tls-client-ca", &ca, "--tls-client-certificates", "optional"];
+    let optional = authority.serve(&[flags.as_slice(), &["--roles", &roles]].concat());
+    let client = connect(&optional, authority.client("client")).await.unwrap();
+    report(&client, "known").await.unwrap();
+    let client = connect(&optional, authority.client("")).await.unwrap();
+    assert_eq!(report(&client, "x").await.unwrap_err().reason(), Some("CREDENTIALS_MISSING"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,7 +192,8 @@ fn the_ops_port_has_tls_if_it_is_asked_for() {
     let authority = Authority::new();
     authority.issue("client", "subjectAltName=DNS:client");
     let ca = authority.text("ca.pem");
-    let server = authority.serve(&["--ops-tls", "--tls-client-ca", &ca]);
+    let server =
+        authority.serve(&["--ops-tls", "--tls-client-ca", &ca, "--roles", &authority.roles()]);
     let address = server.ops.to_string();
     let mut client = Command::new("openssl")
         .args(["s_client", "-quiet", "-verify_return_error", "-CAfile", &ca, "-connect", &address])
@@ -220,6 +222,7 @@ fn what_is_half_configured_does_not_start() {
         refused(&[own.as_slice(), more].concat())
     };
     let far = ["--grpc-listen", "0.0.0.0:0"];
+    let roles = authority.roles();
     for ((code, said), expected) in [
         (refused(&["--ephemeral", "--tls-certificate", &certificate]), "needs --tls-key"),
         (refused(&["--ephemeral", "--tls-key", &key]), "needs --tls-certificate"),
@@ -228,7 +231,12 @@ fn what_is_half_configured_does_not_start() {
         (with(&["--tls-client-certificates", "maybe"]), "none, optional or required"),
         (refused(&[&["--ephemeral"], far.as_slice()].concat()), "without TLS and a way to know"),
         (with(&far), "without a way to know its callers"),
-        (with(&["--tls-client-ca", &ca, "--ops-listen", "0.0.0.0:0"]), "without TLS (--ops-tls)"),
+        (with(&["--tls-client-ca", &ca]), "no --roles FILE says"),
+        (with(&["--roles", &roles]), "--roles has no effect"),
+        (
+            with(&["--tls-client-ca", &ca, "--roles", &roles, "--ops-listen", "0.0.0.0:0"]),
+            "without TLS (--ops-tls)",
+        ),
     ] {
         assert_eq!(code, Some(2), "{said}");
         assert!(said.contains(expected), "{expected}: {said}");
@@ -248,7 +256,14 @@ fn what_is_half_configured_does_not_start() {
 fn another_machine_is_served_when_its_certificate_is_demanded() {
     let authority = Authority::new();
     let ca = authority.text("ca.pem");
-    let flags = authority.flags(&["--tls-client-ca", &ca, "--grpc-listen", "0.0.0.0:0"]);
+    let flags = authority.flags(&[
+        "--tls-client-ca",
+        &ca,
+        "--roles",
+        &authority.roles(),
+        "--grpc-listen",
+        "0.0.0.0:0",
+    ]);
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let mut command = command(&flags);
     command.env_remove("BELLWETHER_GRPC_LISTEN");

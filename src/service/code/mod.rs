@@ -116,6 +116,10 @@ pub enum Reason {
     CredentialsInvalid,
     /// The proof of a caller has ended while its call was open.
     CredentialsExpired,
+    /// The caller has no grant for the call.
+    ScopeDenied,
+    /// The caller has lost a right while its call was open.
+    RightsChanged,
 }
 
 impl Reason {
@@ -123,7 +127,8 @@ impl Reason {
     pub fn wire(self) -> (Code, &'static str) {
         use Code::{
             Aborted, DataLoss, DeadlineExceeded, FailedPrecondition, InvalidArgument, NotFound,
-            OutOfRange, ResourceExhausted, Unauthenticated, Unavailable, Unimplemented,
+            OutOfRange, PermissionDenied, ResourceExhausted, Unauthenticated, Unavailable,
+            Unimplemented,
         };
         match self {
             Reason::InvalidName => (InvalidArgument, "INVALID_NAME"),
@@ -164,6 +169,8 @@ impl Reason {
             Reason::CredentialsMissing => (Unauthenticated, "CREDENTIALS_MISSING"),
             Reason::CredentialsInvalid => (Unauthenticated, "CREDENTIALS_INVALID"),
             Reason::CredentialsExpired => (Unauthenticated, "CREDENTIALS_EXPIRED"),
+            Reason::ScopeDenied => (PermissionDenied, "SCOPE_DENIED"),
+            Reason::RightsChanged => (Unavailable, "RIGHTS_CHANGED"),
         }
     }
 }

@@ -96,18 +96,11 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         | Reason::ResumeFirst
         | Reason::OperationState => sample_of_operation(reason),
         Reason::ResumeTokenExpired => (WatchError::Expired(Expired).into(), "cause"),
-        Reason::StoreUnavailable => {
-            let error = ReadError::Unavailable { reason: "away".into() };
-            (error.into(), "retry_after_ms")
-        }
         Reason::Draining => (ApiError::draining(), "retry_after_ms"),
         Reason::Contention => {
             (ApiError::of(&app, aggregator::Error::Contention { attempts: 3 }), "attempts")
         }
-        Reason::RecordCorrupt => {
-            let (record, reason) = ("head".into(), "crc".into());
-            (ReadError::Corrupt { record, reason }.into(), "record")
-        }
+        Reason::StoreUnavailable | Reason::RecordCorrupt => sample_of_store(reason),
         Reason::MalformedRequest
         | Reason::RequestTooLarge
         | Reason::UnsupportedEncoding
@@ -116,10 +109,22 @@ fn sample(reason: Reason) -> (ApiError, &'static str) {
         | Reason::CredentialsMissing
         | Reason::CredentialsInvalid
         | Reason::CredentialsExpired
+        | Reason::ScopeDenied
+        | Reason::RightsChanged
         | Reason::RevisionNotReached
         | Reason::RequestIncomplete => unreachable!("{reason:?} is made by a layer: not in ALL"),
         Reason::HeartbeatMissed => (ApiError::silent(Duration::from_secs(30)), "silent_seconds"),
     }
+}
+
+/// Returns the sample of a reason of the store.
+fn sample_of_store(reason: Reason) -> (ApiError, &'static str) {
+    if reason == Reason::StoreUnavailable {
+        let error = ReadError::Unavailable { reason: "away".into() };
+        return (error.into(), "retry_after_ms");
+    }
+    let (record, reason) = ("head".into(), "crc".into());
+    (ReadError::Corrupt { record, reason }.into(), "record")
 }
 
 /// Returns the sample of a reason of operations.

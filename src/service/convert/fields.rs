@@ -114,7 +114,7 @@ impl Fields {
     }
 
     /// Reads the name of an application.
-    pub fn app(&mut self, namespace: &str, application: &str) -> Option<AppName> {
+    pub(super) fn app(&mut self, namespace: &str, application: &str) -> Option<AppName> {
         match AppName::new(namespace, application) {
             Ok(name) => Some(name),
             Err((field, error)) => {
@@ -126,7 +126,7 @@ impl Fields {
 
     /// Reads a namespace; `-` means all and gives `None`.
     #[allow(clippy::option_option)]
-    pub fn namespace(&mut self, text: &str) -> Option<Option<Arc<str>>> {
+    pub(super) fn namespace(&mut self, text: &str) -> Option<Option<Arc<str>>> {
         match text {
             "-" => Some(None),
             text => self.name("namespace", text, namespace_name(text)).map(Some),

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::fields::{Fields, levels};
 use crate::domain::name::AppName;
 use crate::proto::v1;
-use crate::service::code::Reason;
+use crate::service::code::{ApiError, Reason};
+use crate::service::guard::Access;
 use crate::watch;
 
 /// Maximum applications that a watch may name.
@@ -15,12 +16,25 @@ const WATCHED_NAMES_MAX: usize = 1000;
 /// Longest `stable_for`.
 const STABLE_FOR_MAX: Duration = Duration::from_secs(3600);
 
-/// Reads the filter of a `WatchApplications`.
+/// Reads the filter of a `WatchApplications`. The caller needs the right for all of its scope.
 pub fn filter(
+    access: &Access,
+    request: &v1::WatchApplicationsRequest,
+) -> Result<watch::Filter, ApiError> {
+    let mut fields = Fields::default();
+    let scope = scope(&mut fields, request);
+    if let Some(scope) = &scope {
+        access.check_scope(scope)?;
+    }
+    let filter = rest(&mut fields, request, scope);
+    fields.finish(filter)
+}
+
+fn rest(
     fields: &mut Fields,
     request: &v1::WatchApplicationsRequest,
+    scope: Option<watch::Scope>,
 ) -> Option<watch::Filter> {
-    let scope = scope(fields, request);
     let min_level = match request.min_level {
         0 => Some(None),
         level => fields.level("min_level", level).map(Some),

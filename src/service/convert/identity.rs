@@ -1,6 +1,8 @@
 //! Identity of a request: the application that it is about, and the id, which detects a repeat, and
 //! another request with the same id.
 
+use std::sync::Arc;
+
 use aws_lc_rs::digest;
 use prost::Message;
 
@@ -9,16 +11,33 @@ use crate::domain::name::AppName;
 use crate::domain::request::{Fingerprint, RequestId};
 use crate::proto::v1;
 use crate::service::code::ApiError;
+use crate::service::guard::Access;
 
 /// A request about one application.
 pub trait Scoped {
     /// Returns the namespace and the application, as given.
     fn scope(&self) -> (&str, &str);
+
+    /// Returns the unit that acts, as given; empty: none.
+    fn actor(&self) -> &str;
+
+    /// Returns whether the request asks for what only an operator may.
+    fn operates(&self) -> bool {
+        false
+    }
 }
 
 impl<R: Scoped> Scoped for &R {
     fn scope(&self) -> (&str, &str) {
         (**self).scope()
+    }
+
+    fn actor(&self) -> &str {
+        (**self).actor()
+    }
+
+    fn operates(&self) -> bool {
+        (**self).operates()
     }
 }
 
@@ -32,34 +51,45 @@ pub trait Repeatable: Scoped + Message {
 }
 
 macro_rules! scoped {
-    ($($request:ident)*) => {
+    ($($request:ident $($actor:ident)? $(? $operates:ident)?;)*) => {
         $(impl Scoped for v1::$request {
             fn scope(&self) -> (&str, &str) {
                 (&self.namespace, &self.application)
             }
+
+            fn actor(&self) -> &str {
+                $(return &self.$actor;)?
+                #[allow(unreachable_code)]
+                ""
+            }
+
+            $(fn operates(&self) -> bool {
+                self.$operates
+            })?
         })*
     };
 }
 
+// A request, the field of the unit that acts, and the field that only an operator may set.
 scoped! {
-    RenewLeadershipRequest
-    GetApplicationRequest
-    ExplainApplicationRequest
-    CollectApplicationRequest
-    ListStatusesRequest
-    ListStatusEventsRequest
-    ListUnitsRequest
-    ListFaultsRequest
-    GetLeaderRequest
-    GetAppDataRequest
-    WatchAppDataRequest
-    GetOperationRequest
-    ListOperationsRequest
+    RenewLeadershipRequest unit;
+    GetApplicationRequest;
+    ExplainApplicationRequest;
+    CollectApplicationRequest;
+    ListStatusesRequest;
+    ListStatusEventsRequest;
+    ListUnitsRequest;
+    ListFaultsRequest ? include_internal_detail;
+    GetLeaderRequest;
+    GetAppDataRequest;
+    WatchAppDataRequest;
+    GetOperationRequest;
+    ListOperationsRequest;
 }
 
 macro_rules! repeatable {
-    ($($method:literal $request:ident)*) => {
-        scoped! { $($request)* }
+    ($($method:literal $request:ident $($actor:ident)? $(? $operates:ident)?;)*) => {
+        scoped! { $($request $($actor)? $(? $operates)?;)* }
         $(impl Repeatable for v1::$request {
             const METHOD: &'static str = $method;
 
@@ -71,48 +101,68 @@ macro_rules! repeatable {
 }
 
 repeatable! {
-    "ReportStatus" ReportStatusRequest
-    "ReplaceStatuses" ReplaceStatusesRequest
-    "ClearStatus" ClearStatusRequest
-    "ReportError" ReportErrorRequest
-    "ResolveError" ResolveErrorRequest
-    "RegisterUnit" RegisterUnitRequest
-    "ConfigureApplication" ConfigureApplicationRequest
-    "SetApplicationStatus" SetApplicationStatusRequest
-    "ClearApplicationStatus" ClearApplicationStatusRequest
-    "RemoveUnit" RemoveUnitRequest
-    "DeleteApplication" DeleteApplicationRequest
-    "ResolveHold" ResolveHoldRequest
-    "ClaimLeadership" ClaimLeadershipRequest
-    "ReleaseLeadership" ReleaseLeadershipRequest
-    "TransferLeadership" TransferLeadershipRequest
-    "UpdateAppData" UpdateAppDataRequest
-    "BeginOperation" BeginOperationRequest
-    "AcquireOperation" AcquireOperationRequest
-    "HeartbeatOperation" HeartbeatOperationRequest
-    "ReleaseOperation" ReleaseOperationRequest
-    "CompleteOperation" CompleteOperationRequest
-    "FailOperation" FailOperationRequest
-    "VerifyOperation" VerifyOperationRequest
-    "CancelOperation" CancelOperationRequest
-    "RetryOperation" RetryOperationRequest
+    "ReportStatus" ReportStatusRequest unit;
+    "ReplaceStatuses" ReplaceStatusesRequest unit;
+    "ClearStatus" ClearStatusRequest unit;
+    "ReportError" ReportErrorRequest unit;
+    "ResolveError" ResolveErrorRequest unit;
+    "RegisterUnit" RegisterUnitRequest unit;
+    "ConfigureApplication" ConfigureApplicationRequest;
+    "SetApplicationStatus" SetApplicationStatusRequest unit;
+    "ClearApplicationStatus" ClearApplicationStatusRequest unit;
+    "RemoveUnit" RemoveUnitRequest;
+    "DeleteApplication" DeleteApplicationRequest;
+    "ResolveHold" ResolveHoldRequest;
+    "ClaimLeadership" ClaimLeadershipRequest unit;
+    "ReleaseLeadership" ReleaseLeadershipRequest unit;
+    "TransferLeadership" TransferLeadershipRequest;
+    "UpdateAppData" UpdateAppDataRequest unit;
+    "BeginOperation" BeginOperationRequest unit ? supersede;
+    "AcquireOperation" AcquireOperationRequest unit;
+    "HeartbeatOperation" HeartbeatOperationRequest unit;
+    "ReleaseOperation" ReleaseOperationRequest unit;
+    "CompleteOperation" CompleteOperationRequest unit;
+    "FailOperation" FailOperationRequest unit;
+    "VerifyOperation" VerifyOperationRequest unit;
+    "CancelOperation" CancelOperationRequest;
+    "RetryOperation" RetryOperationRequest;
 }
 
-/// Reads a request: its application, then the rest by `rest`. An error names all violations.
+/// Reads a request: its application, then the rest by `rest`. An error names all violations. The
+/// rights of the caller are checked first, before anything is looked up.
 pub fn read<R: Scoped, T>(
+    access: &Access,
     wire: R,
     rest: impl FnOnce(&mut Fields, R) -> Option<T>,
 ) -> Result<(AppName, T), ApiError> {
     let mut fields = Fields::default();
     let (namespace, application) = wire.scope();
     let app = fields.app(namespace, application);
+    if let Some(app) = &app {
+        access.check(app, wire.actor(), wire.operates())?;
+    }
     let rest = rest(&mut fields, wire);
     fields.finish(app.zip(rest))
 }
 
 /// Reads the application of a request that has nothing else to check.
-pub fn app(wire: &impl Scoped) -> Result<AppName, ApiError> {
-    read(wire, |_, _| Some(())).map(|(app, ())| app)
+pub fn app(access: &Access, wire: &impl Scoped) -> Result<AppName, ApiError> {
+    read(access, wire, |_, _| Some(())).map(|(app, ())| app)
+}
+
+/// Reads a request about all applications of a namespace, or with `-` of all namespaces.
+pub fn read_list<T>(
+    access: &Access,
+    namespace: &str,
+    rest: impl FnOnce(&mut Fields) -> Option<T>,
+) -> Result<(Option<Arc<str>>, T), ApiError> {
+    let mut fields = Fields::default();
+    let namespace = fields.namespace(namespace);
+    if let Some(namespace) = &namespace {
+        access.check_list(namespace.as_deref())?;
+    }
+    let rest = rest(&mut fields);
+    fields.finish(namespace.zip(rest))
 }
 
 /// Returns the id of a request with its fingerprint, if it has an id. Must be called before any

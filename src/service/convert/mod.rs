@@ -21,7 +21,7 @@ pub use error::{fault, finding_verdict, hold, report_error, resolve_error, resol
 pub use event::event;
 pub use fields::{Fields, if_given, levels};
 pub use filter::filter;
-pub use identity::{Repeatable, Scoped, app, read, request_id};
+pub use identity::{Repeatable, Scoped, app, read, read_list, request_id};
 pub use leader::{
     app_data, candidates, claim_leadership, clear_application_status, lease, release_leadership,
     renew_leadership, set_application_status, transfer_leadership, update_app_data,

@@ -21,14 +21,16 @@ use crate::proto::v1;
 use crate::proto::v1::connect_request::Message as Payload;
 use crate::proto::v1::connect_response::Message as Answer;
 use crate::service::code::{ApiError, Reason};
+use crate::service::guard::Access;
 use crate::service::rules::ErrorRules;
 use crate::session::{Hello, Inbound, Outbound, Welcome};
 
 /// Maximum statuses in one message: equal to the limit of one unit in one component.
 const STATUSES_MAX: usize = 1024;
 
-/// Reads the first message.
-pub fn hello(message: Option<Payload>) -> Result<Hello, ApiError> {
+/// Reads the first message. The caller needs the right to act as its unit, for all later messages
+/// are of that unit.
+pub fn hello(access: &Access, message: Option<Payload>) -> Result<Hello, ApiError> {
     let mut fields = Fields::default();
     let Some(Payload::Hello(hello)) = message else {
         fields.note("hello", Reason::MissingField, "is required as the first message");
@@ -36,6 +38,9 @@ pub fn hello(message: Option<Payload>) -> Result<Hello, ApiError> {
     };
     fields.within = Within::Message("hello");
     let app = fields.app(&hello.namespace, &hello.application);
+    if let Some(app) = &app {
+        access.check(app, &hello.unit, false)?;
+    }
     let unit = fields.unit("unit", &hello.unit);
     let labels = fields.labels(&hello.labels);
     let who = unit.zip(labels).map(|(unit, labels)| Newcomer {

@@ -1,51 +1,148 @@
 //! What the caller of a call may do, for as long as the call is open.
+//!
+//! A handler gets its request only together with the access ([`Access::open`]), and names of
+//! applications only from functions of `convert` that ask the access.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::security::Protection;
+use http::Extensions;
+use tonic::Request;
+
+use super::Rules;
+use crate::domain::name::AppName;
 use crate::security::identity::{Credentials, Identity};
+use crate::security::role::right::{MethodRight, Right};
+use crate::security::role::{Grants, Need};
 use crate::service::code::{ApiError, Reason};
+use crate::watch::Scope;
 
 /// The caller of a call: an extension of every request. Cheap to clone.
 #[derive(Clone)]
-pub struct Access(Option<Arc<CallerState>>);
+pub struct Access(State);
 
-struct CallerState {
-    protection: Arc<Protection>,
-    credentials: Credentials,
-    identity: Identity,
+#[derive(Clone)]
+enum State {
+    /// The server has no protection.
+    Unprotected,
+    /// The caller is known.
+    Known(Arc<CallerState>),
+    /// The caller presents nothing, and the method allows that.
+    Unknown,
+}
+
+/// A caller that is known, and the method that it calls.
+pub(super) struct CallerState {
+    pub(super) rules: Arc<Rules>,
+    pub(super) credentials: Credentials,
+    pub(super) identity: Identity,
+    pub(super) grants: Grants,
+    pub(super) row: &'static MethodRight,
 }
 
 impl Access {
+    /// Takes a request apart.
+    pub fn open<R>(request: Request<R>) -> (Access, R) {
+        let (_, extensions, wire) = request.into_parts();
+        (Access::of(&extensions), wire)
+    }
+
+    /// Returns the access of a call. A call that did not pass the guard may do nothing.
+    pub fn of(extensions: &Extensions) -> Access {
+        extensions.get::<Access>().cloned().unwrap_or(Access(State::Unknown))
+    }
+
     /// Returns the access of any caller of a server without protection.
-    pub(super) fn unprotected() -> Access {
-        Access(None)
+    pub fn unprotected() -> Access {
+        Access(State::Unprotected)
     }
 
-    /// Returns the access of a caller that is known.
-    pub(super) fn known(
-        protection: Arc<Protection>,
-        credentials: Credentials,
-        identity: Identity,
-    ) -> Access {
-        Access(Some(Arc::new(CallerState { protection, credentials, identity })))
+    pub(super) fn unknown() -> Access {
+        Access(State::Unknown)
     }
 
-    /// Resolves when the caller is not known any more, with the reason.
+    pub(super) fn known(caller: CallerState) -> Access {
+        Access(State::Known(Arc::new(caller)))
+    }
+
+    /// Checks the right of the method for an application and the unit of the request; `operates`
+    /// if the request asks for what only an operator may.
+    pub(in crate::service) fn check(
+        &self,
+        app: &AppName,
+        unit: &str,
+        operates: bool,
+    ) -> Result<(), ApiError> {
+        let State::Known(caller) = &self.0 else { return self.unless_known() };
+        let (namespace, application) = (app.namespace(), app.application());
+        let operate = Need::Operate(namespace, application);
+        let need = match caller.row.right {
+            _ if operates => operate,
+            Right::Unit => Need::Act(namespace, application, unit),
+            Right::UnitOrOperator if unit.is_empty() => operate,
+            Right::UnitOrOperator => Need::Act(namespace, application, unit),
+            Right::Data => Need::Data(namespace, application),
+            Right::Operate => operate,
+            Right::Anyone | Right::Known | Right::Read | Right::List => {
+                Need::Read(namespace, application)
+            }
+        };
+        caller.check(need)
+    }
+
+    /// Checks the right to read all applications of a namespace; `None`: of all namespaces.
+    pub(in crate::service) fn check_list(&self, namespace: Option<&str>) -> Result<(), ApiError> {
+        match &self.0 {
+            State::Known(caller) => caller.check(Need::List(namespace)),
+            _ => self.unless_known(),
+        }
+    }
+
+    /// Checks the right to watch all applications of a scope, whether they exist or not.
+    pub(in crate::service) fn check_scope(&self, scope: &Scope) -> Result<(), ApiError> {
+        match scope {
+            Scope::All => self.check_list(None),
+            Scope::Namespace(namespace) => self.check_list(Some(namespace)),
+            Scope::Applications(apps) => apps.iter().try_for_each(|app| self.check(app, "", false)),
+        }
+    }
+
+    fn unless_known(&self) -> Result<(), ApiError> {
+        match &self.0 {
+            State::Unknown => Err(super::refusal::missing()),
+            State::Unprotected | State::Known(_) => Ok(()),
+        }
+    }
+
+    /// Resolves when the caller is not known any more, or has lost a right, with the reason.
     pub(super) async fn ended(&self) -> ApiError {
         match &self.0 {
-            Some(known) => known.ended().await,
-            None => std::future::pending().await,
+            State::Known(caller) => caller.ended().await,
+            State::Unprotected | State::Unknown => std::future::pending().await,
         }
     }
 }
 
 impl CallerState {
+    fn check(&self, need: Need<'_>) -> Result<(), ApiError> {
+        let MethodRight { method, .. } = self.row;
+        if self.grants.allow(need) {
+            if let Need::Operate(namespace, application) = need {
+                let principal = &self.identity.principal;
+                tracing::info!(%principal, method, namespace, application, "an operator calls");
+            }
+            return Ok(());
+        }
+        Err(self.rules.refusals.denied(&self.identity.principal, self.row, Some(need)))
+    }
+
     async fn ended(&self) -> ApiError {
-        let mut changes = self.protection.changes();
-        // Something may have changed since the call was admitted.
-        while self.is_valid() {
+        let mut changes = self.rules.protection.changes();
+        loop {
+            // Something may have changed since the call was admitted.
+            if let Some(problem) = self.problem() {
+                return problem;
+            }
             tokio::select! {
                 changed = changes.changed() => {
                     if changed.is_err() {
@@ -55,12 +152,18 @@ impl CallerState {
                 () = until(self.identity.ends) => {}
             }
         }
-        expired()
     }
 
-    fn is_valid(&self) -> bool {
-        let identity = self.protection.identify(&self.credentials);
-        identity.is_ok_and(|identity| identity.principal == self.identity.principal)
+    /// Returns why the call has to end now.
+    fn problem(&self) -> Option<ApiError> {
+        let identity = self.rules.protection.identify(&self.credentials).ok();
+        let same = identity.filter(|now| now.principal == self.identity.principal);
+        let Some(now) = same else { return Some(expired()) };
+        let is_kept = self.grants.are_within(&self.rules.protection.grants(&now.principal));
+        (!is_kept).then(|| {
+            let text = "the rights of this caller have changed; open the stream again";
+            ApiError::new(Reason::RightsChanged, text)
+        })
     }
 }
 

@@ -1,17 +1,20 @@
-//! The layer that knows who calls: it refuses strangers before a byte of their request is read, and
-//! ends the streams of callers whose proof ends.
+//! The layer that knows who calls: it refuses strangers, and callers without a role for the method,
+//! before a byte of their request is read. It ends the streams of callers whose proof ends.
 //!
 //! ```text
 //!  observe --> guard --> intake --> handler
-//!              identify: Access in the extensions
+//!              identify: Access in the extensions     Access::check, by the table of rights
 //!              streams: request and response end when the proof ends, or is revoked
 //! ```
 
 mod access;
+mod admit;
 mod body;
+mod methods;
 mod presented;
 mod refusal;
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,6 +29,7 @@ pub use access::Access;
 pub use presented::Presented;
 
 use crate::security::Protection;
+use crate::security::role::right::MethodRight;
 use crate::telemetry::Metrics;
 use body::Guarded;
 use refusal::Refusals;
@@ -34,15 +38,21 @@ use refusal::Refusals;
 #[derive(Clone)]
 pub struct GuardLayer(Arc<Rules>);
 
+/// What the layer applies.
 struct Rules {
     protection: Arc<Protection>,
     refusals: Refusals,
+    methods: HashMap<String, &'static MethodRight, foldhash::fast::RandomState>,
 }
 
 impl GuardLayer {
     /// Creates the layer.
+    ///
+    /// # Panics
+    /// If a method has no row in the table of rights, so that such a server does not start.
     pub fn new(protection: Arc<Protection>, metrics: Metrics) -> GuardLayer {
-        GuardLayer(Arc::new(Rules { protection, refusals: Refusals::new(metrics) }))
+        let methods = methods::rows();
+        GuardLayer(Arc::new(Rules { protection, refusals: Refusals::new(metrics), methods }))
     }
 }
 
@@ -82,7 +92,11 @@ where
             request.extensions_mut().insert(Access::unprotected());
             return Either::Left(self.inner.call(request));
         }
-        let access = match self.rules.admit(&request) {
+        let Some(row) = self.rules.methods.get(request.uri().path()) else {
+            // No such method: the router says so, and reads nothing.
+            return Either::Left(self.inner.call(request));
+        };
+        let access = match self.rules.admit(&request, row) {
             Ok(access) => access,
             Err(problem) => {
                 let answer = tonic::Status::from(problem).into_http();

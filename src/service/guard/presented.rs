@@ -39,6 +39,18 @@ impl Presented {
         Credentials { certificate: self.certificate.clone(), authorization: authorization(headers) }
     }
 
+    /// Identifies the caller of a request with these headers.
+    ///
+    /// # Errors
+    /// If the caller is not known.
+    pub fn identify_by(
+        &self,
+        protection: &Protection,
+        headers: &HeaderMap,
+    ) -> Result<Identity, Refusal> {
+        self.identify(protection, &self.credentials(headers))
+    }
+
     /// Identifies the caller. The answer for the previous call serves as long as nothing changed.
     pub(super) fn identify(
         &self,

@@ -3,13 +3,10 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use http::Request;
-use tonic::body::Body;
-
-use super::{Access, Presented, Rules};
-use crate::security::identity::Refusal;
+use crate::security::identity::{Principal, Refusal};
+use crate::security::role::Need;
+use crate::security::role::right::MethodRight;
 use crate::service::code::{ApiError, Reason};
-use crate::service::edge::Caller;
 use crate::service::observe::refusals;
 use crate::service::sparse::Sparse;
 use crate::telemetry::{Metrics, SecurityRefusal};
@@ -21,15 +18,17 @@ const LOG_PERIOD: Duration = Duration::from_secs(1);
 pub(super) struct Refusals {
     metrics: Metrics,
     strangers: Sparse,
+    denials: Sparse,
 }
 
 impl Refusals {
     pub(super) fn new(metrics: Metrics) -> Refusals {
-        Refusals { metrics, strangers: Sparse::new(LOG_PERIOD) }
+        let sparse = || Sparse::new(LOG_PERIOD);
+        Refusals { metrics, strangers: sparse(), denials: sparse() }
     }
 
     /// Counts a caller that is not known.
-    fn stranger(&self, peer: Option<IpAddr>, method: &str, why: Refusal) {
+    pub(super) fn stranger(&self, peer: Option<IpAddr>, method: &str, why: Refusal) {
         refusals::note();
         self.metrics.security_refusal(SecurityRefusal::Credentials);
         if let Some(count) = self.strangers.note() {
@@ -37,31 +36,53 @@ impl Refusals {
             tracing::warn!(peer, method, %why, count, "callers were refused: they are not known");
         }
     }
+
+    /// Counts a caller without the right, and returns the failure. It names what the caller asked
+    /// for, and nothing that exists.
+    pub(super) fn denied(
+        &self,
+        who: &Principal,
+        row: &MethodRight,
+        need: Option<Need<'_>>,
+    ) -> ApiError {
+        refusals::note();
+        self.metrics.security_refusal(SecurityRefusal::Rights);
+        let method = row.method;
+        if let Some(count) = self.denials.note() {
+            tracing::warn!(principal = %who, method, ?need, count, "calls were refused: no grant");
+        }
+        let target = match need {
+            None => String::new(),
+            Some(Need::Act(namespace, application, "")) => {
+                format!(" as every unit of {namespace}/{application}")
+            }
+            Some(Need::Act(namespace, application, unit)) => {
+                format!(" as unit {unit} of {namespace}/{application}")
+            }
+            Some(Need::Read(namespace, application) | Need::Data(namespace, application)) => {
+                format!(" on {namespace}/{application}")
+            }
+            Some(Need::Operate(namespace, application)) => {
+                format!(" as an operator of {namespace}/{application}")
+            }
+            Some(Need::List(Some(namespace))) => {
+                format!(" for all applications of namespace {namespace}")
+            }
+            Some(Need::List(None)) => " for all applications of all namespaces".to_string(),
+        };
+        let text = format!("{who} may not call {method}{target}; ask an operator for a grant");
+        ApiError::new(Reason::ScopeDenied, text).with("principal", who).with("method", method)
+    }
 }
 
-impl Rules {
-    /// Identifies the caller of a request.
-    pub(super) fn admit(&self, request: &Request<Body>) -> Result<Access, ApiError> {
-        let unknown = Presented::default();
-        let presented = request.extensions().get::<Presented>().unwrap_or(&unknown);
-        let credentials = presented.credentials(request.headers());
-        match presented.identify(&self.protection, &credentials) {
-            Ok(identity) => Ok(Access::known(self.protection.clone(), credentials, identity)),
-            Err(why) => {
-                let peer = request.extensions().get::<Caller>().map(Caller::address);
-                self.refusals.stranger(peer, request.uri().path(), why);
-                Err(unknown_caller(why))
-            }
-        }
-    }
+/// Returns the failure of a caller that presents nothing.
+pub(super) fn missing() -> ApiError {
+    let text = "this server wants to know its callers; present a token or a client certificate";
+    ApiError::new(Reason::CredentialsMissing, text)
 }
 
 /// Returns the failure of a caller that is not known. It does not say which part was wrong.
-fn unknown_caller(why: Refusal) -> ApiError {
-    if why == Refusal::Nothing {
-        let text = "this server wants to know its callers; present a token or a client certificate";
-        return ApiError::new(Reason::CredentialsMissing, text);
-    }
+pub(super) fn invalid() -> ApiError {
     let text = "the caller is not known; present a valid token or a client certificate that this \
                 server accepts";
     ApiError::new(Reason::CredentialsInvalid, text)

@@ -3,15 +3,19 @@
 mod serve;
 
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::{Extension, Router};
 
+use crate::security::Protection;
+use crate::security::role::Need;
+use crate::service::guard::Presented;
 use crate::telemetry::{self, Prometheus};
 
 pub use serve::serve;
@@ -21,6 +25,8 @@ pub use serve::serve;
 pub struct Ops {
     /// Source of the metrics.
     pub prometheus: Prometheus,
+    /// Knows the callers.
+    pub protection: Arc<Protection>,
     /// Checks whether the server can serve. Called for each request, so it must not block.
     pub ready: Arc<dyn Fn() -> Readiness + Send + Sync>,
 }
@@ -78,16 +84,52 @@ impl Ops {
     }
 }
 
-async fn metrics(State(ops): State<Ops>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, telemetry::CONTENT_TYPE)], ops.prometheus.text())
+/// The caller of a request: its address, and what its connection presents.
+#[derive(Clone)]
+struct Scraper {
+    address: IpAddr,
+    presented: Presented,
 }
 
-async fn readyz(State(ops): State<Ops>, RawQuery(query): RawQuery) -> impl IntoResponse {
+/// Refuses a caller of another machine that may not read everything. Metrics and details have names
+/// and numbers that strangers need not know. Without protection, every caller is served.
+fn check(ops: &Ops, scraper: Option<&Scraper>, headers: &HeaderMap) -> Result<(), StatusCode> {
+    let Some(Scraper { address, presented }) = scraper else { return Ok(()) };
+    if !ops.protection.is_on() || address.to_canonical().is_loopback() {
+        return Ok(());
+    }
+    let identity = presented.identify_by(&ops.protection, headers);
+    let identity = identity.map_err(|_| StatusCode::UNAUTHORIZED)?;
+    match ops.protection.grants(&identity.principal).allow(Need::List(None)) {
+        true => Ok(()),
+        false => Err(StatusCode::FORBIDDEN),
+    }
+}
+
+async fn metrics(
+    State(ops): State<Ops>,
+    scraper: Option<Extension<Scraper>>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
+    if let Err(refused) = check(&ops, scraper.as_deref(), &headers) {
+        return refused.into_response();
+    }
+    ([(CONTENT_TYPE, telemetry::CONTENT_TYPE)], ops.prometheus.text()).into_response()
+}
+
+async fn readyz(
+    State(ops): State<Ops>,
+    RawQuery(query): RawQuery,
+    scraper: Option<Extension<Scraper>>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
     let readiness = (ops.ready)();
     let is_verbose = query.is_some_and(|query| query.split('&').any(|one| one == "verbose"));
+    let may_know = check(&ops, scraper.as_deref(), &headers).is_ok();
     match readiness.is_ready() {
-        true if is_verbose => (StatusCode::OK, readiness.text()),
+        true if is_verbose && may_know => (StatusCode::OK, readiness.text()),
         true => (StatusCode::OK, "ok".to_owned()),
+        false if !may_know => (StatusCode::SERVICE_UNAVAILABLE, "not ready".to_owned()),
         false => (StatusCode::SERVICE_UNAVAILABLE, readiness.text()),
     }
 }
@@ -103,7 +145,8 @@ mod tests {
     /// Returns status, media type and body of `GET path`.
     async fn get_path(readiness: Readiness, path: &str) -> (u16, String, String) {
         let ready = Arc::new(move || readiness.clone());
-        let router = Ops { prometheus: Prometheus::default(), ready }.router();
+        let protection = Arc::default();
+        let router = Ops { prometheus: Prometheus::default(), protection, ready }.router();
         let request = Request::get(path).body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         let status = response.status().as_u16();

@@ -1,6 +1,7 @@
 //! Connections of the ops port: few at a time, each with a deadline, with or without TLS.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
+use super::Scraper;
 use crate::security::tls::Tls;
 use crate::service::edge::{Transport, accept};
 
@@ -44,16 +46,19 @@ pub async fn serve(
         // Without a place, new connections wait in the queue of the system.
         let accepted = async {
             let place = places.clone().acquire_owned().await.ok();
-            (accept(&listener).await.0, place)
+            let (stream, address) = accept(&listener).await;
+            (stream, address, place)
         };
-        let (stream, place) = tokio::select! {
+        let (stream, address, place) = tokio::select! {
             () = stopped.cancelled() => break,
             accepted = accepted => accepted,
         };
         let (router, tls, stopped) = (router.clone(), tls.clone(), stopped.clone());
         connections.spawn(async move {
             let _place = place;
-            tokio::time::timeout(AGE_MAX, connection(stream, router, tls, stopped)).await.ok();
+            tokio::time::timeout(AGE_MAX, connection(stream, address.ip(), router, tls, stopped))
+                .await
+                .ok();
         });
         while connections.try_join_next().is_some() {}
     }
@@ -63,13 +68,16 @@ pub async fn serve(
 
 async fn connection(
     stream: TcpStream,
+    address: IpAddr,
     router: Router,
     tls: Option<Tls>,
     stopped: CancellationToken,
 ) {
     let opened = Transport::open(stream, tls.as_ref());
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_MAX, opened).await else { return };
-    let service = service_fn(move |request: Request<Incoming>| {
+    let presented = stream.presented();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Scraper { address, presented: presented.clone() });
         let answer = router.clone().call(request);
         async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
     });

@@ -16,10 +16,12 @@ use super::ready::Ready;
 use super::track::Track;
 use crate::proto::v1;
 use crate::service::code::ApiError;
+use crate::service::guard::Access;
 
 /// All cohorts of one stream. Dropping it returns the permits of its watches.
 pub struct Cohorts {
     watches: Watches,
+    access: Access,
     peer: Option<IpAddr>,
     by_key: BTreeMap<u64, Box<Cohort>>,
     by_watch: HashMap<u64, u64>,
@@ -42,9 +44,10 @@ struct Cohort {
 
 impl Cohorts {
     /// Creates an empty set for a stream from this address.
-    pub fn new(watches: Watches, peer: Option<IpAddr>) -> Cohorts {
+    pub fn new(watches: Watches, access: Access, peer: Option<IpAddr>) -> Cohorts {
         Cohorts {
             watches,
+            access,
             peer,
             by_key: BTreeMap::new(),
             by_watch: HashMap::new(),
@@ -80,7 +83,7 @@ impl Cohorts {
         let key = match same {
             Some(key) => key,
             None => {
-                let track = self.watches.track(&wire, self.peer)?;
+                let track = self.watches.track(&self.access, &wire, self.peer)?;
                 self.last_key += 1;
                 let waker = self.ready.join(self.last_key);
                 let cohort = Cohort { track, watch_ids: Vec::new(), encoded: None, waker };

@@ -30,8 +30,9 @@ use tonic::Streaming;
 use crate::aggregator::Aggregator;
 use crate::proto::v1;
 use crate::service::code::ApiError;
-use crate::service::convert::{self, Fields};
+use crate::service::convert;
 use crate::service::edge::{Caller, Kind, Peer, Share};
+use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 use crate::store::Epoch;
 use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
@@ -193,17 +194,19 @@ impl Watches {
     fn single(
         &self,
         wire: &v1::WatchApplicationsRequest,
+        access: &Access,
         deadline: Option<Deadline>,
         caller: Option<&Caller>,
     ) -> Result<Single, ApiError> {
         let peer = caller.map(Caller::address);
         let place = self.place(caller)?;
-        Ok(Single::new(self.clone(), self.track(wire, peer)?, deadline, place))
+        Ok(Single::new(self.clone(), self.track(access, wire, peer)?, deadline, place))
     }
 
     /// Starts a multiplexed stream.
     fn multiplex(
         &self,
+        access: Access,
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
         caller: Option<&Caller>,
@@ -211,17 +214,16 @@ impl Watches {
         let peer = caller.map(Caller::address);
         let place = self.place(caller)?;
         let share = caller.map(|caller| caller.share(Kind::MultiplexedWatch));
-        Ok(Multiplex::new(self.clone(), requests, deadline, peer, place, share))
+        Ok(Multiplex::new(self.clone(), access, requests, deadline, peer, place, share))
     }
 
     fn track(
         &self,
+        access: &Access,
         wire: &v1::WatchApplicationsRequest,
         peer: Option<IpAddr>,
     ) -> Result<Track, ApiError> {
-        let mut fields = Fields::default();
-        let filter = convert::filter(&mut fields, wire);
-        let filter = fields.finish(filter)?;
+        let filter = convert::filter(access, wire)?;
         let start = match wire.resume_token.as_str() {
             "" => Start::Snapshot,
             token => Start::Resume(Token::decode(token)?),

@@ -19,6 +19,7 @@ use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
 use crate::service::code::{ApiError, Reason, Violation};
 use crate::service::edge::Share;
+use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 
 /// Maximum requests that are read before the watches get their turn.
@@ -45,6 +46,7 @@ impl Multiplex {
     /// Creates the stream; it ends at `deadline`, if given.
     pub fn new(
         watches: Watches,
+        access: Access,
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
         peer: Option<IpAddr>,
@@ -53,7 +55,7 @@ impl Multiplex {
     ) -> Multiplex {
         Multiplex {
             requests: Some(requests),
-            cohorts: Cohorts::new(watches.clone(), peer),
+            cohorts: Cohorts::new(watches.clone(), access, peer),
             answers: VecDeque::new(),
             deadline: deadline.map(|Deadline(at)| Box::pin(sleep_until(at))),
             draining: Box::pin(watches.0.draining.clone().cancelled_owned()),

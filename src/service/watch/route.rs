@@ -17,6 +17,7 @@ use super::parts::{Parts, PartsCodec};
 use super::single::Single;
 use crate::proto::v1;
 use crate::service::edge::Caller;
+use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 
 const WATCH: &str = "/bellwether.v1.ApplicationService/WatchApplications";
@@ -86,7 +87,8 @@ impl ServerStreamingService<v1::WatchApplicationsRequest> for Watches {
     fn call(&mut self, request: Request<v1::WatchApplicationsRequest>) -> Self::Future {
         let deadline = request.extensions().get::<Deadline>().copied();
         let caller = request.extensions().get::<Caller>();
-        let watch = self.single(request.get_ref(), deadline, caller);
+        let access = Access::of(request.extensions());
+        let watch = self.single(request.get_ref(), &access, deadline, caller);
         ready(watch.map(Response::new).map_err(Status::from))
     }
 }
@@ -99,7 +101,8 @@ impl StreamingService<v1::MultiplexWatchesRequest> for Watches {
     fn call(&mut self, request: Request<Streaming<v1::MultiplexWatchesRequest>>) -> Self::Future {
         let deadline = request.extensions().get::<Deadline>().copied();
         let caller = request.extensions().get::<Caller>().cloned();
-        let watches = self.multiplex(request.into_inner(), deadline, caller.as_ref());
+        let (access, requests) = Access::open(request);
+        let watches = self.multiplex(access, requests, deadline, caller.as_ref());
         ready(watches.map(Response::new).map_err(Status::from))
     }
 }
