@@ -64,6 +64,7 @@ const RUNS: &[Run] = &[
     Run { row: 11, line: "collect", quick: "--workers 100 --deadline 400" },
     Run { row: 12, line: "loss", quick: "--workers 30 --jitter 50" },
     Run { row: 12, line: "storm", quick: "--watchers 200" },
+    Run { row: 13, line: "written", quick: "--rate 100 --settle 0" },
     Run { row: 15, line: "repeats", quick: "--keys 1000 --calls 8" },
 ];
 

@@ -63,6 +63,7 @@ pub mod testbed;
 pub mod watchers;
 pub mod wire;
 pub mod worker;
+pub mod written;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -95,6 +96,8 @@ pub enum BenchCommand {
     Replicas(replicas::Replicas),
     /// Delay from a report to the watcher of its application, with many of both, beside etcd
     Watchers(watchers::Watchers),
+    /// Bytes that reach the disk for each change, beside etcd
+    Written(written::Written),
     /// Cost of a report in an application of many statuses, beside one of few
     Growth(growth::Growth),
     /// Time until the workers of an application have answered, with some that never do
@@ -203,6 +206,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Repeats(repeats) => repeats::run(repeats).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
             BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
+            BenchCommand::Written(written) => written::run(written).await,
             BenchCommand::Growth(growth) => growth::run(growth).await,
             BenchCommand::Collect(collect) => collect::run(collect).await,
             BenchCommand::Silence(silence) => silence::run(silence).await,

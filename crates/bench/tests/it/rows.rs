@@ -188,6 +188,19 @@ fn delays_for_people() {
 }
 
 #[test]
+fn bytes_at_the_disk() {
+    if !available(&["etcd"]) {
+        return;
+    }
+    let report = measure(&["written", "--rate", "100", "--settle", "0"]);
+    let row = &report["rows"][0];
+    let work = row["work"].as_str().unwrap();
+    assert!(work.starts_with("Bytes at the disk for each change, 100 changes a second"), "{work}");
+    // Each change is synced, so it is more than its message.
+    assert!(100.0 < row["ours"]["value"].as_f64().unwrap(), "{row}");
+}
+
+#[test]
 fn delays_to_many_watchers() {
     if !available(&["etcd"]) {
         return;
