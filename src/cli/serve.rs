@@ -66,6 +66,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         let store = config.store.clone();
         let rules_file = config.error_rules.as_ref().map(|(path, _)| path.clone());
         let scheme = if config.tls.is_some() { "https" } else { "http" };
+        let is_open = !config.callers.has_tokens()
+            && !config.tls.as_ref().is_some_and(config::TlsChoice::asks_clients);
         let has_files = rules_file.is_some() || config.tls.is_some() || config.callers.has_tokens();
         let app = App::build(config, metrics, prometheus).await?;
         let addresses = app.addresses()?;
@@ -75,6 +77,11 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             tokio::spawn(reload(rules_file, hangup, app.error_rules(), app.hurry()));
         }
         broadcast(&addresses, &store, scheme, print_json)?;
+        if is_open && !addresses.grpc.ip().is_loopback() {
+            tracing::warn!("every caller is served: --insecure is set, and no caller is known");
+        } else if is_open {
+            tracing::info!("every caller on this machine is served: no caller is known");
+        }
         tracing::info!(version, grpc = %addresses.grpc, ops = %addresses.ops, "serving");
         tokio::select! {
             drained = app.run(stop.cancelled_owned()) => anyhow::Ok(Some(drained?)),

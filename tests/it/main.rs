@@ -59,6 +59,7 @@ mod rights;
 mod secrets;
 mod sentinel;
 mod server_info;
+mod service_accounts;
 mod sessions;
 mod sessions_bad;
 mod sessions_charm;

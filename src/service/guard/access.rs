@@ -34,6 +34,8 @@ enum State {
 /// A caller that is known, and the method that it calls.
 pub(super) struct CallerState {
     pub(super) rules: Arc<Rules>,
+    /// The files in force when the call was admitted.
+    pub(super) version: u64,
     pub(super) credentials: Credentials,
     pub(super) identity: Identity,
     pub(super) grants: Grants,
@@ -138,11 +140,13 @@ impl CallerState {
 
     async fn ended(&self) -> ApiError {
         let mut changes = self.rules.protection.changes();
+        // Something may have changed since the call was admitted.
+        let mut is_due = *changes.borrow_and_update() != self.version;
         loop {
-            // Something may have changed since the call was admitted.
-            if let Some(problem) = self.problem() {
+            if let Some(problem) = is_due.then(|| self.problem()).flatten() {
                 return problem;
             }
+            is_due = true;
             tokio::select! {
                 changed = changes.changed() => {
                     if changed.is_err() {

@@ -23,6 +23,7 @@ impl Rules {
         let unknown = Presented::default();
         let presented = request.extensions().get::<Presented>().unwrap_or(&unknown);
         let credentials = presented.credentials(request.headers());
+        let version = self.protection.version();
         let identity = match presented.identify(&self.protection, &credentials) {
             Ok(identity) => identity,
             Err(Refusal::Nothing) if row.right == Right::Anyone => return Ok(Access::unknown()),
@@ -40,6 +41,6 @@ impl Rules {
             return Err(self.refusals.denied(&identity.principal, row, None));
         }
         let rules = self.clone();
-        Ok(Access::known(CallerState { rules, credentials, identity, grants, row }))
+        Ok(Access::known(CallerState { rules, version, credentials, identity, grants, row }))
     }
 }

@@ -14,7 +14,6 @@ mod methods;
 mod presented;
 mod refusal;
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +28,6 @@ pub use access::Access;
 pub use presented::Presented;
 
 use crate::security::Protection;
-use crate::security::role::right::MethodRight;
 use crate::telemetry::Metrics;
 use body::Guarded;
 use refusal::Refusals;
@@ -42,7 +40,7 @@ pub struct GuardLayer(Arc<Rules>);
 struct Rules {
     protection: Arc<Protection>,
     refusals: Refusals,
-    methods: HashMap<String, &'static MethodRight, foldhash::fast::RandomState>,
+    methods: methods::Methods,
 }
 
 impl GuardLayer {
@@ -92,11 +90,11 @@ where
             request.extensions_mut().insert(Access::unprotected());
             return Either::Left(self.inner.call(request));
         }
-        let Some(row) = self.rules.methods.get(request.uri().path()) else {
+        let Some(&method) = self.rules.methods.get(request.uri().path()) else {
             // No such method: the router says so, and reads nothing.
             return Either::Left(self.inner.call(request));
         };
-        let access = match self.rules.admit(&request, row) {
+        let access = match self.rules.admit(&request, method.right) {
             Ok(access) => access,
             Err(problem) => {
                 let answer = tonic::Status::from(problem).into_http();
@@ -104,6 +102,10 @@ where
             }
         };
         request.extensions_mut().insert(access.clone());
+        if !method.is_streaming {
+            // It ends soon by itself.
+            return Either::Left(self.inner.call(request));
+        }
         let request = request.map(|body| Body::new(Guarded::request(body, &access)));
         let answer = self.inner.call(request);
         Either::Right(Box::pin(answered(access, answer)))

@@ -1,0 +1,136 @@
+//! Projected tokens of service accounts, as a pod presents them: the server knows the pod, and the
+//! client reads the file again when the kubelet replaces it.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use bellwether::proto::v1::{Level, StatusReport};
+use bellwether_client::worker::Options;
+use bellwether_client::{Client, Error, Security, Worker};
+use serde_json::json;
+
+use crate::identities::bearer;
+use crate::ops::fetch;
+use crate::server::{Server, command, eventually, mk_report};
+
+const ROLES: &str = r#"
+[[grant]]
+role = "worker"
+to = ["jwt:k8s:system:serviceaccount:prod:*"]
+namespace = "${namespace}"
+application = "web"
+unit = "${pod}"
+"#;
+
+/// An issuer with a key of `openssl`, and a server that trusts it.
+struct Cluster {
+    directory: tempfile::TempDir,
+    server: Server,
+}
+
+impl Cluster {
+    fn start() -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        run(Command::new("openssl").args(["genrsa", "-out"]).arg(path("key.pem")), b"");
+        let public = ["rsa", "-pubout", "-in"];
+        run(
+            Command::new("openssl").args(public).arg(path("key.pem")).arg("-out").arg(path("pub")),
+            b"",
+        );
+        std::fs::write(path("roles.toml"), ROLES).unwrap();
+        let config = format!(
+            "roles = {:?}\n[[jwt]]\nname = 'k8s'\nissuer = 'https://cluster'\n\
+             audience = 'bellwether'\nkeys = {:?}\nalgorithms = ['RS256']\n",
+            path("roles.toml"),
+            path("pub")
+        );
+        std::fs::write(path("config.toml"), config).unwrap();
+        let config = path("config.toml").display().to_string();
+        let server = Server::spawn(command(&["--ephemeral", "--config", &config]));
+        Cluster { directory, server }
+    }
+
+    /// Writes the token of a pod, valid for this many seconds, and returns its file.
+    fn project(&self, pod: &str, audience: &str, seconds: i64) -> Security {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+        let header = json!({"alg": "RS256", "kid": "k"}).to_string();
+        let claims = json!({
+            "iss": "https://cluster", "aud": [audience], "exp": now + seconds, "nbf": now - 60,
+            "iat": now - 60, "sub": "system:serviceaccount:prod:web",
+            "kubernetes.io": {"namespace": "prod", "pod": {"name": pod}}
+        });
+        let text = [header, claims.to_string()].map(|part| BASE64.encode(part)).join(".");
+        let key = self.directory.path().join("key.pem");
+        let mut openssl = Command::new("openssl");
+        openssl.args(["dgst", "-sha256", "-sign"]).arg(key);
+        let signature = run(&mut openssl, text.as_bytes());
+        let file = self.directory.path().join(format!("token-{pod}"));
+        let beside = self.directory.path().join("token-new");
+        std::fs::write(&beside, format!("{text}.{}", BASE64.encode(signature))).unwrap();
+        std::fs::rename(beside, &file).unwrap();
+        bearer(&file)
+    }
+}
+
+fn run(command: &mut Command, input: &[u8]) -> Vec<u8> {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    output.stdout
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_acts_as_itself_with_its_projected_token() {
+    let cluster = Cluster::start();
+    let report = async |security: Security, namespace: &str, unit: &str| {
+        let client = Client::connect_with(&cluster.server.url(), security).await.unwrap();
+        let mut wire = mk_report("web", unit, Level::Active, "x");
+        wire.namespace = namespace.to_string();
+        let answer = client.reports().report_status(client.request(wire)).await;
+        client.answer(answer).err().and_then(|e: Error| e.reason().map(str::to_string))
+    };
+    let good = cluster.project("web-1", "bellwether", 600);
+    assert_eq!(report(good.clone(), "prod", "web-1").await, None);
+    for (namespace, unit) in [("prod", "web-2"), ("default", "web-1"), ("prod", "web-10")] {
+        let refusal = report(good.clone(), namespace, unit).await;
+        assert_eq!(refusal.as_deref(), Some("SCOPE_DENIED"), "{namespace} {unit}");
+    }
+    for (pod, audience, seconds) in
+        [("other-audience", "https://kubernetes.default.svc", 600), ("old", "bellwether", -31)]
+    {
+        let refusal = report(cluster.project(pod, audience, seconds), "prod", pod).await;
+        assert_eq!(refusal.as_deref(), Some("CREDENTIALS_INVALID"), "{pod}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_goes_on_with_the_next_token_when_the_first_one_ends() {
+    let cluster = Cluster::start();
+    // It ends in 4 s: the skew of 30 s is over by then.
+    let security = cluster.project("web-1", "bellwether", -26);
+    let options = Options::new(&cluster.server.url(), "web", "web-1");
+    let options = options.namespace("prod").security(security.clone());
+    let worker = Worker::connect(options, |_| async { Vec::new() }).unwrap();
+    worker.connected().await.unwrap();
+    cluster.project("web-1", "bellwether", 600);
+    eventually("the first session ends with its token", async || {
+        let metrics = fetch(cluster.server.ops, "/metrics").1;
+        let has_ended = |line: &str| {
+            line.starts_with("bellwether_rpc_streams_finished_total")
+                && line.contains("WorkerService/Connect")
+                && line.contains("UNAUTHENTICATED")
+        };
+        metrics.lines().any(has_ended).then_some(())
+    })
+    .await;
+    let status = StatusReport { level: Level::Blocked.into(), ..StatusReport::default() };
+    // Acknowledged in the next session, which has the next token.
+    worker.set_status(status).await.unwrap();
+    worker.shutdown(false).await.unwrap();
+}
