@@ -12,6 +12,7 @@ use crate::domain::classify::Rules;
 use crate::domain::limits::FaultSettings;
 use crate::security::identity::jwt::Issuer;
 use crate::service;
+use crate::service::web::Origins;
 use crate::session;
 use crate::store::Retention;
 use crate::store::redis::link::{Secret, TargetError};
@@ -52,6 +53,9 @@ pub struct Flags {
     /// Who may call
     #[command(flatten)]
     pub callers: CallerFlags,
+    /// Origins of web pages that may call from a browser, as https://status.example.com
+    #[arg(long, env = "BELLWETHER_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
+    pub allowed_origins: Vec<String>,
     /// Serve addresses beyond this machine even if any stranger there may call
     #[arg(long, env = "BELLWETHER_INSECURE")]
     pub insecure: bool,
@@ -81,6 +85,7 @@ struct File {
     tokens: Option<PathBuf>,
     roles: Option<PathBuf>,
     jwt: Vec<Issuer>,
+    allowed_origins: Vec<String>,
     drain_deadline_seconds: Option<Seconds>,
     limits: FileLimits,
     history: FileHistory,
@@ -235,6 +240,12 @@ pub enum Error {
         /// The protection that is missing.
         lacking: &'static str,
     },
+    /// A text that is no origin of a web page.
+    #[error("allowed origin {given:?} is no origin; give https://HOST or https://HOST:PORT")]
+    Origin {
+        /// The text.
+        given: String,
+    },
     /// A limit of 0, with which the server could serve nothing.
     #[error("limit {limit} is 0, so nothing could be served; give 1 or more")]
     ZeroLimit {
@@ -289,6 +300,12 @@ impl Config {
             ..Config::ephemeral()
         };
         file.set_numbers(&mut config);
+        let mut origins = flags.allowed_origins;
+        if origins.is_empty() {
+            origins = std::mem::take(&mut file.allowed_origins);
+        }
+        config.service.origins = Origins::new(origins, grpc_listen.ip().is_loopback())
+            .map_err(|given| Error::Origin { given })?;
         config.check()?;
         Ok(config)
     }
@@ -476,6 +493,7 @@ mod tests {
             (durable("synced:some"), "replicated:N"),
             (open.clone(), "say --insecure"),
             (both, "leave one of them out"),
+            (file("allowed_origins = ['https://a.example/page']"), "a.example/page\" is no origin"),
             (file("grpc_port = 5"), "unknown field `grpc_port`"),
             (file("[limits]\nunits_max = 0"), "limit units_max is 0"),
             (

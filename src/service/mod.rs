@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http2;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -55,6 +55,7 @@ pub mod intake;
 pub mod listen;
 pub mod observe;
 pub mod ops;
+pub mod web;
 
 pub use convert::PAGE_BYTES_MAX;
 pub use options::{CONNECTION_SHARE, Options, STREAM_SHARE};
@@ -102,13 +103,19 @@ const STREAM_WINDOW: u32 = 64 << 10;
 /// reports, and for a hundred workers that respect `unacknowledged_max`.
 const CONNECTION_WINDOW: u32 = 32 << 20;
 
+/// How long a connection of HTTP/1.1 may be silent between two requests. A browser opens another
+/// one without a delay that people notice.
+const HTTP1_SILENCE_MAX: Duration = Duration::from_secs(90);
+/// Bytes that a connection of HTTP/1.1 buffers in each direction; the head of a request fits.
+const HTTP1_BUFFER_BYTES: usize = 128 << 10;
+
 /// Maximum watches on one multiplexed stream; the proto documents this number.
 const WATCHES_PER_STREAM_MAX: usize = 10_000;
 /// Maximum watches on all multiplexed streams: 300 bytes each if they share a filter with others.
 const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
 
 /// Every gRPC service with its layers.
-pub type Calls = observe::Observe<guard::Guard<intake::Intake<Routes>>>;
+pub type Calls = web::Web<observe::Observe<guard::Guard<intake::Intake<Routes>>>>;
 
 /// Returns the input of [`edge::serve`]: every service, and the settings of connections.
 pub fn server(
@@ -128,9 +135,21 @@ pub fn server(
         .max_pending_accept_reset_streams(PENDING_RESETS_MAX);
     let observe = observe::ObserveLayer::new(&parts.metrics);
     let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
+    let web = web::WebLayer::new(options.web(intake.clone()));
     let guard = guard::GuardLayer::new(parts.protection.clone(), parts.metrics.clone());
-    let service = observe.layer(guard.layer(intake.layer(routes(parts, options))));
-    edge::Server { service, gate, http2, times: options.times(), tls }
+    let calls = observe.layer(guard.layer(intake.layer(routes(parts, options))));
+    let service = web.layer(calls);
+    edge::Server { service, gate, http2, http1: http1(), times: options.times(), tls }
+}
+
+fn http1() -> http1::Builder {
+    let mut http1 = http1::Builder::new();
+    http1
+        .timer(TokioTimer::new())
+        // Also the time that a connection may be silent between two requests.
+        .header_read_timeout(HTTP1_SILENCE_MAX)
+        .max_buf_size(HTTP1_BUFFER_BYTES);
+    http1
 }
 
 fn watch_limits(options: &Options) -> watch::Limits {

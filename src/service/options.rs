@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{edge, intake};
+use prost_reflect::DescriptorPool;
+
+use super::{edge, intake, web};
+use crate::proto;
 
 /// Limits of the gRPC server.
 #[derive(Debug, Clone)]
@@ -41,8 +44,10 @@ pub struct Options {
     pub incomplete_bytes_max: usize,
     /// Reads that wait for a revision of one application, at the same time.
     pub waiting_reads_max: usize,
-    /// Whether the server serves gRPC reflection.
+    /// Whether the server serves gRPC reflection and the descriptor set.
     pub reflection: bool,
+    /// Which web pages may call.
+    pub origins: web::Origins,
 }
 
 /// One peer may have this part of the connections: only eight peers together can use all.
@@ -80,6 +85,7 @@ impl Default for Options {
             incomplete_bytes_max: 256 << 20,
             waiting_reads_max: 1024,
             reflection: true,
+            origins: web::Origins::default(),
         }
     }
 }
@@ -104,6 +110,16 @@ impl Options {
         edge::Times { handshake: self.handshake_max, age_max: self.connection_age_max }
     }
 
+    /// Returns what the layer of the other protocols needs.
+    pub(super) fn web(&self, intake: intake::IntakeLayer) -> web::Options {
+        web::Options {
+            intake,
+            pool: pool(self.reflection),
+            descriptors: self.reflection.then_some(proto::FILE_DESCRIPTOR_SET),
+            origins: self.origins.clone(),
+        }
+    }
+
     /// Returns the limits of requests.
     pub(super) fn requests(&self) -> intake::Limits {
         intake::Limits {
@@ -112,4 +128,14 @@ impl Options {
             patience: self.request_patience,
         }
     }
+}
+
+/// Returns every service that is served, and the types of the details of errors.
+fn pool(reflection: bool) -> DescriptorPool {
+    use tonic_reflection::pb;
+    let mut sets = vec![proto::FILE_DESCRIPTOR_SET, tonic_types::pb::FILE_DESCRIPTOR_SET];
+    if reflection {
+        sets.extend([pb::v1::FILE_DESCRIPTOR_SET, pb::v1alpha::FILE_DESCRIPTOR_SET]);
+    }
+    web::pool(&sets).expect("our own descriptors decode, by a test")
 }

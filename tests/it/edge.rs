@@ -120,10 +120,10 @@ async fn ten_thousand_connections_without_a_word_lock_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_speak_http2_in_time_is_let_go() {
+async fn a_connection_without_a_request_in_time_is_closed() {
     let server = Server::configured(&["--ephemeral"], "[limits]\nhandshake_seconds_max = 1");
-    // Nothing, half of the preface, and another protocol.
-    for words in [&b""[..], &GREETING[..20], b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"] {
+    // Nothing, half of the preface, half of a request, and another protocol.
+    for words in [&b""[..], &GREETING[..20], b"GET / HTTP/1.1\r\nHost: a\r\n", b"\x16\x03\x01"] {
         let mut stream = connect(LOCAL, server.grpc).await.unwrap();
         stream.write_all(words).await.unwrap();
         let mut answer = Vec::new();

@@ -90,6 +90,8 @@ fn old_protocols_and_other_applications_are_refused() {
         assert!(said.contains("Cipher is (NONE)"), "{old}: {said}");
     }
     let said = ask(&["-alpn", "http/1.1"]);
+    assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
+    let said = ask(&["-alpn", "spdy/3"]);
     assert!(
         said.contains("Cipher is (NONE)") || said.contains("no application protocol"),
         "{said}"

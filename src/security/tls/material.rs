@@ -26,10 +26,11 @@ pub(super) fn configs(files: &Files, contents: &[Vec<u8>]) -> Result<Configs, Er
         ClientCertificates::Required => ClientCertificates::Optional,
         other => other,
     };
-    let demands = [(files.client_certificates, b"h2".as_slice()), (on_ops, b"http/1.1")];
-    let [grpc, ops] = demands.map(|(demanded, protocol)| {
+    let (h2, http1) = (b"h2".as_slice(), b"http/1.1".as_slice());
+    let demands = [(files.client_certificates, &[h2, http1][..]), (on_ops, &[http1])];
+    let [grpc, ops] = demands.map(|(demanded, protocols)| {
         let verifier = verifier(demanded)?;
-        config(files, chain.clone(), key.clone_key(), verifier, protocol, &provider)
+        config(files, chain.clone(), key.clone_key(), verifier, protocols, &provider)
     });
     let clients = verifier(files.client_certificates)?;
     Ok(Configs { grpc: grpc?, ops: ops?, clients })
@@ -40,7 +41,7 @@ fn config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
-    protocol: &[u8],
+    protocols: &[&[u8]],
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<ServerConfig>, Error> {
     let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -59,7 +60,7 @@ fn config(
         };
         Error::invalid(&files.key, problem)
     })?;
-    config.alpn_protocols = vec![protocol.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     // A resumed session would keep the client certificate of an earlier one, even an expired one,
     // or one of an authority that was removed. Connections are few and long, so each proves itself.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -1,8 +1,8 @@
 //! The edge of the server: connections, before their calls.
 //!
 //! ```text
-//!  accept --> Gate: a place? --> TLS, preface --> HTTP/2 --> Calls --> observe --> intake --> ...
-//!             per peer, for all   5 s             age         Caller in each request
+//!  accept --> Gate: a place? --> TLS, preface --> HTTP/2, 1.1 --> Calls --> web --> observe --> ...
+//!             per peer, for all   5 s             age              Caller in each request
 //! ```
 //!
 //! Limits for each peer prevent one peer from using all places, streams, or bytes of incomplete

@@ -1,5 +1,6 @@
 //! Reads the first bytes of a connection: the preface of HTTP/2 and the SETTINGS of the client (RFC
-//! 9113, section 3.4). Nothing is set up for the connection before.
+//! 9113, section 3.4), or the head of the first request of HTTP/1.1. Nothing is set up for the
+//! connection before.
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -11,11 +12,26 @@ const SETTINGS: u8 = 4;
 /// Maximum bytes of a frame before the server sends its SETTINGS, by the standard.
 const FRAME_BYTES_MAX: usize = 16 << 10;
 
-/// Returns the first bytes, for the HTTP/2 connection to read again; `None` if they are not HTTP/2,
-/// or the client has disconnected.
-pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Bytes> {
+/// Maximum bytes of the head of the first request of HTTP/1.1. Its target may hold the message of a
+/// method without side effects.
+pub(super) const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// The first bytes of a connection, for its protocol to read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum First {
+    /// The preface and the SETTINGS.
+    Http2(Bytes),
+    /// The head of a request, and maybe more.
+    Http1(Bytes),
+}
+
+/// Returns the first bytes; `None` if they are neither HTTP/2 nor HTTP/1.1, or the client has
+/// disconnected.
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<First> {
     let mut first = BytesMut::with_capacity(128);
-    fill(stream, &mut first, PREFACE.len() + HEADER_BYTES).await?;
+    if fill(stream, &mut first, PREFACE.len() + HEADER_BYTES).await.is_none() {
+        return head(stream, first).await.map(First::Http1);
+    }
     let header = &first[PREFACE.len()..];
     let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
     if header[3] != SETTINGS || FRAME_BYTES_MAX < length {
@@ -23,7 +39,30 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Bytes>
     }
     let whole = first.len() + length;
     fill(stream, &mut first, whole).await?;
-    Some(first.freeze())
+    Some(First::Http2(first.freeze()))
+}
+
+/// Reads the head of a request, up to its empty line. Returns `None` as soon as the bytes cannot be
+/// a request.
+async fn head(stream: &mut (impl AsyncRead + Unpin), mut bytes: BytesMut) -> Option<Bytes> {
+    let mut searched = 0;
+    loop {
+        // The first word of a request is its method.
+        let word = bytes.iter().take_while(|byte| **byte != b' ');
+        if !word.clone().all(u8::is_ascii_uppercase) || bytes.is_empty() {
+            return None;
+        }
+        if bytes[searched..].windows(4).any(|end| end == b"\r\n\r\n") {
+            return Some(bytes.freeze());
+        }
+        if HEAD_BYTES_MAX <= bytes.len() {
+            return None;
+        }
+        searched = bytes.len().saturating_sub(3);
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
 }
 
 /// Reads up to `end` bytes in total and no further. Returns `None` as soon as they cannot be the
@@ -64,7 +103,7 @@ mod tests {
         sent.extend(b"more");
         let (mut near, mut far) = duplex(1);
         let writer = tokio::spawn(async move { far.write_all(&sent).await });
-        assert_eq!(read(&mut near).await.unwrap(), whole);
+        assert_eq!(read(&mut near).await.unwrap(), First::Http2(whole.into()));
         let mut rest = [0; 4];
         near.read_exact(&mut rest).await.unwrap();
         assert_eq!(&rest, b"more");
@@ -72,19 +111,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_http2_is_noticed_at_once() {
+    async fn what_is_no_http_is_noticed_at_once() {
         let mut huge = frame(0, SETTINGS);
         huge[PREFACE.len()] = 1;
         let ping = frame(0, 6);
+        let endless = [b"GET /", [b'a'; HEAD_BYTES_MAX].as_slice()].concat();
         // The other end stays open, so a read must not wait for more.
-        for sent in [&b"GET / HTTP/1.1"[..], b"PRI * HTTP/1", &ping, &huge] {
+        for sent in [&b"\x16\x03\x01"[..], b"hello\r\n", b"PRI-", &ping, &huge, &endless] {
+            let (mut near, mut far) = duplex(HEAD_BYTES_MAX * 2);
+            far.write_all(sent).await.unwrap();
+            assert_eq!(read(&mut near).await, None, "{}", String::from_utf8_lossy(sent));
+        }
+        for sent in [&b"PRI * HT"[..], b"GET / HTTP/1.1\r\nHost: a\r\n"] {
             let (mut near, mut far) = duplex(64);
             far.write_all(sent).await.unwrap();
-            assert_eq!(read(&mut near).await, None, "{sent:?}");
+            drop(far);
+            assert_eq!(read(&mut near).await, None);
         }
-        let (mut near, mut far) = duplex(64);
-        far.write_all(b"PRI * HT").await.unwrap();
-        drop(far);
-        assert_eq!(read(&mut near).await, None);
+    }
+
+    #[tokio::test]
+    async fn the_head_of_a_request_is_read_up_to_its_empty_line() {
+        for sent in [&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], b"PRI * HTTP/1.1\r\n\r\n"] {
+            let (mut near, mut far) = duplex(1);
+            let writer = tokio::spawn(async move {
+                far.write_all(sent).await.unwrap();
+                far
+            });
+            assert_eq!(read(&mut near).await, Some(First::Http1(sent.into())));
+            writer.await.unwrap();
+        }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::convert::Infallible;
 use std::error::Error;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use hyper::server::conn::http2;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -19,7 +20,7 @@ use tower::Service;
 
 use super::call::Calls;
 use super::gate::{Gate, Seat};
-use super::preface;
+use super::preface::{self, First};
 use super::stream::Replayed;
 use super::transport::Transport;
 use crate::security::tls::Tls;
@@ -40,7 +41,7 @@ const SHORT_GOODBYE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     /// How long the handshakes may take together: TLS, then the preface of HTTP/2 with the SETTINGS
-    /// of the client.
+    /// of the client, or the head of the first request of HTTP/1.1.
     pub handshake: Duration,
     /// Maximum age of a connection, with a jitter of a tenth. An older connection accepts no more
     /// calls, so that its client opens a new one. Its open calls continue. `None`: no limit.
@@ -94,6 +95,8 @@ pub struct Server<S> {
     pub gate: Gate,
     /// The settings of HTTP/2.
     pub http2: http2::Builder<TokioExecutor>,
+    /// The settings of HTTP/1.1.
+    pub http1: http1::Builder,
     /// The times of connections.
     pub times: Times,
     /// TLS of the port; `None`: without.
@@ -149,15 +152,36 @@ async fn connection<S, B>(
         return;
     }
     let calls = Calls::new(server.service.clone(), seat.caller(), stream.presented());
-    let io = TokioIo::new(Replayed::new(first, stream));
-    let mut serving = pin!(server.http2.serve_connection(io, calls));
+    match first {
+        First::Http2(first) => {
+            let io = TokioIo::new(Replayed::new(first, stream));
+            let serving = server.http2.serve_connection(io, calls);
+            until_end(serving, |c| c.graceful_shutdown(), &seat, server.times, &draining).await;
+        }
+        First::Http1(first) => {
+            let io = TokioIo::new(Replayed::new(first, stream));
+            let serving = server.http1.serve_connection(io, calls);
+            until_end(serving, |c| c.graceful_shutdown(), &seat, server.times, &draining).await;
+        }
+    }
+}
+
+/// Serves a connection until its client, the gate, a drain or its age ends it.
+async fn until_end<C: Future<Output = hyper::Result<()>>>(
+    serving: C,
+    shut_down: impl FnOnce(Pin<&mut C>),
+    seat: &Seat,
+    times: Times,
+    draining: &CancellationToken,
+) {
+    let mut serving = pin!(serving);
     let goodbye = tokio::select! {
         ended = &mut serving => return log_end(ended),
         () = seat.link().is_put_out() => SHORT_GOODBYE,
         () = draining.cancelled() => GOODBYE,
-        () = aged(server.times.age_max) => GOODBYE,
+        () = aged(times.age_max) => GOODBYE,
     };
-    serving.as_mut().graceful_shutdown();
+    shut_down(serving.as_mut());
     tokio::select! {
         ended = &mut serving => log_end(ended),
         // A client that does not confirm has no open calls to lose.
@@ -165,8 +189,9 @@ async fn connection<S, B>(
     }
 }
 
-/// Completes the handshakes. Returns the first bytes of HTTP/2 with the rest of the connection.
-async fn open(stream: TcpStream, tls: Option<&Tls>) -> Option<(Bytes, Transport)> {
+/// Completes the handshakes. Returns the first bytes of the protocol with the rest of the
+/// connection.
+async fn open(stream: TcpStream, tls: Option<&Tls>) -> Option<(First, Transport)> {
     let mut transport = match Transport::open(stream, tls).await {
         Ok(transport) => transport,
         Err(error) => {

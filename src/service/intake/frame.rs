@@ -1,26 +1,26 @@
 //! The frames of gRPC: a flag, a length of four bytes, and the message.
 
 /// Bytes before each message: the flag and the length.
-pub(super) const PREFIX_BYTES: usize = 5;
+pub const PREFIX_BYTES: usize = 5;
 
 /// The prefix of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Prefix {
-    pub(super) flag: u8,
+pub struct Prefix {
+    pub flag: u8,
     /// Bytes of the message that follows.
-    pub(super) length: usize,
+    pub length: usize,
 }
 
 impl Prefix {
     /// Reads the first bytes of a frame; `None` if there are too few.
-    pub(super) fn read(bytes: &[u8]) -> Option<Prefix> {
+    pub fn read(bytes: &[u8]) -> Option<Prefix> {
         let (flag, rest) = bytes.split_first()?;
         let length = rest.first_chunk::<4>()?;
         Some(Prefix { flag: *flag, length: u32::from_be_bytes(*length) as usize })
     }
 
     /// Returns the bytes of the whole frame.
-    pub(super) fn frame_bytes(self) -> usize {
+    pub fn frame_bytes(self) -> usize {
         PREFIX_BYTES + self.length
     }
 }

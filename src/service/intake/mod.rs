@@ -8,8 +8,9 @@
 
 mod body;
 pub mod budget;
-mod frame;
-mod refusal;
+pub(super) mod frame;
+mod meter;
+pub(super) mod refusal;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use tower::{Layer, Service};
 
 use body::{Takes, WholeBody};
 use budget::Budgets;
+pub use meter::Meter;
 
 use crate::proto;
 use crate::service::edge::Caller;
@@ -61,6 +63,8 @@ pub struct IntakeLayer(Arc<Rules>);
 /// What the layer applies. Each call clones the service, so there is one count of references.
 struct Rules {
     methods: HashMap<String, Takes, foldhash::fast::RandomState>,
+    /// Of a method that does not exist.
+    other: Takes,
     shared: Budgets,
 }
 
@@ -74,8 +78,23 @@ impl IntakeLayer {
             tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
         ];
         let sets = sets.map(|set| FileDescriptorSet::decode(set).expect("ours decode, by a test"));
-        let methods = sets.iter().flat_map(|set| methods(set, limits));
-        IntakeLayer(Arc::new(Rules { methods: methods.collect(), shared }))
+        IntakeLayer::of(&sets, limits, shared)
+    }
+
+    /// Creates the layer for the methods of these descriptors.
+    pub fn of(sets: &[FileDescriptorSet], limits: Limits, shared: Budgets) -> IntakeLayer {
+        let methods = sets.iter().flat_map(|set| methods(set, limits)).collect();
+        let Limits { small_bytes_max: message_bytes_max, patience, .. } = limits;
+        let other = Takes { one_message: true, message_bytes_max, patience };
+        IntakeLayer(Arc::new(Rules { methods, other, shared }))
+    }
+
+    /// Returns the limits of a call, for a layer above that translates its request. Whatever that
+    /// layer holds of a message counts as part of an incomplete message.
+    pub fn meter(&self, path: &str, caller: Option<&Caller>) -> Meter {
+        let IntakeLayer(rules) = self;
+        let takes = rules.methods.get(path).copied().unwrap_or(rules.other);
+        Meter::new(takes, caller.map_or(&rules.shared, Caller::budgets).clone())
     }
 }
 

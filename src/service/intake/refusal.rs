@@ -13,7 +13,7 @@ use crate::service::observe::refusals;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The request is not a gRPC message.
-pub(super) fn malformed(text: impl Into<String>) -> Status {
+pub(in crate::service) fn malformed(text: impl Into<String>) -> Status {
     refusals::note();
     let text = text.into();
     let cause = code::cut(&text, code::QUOTED_BYTES_MAX).into_owned();
@@ -21,7 +21,7 @@ pub(super) fn malformed(text: impl Into<String>) -> Status {
 }
 
 /// The message exceeds the limit of its method.
-pub(super) fn too_large(bytes: usize, max: usize) -> Status {
+pub(in crate::service) fn too_large(bytes: usize, max: usize) -> Status {
     refusals::note();
     let text = format!(
         "the message is too large: it has {bytes} bytes, at most {max} are allowed in this method"

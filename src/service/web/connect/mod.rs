@@ -1,0 +1,315 @@
+//! The Connect protocol (connectrpc.com/docs/protocol): a call as an ordinary request of HTTP, with
+//! JSON or binary proto.
+//!
+//! ```text
+//!  POST, GET --> call --> RequestBody --> gRPC request --> inner service
+//!                  |        JSON --> proto, prefix                |
+//!                  '--> Form::answer <-- messages, status <-------'
+//! ```
+
+mod error;
+mod request;
+mod response;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
+};
+use http::{HeaderMap, HeaderValue, Method as Verb, Request, Response, StatusCode, Uri, Version};
+use tonic::Status;
+use tonic::body::Body;
+
+pub use error::named;
+pub use request::Framing;
+pub use response::{Form, failed};
+
+use request::RequestBody;
+
+use super::body::WebBody;
+use super::codec::Codec;
+use super::method::{Method, Methods};
+use super::query::{self, Query};
+use super::{GrpcService, metadata};
+use crate::service::code::{ApiError, Reason};
+use crate::service::intake::{Meter, refusal};
+
+/// Maximum digits of a timeout, by the protocol.
+const TIMEOUT_DIGITS_MAX: usize = 10;
+
+/// The media types of a method with one request and one answer, and of a stream. A browser sends
+/// none of them to another origin before it has asked.
+const WHOLE: &str = "application/json, application/proto";
+const PREFIXED: &str = "application/connect+json, application/connect+proto";
+
+/// Calls a method.
+pub async fn call<S: GrpcService>(
+    inner: S,
+    request: Request<Body>,
+    method: &Method,
+    methods: &Arc<Methods>,
+    meter: Meter,
+) -> Response<WebBody<S::Body>> {
+    let is_get = request.method() == Verb::GET;
+    let (framing, codec) = match read_form(&request, method) {
+        Ok(form) => form,
+        Err(refused) => return refused.response(methods),
+    };
+    let accepted = match framing {
+        Framing::Whole => request.headers().get(ACCEPT_ENCODING),
+        Framing::Prefixed => request.headers().get("connect-accept-encoding"),
+    };
+    let form = Form {
+        framing,
+        codec,
+        is_gzip: accepted.is_some_and(lists_gzip),
+        message: method.output.clone(),
+        methods: methods.clone(),
+    };
+    let mut response = match grpc_request(request, method, (framing, codec), meter) {
+        Ok(request) => form.answer(super::call(inner, request).await).await,
+        Err(status) => form.failed(&status),
+    };
+    if is_get {
+        // A cache would show an old status as the present one.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+/// A request that is no call.
+struct Refused {
+    http: StatusCode,
+    header: Option<(HeaderName, &'static str)>,
+    text: String,
+}
+
+impl Refused {
+    fn response<B>(self, methods: &Methods) -> Response<WebBody<B>> {
+        let mut response = failed(self.http, &refusal::malformed(self.text), methods);
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+/// Reads how the bodies of a call are encoded.
+fn read_form(request: &Request<Body>, method: &Method) -> Result<(Framing, Codec), Refused> {
+    let is_readable = method.is_safe && method.is_unary();
+    match *request.method() {
+        Verb::POST => {}
+        Verb::GET if is_readable => {
+            let query = Query(request.uri().query().unwrap_or_default());
+            let encoding = query.text("encoding").unwrap_or_else(|| "json".into());
+            let codec = Codec::named(&encoding).ok_or_else(|| Refused {
+                http: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                header: None,
+                text: "the encoding is not known; give json or proto".into(),
+            })?;
+            return Ok((Framing::Whole, codec));
+        }
+        _ => {
+            let (allowed, text) = match is_readable {
+                true => ("GET, POST", "call this method by GET or POST"),
+                false => ("POST", "call this method by POST"),
+            };
+            let (http, header) = (StatusCode::METHOD_NOT_ALLOWED, Some((ALLOW, allowed)));
+            return Err(Refused { http, header, text: text.into() });
+        }
+    }
+    let accepted = if method.is_unary() { WHOLE } else { PREFIXED };
+    let Some(form) = media_type(request.headers())
+        .filter(|(framing, _)| (*framing == Framing::Whole) == method.is_unary())
+    else {
+        let accept_post = HeaderName::from_static("accept-post");
+        return Err(Refused {
+            http: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            header: Some((accept_post, accepted)),
+            text: format!("the content type is not accepted here; send {accepted}"),
+        });
+    };
+    if method.client_streaming && method.server_streaming && request.version() < Version::HTTP_2 {
+        let text = "both sides of this method send at the same time, which needs HTTP/2";
+        let http = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
+        return Err(Refused { http, header: None, text: text.into() });
+    }
+    Ok(form)
+}
+
+/// Returns how the body of a request is encoded, by its content type.
+fn media_type(headers: &HeaderMap) -> Option<(Framing, Codec)> {
+    let text = headers.get(CONTENT_TYPE)?.to_str().ok()?.to_ascii_lowercase();
+    let (kind, parameters) = text.split_once(';').unwrap_or((&text, ""));
+    let is_utf8 = |parameter: &str| {
+        let value = parameter.trim().strip_prefix("charset=");
+        value.is_none_or(|charset| charset.trim_matches('"') == "utf-8")
+    };
+    if !parameters.split(';').all(is_utf8) {
+        return None;
+    }
+    let kind = kind.trim_end().strip_prefix("application/")?;
+    match kind.strip_prefix("connect+") {
+        Some(codec) => Some((Framing::Prefixed, Codec::named(codec)?)),
+        None => Some((Framing::Whole, Codec::named(kind)?)),
+    }
+}
+
+/// Translates a request, or fails as the call does.
+fn grpc_request(
+    request: Request<Body>,
+    method: &Method,
+    (framing, codec): (Framing, Codec),
+    meter: Meter,
+) -> Result<Request<Body>, Status> {
+    let (parts, body) = request.into_parts();
+    let headers = &parts.headers;
+    let query = Query(parts.uri.query().unwrap_or_default());
+    let is_get = parts.method == Verb::GET;
+    let (body, compression) = match is_get {
+        true => (query_body(query)?, query.text("compression")),
+        false => {
+            let name = match framing {
+                Framing::Whole => CONTENT_ENCODING,
+                Framing::Prefixed => HeaderName::from_static("connect-content-encoding"),
+            };
+            let value = headers.get(name).map(|v| String::from_utf8_lossy(v.as_bytes()).into());
+            (body, value)
+        }
+    };
+    check_version(headers, query, is_get)?;
+    let is_gzip = is_gzip(compression.as_deref())?;
+    let mut grpc = metadata::of_request(headers);
+    if let Some(timeout) = headers.get("connect-timeout-ms") {
+        grpc.insert("grpc-timeout", grpc_timeout(timeout)?);
+    }
+    let form = (framing, codec, is_gzip);
+    let body = RequestBody::new(body, form, method.input.clone(), meter);
+    let mut request = Request::new(Body::new(body));
+    *request.method_mut() = Verb::POST;
+    *request.version_mut() = Version::HTTP_2;
+    *request.uri_mut() =
+        Uri::try_from(parts.uri.path()).map_err(|_| refusal::malformed("the path is not valid"))?;
+    *request.headers_mut() = grpc;
+    *request.extensions_mut() = parts.extensions;
+    Ok(request)
+}
+
+/// Returns the message that a query holds, as the body of a request.
+fn query_body(query: Query<'_>) -> Result<Body, Status> {
+    let given = query.get("message").unwrap_or_else(|| match query.get("encoding").as_deref() {
+        None | Some(b"json") => b"{}".to_vec(),
+        _ => Vec::new(),
+    });
+    let message = match query.get("base64").as_deref() {
+        Some(b"1") => query::base64(&given)
+            .ok_or_else(|| refusal::malformed("the message is no base64 for URLs"))?,
+        _ => given,
+    };
+    Ok(Body::new(WebBody::<Body>::whole(Bytes::from(message))))
+}
+
+/// A client may leave out its version.
+fn check_version(headers: &HeaderMap, query: Query<'_>, is_get: bool) -> Result<(), Status> {
+    let (given, known) = match is_get {
+        true => (query.get("connect"), "v1"),
+        false => (headers.get("connect-protocol-version").map(|v| v.as_bytes().to_vec()), "1"),
+    };
+    match given {
+        Some(given) if given != known.as_bytes() => Err(refusal::malformed(format!(
+            "the version of the protocol is not {known}, the only one there is"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a request is compressed.
+fn is_gzip(compression: Option<&str>) -> Result<bool, Status> {
+    match compression {
+        None | Some("" | "identity") => Ok(false),
+        Some("gzip") => Ok(true),
+        Some(_) => {
+            let text = "the compression is not supported; send gzip, or no compression";
+            Err(ApiError::new(Reason::UnsupportedEncoding, text)
+                .with("supported", "gzip, identity")
+                .into())
+        }
+    }
+}
+
+fn lists_gzip(accepted: &HeaderValue) -> bool {
+    let encodings = accepted.to_str().unwrap_or_default().split(',');
+    encodings.into_iter().any(|one| {
+        let (name, weight) = one.split_once(';').unwrap_or((one, ""));
+        let is_refused = matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");
+        name.trim().eq_ignore_ascii_case("gzip") && !is_refused
+    })
+}
+
+/// Converts milliseconds to a timeout of gRPC, which has at most eight digits.
+fn grpc_timeout(given: &HeaderValue) -> Result<HeaderValue, Status> {
+    let text = given.to_str().unwrap_or_default();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let millis = text.parse::<u64>().ok();
+    let millis = millis.filter(|_| is_number && text.len() <= TIMEOUT_DIGITS_MAX);
+    let millis = millis.ok_or_else(|| {
+        refusal::malformed("connect-timeout-ms is not a number of at most ten digits")
+    })?;
+    let timeout = match millis {
+        0..=99_999_999 => format!("{millis}m"),
+        _ => format!("{}S", millis / 1000),
+    };
+    HeaderValue::try_from(timeout).map_err(|_| Status::internal("a number is a header value"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_are_read_by_their_meaning() {
+        let cases = [
+            ("application/json", Some((Framing::Whole, Codec::Json))),
+            ("Application/JSON; charset=UTF-8", Some((Framing::Whole, Codec::Json))),
+            ("application/proto", Some((Framing::Whole, Codec::Proto))),
+            ("application/connect+json", Some((Framing::Prefixed, Codec::Json))),
+            ("application/connect+proto", Some((Framing::Prefixed, Codec::Proto))),
+            ("application/json; charset=latin-1", None),
+            ("application/connect+xml", None),
+            ("text/plain", None),
+            ("application/x-www-form-urlencoded", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, text.parse().unwrap())]);
+            assert_eq!(media_type(&headers), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn timeouts_fit_into_those_of_grpc() {
+        let cases = [
+            ("0", Some("0m")),
+            ("5000", Some("5000m")),
+            ("99999999", Some("99999999m")),
+            ("9999999999", Some("9999999S")),
+            ("10000000000", None),
+            ("-1", None),
+            ("", None),
+        ];
+        for (given, expected) in cases {
+            let timeout = grpc_timeout(&given.parse().unwrap()).ok();
+            assert_eq!(timeout.as_ref().map(|t| t.to_str().unwrap()), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn gzip_is_used_if_it_is_accepted() {
+        for (accepted, expected) in
+            [("gzip", true), ("br, GZIP;q=0.5", true), ("gzip;q=0", false), ("br", false)]
+        {
+            assert_eq!(lists_gzip(&accepted.parse().unwrap()), expected, "{accepted}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The answer of a gRPC call, as the answer of the Connect protocol.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::Frame;
+use prost_reflect::MessageDescriptor;
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use super::error;
+use super::request::Framing;
+use crate::service::web::answer::{GrpcAnswer, Step};
+use crate::service::web::body::WebBody;
+use crate::service::web::codec::{Codec, framed};
+use crate::service::web::method::Methods;
+use crate::service::web::{gzip, metadata};
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const GZIP: HeaderValue = HeaderValue::from_static("gzip");
+
+/// Flag of a message that is compressed.
+const COMPRESSED: u8 = 1;
+/// Flag of the last message of a stream.
+const END: u8 = 2;
+
+/// How the client wants its answer.
+#[derive(Debug, Clone)]
+pub struct Form {
+    /// Whether messages have a prefix.
+    pub framing: Framing,
+    /// How messages are encoded.
+    pub codec: Codec,
+    /// Whether the client reads gzip.
+    pub is_gzip: bool,
+    /// The type of the messages.
+    pub message: MessageDescriptor,
+    /// Every method and type.
+    pub methods: Arc<Methods>,
+}
+
+impl Form {
+    /// Returns the media type of the answer.
+    fn content_type(&self) -> HeaderValue {
+        HeaderValue::from_static(match (self.framing, self.codec) {
+            (Framing::Whole, Codec::Json) => "application/json",
+            (Framing::Whole, Codec::Proto) => "application/proto",
+            (Framing::Prefixed, Codec::Json) => "application/connect+json",
+            (Framing::Prefixed, Codec::Proto) => "application/connect+proto",
+        })
+    }
+
+    /// Returns the answer of a call that failed before it reached its method.
+    pub fn failed<B>(&self, status: &Status) -> Response<WebBody<B>> {
+        match self.framing {
+            Framing::Whole => failed(error::named(status.code()).0, status, &self.methods),
+            Framing::Prefixed => {
+                let end = error::end_of_stream(status, self.methods.pool());
+                let mut response = Response::new(WebBody::whole(framed(END, &end)));
+                response.headers_mut().insert(CONTENT_TYPE, self.content_type());
+                response
+            }
+        }
+    }
+
+    /// Translates the response of the inner service.
+    pub async fn answer<B>(self, response: Response<B>) -> Response<WebBody<B>>
+    where
+        B: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static,
+    {
+        let (parts, body) = response.into_parts();
+        let answer = GrpcAnswer::new(&parts.headers, body);
+        let headers = match answer.early_end() {
+            // Its headers are the trailers of the call.
+            Some(_) => HeaderMap::new(),
+            None => metadata::only_metadata(&parts.headers),
+        };
+        let mut response = match self.framing {
+            Framing::Whole => self.whole(answer).await,
+            Framing::Prefixed => self.stream(answer),
+        };
+        let own = std::mem::replace(response.headers_mut(), headers);
+        response.headers_mut().extend(own);
+        response
+    }
+
+    /// Returns the only message of an answer, or its error.
+    async fn whole<B>(&self, mut answer: GrpcAnswer<B>) -> Response<WebBody<B>>
+    where
+        B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
+    {
+        let is_early = answer.early_end().is_some();
+        let mut messages = Vec::new();
+        let status = loop {
+            match answer.step().await {
+                Step::Message(message) => messages.push(message),
+                Step::End(status) => break status,
+            }
+        };
+        let trailers = status.metadata().clone().into_headers();
+        let message = match (status.code(), messages.len()) {
+            (Code::Ok, 1) => self.codec.encode(&self.message, messages.remove(0)),
+            (Code::Ok, 0) => Err(Status::unimplemented("the answer has no message")),
+            (Code::Ok, _) => Err(Status::unimplemented("the answer has several messages")),
+            _ => Err(status),
+        };
+        let mut response = match message {
+            Ok(message) => self.encoded(message),
+            Err(status) => failed(error::named(status.code()).0, &status, &self.methods),
+        };
+        match is_early {
+            // A call that only failed has no other place for its metadata.
+            true => response.headers_mut().extend(metadata::only_metadata(&trailers)),
+            false => metadata::add_trailers(response.headers_mut(), &trailers),
+        }
+        response
+    }
+
+    fn encoded<B>(&self, message: Bytes) -> Response<WebBody<B>> {
+        let packed = self.is_gzip.then(|| gzip::compress(&message)).flatten();
+        let is_packed = packed.is_some();
+        let mut response = Response::new(WebBody::whole(packed.unwrap_or(message)));
+        response.headers_mut().insert(CONTENT_TYPE, self.content_type());
+        if is_packed {
+            response.headers_mut().insert(CONTENT_ENCODING, GZIP);
+        }
+        response
+    }
+
+    fn stream<B>(self, answer: GrpcAnswer<B>) -> Response<WebBody<B>>
+    where
+        B: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static,
+    {
+        let (content_type, is_gzip) = (self.content_type(), self.is_gzip);
+        let stream = Envelopes { answer, form: self, is_ended: false };
+        let mut response = Response::new(WebBody::Stream(Body::new(stream)));
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        if is_gzip {
+            response.headers_mut().insert("connect-content-encoding", GZIP);
+        }
+        response
+    }
+
+    /// Returns a message with its prefix.
+    fn envelope(&self, message: Bytes) -> Result<Bytes, Status> {
+        let message = self.codec.encode(&self.message, message)?;
+        let packed = self.is_gzip.then(|| gzip::compress(&message)).flatten();
+        Ok(packed.map_or_else(|| framed(0, &message), |packed| framed(COMPRESSED, &packed)))
+    }
+}
+
+/// Returns an error with this status of HTTP.
+pub fn failed<B>(
+    http_status: StatusCode,
+    status: &Status,
+    methods: &Methods,
+) -> Response<WebBody<B>> {
+    let json = error::json(status, methods.pool()).to_string();
+    let mut response = Response::new(WebBody::whole(json));
+    *response.status_mut() = http_status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// The body of a stream.
+struct Envelopes<B> {
+    answer: GrpcAnswer<B>,
+    form: Form,
+    is_ended: bool,
+}
+
+impl<B> http_body::Body for Envelopes<B>
+where
+    B: http_body::Body<Data = Bytes, Error = Status> + Unpin,
+{
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        if this.is_ended {
+            return Poll::Ready(None);
+        }
+        let Poll::Ready(step) = this.answer.poll_step(context) else { return Poll::Pending };
+        let status = match step {
+            Step::Message(message) => match this.form.envelope(message) {
+                Ok(envelope) => return Poll::Ready(Some(Ok(Frame::data(envelope)))),
+                Err(status) => status,
+            },
+            Step::End(status) => status,
+        };
+        this.is_ended = true;
+        let end = error::end_of_stream(&status, this.form.methods.pool());
+        Poll::Ready(Some(Ok(Frame::data(framed(END, &end)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_ended
+    }
+}

@@ -1,0 +1,263 @@
+//! HTTP beside gRPC on one port: the Connect protocol, for `curl` and for programs without gRPC.
+//! A layer in front of the gRPC services.
+//!
+//! ```text
+//!  application/grpc -------------------------------------> observe --> intake --> services
+//!  application/json, ... --> connect --> gRPC request --/
+//!  /descriptor.binpb --> the descriptor set
+//! ```
+//!
+//! Each translated call is a gRPC call for the layers below, so that their checks, limits and
+//! metrics apply to it. The layer has no code of its own for any method: it reads the descriptors.
+
+mod answer;
+mod body;
+mod codec;
+mod connect;
+mod gzip;
+mod metadata;
+mod method;
+mod origin;
+mod query;
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method as Verb, Request, Response, StatusCode, Version};
+use prost_reflect::DescriptorPool;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tower::{Layer, Service};
+
+pub use body::WebBody;
+pub use method::{Methods, pool};
+pub use origin::Origins;
+
+use crate::service::edge::Caller;
+use crate::service::intake::IntakeLayer;
+
+/// Serves the descriptor set.
+const DESCRIPTORS: &str = "/descriptor.binpb";
+
+/// A service of gRPC.
+pub trait GrpcService:
+    Service<Request<Body>, Response = Response<Self::Body>, Error = Infallible, Future: Send>
+    + Clone
+    + Send
+    + 'static
+{
+    /// The body of its answers.
+    type Body: GrpcBody;
+}
+
+impl<S, B> GrpcService for S
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send>,
+    S: Clone + Send + 'static,
+    B: GrpcBody,
+{
+    type Body = B;
+}
+
+/// The body of an answer of such a service.
+pub trait GrpcBody: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static {}
+
+impl<B> GrpcBody for B where
+    B: http_body::Body<Data = Bytes, Error = Status> + Unpin + Send + 'static
+{
+}
+
+/// What the layer needs.
+pub struct Options {
+    /// The limits of requests, the same as below the layer.
+    pub intake: IntakeLayer,
+    /// Every method and type.
+    pub pool: DescriptorPool,
+    /// The descriptor set to serve, if it is served.
+    pub descriptors: Option<&'static [u8]>,
+    /// Which web pages may call.
+    pub origins: Origins,
+}
+
+/// Adds the other protocols to a gRPC service.
+#[derive(Clone)]
+pub struct WebLayer(Arc<Shared>);
+
+struct Shared {
+    intake: IntakeLayer,
+    methods: Arc<Methods>,
+    descriptors: Option<&'static [u8]>,
+    origins: Origins,
+}
+
+impl WebLayer {
+    /// Creates the layer.
+    pub fn new(options: Options) -> WebLayer {
+        let Options { intake, pool, descriptors, origins } = options;
+        let methods = Arc::new(Methods::new(pool));
+        WebLayer(Arc::new(Shared { intake, methods, descriptors, origins }))
+    }
+}
+
+impl<S> Layer<S> for WebLayer {
+    type Service = Web<S>;
+
+    fn layer(&self, inner: S) -> Web<S> {
+        Web { inner, shared: self.0.clone() }
+    }
+}
+
+/// The service that [`WebLayer`] makes.
+#[derive(Clone)]
+pub struct Web<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+impl<S> Service<Request<Body>> for Web<S>
+where
+    S: GrpcService,
+    S::Future: Unpin,
+{
+    type Response = Response<WebBody<S::Body>>;
+    type Error = Infallible;
+    type Future = Answering<S::Future, S::Body>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if is_grpc(&request) {
+            return Answering::Grpc(self.inner.call(request));
+        }
+        let (inner, shared) = (self.inner.clone(), self.shared.clone());
+        Answering::Other(Box::pin(async move { shared.answer(inner, request).await }))
+    }
+}
+
+/// The future of an answer.
+pub enum Answering<F, B> {
+    /// Of a gRPC call.
+    Grpc(F),
+    /// Of any other request.
+    Other(Pin<Box<dyn Future<Output = Response<WebBody<B>>> + Send>>),
+}
+
+impl<F, B> Future for Answering<F, B>
+where
+    F: Future<Output = Result<Response<B>, Infallible>> + Unpin,
+{
+    type Output = Result<Response<WebBody<B>>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Answering::Grpc(future) => {
+                Pin::new(future).poll(context).map_ok(|response| response.map(WebBody::Grpc))
+            }
+            Answering::Other(future) => future.as_mut().poll(context).map(Ok),
+        }
+    }
+}
+
+/// Returns whether a request is a gRPC call, which passes unchanged.
+fn is_grpc(request: &Request<Body>) -> bool {
+    is_grpc_type(request) && request.version() == Version::HTTP_2
+}
+
+fn is_grpc_type(request: &Request<Body>) -> bool {
+    let Some(kind) = request.headers().get(CONTENT_TYPE) else { return false };
+    let rest = kind.as_bytes().strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| rest.first().is_none_or(|byte| [b'+', b';', b' '].contains(byte)))
+}
+
+impl Shared {
+    /// Answers a request that is not gRPC.
+    async fn answer<S: GrpcService>(
+        &self,
+        inner: S,
+        request: Request<Body>,
+    ) -> Response<WebBody<S::Body>> {
+        let origin = match self.origins.check(&request) {
+            Ok(origin) => origin,
+            Err(text) => return plain(StatusCode::MISDIRECTED_REQUEST, text),
+        };
+        if let Some(response) = self.origins.preflight(&request, origin.as_ref()) {
+            return response;
+        }
+        let mut response = self.route(inner, request).await;
+        origin::allow(&mut response, origin.as_ref());
+        let nosniff = HeaderValue::from_static("nosniff");
+        response.headers_mut().insert("x-content-type-options", nosniff);
+        response
+    }
+
+    async fn route<S: GrpcService>(
+        &self,
+        inner: S,
+        request: Request<Body>,
+    ) -> Response<WebBody<S::Body>> {
+        if is_grpc_type(&request) {
+            let text = "gRPC needs HTTP/2; over HTTP/1.1 send application/json";
+            return plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, text);
+        }
+        let path = request.uri().path();
+        if let Some(method) = self.methods.find(path) {
+            let meter = self.intake.meter(path, request.extensions().get::<Caller>());
+            return connect::call(inner, request, method, &self.methods, meter).await;
+        }
+        let is_read = [Verb::GET, Verb::HEAD].contains(request.method());
+        match (path, self.descriptors) {
+            (DESCRIPTORS, Some(set)) if is_read => {
+                let mut response = Response::new(WebBody::whole(Bytes::from_static(set)));
+                let kind = HeaderValue::from_static("application/protobuf");
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
+            _ => self.unknown(inner, request).await,
+        }
+    }
+
+    /// Answers a request for a path that does not exist. A call of such a method reaches the layers
+    /// below, which count it.
+    async fn unknown<S: GrpcService>(
+        &self,
+        inner: S,
+        request: Request<Body>,
+    ) -> Response<WebBody<S::Body>> {
+        if request.method() != Verb::POST {
+            return plain(StatusCode::NOT_FOUND, "there is nothing at this path");
+        }
+        let (mut parts, _) = request.into_parts();
+        parts.headers = metadata::of_request(&parts.headers);
+        parts.version = Version::HTTP_2;
+        let response = call(inner, Request::from_parts(parts, Body::empty())).await;
+        let status = Status::from_header_map(response.headers());
+        let status = status.unwrap_or_else(|| Status::unimplemented("there is no such method"));
+        let http = match status.code() {
+            Code::Unimplemented => StatusCode::NOT_FOUND,
+            code => connect::named(code).0,
+        };
+        connect::failed(http, &status, &self.methods)
+    }
+}
+
+/// Calls the inner service, which never fails.
+async fn call<S: GrpcService>(mut inner: S, request: Request<Body>) -> Response<S::Body> {
+    let Ok(response) = inner.call(request).await;
+    response
+}
+
+/// Returns an answer in plain text, with a line end.
+fn plain<B>(status: StatusCode, text: &str) -> Response<WebBody<B>> {
+    let mut response = Response::new(WebBody::whole(format!("{text}\n")));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

@@ -1,0 +1,167 @@
+//! Which web pages may call the server from a browser.
+//!
+//! A browser sends the requests of a page to any address. CORS decides whether the page of another
+//! origin may read the answer, and whether it may send anything but a form. Nothing is allowed
+//! unless it is configured. A server that listens on this machine alone also checks the host that
+//! a request names: otherwise a page could point a name of its own at 127.0.0.1, and would then be
+//! of the same origin (DNS rebinding).
+
+use std::net::IpAddr;
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HOST,
+    ORIGIN, VARY,
+};
+use http::uri::Authority;
+use http::{HeaderValue, Method as Verb, Request, Response, StatusCode, Uri};
+
+use super::body::WebBody;
+
+/// The origins of web pages that may call, and the hosts that a request may name.
+#[derive(Debug, Clone, Default)]
+pub struct Origins {
+    allowed: Vec<String>,
+    is_local: bool,
+}
+
+impl Origins {
+    /// Allows these origins: `https://status.example.com`. `is_local`: the server listens on this
+    /// machine alone.
+    ///
+    /// # Errors
+    /// The first text that no browser sends as an origin.
+    pub fn new(allowed: Vec<String>, is_local: bool) -> Result<Origins, String> {
+        match allowed.iter().find(|text| !is_origin(text)) {
+            Some(text) => Err(text.clone()),
+            None => Ok(Origins { allowed, is_local }),
+        }
+    }
+
+    /// Returns the origin of a page that may read the answer. The error is a sentence about a host
+    /// that is not this server.
+    pub fn check<T>(&self, request: &Request<T>) -> Result<Option<HeaderValue>, &'static str> {
+        if self.is_local && !self.is_own_host(request) {
+            return Err("the server listens on this machine alone, but the request names another \
+                        host; use localhost, or configure allowed_origins");
+        }
+        let origin = request.headers().get(ORIGIN);
+        let is_allowed = |origin: &&HeaderValue| {
+            let origin = origin.to_str().unwrap_or_default();
+            self.allowed.iter().any(|allowed| allowed == origin)
+        };
+        Ok(origin.filter(is_allowed).cloned())
+    }
+
+    fn is_own_host<T>(&self, request: &Request<T>) -> bool {
+        let header = || request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        let authority = request.uri().authority().map(|authority| authority.as_str());
+        // A request of HTTP/1.0 may name no host; no browser sends it.
+        let Some(authority) = authority.or_else(header) else { return true };
+        let host = host_of(authority);
+        let is_address = host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        let is_allowed = |allowed: &String| {
+            allowed.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(|name| name == host))
+        };
+        is_address
+            || host.eq_ignore_ascii_case("localhost")
+            || host.to_ascii_lowercase().ends_with(".localhost")
+            || self.allowed.iter().any(is_allowed)
+    }
+
+    /// Returns the answer to a browser that asks before it sends the request of a page.
+    pub fn preflight<T, B>(
+        &self,
+        request: &Request<T>,
+        origin: Option<&HeaderValue>,
+    ) -> Option<Response<WebBody<B>>> {
+        let asks = request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        if request.method() != Verb::OPTIONS || !asks || origin.is_none() {
+            return None;
+        }
+        let mut response = Response::new(WebBody::Whole(None));
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        allow(&mut response, origin);
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST"),
+            // The star does not include this one.
+            (ACCESS_CONTROL_ALLOW_HEADERS, "*, authorization"),
+            (ACCESS_CONTROL_MAX_AGE, "7200"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        Some(response)
+    }
+}
+
+/// Returns whether a text is a scheme, a host and maybe a port, and nothing more.
+fn is_origin(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_lower = text.bytes().all(|byte| !byte.is_ascii_uppercase());
+    let host = rest.and_then(|rest| rest.parse::<Authority>().ok());
+    is_lower && host.is_some_and(|authority| !authority.as_str().contains('@'))
+}
+
+fn host_of(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        // `[::1]` has colons of its own.
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    }
+}
+
+/// Lets the page of this origin read an answer.
+pub fn allow<B>(response: &mut Response<B>, origin: Option<&HeaderValue>) {
+    let Some(origin) = origin else { return };
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
+    headers.append(VARY, HeaderValue::from_static("origin"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "https://status.example.com";
+
+    fn check(origins: &Origins, host: &str, origin: &str) -> Result<bool, &'static str> {
+        let request = Request::get("/").header(HOST, host).header(ORIGIN, origin).body(()).unwrap();
+        origins.check(&request).map(|origin| origin.is_some())
+    }
+
+    #[test]
+    fn a_page_is_allowed_by_its_whole_origin() {
+        let origins = Origins::new(vec![PAGE.into()], false).unwrap();
+        assert_eq!(check(&origins, "a:1", PAGE), Ok(true));
+        for other in ["https://example.com", "http://status.example.com", "null"] {
+            assert_eq!(check(&origins, "a:1", other), Ok(false), "{other}");
+        }
+        assert_eq!(check(&Origins::default(), "a:1", PAGE), Ok(false));
+    }
+
+    #[test]
+    fn an_origin_has_no_path_and_no_star() {
+        for text in [PAGE, "http://localhost:3000", "http://[::1]:80"] {
+            assert!(Origins::new(vec![text.into()], false).is_ok(), "{text}");
+        }
+        for text in ["*", "status.example.com", "https://a/", "https://A", "https://u@a", "null"] {
+            assert_eq!(Origins::new(vec![text.into()], false).unwrap_err(), text);
+        }
+    }
+
+    #[test]
+    fn a_local_server_is_asked_by_a_local_name() {
+        let local = Origins::new(vec![PAGE.into()], true).unwrap();
+        for host in
+            ["localhost", "LOCALHOST:50051", "a.localhost", "127.0.0.1:1", "[::1]:1", "10.0.0.1"]
+        {
+            assert_eq!(check(&local, host, "null"), Ok(false), "{host}");
+        }
+        assert_eq!(check(&local, "status.example.com:443", PAGE), Ok(true));
+        for host in ["evil.example:50051", "localhost.evil.example", "1.evil.example"] {
+            assert!(check(&local, host, "null").is_err(), "{host}");
+        }
+    }
+}

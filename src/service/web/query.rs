@@ -1,0 +1,86 @@
+//! The query of a request: names and values, decoded.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::GeneralPurposeConfig;
+use base64::engine::{DecodePaddingMode, GeneralPurpose};
+
+/// URL-safe base64, with or without padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The query of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a>(pub &'a str);
+
+impl Query<'_> {
+    /// Returns the first value of this name, decoded.
+    pub fn get(self, name: &str) -> Option<Vec<u8>> {
+        self.pairs().find(|(key, _)| key == name.as_bytes()).map(|(_, value)| value)
+    }
+
+    /// Returns the first value of this name as text.
+    pub fn text(self, name: &str) -> Option<String> {
+        self.get(name).map(|value| String::from_utf8_lossy(&value).into_owned())
+    }
+
+    fn pairs(self) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+        let pairs = self.0.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs.map(|(key, value)| (decoded(key), decoded(value)))
+    }
+}
+
+/// Decodes URL-safe base64.
+pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    BASE64.decode(text).ok()
+}
+
+/// Decodes `%41` to `A` and `+` to a space; other bytes stay, as a `%` without two digits does.
+pub fn decoded(text: &str) -> Vec<u8> {
+    let mut rest = text.as_bytes();
+    let mut decoded = Vec::with_capacity(rest.len());
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let digits = after.first_chunk::<2>().filter(|_| byte == b'%');
+        let coded = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match (coded, byte) {
+            (Some(coded), _) => {
+                decoded.push(coded);
+                rest = &rest[2..];
+            }
+            (None, b'+') => decoded.push(b' '),
+            (None, byte) => decoded.push(byte),
+        }
+    }
+    decoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_decoded() {
+        let query = Query("a=1&b=%7B%22x%22%3a1%7d&c=a+b&empty&d=100%&a=2&e=%zz%4");
+        let cases = [
+            ("a", Some("1")),
+            ("b", Some(r#"{"x":1}"#)),
+            ("c", Some("a b")),
+            ("empty", Some("")),
+            ("d", Some("100%")),
+            ("e", Some("%zz%4")),
+            ("f", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(query.text(name).as_deref(), expected, "{name}");
+        }
+        for text in ["_-8", "_-8=", ""] {
+            assert!(base64(text.as_bytes()).is_some(), "{text}");
+        }
+        assert_eq!(base64(b"/+8"), None);
+    }
+}
