@@ -38,6 +38,10 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.to_vec()).unwrap()
+    }
+
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }

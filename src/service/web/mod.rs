@@ -1,10 +1,12 @@
-//! HTTP beside gRPC on one port: the Connect protocol, for `curl` and for programs without gRPC.
-//! A layer in front of the gRPC services.
+//! HTTP beside gRPC on one port: the Connect protocol, for `curl` and for programs without gRPC,
+//! and gRPC-Web for browsers. A layer in front of the gRPC services.
 //!
 //! ```text
-//!  application/grpc -------------------------------------> observe --> intake --> services
-//!  application/json, ... --> connect --> gRPC request --/
-//!  /descriptor.binpb --> the descriptor set
+//!  application/grpc ---------------------------------------> observe --> intake --> services
+//!  application/json, ... --> connect ---> gRPC request --'
+//!  application/grpc-web ---> tonic-web -------'
+//!  /health/... ------------> health ----------'
+//!  /descriptor.binpb ------> the descriptor set
 //! ```
 //!
 //! Each translated call is a gRPC call for the layers below, so that their checks, limits and
@@ -15,6 +17,8 @@ mod body;
 mod codec;
 mod connect;
 mod gzip;
+mod health;
+mod inner;
 mod metadata;
 mod method;
 mod origin;
@@ -27,28 +31,34 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method as Verb, Request, Response, StatusCode, Version};
 use prost_reflect::DescriptorPool;
 use tonic::body::Body;
 use tonic::{Code, Status};
+use tonic_web::GrpcWebLayer;
 use tower::{Layer, Service};
 
 pub use body::WebBody;
 pub use method::{Methods, pool};
 pub use origin::Origins;
 
+use inner::Inner;
+
 use crate::service::edge::Caller;
 use crate::service::intake::IntakeLayer;
 
 /// Serves the descriptor set.
 const DESCRIPTORS: &str = "/descriptor.binpb";
+/// Serves the health of the server, and below it that of each application.
+const HEALTH: &str = "/health";
 
 /// A service of gRPC.
 pub trait GrpcService:
     Service<Request<Body>, Response = Response<Self::Body>, Error = Infallible, Future: Send>
     + Clone
     + Send
+    + Sync
     + 'static
 {
     /// The body of its answers.
@@ -58,7 +68,7 @@ pub trait GrpcService:
 impl<S, B> GrpcService for S
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible, Future: Send>,
-    S: Clone + Send + 'static,
+    S: Clone + Send + Sync + 'static,
     B: GrpcBody,
 {
     type Body = B;
@@ -176,6 +186,11 @@ fn is_grpc_type(request: &Request<Body>) -> bool {
     rest.is_some_and(|rest| rest.first().is_none_or(|byte| [b'+', b';', b' '].contains(byte)))
 }
 
+fn is_grpc_web(request: &Request<Body>) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"))
+}
+
 impl Shared {
     /// Answers a request that is not gRPC.
     async fn answer<S: GrpcService>(
@@ -190,7 +205,13 @@ impl Shared {
         if let Some(response) = self.origins.preflight(&request, origin.as_ref()) {
             return response;
         }
+        let is_head = request.method() == Verb::HEAD;
         let mut response = self.route(inner, request).await;
+        if is_head {
+            let bytes = http_body::Body::size_hint(response.body()).exact();
+            *response.body_mut() = WebBody::Whole(None);
+            response.headers_mut().extend(bytes.map(|bytes| (CONTENT_LENGTH, bytes.into())));
+        }
         origin::allow(&mut response, origin.as_ref());
         let nosniff = HeaderValue::from_static("nosniff");
         response.headers_mut().insert("x-content-type-options", nosniff);
@@ -206,20 +227,40 @@ impl Shared {
             let text = "gRPC needs HTTP/2; over HTTP/1.1 send application/json";
             return plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, text);
         }
+        if is_grpc_web(&request) {
+            let Ok(response) = GrpcWebLayer::new().layer(inner).call(request).await;
+            return response.map(WebBody::Stream);
+        }
         let path = request.uri().path();
         if let Some(method) = self.methods.find(path) {
             let meter = self.intake.meter(path, request.extensions().get::<Caller>());
             return connect::call(inner, request, method, &self.methods, meter).await;
         }
-        let is_read = [Verb::GET, Verb::HEAD].contains(request.method());
+        match [Verb::GET, Verb::HEAD].contains(request.method()) {
+            true => self.read(inner, request).await,
+            false => self.unknown(inner, request).await,
+        }
+    }
+
+    /// Answers a request for something that is no method.
+    async fn read<S: GrpcService>(
+        &self,
+        inner: S,
+        request: Request<Body>,
+    ) -> Response<WebBody<S::Body>> {
+        let path = request.uri().path();
+        let of_health = path.strip_prefix(HEALTH);
+        if let Some(rest) = of_health.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+            return health::answer(Inner::new(inner, &request), rest).await;
+        }
         match (path, self.descriptors) {
-            (DESCRIPTORS, Some(set)) if is_read => {
+            (DESCRIPTORS, Some(set)) => {
                 let mut response = Response::new(WebBody::whole(Bytes::from_static(set)));
                 let kind = HeaderValue::from_static("application/protobuf");
                 response.headers_mut().insert(CONTENT_TYPE, kind);
                 response
             }
-            _ => self.unknown(inner, request).await,
+            _ => plain(StatusCode::NOT_FOUND, "there is nothing at this path"),
         }
     }
 
@@ -231,7 +272,7 @@ impl Shared {
         request: Request<Body>,
     ) -> Response<WebBody<S::Body>> {
         if request.method() != Verb::POST {
-            return plain(StatusCode::NOT_FOUND, "there is nothing at this path");
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "send GET or POST");
         }
         let (mut parts, _) = request.into_parts();
         parts.headers = metadata::of_request(&parts.headers);

@@ -1,0 +1,98 @@
+//! `/health/NAMESPACE/APPLICATION`: a status of HTTP for load balancers and probes that cannot send
+//! gRPC, with the reason as a line of text. Its answers are those of `grpc.health.v1`.
+
+use http::header::{CACHE_CONTROL, HeaderValue};
+use http::{Response, StatusCode};
+use tonic::{Code, Status};
+
+use super::body::WebBody;
+use super::connect;
+use super::inner::Inner;
+use super::query::decoded;
+use super::{GrpcService, plain};
+use crate::proto::health::health_check_response::ServingStatus;
+use crate::proto::health::{HealthCheckRequest, HealthCheckResponse};
+use crate::proto::v1;
+
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+const GET: &str = "/bellwether.v1.ApplicationService/GetApplication";
+
+/// Answers for the rest of a path after `/health`; an empty rest is the server.
+pub async fn answer<S: GrpcService>(inner: Inner<S>, rest: &str) -> Response<WebBody<S::Body>> {
+    let name = rest.trim_matches('/').split('/').map(decoded);
+    let name: Vec<_> = name.map(|part| String::from_utf8_lossy(&part).into_owned()).collect();
+    let found = match name.as_slice() {
+        [server] if server.is_empty() => checked(&inner, "").await,
+        [namespace, application] => health(&inner, namespace, application).await,
+        _ => Err(Status::not_found("give /health/NAMESPACE/APPLICATION")),
+    };
+    let mut response = match found {
+        Ok((true, text)) => plain(StatusCode::OK, &text),
+        Ok((false, text)) => plain(StatusCode::SERVICE_UNAVAILABLE, &text),
+        Err(status) => plain(connect::named(status.code()).0, &one_line(status.message())),
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Returns whether an application serves, and its status in a line.
+async fn health<S: GrpcService>(
+    inner: &Inner<S>,
+    namespace: &str,
+    application: &str,
+) -> Result<(bool, String), Status> {
+    let request = v1::GetApplicationRequest {
+        namespace: namespace.into(),
+        application: application.into(),
+        ..v1::GetApplicationRequest::default()
+    };
+    match inner.call::<v1::GetApplicationResponse>(GET, &request).await {
+        Ok(v1::GetApplicationResponse { application: Some(application) }) => {
+            Ok(described(&application))
+        }
+        // The health is the same for callers that may not read the status.
+        Err(status) if [Code::PermissionDenied, Code::Unauthenticated].contains(&status.code()) => {
+            checked(inner, &format!("{namespace}/{application}")).await
+        }
+        // A name that no application can have.
+        Err(status) if status.code() == Code::InvalidArgument => {
+            Err(Status::not_found(status.message()))
+        }
+        Err(status) => Err(status),
+        Ok(_) => Err(Status::internal("the answer has no application")),
+    }
+}
+
+async fn checked<S: GrpcService>(
+    inner: &Inner<S>,
+    service: &str,
+) -> Result<(bool, String), Status> {
+    let request = HealthCheckRequest { service: service.into() };
+    let health: HealthCheckResponse = inner.call(CHECK, &request).await?;
+    let name = if service.is_empty() { "the server" } else { service };
+    Ok(match health.status() {
+        ServingStatus::Serving => (true, format!("{name} is serving")),
+        _ => (false, format!("{name} is not serving")),
+    })
+}
+
+fn described(application: &v1::Application) -> (bool, String) {
+    let status = application.status.clone().unwrap_or_default();
+    let serving = application.config.iter().flat_map(|config| &config.serving_levels);
+    let is_serving = serving.copied().any(|level| level == status.level);
+    let level = status.level().as_str_name().trim_start_matches("LEVEL_").to_ascii_lowercase();
+    let v1::Application { namespace, name, .. } = application;
+    let winner = status.winner.unwrap_or_default();
+    let parts = [winner.unit.as_str(), winner.component.as_str()];
+    let place = parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    let text = match (status.message.as_str(), place.as_str()) {
+        ("", _) => format!("{namespace}/{name} is {level}"),
+        (message, "") => format!("{namespace}/{name} is {level}: {message}"),
+        (message, place) => format!("{namespace}/{name} is {level}: {place}: {message}"),
+    };
+    (is_serving, one_line(&text))
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
+}

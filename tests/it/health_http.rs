@@ -1,0 +1,61 @@
+//! `/health/NAMESPACE/APPLICATION`: the answers of `grpc.health.v1` as statuses of HTTP.
+
+use bellwether::proto::v1;
+use http::Method;
+
+use crate::server::Server;
+use crate::web::{VERSIONS, Version, get, report, request, send};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_health_of_an_application_is_a_status_with_its_reason() {
+    let server = Server::ephemeral();
+    for version in VERSIONS {
+        report(&server, "LEVEL_ACTIVE", "").await;
+        let well = get(&server, version, "/health/default/web").await;
+        assert_eq!((well.status, well.text().as_str()), (200, "default/web is active\n"));
+        assert_eq!(well.header("cache-control"), "no-store");
+        report(&server, "LEVEL_BLOCKED", "add a <b>database</b>").await;
+        let ill = get(&server, version, "/health/default/web").await;
+        assert_eq!((ill.status, ill.header("content-type")), (503, "text/plain; charset=utf-8"));
+        assert_eq!(ill.text(), "default/web is blocked: web/0: add a <b>database</b>\n");
+        let head = request(&server, Method::HEAD, "/health/default/web", &[], "");
+        let head = send(&server, version, head).await;
+        assert_eq!((head.status, head.body.len()), (503, 0));
+        assert_eq!(head.header("content-length"), ill.body.len().to_string());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_levels_that_serve_are_those_of_the_configuration() {
+    let server = Server::ephemeral();
+    report(&server, "LEVEL_WAITING", "for a database").await;
+    assert_eq!(get(&server, Version::Http1, "/health/default/web").await.status, 503);
+    let configure = v1::ConfigureApplicationRequest {
+        application: "web".into(),
+        config: Some(v1::ApplicationConfig {
+            serving_levels: vec![v1::Level::Active as i32, v1::Level::Waiting as i32],
+            ..v1::ApplicationConfig::default()
+        }),
+        update_mask: Some(prost_types::FieldMask { paths: vec!["serving_levels".into()] }),
+        ..v1::ConfigureApplicationRequest::default()
+    };
+    server.applications().await.configure_application(configure).await.unwrap();
+    let answer = get(&server, Version::Http1, "/health/default/web").await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.text(), "default/web is waiting: web/0: for a database\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_not_known_is_not_found() {
+    let server = Server::ephemeral();
+    report(&server, "LEVEL_ACTIVE", "").await;
+    for path in ["/health/default/api", "/health/web", "/health/a/b/c", "/health/default/%2f"] {
+        assert_eq!(get(&server, Version::Http1, path).await.status, 404, "{path}");
+    }
+    let coded = get(&server, Version::Http1, "/health/default/%77eb").await;
+    assert_eq!(coded.status, 200, "{coded:?}");
+    let own = get(&server, Version::Http1, "/health").await;
+    assert_eq!((own.status, own.text().as_str()), (200, "the server is serving\n"));
+    let posted = request(&server, Method::POST, "/health/default/web", &[], "");
+    assert_eq!(send(&server, Version::Http1, posted).await.status, 404);
+}
