@@ -380,8 +380,12 @@ async fn a_fence_of_a_former_master_is_refused_until_the_operation_is_acquired_a
     let begun = operations.begin_operation(mk_begin("up-v2", "v2")).await.unwrap();
     let former = begun.into_inner().operation.unwrap().fence;
     redis.cli(&["debug", "change-repl-id"]);
-    let late = operations.complete_operation(mk_complete(former)).await;
-    assert_eq!(reason(&late.unwrap_err()), "STALE_FENCE");
+    // The store refuses everything until it has compared the new master.
+    let late = eventually("an answer of the store", async || {
+        let late = operations.complete_operation(mk_complete(former)).await.unwrap_err();
+        (reason(&late) != "STORE_UNAVAILABLE").then_some(late)
+    });
+    assert_eq!(reason(&late.await), "STALE_FENCE");
     let acquired = operations.acquire_operation(mk_acquire("web/0")).await.unwrap();
     let operation = acquired.into_inner().operation.unwrap();
     assert!(former + (1 << 20) < operation.fence, "{former}, then {}", operation.fence);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The name of a segment without its generation.
 const PREFIX: &str = "bellwether.log.";
+const GENERATION_DIGITS: usize = 16;
 
 const MAGIC: [u8; 8] = *b"bwlog\0\0\x01";
 const STORE: std::ops::Range<usize> = 8..16;
@@ -70,6 +71,8 @@ impl LogFiles for LogDir {
         for entry in fs::read_dir(&self.0)? {
             let name = entry?.file_name();
             let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+            // Another file that begins with the same name is not ours.
+            let digits = digits.filter(|digits| digits.len() == GENERATION_DIGITS);
             generations.extend(digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()));
         }
         generations.sort_unstable();
@@ -94,7 +97,7 @@ impl LogFiles for LogDir {
     }
 
     fn path(&self, generation: u64) -> PathBuf {
-        self.0.join(format!("{PREFIX}{generation:016x}"))
+        self.0.join(format!("{PREFIX}{generation:0GENERATION_DIGITS$x}"))
     }
 }
 
