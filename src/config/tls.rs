@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Error, File};
+use super::{CallerFlags, Callers, Error, File, StoreFlags};
 use crate::security::tls::{ClientCertificates, Files};
 
 /// Flags for TLS of the ports. Each is also a variable and a key of the file.
@@ -40,6 +40,21 @@ impl TlsChoice {
     /// Whether clients may present a certificate, so that the server knows them.
     pub fn asks_clients(&self) -> bool {
         self.files.client_certificates != ClientCertificates::None
+    }
+}
+
+impl TlsChoice {
+    /// Returns what `Config::load` chooses with the same flags, without the other settings.
+    ///
+    /// # Errors
+    /// If the file or the flags are wrong.
+    pub fn load(
+        store: &StoreFlags,
+        tls: TlsFlags,
+        callers: CallerFlags,
+    ) -> Result<(Option<TlsChoice>, Callers), Error> {
+        let mut file = File::of(store)?;
+        Ok((file.tls(tls)?, file.callers(callers)?))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Who calls: tokens, client certificates, and what is neither. Streams end with the proof of their
 //! caller.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,7 +12,7 @@ use bellwether::proto::v1::Level;
 use bellwether_client::{Client, Error, Security};
 
 use crate::authority::{Authority, EVERYTHING, connect};
-use crate::server::{BINARY, Server, eventually, mk_report};
+use crate::server::{BINARY, Server, command, eventually, mk_report};
 
 /// A file of tokens, and the tokens themselves.
 pub struct TokenFile {
@@ -185,4 +187,85 @@ async fn a_certificate_names_one_caller_or_none() {
         let reason = reason.as_ref().and_then(Error::reason).unwrap_or_default().to_string();
         assert_eq!(reason, expected);
     }
+}
+
+/// Returns the status of `GET path` with this token.
+fn status_of(address: SocketAddr, path: &str, token: Option<&Path>) -> String {
+    let header = token.map_or_else(String::new, |token| {
+        let token = std::fs::read_to_string(token).unwrap();
+        format!("Authorization: Bearer {}\r\n", token.trim())
+    });
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let code = answer.split(' ').nth(1).unwrap();
+    format!("{code} {}", answer.rsplit("\r\n").next().unwrap().chars().take(2).collect::<String>())
+}
+
+#[test]
+fn metrics_are_for_this_machine_and_for_callers_who_may_read_everything() {
+    // The address of this machine on a network, if it has one.
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let own = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
+    let Some(own) = own.ok().map(|own| own.ip()).filter(|own| !own.is_loopback()) else { return };
+    let tokens = TokenFile::new();
+    let (all, some) = (tokens.create("all", "1h"), tokens.create("some", "1h"));
+    let roles = "[[grant]]\nrole = 'reader'\nto = ['token:all']\nnamespace = '*'\n\
+                 application = '*'\n[[grant]]\nrole = 'reader'\nto = ['token:some']\n\
+                 namespace = 'default'\napplication = '*'\n";
+    let roles = tokens.write("roles.toml", roles).display().to_string();
+    let path = tokens.path();
+    let flags = ["--ephemeral", "--tokens", &path, "--roles", &roles, "--insecure"];
+    let mut command = command(&flags);
+    command.env("BELLWETHER_OPS_LISTEN", "0.0.0.0:0");
+    let server = Server::spawn(command);
+    let far = SocketAddr::new(own, server.ops.port());
+    let near = SocketAddr::from(([127, 0, 0, 1], server.ops.port()));
+    for (address, path, token, expected) in [
+        (near, "/metrics", None, "200"),
+        (far, "/metrics", None, "401"),
+        (far, "/metrics", Some(&*some), "403"),
+        (far, "/metrics", Some(&*all), "200"),
+        (far, "/livez", None, "200 ok"),
+        (far, "/readyz", None, "200 ok"),
+        (far, "/readyz?verbose", None, "200 ok"),
+        (far, "/readyz?verbose", Some(&*all), "200 "),
+    ] {
+        let status = status_of(address, path, token);
+        assert!(status.starts_with(expected), "{address} {path} {token:?}: {status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_wrong_tokens_cost_a_line_a_second_and_no_place() {
+    let tokens = TokenFile::new();
+    let good = tokens.create("good", "1h");
+    let roles = tokens.write("roles.toml", EVERYTHING).display().to_string();
+    let path = tokens.path();
+    let mut command = command(&["--ephemeral", "--tokens", &path, "--roles", &roles]);
+    let log = tokens.write("log", "");
+    command.stderr(std::fs::File::create(&log).unwrap());
+    let server = Server::spawn(command);
+    let wrong = tokens.write("wrong", &format!("bw_good_{}", "0".repeat(64)));
+    let stranger = Client::connect_with(&server.url(), bearer(&wrong)).await.unwrap();
+    let honest = Client::connect_with(&server.url(), bearer(&good)).await.unwrap();
+    let start = Instant::now();
+    for _ in 0..20 {
+        let refused = (0..100).map(|_| report(&stranger));
+        let refused = futures_util::future::join_all(refused).await;
+        let is_refused = |answer: &Result<(), Error>| {
+            answer.as_ref().is_err_and(|error| error.reason() == Some("CREDENTIALS_INVALID"))
+        };
+        assert!(refused.iter().all(is_refused));
+        report(&honest).await.unwrap();
+    }
+    let lines = std::fs::read_to_string(&log).unwrap();
+    let lines = lines.lines().filter(|line| line.contains("callers were refused")).count();
+    let seconds = usize::try_from(start.elapsed().as_secs()).unwrap();
+    assert!((1..=seconds + 2).contains(&lines), "{lines} lines in {seconds} s");
+    let secret = std::fs::read_to_string(&good).unwrap();
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(!log.contains(secret.trim()) && !log.contains("0000000000"), "no token is logged");
 }

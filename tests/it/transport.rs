@@ -56,6 +56,10 @@ async fn a_client_that_trusts_the_authority_is_served_and_others_learn_why_not()
         let server = Server::start(&flags);
         let said = sentence(&server, authority.client("")).await;
         assert!(said.contains(expected), "{said}");
+        let said = files_examined(&flags);
+        let host = if name == "old" { "for localhost, until" } else { "for elsewhere, until" };
+        assert!(said.contains(host), "{said}");
+        assert_eq!(said.contains("it has expired"), name == "old", "{said}");
         let ca = authority.text("ca.pem");
         let line = ["doctor", "--ephemeral", "--connect", "--ca", &ca, "--server", &url(&server)];
         let output = Command::new(BINARY).args(line).output().unwrap();
@@ -65,6 +69,13 @@ async fn a_client_that_trusts_the_authority_is_served_and_others_learn_why_not()
         let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(expected), "{words}");
     }
+}
+
+/// Returns what `doctor` says about the files of these flags, in one line.
+fn files_examined(flags: &[&str]) -> String {
+    let output = Command::new(BINARY).arg("doctor").args(flags).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn openssl(arguments: &[&str]) -> String {
@@ -246,6 +257,8 @@ fn what_is_half_configured_does_not_start() {
     let swapped = ["--ephemeral", "--tls-certificate", &certificate, "--tls-key", &other];
     let (code, said) = refused(&swapped);
     assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("it is not the key of"), "{said}");
+    let said = files_examined(&swapped);
     assert!(said.contains("it is not the key of"), "{said}");
     let swapped = ["--ephemeral", "--tls-certificate", &key, "--tls-key", &key];
     let (_, said) = refused(&swapped);

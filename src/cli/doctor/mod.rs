@@ -1,6 +1,7 @@
 //! `bellwether doctor`: checks the store that `serve` would use, and the way to a running server.
 
 mod connection;
+mod protection;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,18 +14,23 @@ use crate::cli::render::doctor;
 use crate::cli::render::doctor::Marks;
 use crate::cli::{scrape, span};
 use crate::config;
-use crate::config::StoreChoice;
+use crate::config::{StoreChoice, TlsChoice};
 use crate::store::doctor::{Finding, Level};
 use crate::store::{embedded, redis};
 
-/// Check the store: version, eviction, persistence, replicas, rights and more
+/// Check the store, the certificates and the files of callers and roles
 ///
-/// It takes the flags, variables and configuration file of `serve`, and examines the store that
-/// they name. Nothing is changed. Exits with 1 if there is an error; warnings exit with 0.
+/// It takes the flags, variables and configuration file of `serve`, and examines the store and the
+/// files that they name. Nothing is changed. Exits with 1 if there is an error; warnings exit with
+/// 0.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     store: config::StoreFlags,
+    #[command(flatten)]
+    tls: config::TlsFlags,
+    #[command(flatten)]
+    callers: config::CallerFlags,
 
     /// Also ask this running server, at its port for /metrics, whether it is in self-preservation
     #[arg(long, value_name = "ADDRESS")]
@@ -47,9 +53,13 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     if config::shows_password(std::env::args_os()) {
         say(&format!("warning: {}", config::PASSWORD_SHOWN));
     }
+    let wrong = |error: config::Error| UsageError(error.to_string());
+    let chosen = TlsChoice::load(&args.store, args.tls, args.callers);
+    let (tls, callers) = chosen.map_err(wrong)?;
     // As with `serve`, a wrong description of a store is wrong usage.
-    let store = StoreChoice::load(args.store).map_err(|error| UsageError(error.to_string()))?;
+    let store = StoreChoice::load(args.store).map_err(wrong)?;
     let mut findings = examine(&store, args.timeout).await;
+    findings.extend(protection::examine(tls.as_ref(), &callers));
     if let Some(ops) = args.ops {
         let metrics = tokio::time::timeout(args.timeout, scrape::metrics(ops)).await;
         findings.push(hearing(ops, metrics.ok().and_then(Result::ok).as_deref()));

@@ -1,5 +1,6 @@
 //! TLS of the ports: certificates of the server, and which certificates of clients are accepted.
 
+pub mod examine;
 mod material;
 
 use std::path::PathBuf;

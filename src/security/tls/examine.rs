@@ -1,0 +1,40 @@
+//! What a certificate says, for people.
+
+use std::time::{Duration, SystemTime};
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// The names and the validity of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// DNS names and addresses.
+    pub names: Vec<String>,
+    /// The end of its validity.
+    pub ends: SystemTime,
+}
+
+/// Returns the facts of the first certificate of a PEM file; `None` if there is none.
+pub fn facts(content: &[u8]) -> Option<CertificateFacts> {
+    let first = CertificateDer::pem_slice_iter(content).next()?.ok()?;
+    let (_, parsed) = X509Certificate::from_der(&first).ok()?;
+    let seconds = u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0);
+    let ends = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    let names = parsed.subject_alternative_name().ok().flatten();
+    let names = names.map(|extension| extension.value.general_names.iter().filter_map(name));
+    Some(CertificateFacts { names: names.into_iter().flatten().collect(), ends })
+}
+
+fn name(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_string()),
+        GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
+            Ok(v4) => Some(std::net::Ipv4Addr::from(v4).to_string()),
+            Err(_) => {
+                <[u8; 16]>::try_from(*bytes).ok().map(|v6| std::net::Ipv6Addr::from(v6).to_string())
+            }
+        },
+        _ => None,
+    }
+}
