@@ -33,6 +33,7 @@ mod elections;
 mod errors;
 mod errors_files;
 mod errors_sessions;
+mod events;
 mod failover;
 mod faults;
 mod first_calls;

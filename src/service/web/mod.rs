@@ -4,6 +4,7 @@
 //! ```text
 //!  application/grpc ---------------------------------------> observe --> intake --> services
 //!  application/json, ... --> connect ---> gRPC request --'
+//!  text/event-stream ------> events ----------'
 //!  application/grpc-web ---> tonic-web -------'
 //!  /health/... ------------> health ----------'
 //!  /descriptor.binpb ------> the descriptor set
@@ -16,6 +17,7 @@ mod answer;
 mod body;
 mod codec;
 mod connect;
+mod events;
 mod gzip;
 mod health;
 mod inner;
@@ -234,7 +236,10 @@ impl Shared {
         let path = request.uri().path();
         if let Some(method) = self.methods.find(path) {
             let meter = self.intake.meter(path, request.extensions().get::<Caller>());
-            return connect::call(inner, request, method, &self.methods, meter).await;
+            return match events::is_asked(&request, method) {
+                true => events::call(inner, request, method, &self.methods, meter).await,
+                false => connect::call(inner, request, method, &self.methods, meter).await,
+            };
         }
         match [Verb::GET, Verb::HEAD].contains(request.method()) {
             true => self.read(inner, request).await,

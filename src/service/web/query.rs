@@ -3,6 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::GeneralPurposeConfig;
 use base64::engine::{DecodePaddingMode, GeneralPurpose};
+use tonic::Status;
+
+use crate::service::intake::refusal;
 
 /// URL-safe base64, with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -31,8 +34,22 @@ impl Query<'_> {
     }
 }
 
+/// Returns the request that a query holds; without one it is empty.
+pub fn message(query: Query<'_>) -> Result<Vec<u8>, Status> {
+    let given = query.get("message").unwrap_or_else(|| match query.get("encoding").as_deref() {
+        None | Some(b"json") => b"{}".to_vec(),
+        _ => Vec::new(),
+    });
+    match query.get("base64").as_deref() {
+        Some(b"1") => {
+            base64(&given).ok_or_else(|| refusal::malformed("the message is no base64 for URLs"))
+        }
+        _ => Ok(given),
+    }
+}
+
 /// Decodes URL-safe base64.
-pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
     BASE64.decode(text).ok()
 }
 

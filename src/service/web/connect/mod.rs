@@ -13,7 +13,6 @@ mod response;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
 };
@@ -21,7 +20,7 @@ use http::{HeaderMap, HeaderValue, Method as Verb, Request, Response, StatusCode
 use tonic::Status;
 use tonic::body::Body;
 
-pub use error::named;
+pub use error::{json, named};
 pub use request::Framing;
 pub use response::{Form, failed};
 
@@ -157,7 +156,7 @@ fn media_type(headers: &HeaderMap) -> Option<(Framing, Codec)> {
 }
 
 /// Translates a request, or fails as the call does.
-fn grpc_request(
+pub fn grpc_request(
     request: Request<Body>,
     method: &Method,
     (framing, codec): (Framing, Codec),
@@ -168,7 +167,10 @@ fn grpc_request(
     let query = Query(parts.uri.query().unwrap_or_default());
     let is_get = parts.method == Verb::GET;
     let (body, compression) = match is_get {
-        true => (query_body(query)?, query.text("compression")),
+        true => {
+            let message = query::message(query)?;
+            (Body::new(WebBody::<Body>::whole(message)), query.text("compression"))
+        }
         false => {
             let name = match framing {
                 Framing::Whole => CONTENT_ENCODING,
@@ -194,20 +196,6 @@ fn grpc_request(
     *request.headers_mut() = grpc;
     *request.extensions_mut() = parts.extensions;
     Ok(request)
-}
-
-/// Returns the message that a query holds, as the body of a request.
-fn query_body(query: Query<'_>) -> Result<Body, Status> {
-    let given = query.get("message").unwrap_or_else(|| match query.get("encoding").as_deref() {
-        None | Some(b"json") => b"{}".to_vec(),
-        _ => Vec::new(),
-    });
-    let message = match query.get("base64").as_deref() {
-        Some(b"1") => query::base64(&given)
-            .ok_or_else(|| refusal::malformed("the message is no base64 for URLs"))?,
-        _ => given,
-    };
-    Ok(Body::new(WebBody::<Body>::whole(Bytes::from(message))))
 }
 
 /// A client may leave out its version.

@@ -1,0 +1,209 @@
+//! Server-Sent Events: a stream of answers as the form that `EventSource` of browsers and `curl -N`
+//! read. `GET` with `Accept: text/event-stream` on a method without side effects that streams.
+//!
+//! The data of an event is one answer in JSON, and its `id` is the resume token of the answer. A
+//! browser that reconnects sends the last one as `Last-Event-ID`, and the call continues there.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method as Verb, Request, Response, StatusCode};
+use http_body::Frame;
+use prost_reflect::{DynamicMessage, MessageDescriptor, Value as Field};
+use serde_json::Value;
+use tokio::time::{Instant, Sleep, sleep};
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::answer::{GrpcAnswer, Step};
+use super::body::WebBody;
+use super::codec::Codec;
+use super::connect::{self, Framing};
+use super::method::{Method, Methods};
+use super::query::{self, Query};
+use super::{GrpcBody, GrpcService};
+use crate::service::code::Reason;
+use crate::service::intake::{Meter, refusal};
+
+const EVENTS: &str = "text/event-stream";
+const LAST_ID: &str = "last-event-id";
+/// The field of a request that continues a stream, and that of an answer to continue from.
+const TOKEN: &str = "resume_token";
+
+/// The time without an event after which a comment is sent: less than the silence after which
+/// proxies close a connection.
+const PING_EVERY: Duration = Duration::from_secs(15);
+const PING: Bytes = Bytes::from_static(b":\n\n");
+/// The first bytes: how many milliseconds a browser waits before it connects again.
+const START: Bytes = Bytes::from_static(b"retry: 2000\n\n");
+
+/// Returns whether a request can only be one for events.
+pub fn is_asked<T>(request: &Request<T>, method: &Method) -> bool {
+    let is_stream = method.server_streaming && !method.client_streaming;
+    request.method() == Verb::GET && method.is_safe && is_stream
+}
+
+/// Calls a method.
+pub async fn call<S: GrpcService>(
+    inner: S,
+    request: Request<Body>,
+    method: &Method,
+    methods: &Arc<Methods>,
+    meter: Meter,
+) -> Response<WebBody<S::Body>> {
+    if !request.headers().get_all(ACCEPT).iter().any(accepts_events) {
+        let status = refusal::malformed("this method streams; send Accept: text/event-stream");
+        return connect::failed(StatusCode::NOT_ACCEPTABLE, &status, methods);
+    }
+    let is_resumed = request.headers().contains_key(LAST_ID);
+    let request = posted(request, &method.input).and_then(|request| {
+        connect::grpc_request(request, method, (Framing::Whole, Codec::Json), meter)
+    });
+    let request = match request {
+        Ok(request) => request,
+        Err(status) => return connect::failed(connect::named(status.code()).0, &status, methods),
+    };
+    let (parts, body) = super::call(inner, request).await.into_parts();
+    let answer = GrpcAnswer::new(&parts.headers, body);
+    if let Some(status) = answer.early_end() {
+        // A browser never connects again after another status than 200.
+        let is_worth_another = status.code() == Code::Unavailable;
+        if !is_worth_another && !(is_resumed && is_expired(status)) {
+            return connect::failed(connect::named(status.code()).0, status, methods);
+        }
+    }
+    let stream = Events {
+        answer,
+        message: method.output.clone(),
+        methods: methods.clone(),
+        ping: Box::pin(sleep(PING_EVERY)),
+        stage: Stage::Start,
+    };
+    let mut response = Response::new(WebBody::Stream(Body::new(stream)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // A proxy must not collect events.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn accepts_events(accepted: &HeaderValue) -> bool {
+    let kinds = accepted.to_str().unwrap_or_default().split(',');
+    kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim()).any(|kind| kind == EVENTS)
+}
+
+/// Returns the request as one with a body. The message continues after the last event that the
+/// client received.
+fn posted(request: Request<Body>, input: &MessageDescriptor) -> Result<Request<Body>, Status> {
+    let (mut parts, _) = request.into_parts();
+    let mut message = query::message(Query(parts.uri.query().unwrap_or_default()))?;
+    let last = parts.headers.get(LAST_ID).and_then(|id| id.to_str().ok());
+    let field = input.get_field_by_name(TOKEN);
+    if let (Some(last), Some(field)) = (last.filter(|id| !id.is_empty()), field) {
+        // A message that is no object is refused when it is decoded.
+        if let Ok(Value::Object(mut fields)) = serde_json::from_slice::<Value>(&message) {
+            fields.remove(field.name());
+            fields.insert(field.json_name().to_string(), last.into());
+            message = Value::Object(fields).to_string().into_bytes();
+        }
+    }
+    parts.method = Verb::POST;
+    Ok(Request::from_parts(parts, Body::new(WebBody::<Body>::whole(message))))
+}
+
+fn is_expired(status: &Status) -> bool {
+    let info = status.get_details_error_info();
+    info.is_some_and(|info| info.reason == Reason::ResumeTokenExpired.wire().1)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Open,
+    Ended,
+}
+
+/// The body of a stream of events.
+struct Events<B> {
+    answer: GrpcAnswer<B>,
+    message: MessageDescriptor,
+    methods: Arc<Methods>,
+    ping: Pin<Box<Sleep>>,
+    stage: Stage,
+}
+
+impl<B: GrpcBody> Events<B> {
+    /// Returns an answer as an event.
+    fn event(&self, message: Bytes) -> Result<Bytes, Status> {
+        let id = DynamicMessage::decode(self.message.clone(), message.clone()).ok();
+        let id = id.and_then(|message| match message.get_field_by_name(TOKEN).as_deref() {
+            Some(Field::String(token)) if !token.is_empty() => Some(format!("id: {token}\n")),
+            _ => None,
+        });
+        let data = Codec::Json.encode(&self.message, message)?;
+        // JSON on one line has no line end inside.
+        let parts = [id.unwrap_or_default().as_bytes(), b"data: ", &data, b"\n\n"].concat();
+        Ok(parts.into())
+    }
+
+    /// Returns the last event. After an expired token the browser must forget it: an empty id does
+    /// that.
+    fn end(&self, status: &Status) -> Bytes {
+        let id = if is_expired(status) { "id\n" } else { "" };
+        let data = match status.code() {
+            Code::Ok => "{}".to_string(),
+            _ => connect::json(status, self.methods.pool()).to_string(),
+        };
+        format!("event: end\n{id}data: {data}\n\n").into()
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.stage == Stage::Start {
+            self.stage = Stage::Open;
+            return Poll::Ready(Some(START));
+        }
+        if self.stage == Stage::Ended {
+            return Poll::Ready(None);
+        }
+        let Poll::Ready(step) = self.answer.poll_step(context) else {
+            if self.ping.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.ping.as_mut().reset(Instant::now() + PING_EVERY);
+            return Poll::Ready(Some(PING));
+        };
+        self.ping.as_mut().reset(Instant::now() + PING_EVERY);
+        let ended = match step {
+            Step::Message(message) => match self.event(message) {
+                Ok(event) => return Poll::Ready(Some(event)),
+                Err(status) => status,
+            },
+            Step::End(status) => status,
+        };
+        self.stage = Stage::Ended;
+        Poll::Ready(Some(self.end(&ended)))
+    }
+}
+
+impl<B: GrpcBody> http_body::Body for Events<B> {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.poll_event(context).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+}
