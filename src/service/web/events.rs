@@ -74,7 +74,7 @@ pub async fn call<S: GrpcService>(
     if let Some(status) = answer.early_end() {
         // A browser never connects again after another status than 200.
         let is_worth_another = status.code() == Code::Unavailable;
-        if !is_worth_another && !(is_resumed && is_expired(status)) {
+        if !(is_worth_another || is_resumed && is_expired(status)) {
             return connect::failed(connect::named(status.code()).0, status, methods);
         }
     }
