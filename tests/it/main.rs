@@ -60,6 +60,7 @@ mod replicas;
 mod report;
 mod request_ids;
 mod rights;
+mod rights_web;
 mod secrets;
 mod sentinel;
 mod server_info;
