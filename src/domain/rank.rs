@@ -89,34 +89,35 @@ pub struct Rank {
     pub fault: Option<Arc<FaultKey>>,
 }
 
-/// The comparison of two contributions by one criterion; less is stronger.
-type Step = fn(&Rank, &Rank) -> Ordering;
-
-/// The criteria, in order.
-const STEPS: [(Criterion, Step); 12] = [
-    (Criterion::Precedence, |a, b| b.precedence.cmp(&a.precedence)),
-    (Criterion::Level, |a, b| a.severity.cmp(&b.severity)),
-    (Criterion::Priority, |a, b| b.priority.cmp(&a.priority)),
-    (Criterion::Application, |a, b| b.is_own().cmp(&a.is_own())),
-    (Criterion::Leader, |a, b| b.leads.cmp(&a.leads)),
-    (Criterion::Unit, |a, b| a.key.unit.cmp(&b.key.unit)),
-    (Criterion::Place, |a, b| a.place.in_unit().cmp(&b.place.in_unit())),
-    (Criterion::Component, |a, b| a.key.component.cmp(&b.key.component)),
-    (Criterion::Place, |a, b| a.place.in_component().cmp(&b.place.in_component())),
-    (Criterion::Key, |a, b| a.key.key.cmp(&b.key.key)),
-    (Criterion::Since, |a, b| a.since.cmp(&b.since)),
-    // Two faults of a component that began together differ in their targets.
-    (Criterion::Kind, |a, b| (a.origin, &a.fault).cmp(&(b.origin, &b.fault))),
-];
+/// Returns the first ordering that is not equal, with its criterion.
+macro_rules! decide {
+    ($($criterion:ident: $ordering:expr;)*) => {
+        $(
+            let ordering = $ordering;
+            if ordering.is_ne() {
+                return (ordering, Some(Criterion::$criterion));
+            }
+        )*
+    };
+}
 
 /// Compares two contributions; less is stronger. Returns the deciding criterion, or `None` if they
 /// are equal.
 pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
-    for (criterion, step) in STEPS {
-        let ordering = step(a, b);
-        if ordering.is_ne() {
-            return (ordering, Some(criterion));
-        }
+    decide! {
+        Precedence: b.precedence.cmp(&a.precedence);
+        Level: a.severity.cmp(&b.severity);
+        Priority: b.priority.cmp(&a.priority);
+        Application: b.is_own().cmp(&a.is_own());
+        Leader: b.leads.cmp(&a.leads);
+        Unit: a.key.unit.cmp(&b.key.unit);
+        Place: a.place.in_unit().cmp(&b.place.in_unit());
+        Component: a.key.component.cmp(&b.key.component);
+        Place: a.place.in_component().cmp(&b.place.in_component());
+        Key: a.key.key.cmp(&b.key.key);
+        Since: a.since.cmp(&b.since);
+        // Two faults of a component that began together differ in their targets.
+        Kind: (a.origin, &a.fault).cmp(&(b.origin, &b.fault));
     }
     (Ordering::Equal, None)
 }
@@ -124,7 +125,7 @@ pub fn compare(a: &Rank, b: &Rank) -> (Ordering, Option<Criterion>) {
 impl Rank {
     /// Returns whether the contribution is of the application itself, not of a unit.
     fn is_own(&self) -> bool {
-        self.key.unit.as_str().is_empty()
+        matches!(self.origin, Origin::Leader | Origin::Operation)
     }
 }
 

@@ -83,7 +83,7 @@ pub async fn call<S: GrpcService>(
         message: method.output.clone(),
         methods: methods.clone(),
         ping: Box::pin(sleep(PING_EVERY)),
-        stage: Stage::Start,
+        state: EventsState::Start,
     };
     let mut response = Response::new(WebBody::Stream(Body::new(stream)));
     let headers = response.headers_mut();
@@ -124,7 +124,7 @@ fn is_expired(status: &Status) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum EventsState {
     Start,
     Open,
     Ended,
@@ -136,7 +136,7 @@ struct Events<B> {
     message: MessageDescriptor,
     methods: Arc<Methods>,
     ping: Pin<Box<Sleep>>,
-    stage: Stage,
+    state: EventsState,
 }
 
 impl<B: GrpcBody> Events<B> {
@@ -165,11 +165,11 @@ impl<B: GrpcBody> Events<B> {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.stage == Stage::Start {
-            self.stage = Stage::Open;
+        if self.state == EventsState::Start {
+            self.state = EventsState::Open;
             return Poll::Ready(Some(START));
         }
-        if self.stage == Stage::Ended {
+        if self.state == EventsState::Ended {
             return Poll::Ready(None);
         }
         let Poll::Ready(step) = self.answer.poll_step(context) else {
@@ -187,7 +187,7 @@ impl<B: GrpcBody> Events<B> {
             },
             Step::End(status) => status,
         };
-        self.stage = Stage::Ended;
+        self.state = EventsState::Ended;
         Poll::Ready(Some(self.end(&ended)))
     }
 }
@@ -204,6 +204,6 @@ impl<B: GrpcBody> http_body::Body for Events<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.stage == Stage::Ended
+        self.state == EventsState::Ended
     }
 }
