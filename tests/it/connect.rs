@@ -357,3 +357,26 @@ async fn the_descriptors_are_served() {
     let missing = get(&server, Version::Http1, "/nothing").await;
     assert_eq!(missing.status, 404);
 }
+
+/// A status takes two bytes of binary proto and hundreds in memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_a_million_parts_is_refused_before_it_is_decoded() {
+    let server = Server::ephemeral();
+    let path = "/bellwether.v1.ReportService/ReplaceStatuses";
+    let field = v1::ReplaceStatusesRequest {
+        statuses: vec![v1::StatusReport::default()],
+        ..v1::ReplaceStatusesRequest::default()
+    };
+    let binary = field.encode_to_vec().repeat(1 << 20);
+    let json = format!("{{\"unit\":\"web/0\",\"statuses\":[{}]}}", vec!["{}"; 1 << 20].join(","));
+    for (kind, body) in [("application/proto", binary), (JSON, json.into_bytes())] {
+        let headers = [("content-type", kind)];
+        let request = request(&server, Method::POST, path, &headers, body);
+        let answer = send(&server, Version::Http1, request).await;
+        assert_eq!(answer.reason(), "REQUEST_TOO_LARGE", "{answer:?}");
+        let message = answer.json()["message"].as_str().unwrap().to_string();
+        assert!(message.contains("messages inside it; divide it"), "{message}");
+    }
+    let peak = server.peak_memory() >> 20;
+    assert!(peak < 150, "{peak} MiB for two messages of 3 MiB");
+}

@@ -110,8 +110,17 @@ impl Server {
 
     /// Returns the resident memory, in bytes.
     pub fn memory(&self) -> u64 {
+        self.memory_of("VmRSS:")
+    }
+
+    /// Returns the highest resident memory so far, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        self.memory_of("VmHWM:")
+    }
+
+    fn memory_of(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         1024 * line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     }
 

@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tonic::body::Body;
 
 use super::budget::{Budgets, Share};
 use super::frame::{PREFIX_BYTES, Prefix};
+use super::parts::{TypeId, Types};
 use super::refusal;
 
 /// The requests that a method accepts.
@@ -29,6 +31,8 @@ pub(super) struct Takes {
     pub(super) message_bytes_max: usize,
     /// How long the only message of a call, or a message that has started, may take to be complete.
     pub(super) patience: Duration,
+    /// The type of a message.
+    pub(super) input: TypeId,
 }
 
 /// A request body that yields whole messages only, or a typed error.
@@ -38,6 +42,7 @@ pub(super) struct WholeBody {
     /// The received part of the next message. Empty and without memory between messages.
     held: BytesMut,
     share: Share,
+    types: Arc<Types>,
     /// Bytes after the message that was passed on last.
     rest: Bytes,
     /// Whether a message has arrived.
@@ -47,12 +52,13 @@ pub(super) struct WholeBody {
 }
 
 impl WholeBody {
-    pub(super) fn new(inner: Body, takes: Takes, budgets: Budgets) -> WholeBody {
+    pub(super) fn new(inner: Body, takes: Takes, budgets: Budgets, types: Arc<Types>) -> WholeBody {
         WholeBody {
             inner,
             takes,
             held: BytesMut::new(),
             share: Share::new(budgets),
+            types,
             rest: Bytes::new(),
             has_message: false,
             timer: None,
@@ -75,7 +81,8 @@ impl WholeBody {
             if refused.is_err() || data.len() - end < prefix.frame_bytes() {
                 break;
             }
-            self.count()?;
+            self.check_whole(&data[end + PREFIX_BYTES..end + prefix.frame_bytes()])?;
+            self.has_message = true;
             end += prefix.frame_bytes();
         }
         let begun = data.split_off(end);
@@ -103,7 +110,8 @@ impl WholeBody {
         if self.held.len() < prefix.frame_bytes() {
             return Ok(None);
         }
-        self.count()?;
+        self.check_whole(&self.held[PREFIX_BYTES..])?;
+        self.has_message = true;
         self.share.release();
         if !self.takes.one_message {
             self.timer = None;
@@ -127,11 +135,13 @@ impl WholeBody {
         }
     }
 
-    /// Counts a complete message.
-    fn count(&mut self) -> Result<(), Status> {
-        let has_one = std::mem::replace(&mut self.has_message, true);
-        match has_one && self.takes.one_message {
-            true => Err(refusal::malformed("there is more than one message; send one")),
+    /// Checks a complete message.
+    fn check_whole(&self, message: &[u8]) -> Result<(), Status> {
+        if self.has_message && self.takes.one_message {
+            return Err(refusal::malformed("there is more than one message; send one"));
+        }
+        match self.types.has_too_many(self.takes.input, message) {
+            true => Err(refusal::too_many_parts()),
             false => Ok(()),
         }
     }

@@ -10,6 +10,7 @@ mod body;
 pub mod budget;
 pub(super) mod frame;
 mod meter;
+pub(super) mod parts;
 pub(super) mod refusal;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use tower::{Layer, Service};
 use body::{Takes, WholeBody};
 use budget::Budgets;
 pub use meter::Meter;
+use parts::Types;
 
 use crate::proto;
 use crate::service::edge::Caller;
@@ -63,6 +65,7 @@ pub struct IntakeLayer(Arc<Rules>);
 /// What the layer applies. Each call clones the service, so there is one count of references.
 struct Rules {
     methods: HashMap<String, Takes, foldhash::fast::RandomState>,
+    types: Arc<Types>,
     /// Of a method that does not exist.
     other: Takes,
     shared: Budgets,
@@ -83,10 +86,14 @@ impl IntakeLayer {
 
     /// Creates the layer for the methods of these descriptors.
     pub fn of(sets: &[FileDescriptorSet], limits: Limits, shared: Budgets) -> IntakeLayer {
-        let methods = sets.iter().flat_map(|set| methods(set, limits)).collect();
+        let mut types = Types::default();
+        sets.iter().for_each(|set| types.add(set));
+        let methods = sets.iter().flat_map(|set| methods(set, limits, &mut types)).collect();
         let Limits { small_bytes_max: message_bytes_max, patience, .. } = limits;
-        let other = Takes { one_message: true, message_bytes_max, patience };
-        IntakeLayer(Arc::new(Rules { methods, other, shared }))
+        let input = types.id(".google.protobuf.Empty");
+        let other = Takes { one_message: true, message_bytes_max, patience, input };
+        let types = Arc::new(types);
+        IntakeLayer(Arc::new(Rules { methods, types, other, shared }))
     }
 
     /// Returns the limits of a call, for a layer above that translates its request. Whatever that
@@ -98,20 +105,23 @@ impl IntakeLayer {
     }
 }
 
-fn methods(set: &FileDescriptorSet, limits: Limits) -> impl Iterator<Item = (String, Takes)> {
-    set.file.iter().flat_map(move |file| {
-        file.service.iter().flat_map(move |service| {
-            service.method.iter().map(move |method| {
+fn methods(set: &FileDescriptorSet, limits: Limits, types: &mut Types) -> Vec<(String, Takes)> {
+    let mut methods = Vec::new();
+    for file in &set.file {
+        for service in &file.service {
+            for method in &service.method {
                 let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
                 let message_bytes_max = match LARGE.contains(&path.as_str()) {
                     true => limits.large_bytes_max,
                     false => limits.small_bytes_max,
                 };
                 let one_message = !method.client_streaming();
-                (path, Takes { one_message, message_bytes_max, patience: limits.patience })
-            })
-        })
-    })
+                let (patience, input) = (limits.patience, types.id(method.input_type()));
+                methods.push((path, Takes { one_message, message_bytes_max, patience, input }));
+            }
+        }
+    }
+    methods
 }
 
 impl<S> Layer<S> for IntakeLayer {
@@ -146,7 +156,8 @@ impl<S: Service<Request<Body>>> Service<Request<Body>> for Intake<S> {
         };
         let caller = request.extensions().get::<Caller>();
         let budgets = caller.map_or(&rules.shared, Caller::budgets).clone();
-        self.inner.call(request.map(|body| Body::new(WholeBody::new(body, takes, budgets))))
+        let types = rules.types.clone();
+        self.inner.call(request.map(|body| Body::new(WholeBody::new(body, takes, budgets, types))))
     }
 }
 

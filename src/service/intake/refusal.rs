@@ -5,6 +5,7 @@ use std::time::Duration;
 use tonic::Status;
 
 use super::budget::Budget;
+use super::parts::PARTS_MAX;
 use crate::service::code::{self, ApiError, Reason};
 use crate::service::observe::refusals;
 
@@ -27,6 +28,14 @@ pub(in crate::service) fn too_large(bytes: usize, max: usize) -> Status {
         "the message is too large: it has {bytes} bytes, at most {max} are allowed in this method"
     );
     ApiError::new(Reason::RequestTooLarge, text).with("bytes", bytes).with("max", max).into()
+}
+
+/// The message has too many messages inside it.
+pub(in crate::service) fn too_many_parts() -> Status {
+    refusals::note();
+    let text =
+        format!("the message has more than {PARTS_MAX} messages inside it; divide it into several");
+    ApiError::new(Reason::RequestTooLarge, text).with("max", PARTS_MAX).into()
 }
 
 /// The message is compressed.

@@ -13,12 +13,13 @@ use tonic_types::StatusExt;
 
 use super::body::{Takes, WholeBody};
 use super::budget::Budget;
+use super::parts::TypeId;
 use super::{IntakeLayer, LARGE, Limits};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn takes(one_message: bool) -> Takes {
-    Takes { one_message, message_bytes_max: 100, patience: PATIENCE }
+    Takes { one_message, message_bytes_max: 100, patience: PATIENCE, input: TypeId::default() }
 }
 
 /// A frame of gRPC.
@@ -91,8 +92,12 @@ async fn whole_messages_come_out_however_they_arrive() {
     }
     for piece in 1..=sent.len() {
         let all = budget(1000);
-        let body =
-            WholeBody::new(mk_body(&sent, piece, false), takes(false), Arc::from([all.clone()]));
+        let body = WholeBody::new(
+            mk_body(&sent, piece, false),
+            takes(false),
+            Arc::from([all.clone()]),
+            Arc::default(),
+        );
         let (out, ended) = read(body).await;
         ended.unwrap();
         assert_eq!(out.concat(), sent, "in pieces of {piece}");
@@ -125,7 +130,8 @@ async fn what_is_no_request_is_refused_in_any_pieces() {
     for (one_message, sent, expected) in cases {
         for piece in 1..=sent.len().max(1) {
             let body = mk_body(&sent, piece, false);
-            let body = WholeBody::new(body, takes(one_message), Arc::from([budget(1000)]));
+            let body =
+                WholeBody::new(body, takes(one_message), Arc::from([budget(1000)]), Arc::default());
             let (_, ended) = read(body).await;
             assert_eq!(reason(&ended.unwrap_err()), expected, "{sent:?} in pieces of {piece}");
         }
@@ -142,7 +148,7 @@ async fn complete_messages_are_passed_on_before_a_refused_one() {
         let sent = [two.clone(), refused].concat();
         for piece in 1..=sent.len() {
             let body = mk_body(&sent, piece, false);
-            let body = WholeBody::new(body, takes(false), Arc::from([budget(20)]));
+            let body = WholeBody::new(body, takes(false), Arc::from([budget(20)]), Arc::default());
             let (out, ended) = read(body).await;
             assert_eq!(out.concat(), two, "in pieces of {piece}");
             assert_eq!(reason(&ended.unwrap_err()), expected, "in pieces of {piece}");
@@ -155,13 +161,19 @@ async fn a_request_is_complete_in_time_or_refused() {
     let start = tokio::time::Instant::now();
     for (one_message, sent) in [(true, vec![]), (true, whole(5)), (false, frame(0, 50, 3))] {
         let body = mk_body(&sent, 100, true);
-        let body = WholeBody::new(body, takes(one_message), Arc::from([budget(1000)]));
+        let body =
+            WholeBody::new(body, takes(one_message), Arc::from([budget(1000)]), Arc::default());
         let (_, ended) = read(body).await;
         assert_eq!(reason(&ended.unwrap_err()), "REQUEST_INCOMPLETE", "{sent:?}");
     }
     assert_eq!(start.elapsed(), 3 * PATIENCE);
     // A stream may be silent between two messages without a limit.
-    let body = WholeBody::new(mk_body(&whole(5), 3, true), takes(false), Arc::from([budget(1000)]));
+    let body = WholeBody::new(
+        mk_body(&whole(5), 3, true),
+        takes(false),
+        Arc::from([budget(1000)]),
+        Arc::default(),
+    );
     assert!(tokio::time::timeout(100 * PATIENCE, read(body)).await.is_err());
 }
 
@@ -169,7 +181,12 @@ async fn a_request_is_complete_in_time_or_refused() {
 async fn what_is_kept_counts_and_is_given_back() {
     let all = budget(60);
     let mk = |sent: &[u8], stays_open| {
-        WholeBody::new(mk_body(sent, 7, stays_open), takes(false), Arc::from([all.clone()]))
+        WholeBody::new(
+            mk_body(sent, 7, stays_open),
+            takes(false),
+            Arc::from([all.clone()]),
+            Arc::default(),
+        )
     };
     // An incomplete message costs only its received bytes.
     let mut held = Box::pin(mk(&frame(0, 90, 40), true));

@@ -6,6 +6,7 @@ use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
 use tonic::Status;
 
 use crate::service::intake::frame::{PREFIX_BYTES, Prefix};
+use crate::service::intake::parts::json_has_too_many;
 use crate::service::intake::refusal;
 
 /// How the bodies of a call are encoded.
@@ -40,6 +41,9 @@ impl Codec {
             return Err(refusal::malformed(
                 "the request is empty; send {} for a message without fields",
             ));
+        }
+        if json_has_too_many(&bytes) {
+            return Err(refusal::too_many_parts());
         }
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let options = DeserializeOptions::new().deny_unknown_fields(true);
