@@ -142,7 +142,6 @@ async fn an_error_is_json_under_the_status_that_fits() {
         (get_application, "", 400, "invalid_argument", "MALFORMED_REQUEST"),
         (get_application, "{} {}", 400, "invalid_argument", "MALFORMED_REQUEST"),
         (get_application, r#"{"aplication":"web"}"#, 400, "invalid_argument", "MALFORMED_REQUEST"),
-        ("ApplicationService/Nothing", "{}", 404, "unimplemented", "UNKNOWN_METHOD"),
     ] {
         let answer = post(&server, Version::Http1, method, body).await;
         let error = answer.json();
@@ -155,6 +154,11 @@ async fn an_error_is_json_under_the_status_that_fits() {
     let unknown = post(&server, Version::Http1, get_application, r#"{"aplication":"web"}"#).await;
     let message = unknown.json()["message"].to_string();
     assert!(message.contains("aplication"), "the field is named: {message}");
+    let missing = post(&server, Version::Http1, "ApplicationService/Nothing", "{}").await;
+    assert_eq!(
+        (missing.status, missing.header("content-type")),
+        (404, "text/plain; charset=utf-8")
+    );
     let (_, metrics) = fetch(server.ops, "/metrics");
     let counted = metrics.lines().any(|line| {
         line.contains("GetApplication") && line.contains("NOT_FOUND") && !line.ends_with(" 0")
@@ -215,6 +219,19 @@ async fn the_limits_of_grpc_hold_for_every_form_of_a_body() {
     let mut refused = stream(&server, Version::Http1, &headers, large).await;
     let (flags, end) = refused.json().await;
     assert_eq!((flags, &end["error"]["code"]), (2, &json!("resource_exhausted")), "{end}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_body_does_not_cost_the_client_its_answer() {
+    let server = Server::ephemeral();
+    for (kind, status) in [(JSON, 429), ("text/plain", 415)] {
+        for _ in 0..20 {
+            let headers = [("content-type", kind)];
+            let body = vec![b'x'; 3 << 20];
+            let request = request(&server, Method::POST, GET_APPLICATION, &headers, body);
+            assert_eq!(send(&server, Version::Http1, request).await.status, status);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,7 +29,7 @@ use super::method::{Method, Methods};
 use super::query::{self, Query};
 use super::{GrpcBody, GrpcService};
 use crate::service::code::Reason;
-use crate::service::intake::{Meter, refusal};
+use crate::service::intake::Meter;
 
 const EVENTS: &str = "text/event-stream";
 const LAST_ID: &str = "last-event-id";
@@ -58,23 +58,19 @@ pub async fn call<S: GrpcService>(
     meter: Meter,
 ) -> Response<WebBody<S::Body>> {
     if !request.headers().get_all(ACCEPT).iter().any(accepts_events) {
-        let status = refusal::malformed("this method streams; send Accept: text/event-stream");
-        return connect::failed(StatusCode::NOT_ACCEPTABLE, &status, methods);
+        let text = "this method streams; send Accept: text/event-stream";
+        return super::plain(StatusCode::NOT_ACCEPTABLE, text);
     }
     let is_resumed = request.headers().contains_key(LAST_ID);
-    let request = posted(request, &method.input).and_then(|request| {
-        connect::grpc_request(request, method, (Framing::Whole, Codec::Json), meter)
-    });
-    let request = match request {
-        Ok(request) => request,
-        Err(status) => return connect::failed(connect::named(status.code()).0, &status, methods),
-    };
+    let request = resumed(request, &method.input);
+    let request = connect::grpc_request(request, method, (Framing::Whole, Codec::Json), meter);
     let (parts, body) = super::call(inner, request).await.into_parts();
     let answer = GrpcAnswer::new(&parts.headers, body);
     if let Some(status) = answer.early_end() {
         // A browser never connects again after another status than 200.
-        let is_worth_another = status.code() == Code::Unavailable;
-        if !(is_worth_another || is_resumed && is_expired(status)) {
+        let is_passing = status.code() == Code::Unavailable;
+        let is_forgotten = is_resumed && is_expired(status);
+        if !is_passing && !is_forgotten {
             return connect::failed(connect::named(status.code()).0, status, methods);
         }
     }
@@ -83,7 +79,7 @@ pub async fn call<S: GrpcService>(
         message: method.output.clone(),
         methods: methods.clone(),
         ping: Box::pin(sleep(PING_EVERY)),
-        state: EventsState::Start,
+        stage: EventStage::Start,
     };
     let mut response = Response::new(WebBody::Stream(Body::new(stream)));
     let headers = response.headers_mut();
@@ -99,23 +95,25 @@ fn accepts_events(accepted: &HeaderValue) -> bool {
     kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim()).any(|kind| kind == EVENTS)
 }
 
-/// Returns the request as one with a body. The message continues after the last event that the
-/// client received.
-fn posted(request: Request<Body>, input: &MessageDescriptor) -> Result<Request<Body>, Status> {
+/// Returns the request with the position after the last event that the client received.
+fn resumed(request: Request<Body>, input: &MessageDescriptor) -> Request<Body> {
+    let last = request.headers().get(LAST_ID).and_then(|id| id.to_str().ok());
+    let query = Query(request.uri().query().unwrap_or_default());
+    let (Some(last), Some(field), Ok(message)) =
+        (last.filter(|id| !id.is_empty()), input.get_field_by_name(TOKEN), query::message(query))
+    else {
+        return request;
+    };
+    // A message that is no object is refused when it is decoded.
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice::<Value>(&message) else {
+        return request;
+    };
+    fields.remove(field.name());
+    fields.insert(field.json_name().to_string(), last.into());
+    let message = Value::Object(fields).to_string();
     let (mut parts, _) = request.into_parts();
-    let mut message = query::message(Query(parts.uri.query().unwrap_or_default()))?;
-    let last = parts.headers.get(LAST_ID).and_then(|id| id.to_str().ok());
-    let field = input.get_field_by_name(TOKEN);
-    if let (Some(last), Some(field)) = (last.filter(|id| !id.is_empty()), field) {
-        // A message that is no object is refused when it is decoded.
-        if let Ok(Value::Object(mut fields)) = serde_json::from_slice::<Value>(&message) {
-            fields.remove(field.name());
-            fields.insert(field.json_name().to_string(), last.into());
-            message = Value::Object(fields).to_string().into_bytes();
-        }
-    }
     parts.method = Verb::POST;
-    Ok(Request::from_parts(parts, Body::new(WebBody::<Body>::whole(message))))
+    Request::from_parts(parts, Body::new(WebBody::<Body>::whole(message)))
 }
 
 fn is_expired(status: &Status) -> bool {
@@ -124,7 +122,7 @@ fn is_expired(status: &Status) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EventsState {
+enum EventStage {
     Start,
     Open,
     Ended,
@@ -136,7 +134,7 @@ struct Events<B> {
     message: MessageDescriptor,
     methods: Arc<Methods>,
     ping: Pin<Box<Sleep>>,
-    state: EventsState,
+    stage: EventStage,
 }
 
 impl<B: GrpcBody> Events<B> {
@@ -165,11 +163,11 @@ impl<B: GrpcBody> Events<B> {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.state == EventsState::Start {
-            self.state = EventsState::Open;
+        if self.stage == EventStage::Start {
+            self.stage = EventStage::Open;
             return Poll::Ready(Some(START));
         }
-        if self.state == EventsState::Ended {
+        if self.stage == EventStage::Ended {
             return Poll::Ready(None);
         }
         let Poll::Ready(step) = self.answer.poll_step(context) else {
@@ -187,7 +185,7 @@ impl<B: GrpcBody> Events<B> {
             },
             Step::End(status) => status,
         };
-        self.state = EventsState::Ended;
+        self.stage = EventStage::Ended;
         Poll::Ready(Some(self.end(&ended)))
     }
 }
@@ -204,6 +202,6 @@ impl<B: GrpcBody> http_body::Body for Events<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.state == EventsState::Ended
+        self.stage == EventStage::Ended
     }
 }

@@ -17,6 +17,7 @@ mod answer;
 mod body;
 mod codec;
 mod connect;
+mod drain;
 mod events;
 mod gzip;
 mod health;
@@ -45,6 +46,7 @@ pub use body::WebBody;
 pub use method::{Methods, pool};
 pub use origin::Origins;
 
+use drain::Drained;
 use inner::Inner;
 
 use crate::service::edge::Caller;
@@ -179,18 +181,22 @@ where
 
 /// Returns whether a request is a gRPC call, which passes unchanged.
 fn is_grpc(request: &Request<Body>) -> bool {
-    is_grpc_type(request) && request.version() == Version::HTTP_2
+    is_grpc_type(request) && request.version() == Version::HTTP_2 && request.method() == Verb::POST
 }
 
+/// Returns whether the body of a request is gRPC with binary proto.
 fn is_grpc_type(request: &Request<Body>) -> bool {
     let Some(kind) = request.headers().get(CONTENT_TYPE) else { return false };
-    let rest = kind.as_bytes().strip_prefix(b"application/grpc");
-    rest.is_some_and(|rest| rest.first().is_none_or(|byte| [b'+', b';', b' '].contains(byte)))
+    let Some(rest) = kind.as_bytes().strip_prefix(b"application/grpc") else { return false };
+    let rest = rest.strip_prefix(b"+proto").unwrap_or(rest);
+    rest.first().is_none_or(|byte| [b';', b' '].contains(byte))
 }
 
+/// Returns whether a request has one of the four media types of gRPC-Web with binary proto.
 fn is_grpc_web(request: &Request<Body>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"))
+    let rest = kind.and_then(|kind| kind.as_bytes().strip_prefix(b"application/grpc-web"));
+    rest.is_some_and(|rest| matches!(rest, b"" | b"+proto" | b"-text" | b"-text+proto"))
 }
 
 impl Shared {
@@ -207,6 +213,10 @@ impl Shared {
         if let Some(response) = self.origins.preflight(&request, origin.as_ref()) {
             return response;
         }
+        let request = match request.version() < Version::HTTP_2 {
+            true => request.map(|body| Body::new(Drained::new(body))),
+            false => request,
+        };
         let is_head = request.method() == Verb::HEAD;
         let mut response = self.route(inner, request).await;
         if is_head {
@@ -225,11 +235,11 @@ impl Shared {
         inner: S,
         request: Request<Body>,
     ) -> Response<WebBody<S::Body>> {
-        if is_grpc_type(&request) {
+        if is_grpc_type(&request) && request.version() < Version::HTTP_2 {
             let text = "gRPC needs HTTP/2; over HTTP/1.1 send application/json";
             return plain(StatusCode::HTTP_VERSION_NOT_SUPPORTED, text);
         }
-        if is_grpc_web(&request) {
+        if is_grpc_web(&request) && request.method() == Verb::POST {
             let Ok(response) = GrpcWebLayer::new().layer(inner).call(request).await;
             return response.map(WebBody::Stream);
         }
@@ -285,11 +295,10 @@ impl Shared {
         let response = call(inner, Request::from_parts(parts, Body::empty())).await;
         let status = Status::from_header_map(response.headers());
         let status = status.unwrap_or_else(|| Status::unimplemented("there is no such method"));
-        let http = match status.code() {
-            Code::Unimplemented => StatusCode::NOT_FOUND,
-            code => connect::named(code).0,
-        };
-        connect::failed(http, &status, &self.methods)
+        match status.code() {
+            Code::Unimplemented => plain(StatusCode::NOT_FOUND, status.message()),
+            code => connect::failed(connect::named(code).0, &status, &self.methods),
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use http::header::{
     ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName,
 };
-use http::{HeaderMap, HeaderValue, Method as Verb, Request, Response, StatusCode, Uri, Version};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method as Verb, Request, Response, StatusCode, Version};
 use tonic::Status;
 use tonic::body::Body;
 
@@ -53,7 +54,7 @@ pub async fn call<S: GrpcService>(
     let is_get = request.method() == Verb::GET;
     let (framing, codec) = match read_form(&request, method) {
         Ok(form) => form,
-        Err(refused) => return refused.response(methods),
+        Err(refused) => return refused.response(),
     };
     let accepted = match framing {
         Framing::Whole => request.headers().get(ACCEPT_ENCODING),
@@ -66,10 +67,8 @@ pub async fn call<S: GrpcService>(
         message: method.output.clone(),
         methods: methods.clone(),
     };
-    let mut response = match grpc_request(request, method, (framing, codec), meter) {
-        Ok(request) => form.answer(super::call(inner, request).await).await,
-        Err(status) => form.failed(&status),
-    };
+    let request = grpc_request(request, method, (framing, codec), meter);
+    let mut response = form.answer(super::call(inner, request).await).await;
     if is_get {
         // A cache would show an old status as the present one.
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -85,8 +84,9 @@ struct Refused {
 }
 
 impl Refused {
-    fn response<B>(self, methods: &Methods) -> Response<WebBody<B>> {
-        let mut response = failed(self.http, &refusal::malformed(self.text), methods);
+    /// Returns the answer in plain text: clients derive the code from the status of HTTP.
+    fn response<B>(self) -> Response<WebBody<B>> {
+        let mut response = super::plain(self.http, &self.text);
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
@@ -155,47 +155,56 @@ fn media_type(headers: &HeaderMap) -> Option<(Framing, Codec)> {
     }
 }
 
-/// Translates a request, or fails as the call does.
+/// Translates a request. An error of its headers is the error of the call, so that it is counted
+/// as one, and after the checks of identity.
 pub fn grpc_request(
     request: Request<Body>,
     method: &Method,
     (framing, codec): (Framing, Codec),
     meter: Meter,
-) -> Result<Request<Body>, Status> {
+) -> Request<Body> {
     let (parts, body) = request.into_parts();
-    let headers = &parts.headers;
-    let query = Query(parts.uri.query().unwrap_or_default());
-    let is_get = parts.method == Verb::GET;
-    let (body, compression) = match is_get {
-        true => {
-            let message = query::message(query)?;
-            (Body::new(WebBody::<Body>::whole(message)), query.text("compression"))
+    let mut headers = metadata::of_request(&parts.headers);
+    let (body, is_gzip, refused) = match read_options(&parts, framing, &mut headers) {
+        Ok((message, is_gzip)) => {
+            let given = |message| Body::new(WebBody::<Body>::whole(message));
+            (message.map_or(body, given), is_gzip, None)
         }
-        false => {
-            let name = match framing {
-                Framing::Whole => CONTENT_ENCODING,
-                Framing::Prefixed => HeaderName::from_static("connect-content-encoding"),
-            };
-            let value = headers.get(name).map(|v| String::from_utf8_lossy(v.as_bytes()).into());
-            (body, value)
-        }
+        Err(status) => (body, false, Some(status)),
     };
-    check_version(headers, query, is_get)?;
-    let is_gzip = is_gzip(compression.as_deref())?;
-    let mut grpc = metadata::of_request(headers);
-    if let Some(timeout) = headers.get("connect-timeout-ms") {
-        grpc.insert("grpc-timeout", grpc_timeout(timeout)?);
-    }
     let form = (framing, codec, is_gzip);
-    let body = RequestBody::new(body, form, method.input.clone(), meter);
+    let body = RequestBody::new(body, form, method.input.clone(), meter).refuse(refused);
     let mut request = Request::new(Body::new(body));
     *request.method_mut() = Verb::POST;
     *request.version_mut() = Version::HTTP_2;
-    *request.uri_mut() =
-        Uri::try_from(parts.uri.path()).map_err(|_| refusal::malformed("the path is not valid"))?;
-    *request.headers_mut() = grpc;
+    *request.uri_mut() = parts.uri;
+    *request.headers_mut() = headers;
     *request.extensions_mut() = parts.extensions;
-    Ok(request)
+    request
+}
+
+/// Returns the message of a GET, and whether the message is compressed. Adds the timeout of gRPC.
+fn read_options(
+    parts: &Parts,
+    framing: Framing,
+    grpc: &mut HeaderMap,
+) -> Result<(Option<Vec<u8>>, bool), Status> {
+    let (headers, query) = (&parts.headers, Query(parts.uri.query().unwrap_or_default()));
+    let is_get = parts.method == Verb::GET;
+    check_version(headers, query, is_get)?;
+    if let Some(timeout) = headers.get("connect-timeout-ms") {
+        grpc.insert("grpc-timeout", grpc_timeout(timeout)?);
+    }
+    if is_get {
+        let is_gzip = is_gzip(query.text("compression").as_deref())?;
+        return Ok((Some(query::message(query)?), is_gzip));
+    }
+    let name = match framing {
+        Framing::Whole => CONTENT_ENCODING,
+        Framing::Prefixed => HeaderName::from_static("connect-content-encoding"),
+    };
+    let compression = headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    Ok((None, is_gzip(compression.as_deref())?))
 }
 
 /// A client may leave out its version.

@@ -40,6 +40,8 @@ pub struct RequestBody {
     meter: Meter,
     /// The received part of the next message.
     held: BytesMut,
+    /// The error of the headers or the query.
+    refused: Option<Status>,
     is_ended: bool,
 }
 
@@ -51,8 +53,23 @@ impl RequestBody {
         message: MessageDescriptor,
         meter: Meter,
     ) -> RequestBody {
-        let held = BytesMut::new();
-        RequestBody { inner, framing, codec, is_gzip, message, meter, held, is_ended: false }
+        RequestBody {
+            inner,
+            framing,
+            codec,
+            is_gzip,
+            message,
+            meter,
+            held: BytesMut::new(),
+            refused: None,
+            is_ended: false,
+        }
+    }
+
+    /// Makes this the error of the call.
+    pub fn refuse(mut self, status: Option<Status>) -> RequestBody {
+        self.refused = status;
+        self
     }
 
     /// Translates one message.
@@ -108,6 +125,9 @@ impl RequestBody {
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
+        if let Some(status) = self.refused.take() {
+            return Poll::Ready(Err(status));
+        }
         loop {
             if let Some(message) = self.take()? {
                 return Poll::Ready(Ok(Some(message)));

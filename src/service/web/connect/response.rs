@@ -54,19 +54,6 @@ impl Form {
         })
     }
 
-    /// Returns the answer of a call that failed before it reached its method.
-    pub fn failed<B>(&self, status: &Status) -> Response<WebBody<B>> {
-        match self.framing {
-            Framing::Whole => failed(error::named(status.code()).0, status, &self.methods),
-            Framing::Prefixed => {
-                let end = error::end_of_stream(status, self.methods.pool());
-                let mut response = Response::new(WebBody::whole(framed(END, &end)));
-                response.headers_mut().insert(CONTENT_TYPE, self.content_type());
-                response
-            }
-        }
-    }
-
     /// Translates the response of the inner service.
     pub async fn answer<B>(self, response: Response<B>) -> Response<WebBody<B>>
     where

@@ -1,0 +1,142 @@
+//! The layer of HTTP under the conformance suite of the Connect project, over real sockets.
+//!
+//! The suite (`connectconformance`, installed by `tools/install`) starts this program as its server
+//! and calls it by Connect, gRPC and gRPC-Web: 1,148 cases in some seconds. The program prints the
+//! counts. `known-failing.txt` lists the cases with another answer on purpose.
+
+mod plain;
+mod service;
+mod wire;
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether::service::edge::{self, Gate, Times};
+use bellwether::service::intake::{self, IntakeLayer};
+use bellwether::service::observe::{Observe, ObserveLayer};
+use bellwether::service::web::{self, Origins, WebLayer};
+use bellwether::telemetry::Metrics;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use prost::Message;
+use prost_types::FileDescriptorSet;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tower::Layer;
+
+use plain::Plain;
+use service::Conformance;
+use wire::{CompatRequest, CompatResponse};
+
+/// The argument with which the suite starts this program.
+const SERVE: &str = "serve-conformance";
+/// The maximum size of a message if a case asks for none.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == SERVE) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(serve());
+        return ExitCode::SUCCESS;
+    }
+    if arguments.iter().any(|argument| argument == "--list") {
+        println!("conformance: test");
+        return ExitCode::SUCCESS;
+    }
+    let is_left_out = |filter: &String| !filter.starts_with('-') && !"conformance".contains(filter);
+    match arguments.iter().any(is_left_out) {
+        true => ExitCode::SUCCESS,
+        false => run(),
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn protos() -> PathBuf {
+    root().join(".tools/conformance-proto")
+}
+
+/// Runs the suite against this program.
+fn run() -> ExitCode {
+    let suite = root().join(".tools/bin/connectconformance");
+    if !suite.is_file() || !protos().is_dir() {
+        eprintln!("SKIPPED: connectconformance is missing; run tools/install");
+        assert!(std::env::var_os("CI").is_none(), "in CI nothing is skipped");
+        return ExitCode::SUCCESS;
+    }
+    let mut command = Command::new(suite);
+    command.args(["--mode", "server", "--conf"]).arg(root().join("tests/connect/suite.yaml"));
+    command.arg("--known-failing");
+    command.arg(format!("@{}", root().join("tests/connect/known-failing.txt").display()));
+    let own = std::env::current_exe().unwrap();
+    let output = command.arg("--").arg(own).arg(SERVE).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let counts = said.find("Total cases").filter(|_| output.status.success());
+    println!("{}", &said[counts.unwrap_or_default()..]);
+    if output.status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Reads the properties of a server, serves on a free port, and writes its address.
+async fn serve() {
+    let mut length = [0; 4];
+    std::io::stdin().read_exact(&mut length).unwrap();
+    let mut request = vec![0; u32::from_be_bytes(length) as usize];
+    std::io::stdin().read_exact(&mut request).unwrap();
+    let request = CompatRequest::decode(request.as_slice()).unwrap();
+    let bytes_max = match request.message_receive_limit {
+        0 => MESSAGE_BYTES_MAX,
+        limit => limit as usize,
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port().into();
+    let response = CompatResponse { host: "127.0.0.1".into(), port }.encode_to_vec();
+    let mut answer = (response.len() as u32).to_be_bytes().to_vec();
+    answer.extend(response);
+    std::io::stdout().write_all(&answer).unwrap();
+    std::io::stdout().flush().unwrap();
+    edge::serve(listener, server(bytes_max), CancellationToken::new()).await;
+}
+
+type Served = web::Web<Plain<Observe<intake::Intake<Conformance>>>>;
+
+fn server(bytes_max: usize) -> edge::Server<Served> {
+    let file = "connectrpc/conformance/v1/service.proto";
+    let set = protox::compile([file], [protos()]).unwrap();
+    let set = FileDescriptorSet::decode(set.encode_to_vec().as_slice()).unwrap();
+    let limits = intake::Limits {
+        large_bytes_max: bytes_max,
+        small_bytes_max: bytes_max,
+        patience: Duration::from_secs(10),
+    };
+    let gate = Gate::new(
+        edge::Limits {
+            connections_max: 10_000,
+            per_peer_max: 10_000,
+            unfinished_max: 1000,
+            bytes_max: (1 << 30, 1 << 30, 1 << 30),
+        },
+        Metrics::disabled(),
+    );
+    let encoded = set.encode_to_vec();
+    let intake = IntakeLayer::of(&[set], limits, Arc::from([]));
+    let web = WebLayer::new(web::Options {
+        intake: intake.clone(),
+        pool: web::pool(&[&encoded]).unwrap(),
+        descriptors: None,
+        origins: Origins::default(),
+    });
+    let observe = ObserveLayer::new(&Metrics::disabled());
+    let mut http1 = http1::Builder::new();
+    http1.timer(TokioTimer::new());
+    let mut http2 = http2::Builder::new(TokioExecutor::new());
+    http2.timer(TokioTimer::new());
+    let times = Times { handshake: Duration::from_secs(5), age_max: None };
+    let service = web.layer(Plain(observe.layer(intake.layer(Conformance))));
+    edge::Server { service, gate, http2, http1, times, tls: None }
+}
