@@ -53,7 +53,7 @@ pub struct Flags {
     /// Who may call
     #[command(flatten)]
     pub callers: CallerFlags,
-    /// Origins of web pages that may call from a browser, as https://status.example.com
+    /// Origins of web pages that may call from a browser, as `https://status.example.com`
     #[arg(long, env = "BELLWETHER_ALLOWED_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub allowed_origins: Vec<String>,
     /// Serve addresses beyond this machine even if any stranger there may call

@@ -1,10 +1,10 @@
-//! Third-party clients: grpcurl, Python over reflection, grpc_health_probe. The programs are in
-//! `tests/interop/`; `tools/install` installs their dependencies.
+//! Third-party clients: grpcurl, Python over reflection, grpc_health_probe, a browser, plain HTTP.
+//! The programs are in `tests/interop/`; `tools/install` installs their dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::server::Server;
+use crate::server::{BINARY, Server};
 
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -77,5 +77,44 @@ fn grpc_health_probe_follows_the_level() {
     if have("grpc_health_probe") {
         let script = root().join("tests/interop/health_probe.sh");
         run("bash", Some(script), &Server::ephemeral());
+    }
+}
+
+/// Screenshots are in `target/tmp/page`.
+#[test]
+fn a_browser_shows_the_status_page_live() {
+    let driver = root().join(".tools/browser/node_modules/playwright-core/package.json");
+    if !have("node") || !have(driver.to_str().unwrap()) || !have("chromium") {
+        return;
+    }
+    let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    std::fs::create_dir_all(&shots).unwrap();
+    let server = Server::ephemeral();
+    let output = Command::new("node")
+        .arg(root().join("tests/interop/page.mjs"))
+        .args([&server.grpc.to_string(), BINARY])
+        .arg(&shots)
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    println!("{said}");
+    assert!(output.status.success(), "{}", output.status);
+}
+
+#[test]
+fn node_calls_and_follows_without_a_library() {
+    if have("node") {
+        let script = root().join("tests/interop/connect.mjs");
+        run("node", Some(script), &Server::ephemeral());
+    }
+}
+
+#[test]
+fn python_calls_with_its_standard_library_alone() {
+    if have("python3") {
+        let script = root().join("tests/interop/connect.py");
+        run("python3", Some(script), &Server::ephemeral());
     }
 }

@@ -3,6 +3,7 @@
 mod authority;
 mod candidate;
 mod load;
+mod page;
 mod pair;
 mod peer;
 mod raw_call;

@@ -6,8 +6,11 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use http::header::{CONTENT_ENCODING, VARY};
+use http::{HeaderValue, Response};
 use tonic::Status;
 
+use super::body::WebBody;
 use crate::service::intake::refusal;
 
 /// A smaller message is sent as it is: it fits into one packet.
@@ -35,6 +38,28 @@ pub fn compress(bytes: &[u8]) -> Option<Bytes> {
     encoder.finish().ok().map(Bytes::from)
 }
 
+/// Returns whether a client reads gzip.
+pub fn is_accepted(accepted: &HeaderValue) -> bool {
+    let encodings = accepted.to_str().unwrap_or_default().split(',');
+    encodings.into_iter().any(|one| {
+        let (name, weight) = one.split_once(';').unwrap_or((one, ""));
+        let is_refused = matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");
+        name.trim().eq_ignore_ascii_case("gzip") && !is_refused
+    })
+}
+
+/// Compresses an answer in one piece if the client reads gzip.
+pub fn packed<B>(mut response: Response<WebBody<B>>, is_accepted: bool) -> Response<WebBody<B>> {
+    let WebBody::Whole(Some(plain)) = response.body() else { return response };
+    let small = is_accepted.then(|| compress(plain)).flatten();
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));
+    if let Some(small) = small {
+        *response.body_mut() = WebBody::whole(small);
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    response
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +75,14 @@ mod tests {
         let broken = decompress(b"no gzip", 99_999).unwrap_err();
         assert_eq!(broken.code(), tonic::Code::InvalidArgument);
         assert_eq!(compress(b"short"), None);
+    }
+
+    #[test]
+    fn gzip_is_used_if_it_is_accepted() {
+        for (accepted, expected) in
+            [("gzip", true), ("br, GZIP;q=0.5", true), ("gzip;q=0", false), ("br", false)]
+        {
+            assert_eq!(is_accepted(&accepted.parse().unwrap()), expected, "{accepted}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 //!  text/event-stream ------> events ----------'
 //!  application/grpc-web ---> tonic-web -------'
 //!  /health/... ------------> health ----------'
+//!  /, /page.css, /page.js -> page ------------'
 //!  /descriptor.binpb ------> the descriptor set
 //! ```
 //!
@@ -25,6 +26,7 @@ mod inner;
 mod metadata;
 mod method;
 mod origin;
+mod page;
 mod query;
 
 use std::convert::Infallible;
@@ -34,7 +36,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Method as Verb, Request, Response, StatusCode, Version};
 use prost_reflect::DescriptorPool;
 use tonic::body::Body;
@@ -267,6 +269,12 @@ impl Shared {
         let of_health = path.strip_prefix(HEALTH);
         if let Some(rest) = of_health.filter(|rest| rest.is_empty() || rest.starts_with('/')) {
             return health::answer(Inner::new(inner, &request), rest).await;
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let inner = Inner::new(inner, &request);
+        if let Some(response) = page::answer(&inner, path, query).await {
+            let accepted = request.headers().get(ACCEPT_ENCODING);
+            return gzip::packed(response, accepted.is_some_and(gzip::is_accepted));
         }
         match (path, self.descriptors) {
             (DESCRIPTORS, Some(set)) => {

@@ -31,7 +31,7 @@ use super::body::WebBody;
 use super::codec::Codec;
 use super::method::{Method, Methods};
 use super::query::{self, Query};
-use super::{GrpcService, metadata};
+use super::{GrpcService, gzip, metadata};
 use crate::service::code::{ApiError, Reason};
 use crate::service::intake::{Meter, refusal};
 
@@ -63,7 +63,7 @@ pub async fn call<S: GrpcService>(
     let form = Form {
         framing,
         codec,
-        is_gzip: accepted.is_some_and(lists_gzip),
+        is_gzip: accepted.is_some_and(gzip::is_accepted),
         message: method.output.clone(),
         methods: methods.clone(),
     };
@@ -235,15 +235,6 @@ fn is_gzip(compression: Option<&str>) -> Result<bool, Status> {
     }
 }
 
-fn lists_gzip(accepted: &HeaderValue) -> bool {
-    let encodings = accepted.to_str().unwrap_or_default().split(',');
-    encodings.into_iter().any(|one| {
-        let (name, weight) = one.split_once(';').unwrap_or((one, ""));
-        let is_refused = matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");
-        name.trim().eq_ignore_ascii_case("gzip") && !is_refused
-    })
-}
-
 /// Converts milliseconds to a timeout of gRPC, which has at most eight digits.
 fn grpc_timeout(given: &HeaderValue) -> Result<HeaderValue, Status> {
     let text = given.to_str().unwrap_or_default();
@@ -298,15 +289,6 @@ mod tests {
         for (given, expected) in cases {
             let timeout = grpc_timeout(&given.parse().unwrap()).ok();
             assert_eq!(timeout.as_ref().map(|t| t.to_str().unwrap()), expected, "{given}");
-        }
-    }
-
-    #[test]
-    fn gzip_is_used_if_it_is_accepted() {
-        for (accepted, expected) in
-            [("gzip", true), ("br, GZIP;q=0.5", true), ("gzip;q=0", false), ("br", false)]
-        {
-            assert_eq!(lists_gzip(&accepted.parse().unwrap()), expected, "{accepted}");
         }
     }
 }

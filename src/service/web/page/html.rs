@@ -1,0 +1,63 @@
+//! HTML in which every text of a user is escaped: markup is a constant of the program, all else is
+//! text.
+
+use std::fmt::Display;
+
+/// A piece of a page.
+#[derive(Debug, Default)]
+pub struct Html(String);
+
+impl Html {
+    /// Adds markup of the program.
+    pub fn raw(&mut self, markup: &'static str) -> &mut Html {
+        self.0.push_str(markup);
+        self
+    }
+
+    /// Adds text, also within a quoted attribute.
+    pub fn text(&mut self, text: impl Display) -> &mut Html {
+        for one in text.to_string().chars() {
+            match one {
+                '&' => self.0.push_str("&amp;"),
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                '"' => self.0.push_str("&quot;"),
+                '\'' => self.0.push_str("&#39;"),
+                one if is_hidden(one) => self.0.push('\u{fffd}'),
+                one => self.0.push(one),
+            }
+        }
+        self
+    }
+
+    /// Adds an element with a text and one class.
+    pub fn element(&mut self, open: &'static str, text: impl Display, close: &'static str) {
+        self.raw(open).text(text).raw(close);
+    }
+
+    /// Returns the page.
+    pub fn finish(self) -> String {
+        self.0
+    }
+}
+
+/// Returns whether a character could hide or reorder others.
+fn is_hidden(one: char) -> bool {
+    let reorders =
+        matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    reorders || (one.is_control() && !matches!(one, '\n' | '\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_stays_a_text() {
+        let mut html = Html::default();
+        html.raw("<p title=\"").text("\"><script>alert('1')</script>&\u{202e}\0").raw("\">");
+        let expected = "<p title=\"&quot;&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;\
+                        \u{fffd}\u{fffd}\">";
+        assert_eq!(html.finish(), expected);
+    }
+}

@@ -1,0 +1,167 @@
+//! The status page at `/`: rendered here, so that it works without scripts and every text is
+//! escaped in one place. The script follows the watch and asks for the page again when something
+//! changed.
+//!
+//! ```text
+//!  GET /?level=blocked --> PageView --> ListApplications, ExplainApplication --> list, why
+//! ```
+
+mod html;
+mod list;
+mod view;
+mod why;
+
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use tonic::{Code, Status};
+
+use super::body::WebBody;
+use super::inner::Inner;
+use super::{GrpcService, connect};
+use crate::proto::v1;
+use html::Html;
+use view::PageView;
+
+const LIST: &str = "/bellwether.v1.ApplicationService/ListApplications";
+const EXPLAIN: &str = "/bellwether.v1.ApplicationService/ExplainApplication";
+
+/// Applications that the page reads; it says if there are more.
+const APPLICATIONS_MAX: usize = 10_000;
+const PAGE_SIZE: i32 = 1000;
+
+/// Nothing is loaded from elsewhere, and nothing in the page itself is run.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+     img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+);
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">\
+    <path fill=\"#0969da\" d=\"M3 12h10l-1.5-2V7a3.5 3.5 0 0 0-7 0v3z\"/></svg>";
+
+const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+    <meta name=\"color-scheme\" content=\"light dark\"><title>Bellwether</title>\
+    <link rel=\"stylesheet\" href=\"/page.css\"><link rel=\"icon\" href=\"/page.svg\">\
+    <noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>\
+    <script src=\"/page.js\" defer></script></head><body>\
+    <header><h1><a href=\"/\">Bellwether</a></h1>\
+    <p id=\"live\" role=\"status\" class=\"off\"><span aria-hidden=\"true\">\u{25cb}</span> \
+    <span id=\"live-text\">as of this moment</span></p></header><main id=\"main\">";
+const FOOT: &str = "</main><footer>Keys: / searches, j and k move, Enter shows why, Escape closes.\
+    </footer></body></html>";
+
+/// Answers a path of the page; `None` if it has no such path.
+pub async fn answer<S: GrpcService>(
+    inner: &Inner<S>,
+    path: &str,
+    query: &str,
+) -> Option<Response<WebBody<S::Body>>> {
+    Some(match path {
+        "/" => {
+            let (status, text) = page(inner, &PageView::of(query)).await;
+            let mut response = served(text, "text/html; charset=utf-8", "no-store");
+            *response.status_mut() = status;
+            response
+        }
+        "/page.css" => served(STYLE.into(), "text/css; charset=utf-8", "no-cache"),
+        "/page.js" => served(SCRIPT.into(), "text/javascript; charset=utf-8", "no-cache"),
+        "/page.svg" => served(ICON.into(), "image/svg+xml", "no-cache"),
+        _ => return None,
+    })
+}
+
+fn served<B>(text: String, kind: &'static str, cache: &'static str) -> Response<WebBody<B>> {
+    let mut response = Response::new(WebBody::whole(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    let same_origin = HeaderValue::from_static("same-origin");
+    headers.insert(HeaderName::from_static("cross-origin-opener-policy"), same_origin.clone());
+    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), same_origin);
+    response
+}
+
+/// Returns the page of a view.
+async fn page<S: GrpcService>(inner: &Inner<S>, view: &PageView) -> (StatusCode, String) {
+    let mut html = Html::default();
+    html.raw(HEAD);
+    let shown = match applications(inner).await {
+        Ok((mut apps, is_cut)) => {
+            let why = add_why(inner, view, &mut html).await;
+            view::sort(&mut apps);
+            list::add(&mut html, view, &apps);
+            if is_cut {
+                html.raw("<p class=\"none\">There are more applications than this page reads: ");
+                html.text(APPLICATIONS_MAX).raw(".</p>");
+            }
+            why
+        }
+        Err(status) => {
+            html.element("<p class=\"failed\">", status.message(), "</p>");
+            connect::named(status.code()).0
+        }
+    };
+    html.raw(FOOT);
+    (shown, html.finish())
+}
+
+/// Adds why an application has its status, if the view asks for it.
+async fn add_why<S: GrpcService>(inner: &Inner<S>, view: &PageView, html: &mut Html) -> StatusCode {
+    let Some((namespace, application)) = view.why.split_once('/') else { return StatusCode::OK };
+    let request = v1::ExplainApplicationRequest {
+        namespace: namespace.into(),
+        application: application.into(),
+        ..v1::ExplainApplicationRequest::default()
+    };
+    match inner.call::<v1::ExplainApplicationResponse>(EXPLAIN, &request).await {
+        Ok(answer) => why::add(html, view, &answer),
+        Err(status) => {
+            html.element(
+                "<section id=\"why\"><p class=\"failed\">",
+                status.message(),
+                "</p></section>",
+            );
+            if status.code() == Code::NotFound {
+                return StatusCode::NOT_FOUND;
+            }
+        }
+    }
+    StatusCode::OK
+}
+
+/// Returns every application, and whether there are more.
+async fn applications<S: GrpcService>(
+    inner: &Inner<S>,
+) -> Result<(Vec<v1::Application>, bool), Status> {
+    let mut request = v1::ListApplicationsRequest {
+        // Every namespace.
+        namespace: "-".into(),
+        page_size: PAGE_SIZE,
+        ..v1::ListApplicationsRequest::default()
+    };
+    let mut all = Vec::new();
+    loop {
+        let page: v1::ListApplicationsResponse = inner.call(LIST, &request).await?;
+        all.extend(page.applications);
+        if page.next_page_token.is_empty() || APPLICATIONS_MAX <= all.len() {
+            return Ok((all, !page.next_page_token.is_empty()));
+        }
+        request.page_token = page.next_page_token;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_small_and_names_no_other_host() {
+        let all = [HEAD, FOOT, STYLE, SCRIPT].concat();
+        assert!(all.len() < 60 << 10, "{}", all.len());
+        assert!(!all.contains("http:") && !all.contains("https:") && !all.contains("innerHTML = "));
+    }
+}

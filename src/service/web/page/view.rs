@@ -1,0 +1,170 @@
+//! Which applications the page shows, by its URL.
+
+use crate::proto::v1;
+use crate::service::web::query::Query;
+
+/// The levels, worst first, with their word and their shape. Only `active` may be green.
+pub const LEVELS: [(v1::Level, &str, &str); 7] = [
+    (v1::Level::Error, "error", "\u{2716}"),
+    (v1::Level::Blocked, "blocked", "\u{25a0}"),
+    (v1::Level::Maintenance, "maintenance", "\u{25c6}"),
+    (v1::Level::Waiting, "waiting", "\u{25b2}"),
+    (v1::Level::Unknown, "unknown", "?"),
+    (v1::Level::Active, "active", "\u{25cf}"),
+    (v1::Level::Terminated, "terminated", "\u{25cb}"),
+];
+
+/// The filters of the URL.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageView {
+    /// Only this level, by its word.
+    pub level: String,
+    /// Only this namespace.
+    pub namespace: String,
+    /// Only names that contain this.
+    pub search: String,
+    /// The application whose reason is shown, as `NAMESPACE/APPLICATION`.
+    pub why: String,
+}
+
+impl PageView {
+    /// Reads a query.
+    pub fn of(query: &str) -> PageView {
+        let text = |name| Query(query).text(name).unwrap_or_default();
+        PageView {
+            level: text("level"),
+            namespace: text("ns"),
+            search: text("q"),
+            why: text("why"),
+        }
+    }
+
+    /// Returns the URL of this view.
+    pub fn url(&self) -> String {
+        let parts = [
+            ("level", &self.level),
+            ("ns", &self.namespace),
+            ("q", &self.search),
+            ("why", &self.why),
+        ];
+        let given = parts.into_iter().filter(|(_, value)| !value.is_empty());
+        let pairs: Vec<_> = given.map(|(key, value)| format!("{key}={}", encoded(value))).collect();
+        format!("/?{}", pairs.join("&"))
+    }
+
+    /// Returns whether the view shows an application, if the filter of levels is left out.
+    pub fn has_name(&self, app: &v1::Application) -> bool {
+        let is_there = self.namespace.is_empty() || self.namespace == app.namespace;
+        let name = format!("{}/{}", app.namespace, app.name).to_lowercase();
+        is_there && name.contains(&self.search.to_lowercase())
+    }
+
+    /// Returns whether the view shows an application.
+    pub fn has(&self, app: &v1::Application) -> bool {
+        let is_level = self.level.is_empty() || self.level == word(level(app));
+        is_level && self.has_name(app)
+    }
+}
+
+fn encoded(value: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    value
+        .bytes()
+        .map(
+            |byte| {
+                if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+            },
+        )
+        .collect()
+}
+
+/// Returns the level of an application.
+pub fn level(app: &v1::Application) -> v1::Level {
+    app.status.as_ref().map_or(v1::Level::Unknown, v1::AggregatedStatus::level)
+}
+
+/// Returns the place of a level, worst first, with its word and its shape.
+fn place(level: v1::Level) -> (usize, &'static str, &'static str) {
+    let at = LEVELS.iter().position(|(one, ..)| *one == level).unwrap_or(4);
+    (at, LEVELS[at].1, LEVELS[at].2)
+}
+
+/// Returns the word of a level.
+pub fn word(level: v1::Level) -> &'static str {
+    place(level).1
+}
+
+/// Returns the shape of a level.
+pub fn shape(level: v1::Level) -> &'static str {
+    place(level).2
+}
+
+/// Returns what is doubtful about the status of an application. Such a status is never green.
+pub fn marks(app: &v1::Application) -> Vec<String> {
+    let Some(status) = &app.status else { return vec!["no status".into()] };
+    let counted = [
+        (status.stale_units, "stale"),
+        (status.lost_units, "lost"),
+        (status.uncertain_units, "uncertain"),
+        (status.flapping_count, "flapping"),
+        (status.fault_count, "open faults"),
+    ];
+    let counted = counted.into_iter().filter(|(count, _)| 0 < *count);
+    let mut marks: Vec<String> = counted.map(|(count, word)| format!("{count} {word}")).collect();
+    if status.flapping {
+        marks.push("damped".into());
+    }
+    marks
+}
+
+/// Sorts worst first, doubtful before certain, then by name.
+pub fn sort(apps: &mut [v1::Application]) {
+    apps.sort_by_cached_key(|app| {
+        let is_certain = marks(app).is_empty();
+        (place(level(app)).0, is_certain, app.namespace.clone(), app.name.clone())
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(name: &str, level: v1::Level, stale_units: i32) -> v1::Application {
+        let status = v1::AggregatedStatus {
+            level: level as i32,
+            stale_units,
+            ..v1::AggregatedStatus::default()
+        };
+        v1::Application {
+            namespace: "default".into(),
+            name: name.into(),
+            status: Some(status),
+            ..v1::Application::default()
+        }
+    }
+
+    #[test]
+    fn the_url_keeps_the_filters() {
+        let view = PageView::of("level=blocked&ns=a%26b&q=w+x&why=default/web");
+        assert_eq!((view.namespace.as_str(), view.search.as_str()), ("a&b", "w x"));
+        assert_eq!(view.url(), "/?level=blocked&ns=a%26b&q=w%20x&why=default/web");
+        assert_eq!(PageView::of(view.url().trim_start_matches("/?")), view);
+    }
+
+    #[test]
+    fn the_worst_is_first_and_what_is_doubtful_before_what_is_not() {
+        let mut apps = vec![
+            app("sure", v1::Level::Active, 0),
+            app("stale", v1::Level::Active, 1),
+            app("gone", v1::Level::Terminated, 0),
+            app("bad", v1::Level::Error, 0),
+        ];
+        sort(&mut apps);
+        let names: Vec<_> = apps.iter().map(|app| app.name.as_str()).collect();
+        assert_eq!(names, ["bad", "stale", "sure", "gone"]);
+        assert_eq!(marks(&apps[1]), ["1 stale"]);
+        let view = PageView::of("level=active&q=FAULT/s");
+        let names: Vec<_> = apps.iter().filter(|app| view.has(app)).map(|a| &a.name).collect();
+        assert_eq!(names, ["stale", "sure"]);
+    }
+}

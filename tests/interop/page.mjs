@@ -1,0 +1,205 @@
+// The status page in Debian's chromium: first view, live change, why, filters in the URL, keys, a server that goes away
+// and comes back, 360 px, no scripts, 5,000 applications, and axe in both themes. Arguments: the address of the server,
+// the program, and a folder for screenshots.
+import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { existsSync, readFileSync } from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+
+const [address, binary, shots] = process.argv.slice(2);
+const require = createRequire(path.resolve('.tools/browser/package.json'));
+const browserPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
+let chromium, axe;
+try {
+  chromium = require('playwright-core').chromium;
+  axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+} catch {
+  process.exit(77);
+}
+if (!browserPath) process.exit(77);
+
+const DEADLINE = 20000;
+
+function must(holds, what) {
+  if (!holds) throw new Error(what);
+}
+
+async function call(server, method, message) {
+  const answer = await fetch(`http://${server}/bellwether.v1.${method}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(message),
+  });
+  must(answer.ok, `${method}: ${await answer.text()}`);
+}
+
+function report(application, level, message = '', server = address) {
+  const status = { level: `LEVEL_${level}`, message, action: message && `fix ${application}` };
+  return call(server, 'ReportService/ReportStatus', { application, unit: `${application}/0`, status });
+}
+
+// A server of its own, to be ended and started again on the same port.
+async function start(port) {
+  const child = spawn(binary, ['serve', '--ephemeral', '--grpc-listen', `127.0.0.1:${port}`, '--ops-listen',
+    '127.0.0.1:0'], { stdio: 'ignore' });
+  for (let left = DEADLINE; 0 < left; left -= 50) {
+    const open = await new Promise((done) => {
+      const socket = net.connect(port, '127.0.0.1', () => { socket.destroy(); done(true); });
+      socket.on('error', () => done(false));
+    });
+    if (open) return child;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error('the server does not start');
+}
+
+async function freePort() {
+  const server = net.createServer();
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+const browser = await chromium.launch({
+  executablePath: browserPath,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+    '--disable-component-update', '--disable-sync'],
+});
+
+async function open(options, url = '/', server = address) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.setDefaultTimeout(DEADLINE);
+  page.problems = [];
+  page.on('pageerror', (error) => page.problems.push(String(error)));
+  page.on('console', (message) => { if (message.type() === 'error') page.problems.push(message.text()); });
+  await page.goto(`http://${server}${url}`);
+  return page;
+}
+
+const live = (page, text) => page.waitForFunction((t) => document.getElementById('live-text').textContent.startsWith(t),
+  text);
+
+const checks = {
+  async 'a change shows within a second, and why by one click'() {
+    await report('well', 'ACTIVE');
+    const page = await open({});
+    await live(page, 'live');
+    const at = Date.now();
+    await report('well', 'BLOCKED', '<b>no database</b>');
+    await page.locator('tr[data-key="default/well"] .status.blocked').waitFor();
+    const took = Date.now() - at;
+    must(took < 1000, `the change took ${took} ms`);
+    must((await page.locator('td.message').first().textContent()).includes('<b>no database</b>'), 'text is text');
+    await page.getByRole('link', { name: 'default/well' }).click();
+    await page.locator('#why').waitFor();
+    must(page.url().endsWith('?why=default/well'), page.url());
+    must(await page.locator('#action').textContent() === 'fix well', 'the action is shown');
+    must(await page.evaluate(() => document.activeElement.id) === 'why', 'the focus is on why');
+    await page.keyboard.press('Escape');
+    await page.locator('#why').waitFor({ state: 'detached' });
+    must(page.problems.length === 0, page.problems.join('; '));
+    console.log(`a change showed after ${took} ms`);
+  },
+
+  async 'filters are in the URL, and keys work'() {
+    await report('one', 'ERROR', 'broken');
+    await report('two', 'ACTIVE');
+    const page = await open({});
+    await page.locator('#level-error').click();
+    await page.locator('tr[data-key="default/two"]').waitFor({ state: 'detached' });
+    must(new URL(page.url()).search === '?level=error', page.url());
+    await page.reload();
+    must(await page.locator('tr[data-key="default/two"]').count() === 0, 'a filter survives a reload');
+    await page.goBack();
+    await page.locator('tr[data-key="default/two"]').waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('one');
+    await page.keyboard.press('Enter');
+    await page.locator('tr[data-key="default/two"]').waitFor({ state: 'detached' });
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('j');
+    must(await page.evaluate(() => document.activeElement.id) === 'app-default/one', 'j moves to the first row');
+    await report('one', 'BLOCKED', 'still');
+    await page.locator('tr[data-key="default/one"] .status.blocked').waitFor();
+    must(await page.evaluate(() => document.activeElement.id) === 'app-default/one', 'the focus is kept');
+    await page.keyboard.press('Enter');
+    await page.locator('#why').waitFor();
+  },
+
+  async 'a server that goes away is seen, and so is its return'() {
+    const port = await freePort();
+    const server = `127.0.0.1:${port}`;
+    let child = await start(port);
+    try {
+      await report('web', 'ACTIVE', '', server);
+      const page = await open({}, '/', server);
+      await live(page, 'live');
+      child.kill('SIGKILL');
+      await live(page, 'reconnecting');
+      await live(page, 'stale since');
+      child = await start(port);
+      await report('web', 'ERROR', 'back', server);
+      await live(page, 'live');
+      await page.locator('tr[data-key="default/web"] .status.error').waitFor();
+    } finally {
+      child.kill('SIGKILL');
+    }
+  },
+
+  async 'nothing is wider than 360 px, and the page works without scripts'() {
+    await report('a-long-name-'.repeat(5), 'WAITING', 'a-long-word-'.repeat(30));
+    const narrow = await open({ viewport: { width: 360, height: 740 } });
+    const width = await narrow.evaluate(() => document.documentElement.scrollWidth);
+    must(width <= 360, `the page is ${width} px wide`);
+    await narrow.screenshot({ path: `${shots}/narrow.png` });
+    const plain = await open({ javaScriptEnabled: false });
+    await plain.locator('#level-waiting').click();
+    must(plain.url().endsWith('?level=waiting'), plain.url());
+    await plain.locator('tbody a').first().click();
+    await plain.locator('#why').waitFor();
+  },
+
+  async 'axe finds nothing in both themes'() {
+    await report('late', 'MAINTENANCE', 'upgrade');
+    for (const colorScheme of ['light', 'dark']) {
+      const page = await open({ colorScheme, bypassCSP: true, reducedMotion: 'reduce' }, '/?why=default/late');
+      await live(page, 'live');
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => globalThis.axe.run());
+      const found = violations.map((v) => `${v.id}: ${v.nodes.map((node) => node.html).slice(0, 2)}`);
+      must(found.length === 0, `${colorScheme}: ${found.join('\n')}`);
+      await page.screenshot({ path: `${shots}/${colorScheme}.png` });
+    }
+  },
+
+  // A release shows it within a second; a debug build takes longer to render.
+  async 'an update among 5,000 applications shows'() {
+    for (let n = 0; n < 5000; n += 100) {
+      await Promise.all(Array.from({ length: 100 }, (_, at) => report(`app-${n + at}`, 'ACTIVE')));
+    }
+    const page = await open({});
+    await live(page, 'live');
+    const at = Date.now();
+    await report('app-4242', 'ERROR', 'one of many');
+    await page.locator('tr[data-key="default/app-4242"] .status.error').waitFor();
+    const took = Date.now() - at;
+    must(took < 3000, `the change took ${took} ms`);
+    console.log(`a change among 5,000 applications showed after ${took} ms`);
+  },
+};
+
+let failed = 0;
+for (const [name, check] of Object.entries(checks)) {
+  try {
+    await check();
+    console.log(`ok: ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.error(`FAILED: ${name}: ${error.stack ?? error}`);
+  }
+}
+await browser.close();
+process.exit(failed === 0 ? 0 : 1);

@@ -1,0 +1,142 @@
+//! The status page without scripts: what the server renders, and what it allows a browser to do.
+
+use std::time::Instant;
+
+use bellwether::proto::v1::Level;
+use http::Method;
+
+use crate::server::{Server, eventually, mk_report};
+use crate::web::{Answer, VERSIONS, Version, get, report, request, send};
+
+async fn page(server: &Server, path: &str) -> Answer {
+    get(server, Version::Http1, path).await
+}
+
+fn position(text: &str, part: &str) -> usize {
+    text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_shows_the_worst_first_and_keeps_its_filters_in_the_url() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    for (name, level) in
+        [("a-well", Level::Active), ("b-ill", Level::Error), ("c-busy", Level::Waiting)]
+    {
+        reports.report_status(mk_report(name, "one/0", level, "text")).await.unwrap();
+    }
+    for version in VERSIONS {
+        let all = get(&server, version, "/").await;
+        assert_eq!((all.status, all.header("content-type")), (200, "text/html; charset=utf-8"));
+        let text = all.text();
+        let places = ["default/b-ill", "default/c-busy", "default/a-well"];
+        let places = places.map(|name| position(&text, &format!("data-key=\"{name}\"")));
+        assert!(places.is_sorted(), "{text}");
+        let counted = "href=\"/?level=error\" id=\"level-error\"";
+        assert!(text[position(&text, counted)..].starts_with(counted), "{text}");
+    }
+    for (path, shown, hidden) in [
+        ("/?level=error", "b-ill", "a-well"),
+        ("/?q=BUSY", "c-busy", "b-ill"),
+        ("/?ns=default&level=active", "a-well", "c-busy"),
+    ] {
+        let text = page(&server, path).await.text();
+        assert!(text.contains(&format!("data-key=\"default/{shown}\"")), "{path}: {text}");
+        assert!(!text.contains(&format!("data-key=\"default/{hidden}\"")), "{path}: {text}");
+    }
+    assert!(page(&server, "/?ns=other").await.text().contains("No application matches."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn why_is_one_click_away_with_winner_rule_beaten_and_action() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    let mut blocked = mk_report("web", "web/0", Level::Blocked, "add a database");
+    blocked.status.as_mut().unwrap().action = "juju integrate web postgresql".into();
+    reports.report_status(blocked).await.unwrap();
+    reports.report_status(mk_report("web", "web/1", Level::Active, "ready")).await.unwrap();
+    let list = page(&server, "/?level=blocked").await.text();
+    assert!(list.contains("href=\"/?level=blocked&amp;why=default/web\""), "{list}");
+    let why = page(&server, "/?why=default/web").await;
+    let text = why.text();
+    let parts = ["Chosen", "web/0", "add a database", "Rule", "highest level", "Action"];
+    for part in parts.into_iter().chain(["juju integrate web postgresql", "Beaten", "web/1"]) {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(page(&server, "/?why=default/nothing").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_users_wrote_is_text_and_nothing_else_is_loaded() {
+    let server = Server::ephemeral();
+    report(&server, "LEVEL_ERROR", "<script>alert(1)</script>\"'&<img src=x onerror=x>").await;
+    let bad = "/?q=%22%3E%3Cscript%3E&ns=%3Cb%3E&level=%22x&why=%3Ci%3E/%3Cu%3E";
+    for path in ["/", "/?why=default/web", bad] {
+        let answer = page(&server, path).await;
+        let text = answer.text();
+        for markup in ["<script>", "<img", "<i>", "<u>"] {
+            assert!(!text.contains(markup), "{path}: {markup}: {text}");
+        }
+        assert!(!text.contains("http://") && !text.contains("https://"), "{text}");
+        let policy = answer.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
+        assert!(
+            !policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"),
+            "{policy}"
+        );
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+    }
+    assert!(page(&server, "/").await.text().contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    for (path, kind) in [("/page.css", "text/css"), ("/page.js", "text/javascript")] {
+        let answer = page(&server, path).await;
+        assert!(answer.header("content-type").starts_with(kind) && answer.status == 200);
+    }
+    let head = send(&server, Version::Http1, request(&server, Method::HEAD, "/", &[], "")).await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(page(&server, "/favicon.ico").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_status_is_marked_and_never_green() {
+    let server = Server::ephemeral();
+    let mut short = mk_report("web", "web/0", Level::Active, "");
+    let ttl = prost_types::Duration { seconds: 1, nanos: 0 };
+    short.status.as_mut().unwrap().ttl = Some(ttl);
+    server.reports().await.report_status(short).await.unwrap();
+    assert!(page(&server, "/").await.text().contains("class=\"status active\""));
+    let text = eventually("the status is stale", async || {
+        let text = page(&server, "/").await.text();
+        text.contains("1 stale").then_some(text)
+    });
+    let text = text.await;
+    assert!(text.contains("class=\"status active doubtful\""), "{text}");
+    assert!(!text.contains("class=\"status active\""), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_thousand_applications_are_a_page_within_a_second() {
+    let server = Server::ephemeral();
+    let reports = server.reports().await;
+    let reporting = (0..5000).map(|n| {
+        let mut reports = reports.clone();
+        async move {
+            let report = mk_report(&format!("app-{n}"), "one/0", Level::Active, "ready");
+            reports.report_status(report).await.unwrap();
+        }
+    });
+    let reporting = futures_util::stream::iter(reporting);
+    let reported = futures_util::StreamExt::buffer_unordered(reporting, 100);
+    futures_util::StreamExt::collect::<Vec<()>>(reported).await;
+    let start = Instant::now();
+    let text = page(&server, "/").await.text();
+    let took = start.elapsed();
+    println!("{} bytes in {took:?}", text.len());
+    let headers = [("accept-encoding", "gzip")];
+    let packed = request(&server, Method::GET, "/", &headers, "");
+    let packed = send(&server, Version::Http1, packed).await;
+    assert_eq!(packed.header("content-encoding"), "gzip");
+    println!("{} bytes compressed", packed.body.len());
+    assert!(text.contains("all <b>5000</b>") && text.contains("4500 more"), "{text:.2000}");
+    // A debug build on a loaded machine; a page takes a fraction of that.
+    assert!(took.as_secs() < 5, "{took:?}");
+}
