@@ -1,5 +1,6 @@
-//! Third-party clients: grpcurl, Python over reflection, grpc_health_probe, a browser, plain HTTP.
-//! The programs are in `tests/interop/`; `tools/install` installs their dependencies.
+//! Clients in other languages: grpcurl, Python over reflection, the Python package,
+//! grpc_health_probe, a browser, plain HTTP. The programs are in `tests/interop/`; `tools/install`
+//! installs their dependencies.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,6 +34,7 @@ fn run(program: &str, script: Option<PathBuf>, server: &Server) {
         .args(script)
         .arg(server.grpc.to_string())
         .env("PATH", path())
+        .env("BELLWETHER_BINARY", BINARY)
         .current_dir(root())
         .output()
         .unwrap();
@@ -69,6 +71,14 @@ fn a_python_worker_is_asked_and_answers() {
     let python = python.to_str().unwrap();
     if have(python) {
         run(python, Some(root().join("tests/interop/worker.py")), &Server::ephemeral());
+    }
+}
+
+#[test]
+fn the_python_package_passes_its_tests() {
+    if have("python3") {
+        let script = root().join("tests/interop/python_client.py");
+        run("python3", Some(script), &Server::ephemeral());
     }
 }
 
