@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import os
 import unittest
 
 from server import ServerCase
@@ -9,7 +10,8 @@ from server import ServerCase
 from bellwether_client import NotFound, errors
 from bellwether_client._table import METHODS
 
-APP = {"namespace": "python-client", "application": "web"}
+# A namespace of its own, so that the tests can run again on the same server.
+APP = {"namespace": "python-" + os.urandom(8).hex(), "application": "web"}
 UNIT = dict(APP, unit="web/0")
 ANOTHER = dict(APP, unit="web/2")
 PAYLOAD = b"bundle of v2\x00"
@@ -36,7 +38,7 @@ STEPS = [
         {"changed": True, "removed_count": 0},
     ),
     ("get_application", APP, {}),
-    ("list_applications", {"namespace": "python-client", "levels": ["LEVEL_BLOCKED"]}, {}),
+    ("list_applications", {"namespace": APP["namespace"], "levels": ["LEVEL_BLOCKED"]}, {}),
     ("explain_application", APP, {"beaten_count": 1}),
     ("list_statuses", UNIT, {"next_page_token": ""}),
     ("list_units", dict(APP, page_size=1), {"next_page_token": ""}),

@@ -24,7 +24,8 @@ def openssl(*arguments):
 def make_authority(folder, name):
     openssl(
         *["req", "-x509", *CURVE, "-days", "2", "-subj", "/CN=" + name],
-        *["-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign"],
+        *["-addext", "basicConstraints=critical,CA:TRUE"],
+        *["-addext", "keyUsage=critical,keyCertSign"],
         *["-keyout", str(folder / (name + ".key")), "-out", str(folder / (name + ".pem"))],
     )
 
@@ -123,7 +124,8 @@ class Tokens(SecurityCase):
         alice, bob = self.create("alice"), self.create("bob")
         (self.folder / "roles.toml").write_text(GRANT.format("reader", "token:alice"))
         (self.folder / "alice").write_text(alice + "\n")
-        server = self.start("--tokens", self.path("tokens.toml"), "--roles", self.path("roles.toml"))
+        files = ["--tokens", self.path("tokens.toml"), "--roles", self.path("roles.toml")]
+        server = self.start(*files)
         self.assertEqual(self.call(server.address, token=alice), [])
         self.assertEqual(self.call(server.address, token_file=self.path("alice")), [])
         with self.assertRaises(bellwether.Unauthenticated) as missing:

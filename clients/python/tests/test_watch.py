@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from server import DEADLINE, Listener, Server, ServerCase
+from server import DEADLINE, Listener, Server, ServerCase, wait_for
 
 import bellwether_client as bellwether
 from bellwether_client import Client
@@ -84,10 +84,8 @@ class Restarts(unittest.TestCase):
             watch = client.watch()
             self.addCleanup(watch.close)
             until(watch, "bookmark")
-            token = watch._token
             first.stop()
-            self.assertIn("disconnected", until(watch, "disconnected"))
-            self.assertEqual(watch._token, token)
+            until(watch, "disconnected")
             second = self.start(*data, port=first.port)
             report(client, "web", "LEVEL_BLOCKED")
             client.delete_application(application="db")
@@ -144,10 +142,34 @@ class Digests(unittest.TestCase):
         )
         self.assertEqual([request.get("resumeToken") for request in requests], [None, None])
 
+    def test_the_newest_token_is_sent_until_it_has_expired(self):
+        tokens = []
+        info = {"type": "google.rpc.ErrorInfo", "debug": {"reason": "RESUME_TOKEN_EXPIRED"}}
+        expired = {"error": {"code": "out_of_range", "message": "too old", "details": [info]}}
 
-def frame(message):
+        def play(connection):
+            tokens.append(read_framed(connection).get("resumeToken"))
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/connect+json\r\n\r\n")
+            number = len(tokens)
+            if number == 3:
+                connection.sendall(frame(expired, 2))
+            elif number == 2:
+                # A drain has a token too.
+                connection.sendall(frame({"drain": {}, "resumeToken": "t2"}))
+            else:
+                connection.sendall(frame({"snapshotComplete": {}, "resumeToken": "t1"}))
+            connection.close()
+
+        listener = Listener(play)
+        self.addCleanup(listener.close)
+        with Client(listener.address).watch() as watch:
+            wait_for(lambda: next(watch) and len(tokens) == 4, "four connections")
+        self.assertEqual(tokens, [None, "t1", "t2", None])
+
+
+def frame(message, flags=0):
     body = json.dumps(message).encode()
-    return struct.pack(">BI", 0, len(body)) + body
+    return struct.pack(">BI", flags, len(body)) + body
 
 
 def read_framed(connection):

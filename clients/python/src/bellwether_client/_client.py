@@ -127,8 +127,10 @@ class Client(Methods):
             except errors.Unavailable as error:
                 last = error
             except errors.DeadlineExceeded as error:
-                # The reason before says more than the end of the time.
-                raise error if last is None else last from error
+                if last is None:
+                    raise
+                # The error before says more than the end of the time.
+                raise last from error
             # A call that was not sent can always be sent again.
             if repeats >= self.retries or (attempt.sent and not may_repeat):
                 raise last
