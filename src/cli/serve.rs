@@ -208,6 +208,7 @@ fn welcome(addresses: &Addresses, store: &StoreChoice, scheme: &str) -> String {
     format!(
         "bellwether {} is up\n\
          \n  gRPC     {scheme}://{grpc}   (reflection, grpc.health.v1)\
+         \n  page     {scheme}://{grpc}/   (in a browser; JSON by curl)\
          \n  metrics  http://{ops}/metrics   (/livez, /readyz)\
          \n  kept     {kept}\n\
          \nTry in another terminal:\n\

@@ -103,6 +103,26 @@ fn config_print_names_the_source_of_each_value_and_no_password() {
     assert!(!json.contains("hunter2"), "{json}");
 }
 
+#[test]
+fn config_print_of_origins_is_a_file_that_is_read_again() {
+    let line = |text: &str| {
+        let found = text.lines().find(|line| line.starts_with("allowed_origins"));
+        found.and_then(|line| line.split("  #").next()).unwrap_or_default().trim_end().to_string()
+    };
+    for (given, expected) in [
+        ("https://a.example", r#"["https://a.example"]"#),
+        ("https://a.example,http://b:1", r#"["https://a.example","http://b:1"]"#),
+    ] {
+        let (_, out, err) = alone(&["config", "print", "--allowed-origins", given], &[]);
+        assert_eq!(line(&out), format!("allowed_origins = {expected}"), "{err}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), line(&out)).unwrap();
+        let path = file.path().to_str().unwrap();
+        let (_, again, err) = alone(&["config", "print", "--config", path], &[]);
+        assert_eq!(line(&again), line(&out), "{err}");
+    }
+}
+
 /// Returns the keys that a file may contain, as the error about an unknown key lists them.
 fn keys(section: &str) -> Vec<String> {
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -76,9 +76,13 @@ fn rows(config: &Config, sources: &Sources<'_>) -> Vec<Row> {
         let given = || sources.given(&key).map(|given| hidden(&key, given));
         let nothing = match arg.get_action() {
             ArgAction::SetTrue => json!(false),
+            ArgAction::Append => json!([]),
             _ => Value::Null,
         };
-        let value = known.or_else(given).unwrap_or(nothing);
+        let mut value = known.or_else(given).unwrap_or(nothing);
+        if matches!(arg.get_action(), ArgAction::Append) && value.is_string() {
+            value = json!([value]);
+        }
         Row { source: sources.of_key("", &key), section: "", key, value }
     });
     let numbers = config.numbers().into_iter().map(|number| Row {

@@ -58,7 +58,12 @@ impl Sources<'_> {
     pub fn given(&self, key: &str) -> Option<Value> {
         let source = self.value_source("", key);
         if matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable)) {
-            let raw = self.matches.get_raw(key)?.next()?.to_string_lossy().into_owned();
+            let raw = self.matches.get_raw(key)?;
+            let mut raw: Vec<_> = raw.map(|one| one.to_string_lossy().into_owned()).collect();
+            if 1 < raw.len() {
+                return Some(raw.into());
+            }
+            let raw = raw.pop()?;
             return Some(match raw.as_str() {
                 "true" => Value::Bool(true),
                 "false" => Value::Bool(false),
@@ -66,6 +71,7 @@ impl Sources<'_> {
             });
         }
         Some(match self.file.get(key)? {
+            toml::Value::Array(given) => given.iter().filter_map(toml::Value::as_str).collect(),
             toml::Value::Boolean(given) => Value::Bool(*given),
             toml::Value::String(given) => Value::String(given.clone()),
             _ => return None,
