@@ -126,7 +126,7 @@ impl AppState {
         for unit in self.units.values_mut() {
             unit.silence_ends = unit.silence_ends.map(|at| at.max(earliest));
             if let Presence::Promised(ttl) = unit.presence {
-                unit.not_before = unit.not_before.max(from.after(ttl));
+                unit.not_before = unit.not_before.max(Some(from.after(ttl)));
             }
         }
         self.operations.grant_grace(from);
@@ -141,7 +141,7 @@ impl AppState {
         for unit in self.units.values_mut() {
             if let Presence::Promised(ttl) = unit.presence {
                 let latest = unit.last_seen_written.after(ttl).after(unit.unwritten_max());
-                unit.not_before = unit.not_before.max(latest);
+                unit.not_before = unit.not_before.max(Some(latest));
             }
         }
         self.statuses.for_each_mut(|status| {

@@ -1,7 +1,8 @@
 //! Invariants that hold after every commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bellwether::domain::app::{AppState, Head};
 use bellwether::domain::apply::apply;
@@ -16,12 +17,12 @@ use bellwether::domain::revision::Revision;
 use bellwether::domain::status::{Freshness, Kind, StatusKey};
 use bellwether::domain::summary::Rule;
 use bellwether::domain::time::Timestamp;
-use bellwether::domain::unit::Reporter;
-use bellwether::domain::unit::presence::Presence;
+use bellwether::domain::unit::presence::{Presence, ReplicaId, SessionId};
+use bellwether::domain::unit::{Newcomer, Reporter};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::commands::{new_status, patch, steps, unit};
+use crate::commands::{Step, new_status, patch, steps, unit};
 use crate::holds::{Damped, Flapping, Reported};
 use crate::model::{Contribution, Counts, Status};
 use crate::world::{World, app_name, ranked};
@@ -65,6 +66,32 @@ proptest! {
         prop_assert!(ranked(&one) == ranked(&other));
         prop_assert_eq!(derive(&one, 100), derive(&other, 100));
     }
+}
+
+/// A restart allows for contacts at other replicas. A session that opens and ends in one commit
+/// ends that allowance, as in two commits.
+#[test]
+fn a_session_within_one_commit_begins_a_new_promise() {
+    let unit = UnitName::new("web/0").unwrap();
+    let newcomer = || Newcomer {
+        unit: unit.clone(),
+        incarnation: Some(3),
+        stateless: false,
+        labels: BTreeMap::new(),
+    };
+    let ttl = Duration::from_secs(30);
+    let session = SessionId { replica: ReplicaId(1), number: 0 };
+    let commit = |commands: Vec<Command>| {
+        let requests = commands.into_iter().map(|command| Request { id: None, command });
+        Step::Commit(false, requests.collect())
+    };
+    let mut world = World::new();
+    world.step(&commit(vec![Command::Register(newcomer(), Some(ttl))]));
+    world.step(&Step::Restart { graced: false });
+    assert_eq!(world.state.next_due(), Some(Timestamp(1000 + 30_000 + 10_000)));
+    let orphan = Command::Orphan { replica: session.replica, ttl };
+    world.step(&commit(vec![Command::Connect(newcomer(), session), orphan]));
+    assert_eq!(world.state.next_due(), Some(Timestamp(1000 + 30_000)));
 }
 
 type Reports = Vec<(UnitName, Kind, NewStatus)>;

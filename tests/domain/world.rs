@@ -61,7 +61,7 @@ impl Stored {
             match write {
                 Write::Unit(name, unit) => {
                     // Grace periods are local to a replica and not stored.
-                    let unit = unit.map(|unit| Unit { not_before: Timestamp(0), ..*unit });
+                    let unit = unit.map(|unit| Unit { not_before: None, ..*unit });
                     put(&mut self.units, name, unit);
                 }
                 Write::Status(key, status) => put(&mut self.statuses, key, status),

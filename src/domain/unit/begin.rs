@@ -114,7 +114,7 @@ fn begun(
     let unit = Unit {
         incarnation,
         presence,
-        not_before: if same_promise { before.not_before } else { Timestamp::default() },
+        not_before: if same_promise { before.not_before } else { Some(Timestamp::default()) },
         lost_since: None,
         quiet_since: None,
         stateless: who.stateless,

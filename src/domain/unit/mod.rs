@@ -85,9 +85,10 @@ pub struct Unit {
     #[serde(skip)]
     pub last_seen_written: Timestamp,
     /// Deadlines of this unit do not fire before this time: the server was unable to receive, or
-    /// other replicas may have newer contacts.
+    /// other replicas may have newer contacts. In a record that begins a new promise, the zero
+    /// time, which ends an earlier bound.
     #[serde(skip)]
-    pub not_before: Timestamp,
+    pub not_before: Option<Timestamp>,
 }
 
 impl Unit {
@@ -150,7 +151,7 @@ impl Unit {
     pub(in crate::domain) fn silence_deadline(&self) -> Option<Timestamp> {
         self.silence_ends.or(match self.presence {
             Presence::Promised(ttl) if self.quiet_since.is_none() && self.lost_since.is_none() => {
-                Some(self.last_seen.after(ttl).max(self.not_before))
+                Some(self.last_seen.after(ttl).max(self.not_before.unwrap_or_default()))
             }
             _ => None,
         })
@@ -159,7 +160,7 @@ impl Unit {
     /// Returns this unit after its session closed, with `ttl` for the next contact.
     pub(in crate::domain) fn expected_within(self, ttl: Duration, now: Timestamp) -> Unit {
         let presence = Presence::Promised(ttl);
-        let not_before = Timestamp::default();
+        let not_before = Some(Timestamp::default());
         Unit { presence, last_seen: now, not_before, session_ended: true, ..self }
     }
 
@@ -189,12 +190,16 @@ impl Unit {
         let is_same = |u: &Unit| u.incarnation == self.incarnation && u.presence == self.presence;
         if let Some(known) = known.filter(is_same) {
             self.last_seen = self.last_seen.max(known.last_seen);
-            self.not_before = self.not_before.max(known.not_before);
+            // A commit may end a promise and begin another of the same length.
+            if self.not_before != Some(Timestamp::default()) {
+                self.not_before = self.not_before.max(known.not_before);
+            }
             // A unit without an incarnation may have been removed and have begun again.
             if self.incarnation != 0 {
                 self.last_answer = self.last_answer.max(known.last_answer);
             }
         }
+        self.not_before = self.not_before.filter(|at| *at != Timestamp::default());
         self
     }
 
