@@ -116,11 +116,11 @@ async fn asked(
 /// Formats the verdict, `TRANSIENT`, `RETRY` and so on, in lines that scripts can cut.
 fn verdict(verdict: &Verdict, action: &str) -> String {
     let class = class_word(verdict.class);
-    let todo = verdict.action().as_str_name().trim_start_matches("VERDICT_ACTION_");
+    let next = verdict.action().as_str_name().trim_start_matches("VERDICT_ACTION_");
     let wait = verdict.retry_after.and_then(|wait| Duration::try_from(wait).ok());
     let wait = wait.map_or_else(String::new, |wait| format!(" in {:.1}s", wait.as_secs_f64()));
     let mut text = format!(
-        "class    {class}\nrule     {}: {}\nverdict  {todo}{wait}\n",
+        "class    {class}\nrule     {}: {}\nverdict  {next}{wait}\n",
         verdict.rule, verdict.explanation
     );
     if !action.is_empty() {

@@ -33,6 +33,7 @@ mod collect;
 mod command;
 mod cork;
 mod data;
+mod descriptor;
 mod faults;
 mod health;
 mod leader;

@@ -191,8 +191,9 @@ fn set(
 /// Moves a status to a place in its set. Returns whether that is another one. A status that a latch
 /// or damping holds stays where it is, so that its results stay invisible.
 fn put_place(draft: &mut Draft<'_>, key: &Arc<StatusKey>, place: Place) -> bool {
-    let is_moved = |status: &Status| status.place != place && status.held.is_none();
-    let Some(old) = with_swings(draft, key).filter(is_moved) else {
+    let is_moved = |status: &Arc<Status>| status.place != place && status.held.is_none();
+    let Some(old) = draft.status(key).filter(|s| is_moved(s)).and_then(|_| with_swings(draft, key))
+    else {
         return false;
     };
     draft.contacts.remove_swings(key);

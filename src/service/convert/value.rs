@@ -20,6 +20,12 @@ pub fn level(level: Level) -> v1::Level {
     }
 }
 
+/// Returns the word of a level on the wire; that of an unknown one if it is not given.
+pub fn level_word(given: v1::Level) -> &'static str {
+    let known = Level::ALL.into_iter().find(|known| level(*known) == given);
+    known.unwrap_or(Level::Unknown).word()
+}
+
 /// Converts a kind.
 pub fn kind(kind: Kind) -> v1::StatusKind {
     match kind {

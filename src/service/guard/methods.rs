@@ -2,11 +2,8 @@
 
 use std::collections::HashMap;
 
-use prost::Message;
-use prost_types::FileDescriptorSet;
-
-use crate::proto;
 use crate::security::role::right::{MethodRight, TABLE};
+use crate::service::descriptor;
 
 /// A method, as the guard sees it.
 #[derive(Clone, Copy)]
@@ -27,37 +24,14 @@ pub(super) type Methods = HashMap<String, GuardedMethod, foldhash::fast::RandomS
 pub(super) fn rows() -> Methods {
     let path = |right: &MethodRight| format!("/{}/{}", right.service, right.method);
     let rights: HashMap<_, _> = TABLE.iter().map(|right| (path(right), right)).collect();
-    let rows = served().into_iter().map(|(path, is_streaming)| {
+    let rows = descriptor::methods(descriptor::served()).map(|(path, method)| {
         let Some(right) = rights.get(&path).copied() else {
             panic!("{path} has no row in the table of rights");
         };
+        let is_streaming = method.client_streaming() || method.server_streaming();
         (path, GuardedMethod { right, is_streaming })
     });
     rows.collect()
-}
-
-/// Returns the paths of all methods of the descriptors, and whether they have a stream.
-fn served() -> Vec<(String, bool)> {
-    let sets = [
-        proto::FILE_DESCRIPTOR_SET,
-        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
-        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
-    ];
-    let sets = sets.map(|set| FileDescriptorSet::decode(set).expect("ours decode, by a test"));
-    let files = sets.into_iter().flat_map(|set| set.file);
-    let services = files.flat_map(|file| {
-        let package = file.package().to_string();
-        file.service.into_iter().map(move |service| (package.clone(), service))
-    });
-    let paths = services.flat_map(|(package, service)| {
-        let name = service.name().to_string();
-        let path = move |method: &str| format!("/{package}.{name}/{method}");
-        let methods = service.method.iter().map(|method| {
-            (path(method.name()), method.client_streaming() || method.server_streaming())
-        });
-        methods.collect::<Vec<_>>()
-    });
-    paths.collect()
 }
 
 #[cfg(test)]
@@ -66,7 +40,8 @@ mod tests {
 
     #[test]
     fn every_method_has_one_row_and_every_row_a_method() {
-        let mut served: Vec<String> = served().into_iter().map(|(path, _)| path).collect();
+        let served = descriptor::methods(descriptor::served());
+        let mut served: Vec<String> = served.map(|(path, _)| path).collect();
         let mut rows: Vec<String> = rows().into_keys().collect();
         served.sort();
         served.dedup();

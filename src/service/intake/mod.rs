@@ -19,7 +19,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Request;
-use prost::Message;
 use prost_types::FileDescriptorSet;
 use tonic::body::Body;
 use tower::{Layer, Service};
@@ -29,7 +28,7 @@ use budget::Budgets;
 pub use meter::Meter;
 use parts::Types;
 
-use crate::proto;
+use crate::service::descriptor;
 use crate::service::edge::Caller;
 
 /// Methods with a higher size limit, because their messages may hold long sets, payloads or lists
@@ -75,20 +74,23 @@ impl IntakeLayer {
     /// Creates the layer for the methods of `proto/` and of reflection. Requests of a connection
     /// without its own budgets use `shared`.
     pub fn new(limits: Limits, shared: Budgets) -> IntakeLayer {
-        let sets = [
-            proto::FILE_DESCRIPTOR_SET,
-            tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
-            tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
-        ];
-        let sets = sets.map(|set| FileDescriptorSet::decode(set).expect("ours decode, by a test"));
-        IntakeLayer::of(&sets, limits, shared)
+        IntakeLayer::of(descriptor::served(), limits, shared)
     }
 
     /// Creates the layer for the methods of these descriptors.
     pub fn of(sets: &[FileDescriptorSet], limits: Limits, shared: Budgets) -> IntakeLayer {
         let mut types = Types::default();
         sets.iter().for_each(|set| types.add(set));
-        let methods = sets.iter().flat_map(|set| methods(set, limits, &mut types)).collect();
+        let methods = descriptor::methods(sets).map(|(path, method)| {
+            let message_bytes_max = match LARGE.contains(&path.as_str()) {
+                true => limits.large_bytes_max,
+                false => limits.small_bytes_max,
+            };
+            let one_message = !method.client_streaming();
+            let (patience, input) = (limits.patience, types.id(method.input_type()));
+            (path, Takes { one_message, message_bytes_max, patience, input })
+        });
+        let methods = methods.collect();
         let Limits { small_bytes_max: message_bytes_max, patience, .. } = limits;
         let input = types.id(".google.protobuf.Empty");
         let other = Takes { one_message: true, message_bytes_max, patience, input };
@@ -103,25 +105,6 @@ impl IntakeLayer {
         let takes = rules.methods.get(path).copied().unwrap_or(rules.other);
         Meter::new(takes, caller.map_or(&rules.shared, Caller::budgets).clone())
     }
-}
-
-fn methods(set: &FileDescriptorSet, limits: Limits, types: &mut Types) -> Vec<(String, Takes)> {
-    let mut methods = Vec::new();
-    for file in &set.file {
-        for service in &file.service {
-            for method in &service.method {
-                let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
-                let message_bytes_max = match LARGE.contains(&path.as_str()) {
-                    true => limits.large_bytes_max,
-                    false => limits.small_bytes_max,
-                };
-                let one_message = !method.client_streaming();
-                let (patience, input) = (limits.patience, types.id(method.input_type()));
-                methods.push((path, Takes { one_message, message_bytes_max, patience, input }));
-            }
-        }
-    }
-    methods
 }
 
 impl<S> Layer<S> for IntakeLayer {

@@ -4,10 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use prost::Message;
-use prost_types::FileDescriptorSet;
-
-use crate::proto;
+use crate::service::descriptor;
 use crate::telemetry::{Metrics, OTHER_METHOD, RpcMethod};
 
 /// Properties of a method that are known before a call.
@@ -30,16 +27,17 @@ pub(super) struct Methods {
 impl Methods {
     /// Returns the methods of the descriptors that reflection serves, and reflection itself.
     pub(super) fn known(metrics: &Metrics) -> Self {
-        let mut by_path = HashMap::default();
-        for encoded in [
-            proto::FILE_DESCRIPTOR_SET,
-            tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
-            tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
-        ] {
-            let set = FileDescriptorSet::decode(encoded)
-                .expect("the build writes descriptors that decode, and a test reads them");
-            by_path.extend(methods(&set, metrics));
-        }
+        let by_path = descriptor::methods(descriptor::served()).map(|(path, method)| {
+            let name = path.trim_start_matches('/').to_string();
+            let known = Method {
+                is_streaming: method.client_streaming() || method.server_streaming(),
+                is_quiet: name.starts_with("grpc."),
+                metrics: metrics.rpc_method(&name),
+                name,
+            };
+            (path, Arc::new(known))
+        });
+        let by_path = by_path.collect();
         let other = Method {
             name: OTHER_METHOD.to_owned(),
             is_streaming: false,
@@ -52,26 +50,6 @@ impl Methods {
     pub(super) fn find(&self, path: &str) -> Arc<Method> {
         Arc::clone(self.by_path.get(path).unwrap_or(&self.other))
     }
-}
-
-fn methods(set: &FileDescriptorSet, metrics: &Metrics) -> Vec<(String, Arc<Method>)> {
-    let mut methods = Vec::new();
-    for file in &set.file {
-        let is_quiet = file.package().starts_with("grpc.");
-        for service in &file.service {
-            for method in &service.method {
-                let name = format!("{}.{}/{}", file.package(), service.name(), method.name());
-                let known = Method {
-                    is_streaming: method.client_streaming() || method.server_streaming(),
-                    is_quiet,
-                    metrics: metrics.rpc_method(&name),
-                    name,
-                };
-                methods.push((format!("/{}", known.name), Arc::new(known)));
-            }
-        }
-    }
-    methods
 }
 
 #[cfg(test)]

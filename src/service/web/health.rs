@@ -7,12 +7,14 @@ use tonic::{Code, Status};
 
 use super::body::WebBody;
 use super::connect;
+use super::inert::is_active;
 use super::inner::Inner;
 use super::query::decoded;
 use super::{GrpcService, plain};
 use crate::proto::health::health_check_response::ServingStatus;
 use crate::proto::health::{HealthCheckRequest, HealthCheckResponse};
 use crate::proto::v1;
+use crate::service::convert::level_word;
 
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 const GET: &str = "/bellwether.v1.ApplicationService/GetApplication";
@@ -80,7 +82,7 @@ fn described(application: &v1::Application) -> (bool, String) {
     let status = application.status.clone().unwrap_or_default();
     let serving = application.config.iter().flat_map(|config| &config.serving_levels);
     let is_serving = serving.copied().any(|level| level == status.level);
-    let level = status.level().as_str_name().trim_start_matches("LEVEL_").to_ascii_lowercase();
+    let level = level_word(status.level());
     let v1::Application { namespace, name, .. } = application;
     let winner = status.winner.unwrap_or_default();
     let parts = [winner.unit.as_str(), winner.component.as_str()];
@@ -94,5 +96,5 @@ fn described(application: &v1::Application) -> (bool, String) {
 }
 
 fn one_line(text: &str) -> String {
-    text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
+    text.chars().map(|one| if is_active(one) { ' ' } else { one }).collect()
 }

@@ -22,6 +22,7 @@ mod drain;
 mod events;
 mod gzip;
 mod health;
+mod inert;
 mod inner;
 mod metadata;
 mod method;

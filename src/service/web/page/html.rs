@@ -3,6 +3,8 @@
 
 use std::fmt::Display;
 
+use crate::service::web::inert::is_active;
+
 /// A piece of a page.
 #[derive(Debug, Default)]
 pub struct Html(String);
@@ -23,7 +25,8 @@ impl Html {
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                one if is_hidden(one) => self.0.push('\u{fffd}'),
+                '\n' | '\t' => self.0.push(one),
+                one if is_active(one) => self.0.push('\u{fffd}'),
                 one => self.0.push(one),
             }
         }
@@ -39,13 +42,6 @@ impl Html {
     pub fn finish(self) -> String {
         self.0
     }
-}
-
-/// Returns whether a character could hide or reorder others.
-fn is_hidden(one: char) -> bool {
-    let reorders =
-        matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    reorders || (one.is_control() && !matches!(one, '\n' | '\t'))
 }
 
 #[cfg(test)]

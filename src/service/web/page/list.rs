@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::html::Html;
 use super::view::{self, LEVELS, PageView};
 use crate::proto::v1;
+use crate::service::convert::level_word;
 
 /// Rows of one page; a filter shows the others.
 const ROWS_MAX: usize = 500;
@@ -15,7 +16,8 @@ pub fn add(html: &mut Html, view: &PageView, apps: &[v1::Application]) {
     let named: Vec<&v1::Application> = apps.iter().filter(|app| view.has_name(app)).collect();
     html.raw("<nav aria-label=\"Levels\" class=\"levels\" id=\"levels\">");
     chip(html, view, "", "all", "", named.len());
-    for (level, word, shape) in LEVELS {
+    for (level, shape) in LEVELS {
+        let word = level_word(level);
         let count = named.iter().filter(|app| view::level(app) == level).count();
         chip(html, view, word, word, shape, count);
     }
@@ -95,10 +97,10 @@ fn row(html: &mut Html, view: &PageView, app: &v1::Application) {
 
 /// Adds a level with its shape, its word and what is doubtful about it.
 pub fn add_status(html: &mut Html, level: v1::Level, marks: &[String]) {
-    html.raw("<span class=\"status ").text(view::word(level));
+    html.raw("<span class=\"status ").text(level_word(level));
     html.raw(if marks.is_empty() { "" } else { " doubtful" });
     html.raw("\"><span aria-hidden=\"true\">").text(view::shape(level)).raw("</span> ");
-    html.text(view::word(level)).raw("</span>");
+    html.text(level_word(level)).raw("</span>");
     for mark in marks {
         html.raw(" <span class=\"mark\">").text(mark).raw("</span>");
     }

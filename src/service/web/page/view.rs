@@ -1,17 +1,18 @@
 //! Which applications the page shows, by its URL.
 
 use crate::proto::v1;
+use crate::service::convert::level_word;
 use crate::service::web::query::Query;
 
-/// The levels, worst first, with their word and their shape. Only `active` may be green.
-pub const LEVELS: [(v1::Level, &str, &str); 7] = [
-    (v1::Level::Error, "error", "\u{2716}"),
-    (v1::Level::Blocked, "blocked", "\u{25a0}"),
-    (v1::Level::Maintenance, "maintenance", "\u{25c6}"),
-    (v1::Level::Waiting, "waiting", "\u{25b2}"),
-    (v1::Level::Unknown, "unknown", "?"),
-    (v1::Level::Active, "active", "\u{25cf}"),
-    (v1::Level::Terminated, "terminated", "\u{25cb}"),
+/// The levels, worst first, with their shape. Only `active` may be green.
+pub const LEVELS: [(v1::Level, &str); 7] = [
+    (v1::Level::Error, "\u{2716}"),
+    (v1::Level::Blocked, "\u{25a0}"),
+    (v1::Level::Maintenance, "\u{25c6}"),
+    (v1::Level::Waiting, "\u{25b2}"),
+    (v1::Level::Unknown, "?"),
+    (v1::Level::Active, "\u{25cf}"),
+    (v1::Level::Terminated, "\u{25cb}"),
 ];
 
 /// The filters of the URL.
@@ -61,7 +62,7 @@ impl PageView {
 
     /// Returns whether the view shows an application.
     pub fn has(&self, app: &v1::Application) -> bool {
-        let is_level = self.level.is_empty() || self.level == word(level(app));
+        let is_level = self.level.is_empty() || self.level == level_word(level(app));
         is_level && self.has_name(app)
     }
 }
@@ -83,20 +84,14 @@ pub fn level(app: &v1::Application) -> v1::Level {
     app.status.as_ref().map_or(v1::Level::Unknown, v1::AggregatedStatus::level)
 }
 
-/// Returns the place of a level, worst first, with its word and its shape.
-fn place(level: v1::Level) -> (usize, &'static str, &'static str) {
-    let at = LEVELS.iter().position(|(one, ..)| *one == level).unwrap_or(4);
-    (at, LEVELS[at].1, LEVELS[at].2)
-}
-
-/// Returns the word of a level.
-pub fn word(level: v1::Level) -> &'static str {
-    place(level).1
+/// Returns the place of a level, worst first.
+fn place(level: v1::Level) -> usize {
+    LEVELS.iter().position(|(one, _)| *one == level).unwrap_or(4)
 }
 
 /// Returns the shape of a level.
 pub fn shape(level: v1::Level) -> &'static str {
-    place(level).2
+    LEVELS[place(level)].1
 }
 
 /// Returns what is doubtful about the status of an application. Such a status is never green.
@@ -121,7 +116,7 @@ pub fn marks(app: &v1::Application) -> Vec<String> {
 pub fn sort(apps: &mut [v1::Application]) {
     apps.sort_by_cached_key(|app| {
         let is_certain = marks(app).is_empty();
-        (place(level(app)).0, is_certain, app.namespace.clone(), app.name.clone())
+        (place(level(app)), is_certain, app.namespace.clone(), app.name.clone())
     });
 }
 

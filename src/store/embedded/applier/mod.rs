@@ -86,6 +86,8 @@ impl SharedBacklog {
 
     /// Makes the applier look for work.
     pub(super) fn wake(&self) {
+        // Between its last look and its sleep the applier has the lock, so it misses no call.
+        drop(self.state());
         self.changed.notify_all();
     }
 

@@ -25,7 +25,6 @@ struct End {
     file: Box<dyn SegmentFile>,
     place: u64,
     allocated: u64,
-    segment_bytes: u64,
     /// The place at which the log asks for the next segment.
     ask_at: u64,
 }
@@ -45,15 +44,13 @@ impl Log {
         &mut self,
         group: &mut Group,
     ) -> io::Result<(u64, bool)> {
-        let sequence = self.next;
+        let (sequence, step) = (self.next, self.segments.segment_bytes / 2);
         let end = self.end_for(group)?;
         group.seal(end.generation, sequence);
         end.append(group.bytes())?;
         let asks = end.ask_at < end.place;
         if asks {
-            end.ask_at += end.segment_bytes / 2;
-        }
-        if asks {
+            end.ask_at += step;
             self.segments.want_spare();
         }
         self.next += 1;
@@ -65,7 +62,7 @@ impl Log {
         let last = self.next - 1;
         let next = match &self.end {
             None => Some(self.segments.first()?),
-            Some(end) if end.has_room(group) => None,
+            Some(end) if end.has_room(group, self.segments.segment_bytes) => None,
             Some(end) => self.segments.exchange(end.generation, last),
         };
         if let Some(segment) = next {
@@ -82,11 +79,11 @@ impl End {
         let allocated = file.size()?;
         file.write_at(0, header)?;
         let (place, ask_at) = (HEADER_BYTES as u64, segment_bytes / 2);
-        Ok(End { generation, file, place, allocated, segment_bytes, ask_at })
+        Ok(End { generation, file, place, allocated, ask_at })
     }
 
-    fn has_room(&self, group: &Group) -> bool {
-        self.place + group.bytes().len() as u64 <= self.segment_bytes
+    fn has_room(&self, group: &Group, segment_bytes: u64) -> bool {
+        self.place + group.bytes().len() as u64 <= segment_bytes
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
