@@ -193,6 +193,7 @@ impl Stage {
             .env("BELLWETHER_SERVER", format!("http://{}", self.grpc))
             .env("BELLWETHER_GRPC_LISTEN", &self.grpc)
             .env("BELLWETHER_OPS_LISTEN", &self.ops)
+            .env("BELLWETHER_CONTEXTS", self.programs.path().join("contexts.toml"))
             .env_remove("BELLWETHER_NAMESPACE")
             .stdin(Stdio::null())
             .output()

@@ -12,6 +12,7 @@ use clap_complete::env::{CompleteEnv, Shells};
 use clap_complete::{CompletionCandidate, Shell};
 
 use crate::cli::context::{Context, print};
+use crate::cli::contexts::Given;
 use crate::cli::exit::Exit;
 use crate::cli::output::Output;
 
@@ -87,11 +88,17 @@ async fn ask(words: &[String], typed: &str, with_units: bool) -> Option<Vec<Stri
     let of = |flags: &[&str], variable: &str| {
         given(words, flags).or_else(|| std::env::var(variable).ok()).filter(|v| !v.is_empty())
     };
-    let context = Context {
-        server: of(&["--server"], "BELLWETHER_SERVER")
-            .unwrap_or_else(|| "http://127.0.0.1:50051".to_string()),
-        security: Security::from_env(),
+    let given = Given {
+        context: of(&["--context"], "BELLWETHER_CONTEXT"),
+        server: of(&["--server"], "BELLWETHER_SERVER"),
         namespace: of(&["-n", "--namespace"], "BELLWETHER_NAMESPACE"),
+        security: Security::from_env(),
+    };
+    let chosen = given.with_context().ok()?;
+    let context = Context {
+        server: chosen.server,
+        security: chosen.security,
+        namespace: chosen.namespace,
         output: Output::Table,
         output_given: false,
         request_timeout: PATIENCE,

@@ -1,6 +1,7 @@
 //! The settings that every command shares: server, namespace, output format, timeout.
 
 use std::env;
+use std::ffi::OsString;
 use std::io;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -70,6 +71,19 @@ impl Context {
             .clone()
             .or_else(|| juju_hook().and_then(|hook| hook.model))
             .unwrap_or_else(|| "default".to_string())
+    }
+
+    /// Returns the variables with which another `bellwether` uses the same server and credentials.
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        let Security { ca, certificate, key, token_file } = &self.security;
+        let files = [
+            ("BELLWETHER_CA", ca),
+            ("BELLWETHER_CERT", certificate),
+            ("BELLWETHER_CERT_KEY", key),
+            ("BELLWETHER_TOKEN_FILE", token_file),
+        ];
+        let files = files.into_iter().filter_map(|(name, path)| Some((name, path.clone()?.into())));
+        std::iter::once(("BELLWETHER_SERVER", self.server.clone().into())).chain(files).collect()
     }
 
     /// Whether data goes out as JSON or YAML.

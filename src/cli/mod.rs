@@ -9,6 +9,7 @@ mod config;
 mod configure;
 mod configure_damping;
 mod context;
+mod contexts;
 mod data;
 mod delete;
 mod doctor;
@@ -27,6 +28,7 @@ mod man;
 mod ops;
 mod outage;
 mod output;
+mod private_file;
 mod refusal;
 mod remove;
 mod render;
@@ -70,10 +72,15 @@ Examples:
 #[command(name = "bellwether", version, propagate_version = true)]
 #[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"), arg_required_else_help = true)]
 struct Cli {
-    /// URL of the server
+    /// URL of the server [default: that of the context, else http://127.0.0.1:50051]
     #[arg(long, global = true, value_name = "URL", env = "BELLWETHER_SERVER")]
-    #[arg(default_value = "http://127.0.0.1:50051", help_heading = "Global options")]
-    server: String,
+    #[arg(help_heading = "Global options")]
+    server: Option<String>,
+
+    /// A context saved by `bellwether context set` [default: the current one, without --server]
+    #[arg(long, global = true, value_name = "NAME", env = "BELLWETHER_CONTEXT")]
+    #[arg(help_heading = "Global options", add = contexts::names())]
+    context: Option<String>,
 
     /// Namespace [default: the model inside a Juju hook, else `default`]
     #[arg(short, long, global = true, env = "BELLWETHER_NAMESPACE")]
@@ -112,6 +119,7 @@ enum Command {
     Explain(explain::Args),
     ExplainError(explain_error::Args),
     Token(token::Args),
+    Context(contexts::Args),
     Completion(completion::Args),
     Man(man::Args),
 }
@@ -169,14 +177,23 @@ pub fn run() -> ExitCode {
         Err(error) => return refused(&error),
     };
     anstream::ColorChoice::write_global(cli.color.into());
-    let context = Context {
-        server: cli.server,
+    let given_text = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let given = contexts::Given {
+        context: given_text(cli.context),
+        server: given_text(cli.server),
+        namespace: given_text(cli.namespace),
         security: cli.security.into(),
-        namespace: cli.namespace.filter(|name| !name.is_empty()),
+    };
+    let settings = |chosen: contexts::Chosen| Context {
+        server: chosen.server,
+        security: chosen.security,
+        namespace: chosen.namespace,
         output: cli.output.unwrap_or(Output::Table),
         output_given: cli.output.is_some(),
         request_timeout: cli.request_timeout,
     };
+    // A command that calls no server works without the file of the contexts.
+    let context = settings(given.clone().alone());
     let ended = match cli.command {
         // `serve` handles its own errors and creates its own runtime.
         Command::Serve(args) => serve::run(args),
@@ -187,9 +204,12 @@ pub fn run() -> ExitCode {
         Command::ExplainError(args) => explain_error::run(args, &context),
         Command::Explain(args) => explain::run(&args, &context),
         Command::Token(args) => token::run(args, &context),
+        Command::Context(args) => contexts::run(args, &given, &context),
         Command::Completion(args) => completion::run(&args),
         Command::Man(args) => man::run::<Cli>(&args),
-        Command::Client(command) => run_client(command, &context),
+        Command::Client(command) => {
+            given.with_context().and_then(|chosen| run_client(command, &settings(chosen)))
+        }
     };
     match ended {
         Ok(exit) => exit.into(),
@@ -298,6 +318,9 @@ mod tests {
             "bellwether explain-error --list",
             "bellwether explain-error --list python -o json",
             "bellwether resolve web/0 --component db --target pg:5432",
+            "bellwether context set prod --server https://h:1 -n prod --ca ca.pem --token-file t",
+            "bellwether context use prod",
+            "bellwether --context prod status",
             "bellwether resolve web/0 --component db --skip --reason drill",
             "bellwether wait --for=active web --timeout 10m --stable-for 5s",
             "bellwether wait web --fail-on error,blocked",

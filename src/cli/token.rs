@@ -1,7 +1,6 @@
 //! `bellwether token`: makes, lists and revokes static tokens in the file that `serve --tokens`
 //! reads. A token is shown once; the file has its digest.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +9,7 @@ use serde_json::json;
 
 use crate::cli::context::{Context, print_plain, print_value, say};
 use crate::cli::exit::{Exit, NotFoundError, UsageError};
+use crate::cli::private_file::replace;
 use crate::cli::span;
 use crate::security::identity::token::{TokenEntry, Tokens};
 
@@ -76,7 +76,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 if file.tokens.exists() { read(&file.tokens)? } else { Tokens::default() };
             let made = tokens.create(&id, SystemTime::now(), ttl);
             let text = made.map_err(UsageError)?;
-            write(&file.tokens, &tokens.text())?;
+            replace(&file.tokens, &tokens.text())?;
             print_plain(&format!("{text}\n"))?;
             say(&format!("created token {id}; it is shown only now. Grants name it token:{id}"));
         }
@@ -87,7 +87,7 @@ pub fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
                 let place = file.tokens.display();
                 return Err(NotFoundError(format!("there is no token {id} in {place}")).into());
             }
-            write(&file.tokens, &tokens.text())?;
+            replace(&file.tokens, &tokens.text())?;
             say(&format!("revoked token {id}; servers refuse it within seconds"));
         }
     }
@@ -118,20 +118,4 @@ fn read(path: &Path) -> anyhow::Result<Tokens> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("read {}", path.display()))?;
     Tokens::parse(&text).map_err(|problem| anyhow::anyhow!("{}: {problem}", path.display()))
-}
-
-/// Replaces the file at once, so that a server never reads a half of it. Only its owner may read
-/// it: digests of tokens need not be public.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let beside = path.with_extension("new");
-    let result = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&beside)
-        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&beside, path));
-    result.with_context(|| format!("write {}", path.display()))
 }

@@ -62,7 +62,7 @@ fn check_ends_as_a_nagios_plugin() {
     }
 }
 
-fn alone(line: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
+pub fn alone(line: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
     let mut command = Command::new(BINARY);
     command.args(line).env_remove("BELLWETHER_SERVER").envs(variables.iter().copied());
     let output = command.output().unwrap();

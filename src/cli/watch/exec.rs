@@ -3,6 +3,7 @@
 //! Changes that arrive together, or while a command runs, become one for each application, with the
 //! newest state. So there are never more pending runs than applications.
 
+use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use indexmap::IndexMap;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cli::context::say;
+use crate::cli::context::{Context, say};
 use crate::cli::exit::Exit;
 use crate::cli::outage::Outage;
 use crate::cli::watch::change::{KnownLevels, LevelChange};
@@ -23,7 +24,9 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// The command to run, and the changes that wait for it.
 pub struct Exec {
     command: Vec<String>,
-    server: String,
+    /// Variables with the server and the credentials, so that `bellwether` in the command uses
+    /// the same ones.
+    variables: Vec<(&'static str, OsString)>,
     pending: IndexMap<(String, String), LevelChange>,
     /// The time at which the oldest pending change may run.
     settled: Instant,
@@ -32,9 +35,9 @@ pub struct Exec {
 
 impl Exec {
     /// Creates a runner for a command with its arguments.
-    pub fn new(command: Vec<String>, server: String) -> Exec {
+    pub fn new(command: Vec<String>, context: &Context) -> Exec {
         let (pending, settled) = (IndexMap::new(), Instant::now());
-        Exec { command, server, pending, settled, running: None }
+        Exec { command, variables: context.variables(), pending, settled, running: None }
     }
 
     /// Follows until interrupted, or until the command cannot be started.
@@ -91,7 +94,7 @@ impl Exec {
         };
         let child = Command::new(program)
             .args(arguments)
-            .env("BELLWETHER_SERVER", &self.server)
+            .envs(self.variables.iter().cloned())
             .envs(change.variables())
             .stdin(Stdio::null())
             .kill_on_drop(true)

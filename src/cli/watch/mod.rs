@@ -56,7 +56,7 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let client = context.connect().await?;
     let mut watch = Watch::new(&client, request);
     if !command.is_empty() {
-        return Exec::new(command, context.server.clone()).run(watch).await;
+        return Exec::new(command, context).run(watch).await;
     }
     let mut outage = Outage::default();
     let mut known = KnownLevels::default();
