@@ -17,6 +17,7 @@ use crate::config::{Config, StoreChoice};
 use crate::domain::classify::Rules;
 use crate::proto::v1::StoreKind;
 use crate::security::identity::Authenticator;
+use crate::security::identity::jwt::{Issuer, fetch};
 use crate::security::identity::token::TokenFile;
 use crate::security::reload::{self, Reload};
 use crate::security::role::RoleFile;
@@ -91,6 +92,10 @@ impl App {
         let files = config.tls.as_ref().map(|tls| tls.files.clone());
         let tls = files.map(|files| Reloaded::open(files).map(Arc::new)).transpose()?;
         let protection = Arc::new(protection(&config, tls.as_ref())?);
+        for issuer in protection.remote_issuers() {
+            // Without the keys the server starts too: it refuses the tokens of this issuer.
+            fetch::refresh(issuer).await;
+        }
         let grpc = listen::bind(config.grpc_listen).await.map_err(Error::Listen)?;
         let ops = listen::bind(config.ops_listen).await.map_err(Error::Listen)?;
         let retention = config.retention.clone();
@@ -195,6 +200,7 @@ impl App {
             }
         });
         let follow = AbortOnDropHandle::new(tokio::spawn(follow));
+        let fetches = follow_issuers(&self.protection);
         let about =
             About { store_kind: store_kind(&self.config.store), limits: self.config.limits() };
         let hub = self.hub;
@@ -230,11 +236,21 @@ impl App {
         self.aggregator.drain().await;
         self.store.close().await;
         stopped.cancel();
-        drop(follow);
+        drop((follow, fetches));
         // The ops port serves until the end, so that operators can observe the drain.
         let _ = tokio::time::timeout(OPS_DEADLINE, ops).await;
         drained
     }
+}
+
+/// Starts the tasks that fetch the keys of issuers; each ends when its handle is dropped.
+fn follow_issuers(protection: &Arc<Protection>) -> Vec<AbortOnDropHandle<()>> {
+    let follow = |issuer: &Arc<Reloaded<Issuer>>| {
+        let protection = protection.clone();
+        let fetch = fetch::follow(issuer.clone(), move || protection.changed());
+        AbortOnDropHandle::new(tokio::spawn(fetch))
+    };
+    protection.remote_issuers().map(follow).collect()
 }
 
 /// Opens the files that say who the callers are.

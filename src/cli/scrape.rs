@@ -1,32 +1,29 @@
 //! The metrics of a running server, read as Prometheus does: one `GET /metrics`.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
-use anyhow::ensure;
-use axum::body::Body;
-use http::Request;
-use http::header::HOST;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use anyhow::Context as _;
+use http::Uri;
 
-/// All metrics of a server take some ten KiB. A longer answer comes from another program.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+use crate::security::get::Get;
 
 /// The text at `/metrics` of the server with this `ops` address. The caller sets the deadline.
 pub async fn metrics(ops: SocketAddr) -> anyhow::Result<String> {
-    let stream = TcpStream::connect(ops).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get("/metrics").header(HOST, ops.to_string()).body(Body::empty())?;
-    let answer = async move {
-        let answer = sender.send_request(request).await?;
-        ensure!(answer.status().is_success(), "GET /metrics was answered with {}", answer.status());
-        let body = axum::body::to_bytes(Body::new(answer.into_body()), ANSWER_BYTES_MAX).await?;
-        anyhow::Ok(String::from_utf8(body.into())?)
-    };
-    // The connection ends when `answer` drops the sender; how it ends does not change the answer.
-    let (answer, _closed) = tokio::join!(answer, connection);
-    answer
+    metrics_at(&format!("http://{ops}").parse()?, None, None).await
+}
+
+/// The text at `/metrics` of the server with this URL, by a certificate authority and a token.
+pub async fn metrics_at(
+    ops: &Uri,
+    ca: Option<&Path>,
+    token: Option<&str>,
+) -> anyhow::Result<String> {
+    let mut parts = ops.clone().into_parts();
+    parts.path_and_query = Some("/metrics".parse()?);
+    let url = Uri::from_parts(parts)?;
+    let body = Get { url: &url, ca, token }.send().await.context("GET /metrics")?;
+    Ok(String::from_utf8(body.into())?)
 }
 
 #[cfg(test)]
@@ -67,7 +64,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_without_metrics_is_an_error() {
         let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
-        let error = read(answer).await.unwrap_err().to_string();
+        let error = format!("{:#}", read(answer).await.unwrap_err());
         assert!(error.contains("404"), "{error}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::{Error, File};
-use crate::security::identity::jwt::Issuer;
+use crate::security::identity::jwt::{Issuer, KeySource, key_url};
 
 /// Flags about callers. Each is also a variable and a key of the file; issuers of JWT are in the
 /// file alone.
@@ -46,6 +46,14 @@ impl File {
         for issuer in &issuers {
             if !names.insert(issuer.name.clone()) {
                 return Err(Error::IssuerTwice { name: issuer.name.clone() });
+            }
+            if let KeySource::Url(url) = &issuer.keys {
+                let invalid = |problem| Error::KeyUrl { name: issuer.name.clone(), problem };
+                key_url(url).map_err(invalid)?;
+            }
+            let is_file = matches!(issuer.keys, KeySource::File(_));
+            if is_file && (issuer.keys_ca.is_some() || issuer.keys_token_file.is_some()) {
+                return Err(Error::KeysOfFile { name: issuer.name.clone() });
             }
         }
         let roles = flags.roles.or(self.roles.take());

@@ -215,6 +215,22 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// The keys of an issuer have an unusable URL.
+    #[error("issuer {name:?}: {problem}")]
+    KeyUrl {
+        /// The name.
+        name: String,
+        /// What is wrong, and what to do.
+        problem: &'static str,
+    },
+    /// Settings of a URL beside a file.
+    #[error(
+        "issuer {name:?} has its keys in a file, so keys_ca and keys_token_file have no effect"
+    )]
+    KeysOfFile {
+        /// The name.
+        name: String,
+    },
     /// Callers are known, but may do nothing.
     #[error(
         "callers prove who they are, but no --roles FILE says what they may do, so every call \

@@ -13,6 +13,14 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// The content of a URL cannot be fetched.
+    #[error("fetch {url}: {problem}")]
+    Fetch {
+        /// The URL.
+        url: String,
+        /// What failed.
+        problem: String,
+    },
     /// The content of the file is invalid.
     #[error("{}: {problem}", path.display())]
     Invalid {

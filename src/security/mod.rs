@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  files --> Reloaded: parsed, checked --> Tls: new connections use the newest valid files
-//!    ^          |  every 10 s, SIGHUP
+//!    ^          |  every 3 s, SIGHUP
 //!    '-- look --'  an invalid file: the previous one stays, a log line, a metric
 //! ```
 
 mod error;
+pub mod get;
 pub mod identity;
 mod protection;
 pub mod reload;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Reloaded;
+use super::identity::jwt::Issuer;
 use super::identity::{Authenticator, Credentials, Identity, Principal, Refusal};
-use super::reload::Reload;
+use super::reload::{FileSet, Reload};
 use super::role::{Grants, RoleFile};
 
 /// The protection of the calls. Without a way to know callers it is off.
@@ -54,6 +55,12 @@ impl Protection {
     /// Notifies all open streams of new files.
     pub fn changed(&self) {
         self.version.send_modify(|version| *version += 1);
+    }
+
+    /// Returns the issuers whose keys come from a URL.
+    pub fn remote_issuers(&self) -> impl Iterator<Item = &Arc<Reloaded<Issuer>>> {
+        let issuers = self.authenticator.issuers.iter();
+        issuers.filter(|issuer| issuer.source().paths().is_empty())
     }
 
     /// Returns the files of the protection, for [`follow`](super::reload::follow).

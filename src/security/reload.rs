@@ -76,10 +76,27 @@ impl<S: FileSet> Reloaded<S> {
         read(&self.current).clone()
     }
 
-    /// Reads the files again.
+    /// Returns the source.
+    pub fn source(&self) -> &S {
+        &self.source
+    }
+
+    /// Reads the files again. A source without files gets its contents by [`Reloaded::replace`].
     pub fn look(&self) -> Looked {
+        match self.source.paths().as_slice() {
+            [] => Looked::Same,
+            paths => self.take(contents(paths)),
+        }
+    }
+
+    /// Takes contents that were fetched, and logs what happened. Returns whether a new value is in
+    /// force.
+    pub fn replace(&self, contents: Result<Vec<Vec<u8>>, Error>) -> bool {
+        self.take(contents).log(S::NAME)
+    }
+
+    fn take(&self, contents: Result<Vec<Vec<u8>>, Error>) -> Looked {
         let mut seen = lock(&self.seen);
-        let contents = contents(&self.source.paths());
         let digest = contents.as_ref().ok().map(|contents| digest_of(contents));
         if *seen == digest {
             return Looked::Same;
@@ -99,6 +116,23 @@ impl<S: FileSet> Reloaded<S> {
     }
 }
 
+impl Looked {
+    /// Logs a change. Returns whether a new value is in force.
+    fn log(self, what: &'static str) -> bool {
+        match self {
+            Looked::Same => false,
+            Looked::Replaced => {
+                tracing::info!(what, "read changed contents");
+                true
+            }
+            Looked::Kept(error) => {
+                tracing::error!(what, %error, "invalid contents: the previous ones stay in force");
+                false
+            }
+        }
+    }
+}
+
 /// A value that can be read again, whatever its type is.
 pub trait Reload: Send + Sync {
     /// Reads the files again if they have changed, and logs what happened. Returns whether a new
@@ -111,18 +145,7 @@ pub trait Reload: Send + Sync {
 
 impl<S: FileSet> Reload for Reloaded<S> {
     fn reload(&self) -> bool {
-        let what = S::NAME;
-        match self.look() {
-            Looked::Same => false,
-            Looked::Replaced => {
-                tracing::info!(what, "read changed files");
-                true
-            }
-            Looked::Kept(error) => {
-                tracing::error!(what, %error, "invalid files: the previous ones stay in force");
-                false
-            }
-        }
+        self.look().log(S::NAME)
     }
 
     fn is_stale(&self) -> bool {

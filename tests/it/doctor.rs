@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::authority::Authority;
 use crate::peer::{Peer, hello};
 use crate::redis::Redis;
 use crate::server::{BINARY, Server, eventually};
@@ -224,4 +225,31 @@ async fn a_server_that_may_not_hear_says_so() {
     assert_said(&arguments, 0, &["lost contact with most units of 1 applications at once"]);
     drop(server);
     assert_said(&arguments, 0, &["? observer ", "no answer with its metrics"]);
+}
+
+#[test]
+fn the_ops_port_is_reached_with_tls_and_a_wrong_authority_is_named() {
+    let authority = Authority::new();
+    let server = authority.serve(&["--ops-tls"]);
+    let (ops, ca) = (format!("https://localhost:{}", server.ops.port()), authority.text("ca.pem"));
+    let flags = ["--ephemeral", "--ops", &ops, "--ca"];
+    assert_said(&[&flags[..], &[&ca]].concat(), 0, &["√ observer ", "in contact"]);
+    let other = Authority::new();
+    let wrong = other.text("ca.pem");
+    assert_said(&[&flags[..], &[&wrong]].concat(), 0, &["observer ", "invalid peer certificate"]);
+    assert_said(&[&flags[..], &["/none"]].concat(), 0, &["observer ", "no certificate in PEM"]);
+}
+
+#[test]
+fn keys_behind_a_url_are_fetched() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let of = |keys: &str| {
+        format!("[[jwt]]\nname = 'k8s'\nissuer = 'i'\naudience = 'a'\nkeys = '{keys}'\n")
+    };
+    std::fs::write(file.path(), of("https://127.0.0.1:1/jwks")).unwrap();
+    let flags = ["--ephemeral", "--config", file.path().to_str().unwrap()];
+    assert_said(&flags, 1, &["× jwt ", "https://127.0.0.1:1/jwks", "keys_ca"]);
+    std::fs::write(file.path(), of("http://issuer.example/jwks")).unwrap();
+    let said = doctor(&flags);
+    assert!(said.code == Some(2) && said.err.contains("give an https URL"), "{}", said.err);
 }

@@ -2,7 +2,8 @@
 //! client reads the file again when the kubelet replaces it.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
@@ -12,6 +13,7 @@ use bellwether_client::worker::Options;
 use bellwether_client::{Client, Error, Security, Worker};
 use serde_json::json;
 
+use crate::authority::Authority;
 use crate::identities::bearer;
 use crate::ops::fetch;
 use crate::server::{Server, command, eventually, mk_report};
@@ -27,14 +29,19 @@ unit = "${pod}"
 
 /// An issuer with a key of `openssl`, and a server that trusts it.
 struct Cluster {
-    directory: tempfile::TempDir,
+    authority: Authority,
     server: Server,
 }
 
 impl Cluster {
     fn start() -> Cluster {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
+        Cluster::start_with(|authority| format!("keys = {:?}\n", authority.path("pub")))
+    }
+
+    /// Starts a server with these lines for the keys of the issuer.
+    fn start_with(keys: impl FnOnce(&Authority) -> String) -> Cluster {
+        let authority = Authority::new();
+        let path = |name: &str| authority.path(name);
         run(Command::new("openssl").args(["genrsa", "-out"]).arg(path("key.pem")), b"");
         let public = ["rsa", "-pubout", "-in"];
         run(
@@ -44,14 +51,20 @@ impl Cluster {
         std::fs::write(path("roles.toml"), ROLES).unwrap();
         let config = format!(
             "roles = {:?}\n[[jwt]]\nname = 'k8s'\nissuer = 'https://cluster'\n\
-             audience = 'bellwether'\nkeys = {:?}\nalgorithms = ['RS256']\n",
+             audience = 'bellwether'\nalgorithms = ['RS256']\n{}",
             path("roles.toml"),
-            path("pub")
+            keys(&authority)
         );
         std::fs::write(path("config.toml"), config).unwrap();
         let config = path("config.toml").display().to_string();
         let server = Server::spawn(command(&["--ephemeral", "--config", &config]));
-        Cluster { directory, server }
+        Cluster { authority, server }
+    }
+
+    /// Replaces the key that signs tokens.
+    fn renew_key(&self) {
+        let key = self.authority.path("key.pem");
+        run(Command::new("openssl").args(["genrsa", "-out"]).arg(key), b"");
     }
 
     /// Writes the token of a pod, valid for this many seconds, and returns its file.
@@ -64,12 +77,12 @@ impl Cluster {
             "kubernetes.io": {"namespace": "prod", "pod": {"name": pod}}
         });
         let text = [header, claims.to_string()].map(|part| BASE64.encode(part)).join(".");
-        let key = self.directory.path().join("key.pem");
+        let key = self.authority.path("key.pem");
         let mut openssl = Command::new("openssl");
         openssl.args(["dgst", "-sha256", "-sign"]).arg(key);
         let signature = run(&mut openssl, text.as_bytes());
-        let file = self.directory.path().join(format!("token-{pod}"));
-        let beside = self.directory.path().join("token-new");
+        let file = self.authority.path(&format!("token-{pod}"));
+        let beside = self.authority.path("token-new");
         std::fs::write(&beside, format!("{text}.{}", BASE64.encode(signature))).unwrap();
         std::fs::rename(beside, &file).unwrap();
         bearer(&file)
@@ -133,4 +146,87 @@ async fn a_worker_goes_on_with_the_next_token_when_the_first_one_ends() {
     // Acknowledged in the next session, which has the next token.
     worker.set_status(status).await.unwrap();
     worker.shutdown(false).await.unwrap();
+}
+
+/// A server of the files of an authority over HTTPS: `openssl`.
+struct KeyServer(Child);
+
+impl KeyServer {
+    async fn start(at: SocketAddr, authority: &Authority) -> KeyServer {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["s_server", "-quiet", "-WWW", "-accept", &at.to_string()]);
+        openssl.arg("-cert").arg(authority.path("server.pem"));
+        openssl.arg("-key").arg(authority.path("server.key"));
+        openssl.current_dir(authority.path("ca.pem").parent().unwrap());
+        openssl.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = KeyServer(openssl.spawn().unwrap());
+        let connect = async || std::net::TcpStream::connect(at).ok();
+        eventually("the server of the keys listens", connect).await;
+        server
+    }
+}
+
+impl Drop for KeyServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Writes `jwks.json` with the public half of `key.pem`.
+fn publish(authority: &Authority, id: &str) {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["rsa", "-modulus", "-noout", "-in"]).arg(authority.path("key.pem"));
+    let text = String::from_utf8(run(&mut openssl, b"")).unwrap();
+    let hex = text.trim().strip_prefix("Modulus=").unwrap();
+    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    let modulus: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+    let jwk = json!({"kty": "RSA", "kid": id, "alg": "RS256", "e": "AQAB",
+        "n": BASE64.encode(modulus)});
+    let file = authority.path("jwks.json");
+    std::fs::write(file.with_extension("new"), json!({"keys": [jwk]}).to_string()).unwrap();
+    std::fs::rename(file.with_extension("new"), file).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_behind_a_url_are_fetched_again_and_stay_while_it_is_away() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    drop(listener);
+    let cluster = Cluster::start_with(|authority| {
+        format!(
+            "keys = 'https://localhost:{}/jwks.json'\nkeys_ca = {:?}\n",
+            at.port(),
+            authority.path("ca.pem")
+        )
+    });
+    let report = async |security: Security| {
+        let client = Client::connect_with(&cluster.server.url(), security).await.unwrap();
+        let mut wire = mk_report("web", "web-1", Level::Active, "x");
+        wire.namespace = "prod".to_string();
+        let answer = client.reports().report_status(client.request(wire)).await;
+        client.answer(answer).err().and_then(|e: Error| e.reason().map(str::to_string))
+    };
+    let stale = || {
+        let metrics = fetch(cluster.server.ops, "/metrics").1;
+        let line = metrics.lines().find(|l| l.starts_with("bellwether_security_stale_files"))?;
+        line.rsplit(' ').next()?.parse::<f64>().ok()
+    };
+    let token = || cluster.project("web-1", "bellwether", 600);
+    let is_accepted = async || report(token()).await.is_none().then_some(());
+    let counts = async |count: f64| (stale()? == count).then_some(());
+    assert_eq!(report(token()).await.as_deref(), Some("CREDENTIALS_INVALID"), "no keys yet");
+    eventually("the missing keys are counted", async || counts(1.0).await).await;
+    publish(&cluster.authority, "k");
+    let files = KeyServer::start(at, &cluster.authority).await;
+    eventually("the keys are fetched", is_accepted).await;
+    eventually("nothing is stale", async || counts(0.0).await).await;
+    cluster.renew_key();
+    publish(&cluster.authority, "k");
+    eventually("a token of a new key causes a fetch", is_accepted).await;
+    drop(files);
+    assert_eq!(report(token()).await, None, "the last keys stay");
+    cluster.renew_key();
+    assert_eq!(report(token()).await.as_deref(), Some("CREDENTIALS_INVALID"));
+    eventually("the absence is counted", async || counts(1.0).await).await;
 }

@@ -3,9 +3,10 @@
 mod connection;
 mod protection;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use bellwether_client::Security;
+use http::Uri;
 use serde_json::json;
 
 use crate::cli::context::{Context, print, print_value, say, screen};
@@ -32,9 +33,10 @@ pub struct Args {
     #[command(flatten)]
     callers: config::CallerFlags,
 
-    /// Also ask this running server, at its port for /metrics, whether it is in self-preservation
-    #[arg(long, value_name = "ADDRESS")]
-    ops: Option<SocketAddr>,
+    /// Also ask this running server, at its port for /metrics, whether it is in self-preservation;
+    /// with TLS, as https://HOST:PORT with --ca
+    #[arg(long, value_name = "ADDRESS", value_parser = ops_url)]
+    ops: Option<Uri>,
 
     /// Also call the server of --server, and explain what is wrong with its TLS
     #[arg(long)]
@@ -60,9 +62,11 @@ pub async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let store = StoreChoice::load(args.store).map_err(wrong)?;
     let mut findings = examine(&store, args.timeout).await;
     findings.extend(protection::examine(tls.as_ref(), &callers));
+    findings.extend(protection::examine_urls(&callers).await);
     if let Some(ops) = args.ops {
-        let metrics = tokio::time::timeout(args.timeout, scrape::metrics(ops)).await;
-        findings.push(hearing(ops, metrics.ok().and_then(Result::ok).as_deref()));
+        let metrics = tokio::time::timeout(args.timeout, read_metrics(&ops, context)).await;
+        let no_answer = |_| Err(anyhow::anyhow!("no answer within {:?}", args.timeout));
+        findings.push(hearing(&ops, metrics.unwrap_or_else(no_answer)));
     }
     if args.connect {
         findings.push(connection::examine(context).await);
@@ -93,12 +97,29 @@ async fn examine(store: &StoreChoice, timeout: Duration) -> Vec<Finding> {
     }
 }
 
+/// Reads HOST:PORT, or a URL.
+fn ops_url(text: &str) -> Result<Uri, String> {
+    let url = match text.contains("://") {
+        true => text.to_string(),
+        false => format!("http://{text}"),
+    };
+    let url = url.parse::<Uri>().ok().filter(|url| url.port_u16().is_some());
+    url.ok_or_else(|| "give HOST:PORT, or https://HOST:PORT".to_string())
+}
+
+async fn read_metrics(ops: &Uri, context: &Context) -> anyhow::Result<String> {
+    let Security { ca, token_file, .. } = &context.security;
+    let token = token_file.as_ref().map(std::fs::read_to_string).transpose()?;
+    scrape::metrics_at(ops, ca.as_deref(), token.as_deref().map(str::trim)).await
+}
+
 /// Returns whether a server is in self-preservation, by its metrics.
-fn hearing(ops: SocketAddr, metrics: Option<&str>) -> Finding {
-    let lines = metrics.into_iter().flat_map(str::lines);
+fn hearing(ops: &Uri, metrics: anyhow::Result<String>) -> Finding {
+    let failure = metrics.as_ref().err().map(|error| format!(": {error:#}"));
+    let lines = metrics.iter().flat_map(|text| text.lines());
     let suspects = lines.filter_map(|line| line.strip_prefix("bellwether_observer_suspects "));
     let suspects = suspects.filter_map(|count| count.trim().parse::<u64>().ok()).next();
-    let server = ops.to_string();
+    let server = ops.authority().map(ToString::to_string).unwrap_or_default();
     let finding = match suspects {
         Some(0) => Finding::ok("observer", "in contact with its workers"),
         Some(count) => Finding::warning(
@@ -109,7 +130,7 @@ fn hearing(ops: SocketAddr, metrics: Option<&str>) -> Finding {
         .advise("look at the network between this server and its workers; `why` names them"),
         None => Finding::unknown(
             "observer",
-            "no answer with its metrics",
+            format!("no answer with its metrics{}", failure.unwrap_or_default()),
             "the metrics show whether the server has lost contact with its workers",
         )
         .advise("give the address that `serve` prints as `ops`"),

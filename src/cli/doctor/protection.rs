@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::config::{Callers, TlsChoice};
 use crate::security::Reloaded;
+use crate::security::identity::jwt::{KeySource, fetch};
 use crate::security::identity::token::TokenFile;
 use crate::security::reload::FileSet;
 use crate::security::role::RoleFile;
@@ -26,6 +27,24 @@ pub fn examine(tls: Option<&TlsChoice>, callers: &Callers) -> Vec<Finding> {
     findings.extend(callers.issuers.iter().filter_map(|issuer| broken("jwt", issuer.clone())));
     let roles = callers.roles.iter();
     findings.extend(roles.filter_map(|path| broken("roles", RoleFile(path.clone()))));
+    findings
+}
+
+/// Fetches the keys of issuers that have a URL.
+pub async fn examine_urls(callers: &Callers) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for issuer in &callers.issuers {
+        let KeySource::Url(url) = &issuer.keys else { continue };
+        let fetched = fetch::fetch(issuer).await;
+        let parsed = fetched.and_then(|content| issuer.parse(&[content.to_vec()]));
+        let why = "the server refuses the tokens of this issuer; with earlier keys, those of new \
+                   keys";
+        findings.push(match parsed {
+            Ok(_) => Finding::ok("jwt", format!("{url} has keys of {:?}", issuer.name)),
+            Err(error) => Finding::error("jwt", error.to_string(), why)
+                .advise("look at the address, at keys_ca and at keys_token_file"),
+        });
+    }
     findings
 }
 

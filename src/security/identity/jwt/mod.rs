@@ -1,13 +1,18 @@
-//! JSON Web Tokens of named issuers, with keys from a file: JWKS, or one public key in PEM.
+//! JSON Web Tokens of named issuers, with keys from a file or a URL: JWKS, or one public key in
+//! PEM.
+
+pub mod fetch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use http::Uri;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::jwk::{JwkSet, KeyAlgorithm};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
+use tokio::sync::Notify;
 
 use super::{Identity, Kind, Principal, Refusal, SKEW};
 use crate::security::Error;
@@ -15,6 +20,8 @@ use crate::security::reload::{FileSet, Reloaded};
 
 /// The largest JWT; a token of Kubernetes has 1 KiB.
 const JWT_BYTES_MAX: usize = 12 << 10;
+
+const WRONG_SIGNATURE: &str = "its signature is wrong";
 
 /// Claims that every token has to have, with the right type.
 const REQUIRED: [&str; 5] = ["exp", "nbf", "iss", "aud", "sub"];
@@ -29,8 +36,13 @@ pub struct Issuer {
     pub issuer: String,
     /// The claim `aud`, or one of its values.
     pub audience: String,
-    /// The file with the keys: JWKS (JSON), or one public key in PEM.
-    pub keys: PathBuf,
+    /// The keys: JWKS (JSON), or one public key in PEM.
+    pub keys: KeySource,
+    /// CA certificates in PEM that verify the server of a URL; `None`: those of the system.
+    pub keys_ca: Option<PathBuf>,
+    /// A file with the token that the server of a URL requires, such as the API server of
+    /// Kubernetes.
+    pub keys_token_file: Option<PathBuf>,
     /// Accepted algorithms: RS256, RS384, RS512, ES256, ES384 or EdDSA.
     #[serde(default = "default_algorithms")]
     pub algorithms: Vec<String>,
@@ -40,9 +52,43 @@ fn default_algorithms() -> Vec<String> {
     vec!["RS256".to_string(), "ES256".to_string()]
 }
 
+/// Where the keys of an issuer are.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub enum KeySource {
+    /// A file.
+    File(PathBuf),
+    /// A URL.
+    Url(String),
+}
+
+impl From<String> for KeySource {
+    fn from(text: String) -> KeySource {
+        match text.starts_with("https://") || text.starts_with("http://") {
+            true => KeySource::Url(text),
+            false => KeySource::File(text.into()),
+        }
+    }
+}
+
+/// Reads the URL of keys: https, or http of this machine.
+///
+/// # Errors
+/// If the URL is invalid, or the keys could be replaced on the way.
+pub fn key_url(text: &str) -> Result<Uri, &'static str> {
+    let url: Uri = text.parse().map_err(|_| "the URL of the keys is invalid")?;
+    let is_local = matches!(url.host(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    match url.scheme_str() == Some("https") || is_local {
+        true => Ok(url),
+        false => Err("keys over http could be replaced on the way; give an https URL"),
+    }
+}
+
 /// The public keys of an issuer, with what its tokens have to say.
 pub struct Keys {
     keys: Vec<IssuerKey>,
+    /// Notified of a token whose key is not among these.
+    missed: Arc<Notify>,
     name: String,
     issuer: String,
     audience: String,
@@ -81,13 +127,22 @@ impl FileSet for Issuer {
     const NAME: &'static str = "keys of an issuer";
 
     fn paths(&self) -> Vec<PathBuf> {
-        vec![self.keys.clone()]
+        match &self.keys {
+            KeySource::File(path) => vec![path.clone()],
+            KeySource::Url(_) => Vec::new(),
+        }
     }
 
     fn parse(&self, contents: &[Vec<u8>]) -> Result<Keys, Error> {
-        let content = contents.first().map(Vec::as_slice).unwrap_or_default();
-        let invalid = |problem: String| Error::invalid(&self.keys, problem);
+        let invalid = |problem: String| match &self.keys {
+            KeySource::File(path) => Error::invalid(path, problem),
+            KeySource::Url(url) => Error::Fetch { url: url.clone(), problem },
+        };
         let allowed = self.allowed().map_err(invalid)?;
+        let Some(content) = contents.first() else {
+            // Until the first fetch, each token is refused.
+            return Ok(self.with(Vec::new()));
+        };
         let keys = match content.trim_ascii_start().starts_with(b"{") {
             true => of_jwks(content, &allowed),
             false => of_pem(content, &allowed),
@@ -96,12 +151,21 @@ impl FileSet for Issuer {
         if keys.is_empty() {
             return Err(invalid("it has no key for the accepted algorithms".to_string()));
         }
-        let (name, issuer) = (self.name.clone(), self.issuer.clone());
-        Ok(Keys { keys, name, issuer, audience: self.audience.clone() })
+        Ok(self.with(keys))
     }
 }
 
 impl Issuer {
+    fn with(&self, keys: Vec<IssuerKey>) -> Keys {
+        Keys {
+            keys,
+            missed: Arc::default(),
+            name: self.name.clone(),
+            issuer: self.issuer.clone(),
+            audience: self.audience.clone(),
+        }
+    }
+
     fn allowed(&self) -> Result<Vec<Algorithm>, String> {
         use Algorithm::{ES256, ES384, EdDSA, RS256, RS384, RS512};
         // No HS*: a public key must never serve as the secret of a signature.
@@ -161,7 +225,7 @@ pub(super) fn identify(
         return Err(Refusal::BadJwt("it is too long"));
     }
     let header = decode_header(token).map_err(|_| Refusal::BadJwt("its header is invalid"))?;
-    let mut worst = Refusal::BadJwt("no key fits it");
+    let mut worst = None;
     for keys in issuers.iter().map(|issuer| issuer.get()) {
         for key in &keys.keys {
             let is_named = match (&header.kid, &key.id) {
@@ -173,9 +237,14 @@ pub(super) fn identify(
             }
             match verified(token, key, &keys) {
                 Ok(identity) => return Ok(identity),
-                Err(refusal) => worst = refusal,
+                Err(refusal) => worst = Some(refusal),
             }
         }
+    }
+    let worst = worst.unwrap_or(Refusal::BadJwt("no key fits it"));
+    if matches!(worst, Refusal::BadJwt("no key fits it" | WRONG_SIGNATURE)) {
+        // The issuer may have new keys behind its URL.
+        issuers.iter().for_each(|issuer| issuer.get().missed.notify_one());
     }
     Err(worst)
 }
@@ -189,7 +258,7 @@ fn verified(token: &str, key: &IssuerKey, keys: &Keys) -> Result<Identity, Refus
     validation.set_audience(&[&keys.audience]);
     let data = decode::<Claims>(token, &key.key, &validation).map_err(|error| {
         Refusal::BadJwt(match error.kind() {
-            ErrorKind::InvalidSignature => "its signature is wrong",
+            ErrorKind::InvalidSignature => WRONG_SIGNATURE,
             ErrorKind::ExpiredSignature => "it has expired",
             ErrorKind::ImmatureSignature => "it is not valid yet",
             ErrorKind::InvalidIssuer => "it is of another issuer",

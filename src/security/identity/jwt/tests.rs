@@ -29,10 +29,12 @@ impl Signer {
     }
 
     fn issuer(&self, name: &str, issuer: &str) -> Arc<Reloaded<Issuer>> {
-        let keys = self.file.path().to_path_buf();
+        let keys = KeySource::File(self.file.path().to_path_buf());
         let (name, issuer) = (name.to_string(), issuer.to_string());
         let algorithms = default_algorithms();
-        let issuer = Issuer { name, issuer, audience: "bellwether".into(), keys, algorithms };
+        let (keys_ca, keys_token_file) = (None, None);
+        let audience = "bellwether".into();
+        let issuer = Issuer { name, issuer, audience, keys, keys_ca, keys_token_file, algorithms };
         Arc::new(Reloaded::open(issuer).unwrap())
     }
 
@@ -152,7 +154,9 @@ fn the_public_key_is_never_a_secret() {
         name: "k8s".into(),
         issuer: "i".into(),
         audience: "a".into(),
-        keys: signer.file.path().into(),
+        keys: KeySource::File(signer.file.path().into()),
+        keys_ca: None,
+        keys_token_file: None,
         algorithms: vec!["HS256".into()],
     };
     let Err(error) = Reloaded::open(issuer) else { panic!("HS256 is accepted") };
