@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 CARGO ?= cargo
 ARGS ?=
 
-.PHONY: help run test check check-long fix bench bench-core instructions tools fmt-check clippy doc proto chart
+.PHONY: help run test check check-long fix bench bench-core instructions tools fmt-check clippy doc proto chart deny advisories
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
@@ -18,7 +18,7 @@ test: tools ## Install what the tests need, then run them all
 	$(CARGO) test --locked --workspace
 	@tools/say-missing
 
-check: tools fmt-check proto chart clippy test doc ## The gate: format, protos, chart, lints, tests, documentation; changes no source file
+check: tools fmt-check proto chart deny clippy test doc ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
 
 check-long: tools ## The soaks: replicas under faults for 10 minutes, elections for 4; about 20 minutes with the build
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
@@ -47,6 +47,14 @@ tools: ## Install what the tests need: into .tools/, and Debian packages
 chart: ## Check the Helm chart on Helm 4 and 3; installs them first, which takes minutes once
 	@tools/install chart
 	@tools/chart-check
+
+deny: ## Check licences, sources, duplicates and bans of the crates (deny.toml)
+	@tools/install deny
+	@tools/deny-check
+
+advisories: ## Look for known vulnerabilities in DB=FOLDER, a clone of github.com/rustsec/advisory-db
+	@tools/install deny
+	@tools/deny-check advisories "$(DB)"
 
 fmt-check:
 	$(CARGO) fmt --all --check

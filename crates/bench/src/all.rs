@@ -66,6 +66,7 @@ const RUNS: &[Run] = &[
     Run { row: 12, line: "storm", quick: "--watchers 200" },
     Run { row: 13, line: "written", quick: "--rate 100 --settle 0" },
     Run { row: 15, line: "repeats", quick: "--keys 1000 --calls 8" },
+    Run { row: 16, line: "secured", quick: "--keys 1000 --calls 8" },
 ];
 
 /// A row that takes longer counts as stuck.

@@ -52,6 +52,7 @@ pub mod report;
 pub mod rounds;
 pub mod runtime;
 pub mod scalar;
+pub mod secured;
 pub mod server;
 pub mod silence;
 pub mod site;
@@ -92,6 +93,8 @@ pub enum BenchCommand {
     Streams(streams::Streams),
     /// Repeats acknowledged per second through Redis, beside a store that compares nothing
     Repeats(repeats::Repeats),
+    /// Reports acknowledged per second with TLS and a JWT, beside the same without
+    Secured(secured::Secured),
     /// Delay from a report on one replica to a watcher of another over one Redis, beside etcd
     Replicas(replicas::Replicas),
     /// Delay from a report to the watcher of its application, with many of both, beside etcd
@@ -204,6 +207,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             BenchCommand::Ingest(ingest) => ingest::run(ingest).await,
             BenchCommand::Streams(streams) => streams::run(streams).await,
             BenchCommand::Repeats(repeats) => repeats::run(repeats).await,
+            BenchCommand::Secured(secured) => secured::run(secured).await,
             BenchCommand::Replicas(replicas) => replicas::run(replicas).await,
             BenchCommand::Watchers(watchers) => watchers::run(watchers).await,
             BenchCommand::Written(written) => written::run(written).await,

@@ -124,7 +124,17 @@ pub async fn run<W: Work>(
     plan: Plan,
     first: u64,
 ) -> anyhow::Result<Measured> {
-    let endpoint = Endpoint::from_shared(url)?.tcp_nodelay(true).connect_timeout(ANSWER_DEADLINE);
+    run_at(work, Endpoint::from_shared(url)?, plan, first).await
+}
+
+/// Runs `plan` against an endpoint, which may have TLS.
+pub async fn run_at<W: Work>(
+    work: Arc<W>,
+    endpoint: Endpoint,
+    plan: Plan,
+    first: u64,
+) -> anyhow::Result<Measured> {
+    let endpoint = endpoint.tcp_nodelay(true).connect_timeout(ANSWER_DEADLINE);
     let share = Share { work, endpoint, plan: plan.clone(), first };
     on_threads(&plan, move |part| share.clone().run(part)).await
 }

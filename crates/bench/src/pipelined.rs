@@ -116,7 +116,18 @@ pub async fn run<E: Exchange>(
     streams: usize,
     first: u64,
 ) -> anyhow::Result<Measured> {
-    let endpoint = Endpoint::from_shared(url)?.tcp_nodelay(true);
+    run_at(exchange, Endpoint::from_shared(url)?, plan, streams, first).await
+}
+
+/// Runs `plan` against an endpoint, which may have TLS.
+pub async fn run_at<E: Exchange>(
+    exchange: Arc<E>,
+    endpoint: Endpoint,
+    plan: Plan,
+    streams: usize,
+    first: u64,
+) -> anyhow::Result<Measured> {
+    let endpoint = endpoint.tcp_nodelay(true);
     let share = Share { exchange, endpoint, plan: plan.clone(), streams, first };
     load::on_threads(&plan, move |part| share.clone().run(part)).await
 }
