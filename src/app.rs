@@ -131,8 +131,11 @@ impl App {
                 units: counts.units,
                 statuses: counts.contributions,
                 faults: counts.faults,
+                silent_units: [counts.stale_units, counts.lost_units, counts.uncertain_units],
             }
         });
+        let (shown, count_max) = (hub.clone(), config.metrics_applications_max);
+        prometheus.observe_applications(move || ops::states(&shown, count_max));
         let rules = config.error_rules.as_ref().map_or_else(Rules::default, |(_, r)| r.clone());
         let error_rules = ErrorRules::new(rules, metrics.clone());
         Ok(App {

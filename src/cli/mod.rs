@@ -43,6 +43,7 @@ mod status;
 mod target;
 mod token;
 mod unit;
+mod variables;
 mod version;
 mod wait;
 mod watch;
@@ -196,10 +197,10 @@ pub fn run() -> ExitCode {
     let context = settings(given.clone().alone());
     let ended = match cli.command {
         // `serve` handles its own errors and creates its own runtime.
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(args, &doubts()),
         Command::Config(args) => {
             let given = matches.subcommand_matches("config").unwrap_or(&matches);
-            config::run(args, given, &context)
+            config::run(args, given, &doubts(), &context)
         }
         Command::ExplainError(args) => explain_error::run(args, &context),
         Command::Explain(args) => explain::run(&args, &context),
@@ -219,6 +220,13 @@ pub fn run() -> ExitCode {
             Exit::of(&error).into()
         }
     }
+}
+
+/// Returns a sentence for each environment variable that has no effect.
+fn doubts() -> Vec<String> {
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    let variables = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    variables::without_effect(&Cli::command(), variables)
 }
 
 /// Prints help, the version, or the mistake in a command line. The message repeats words of the

@@ -42,8 +42,9 @@ pub struct Args {
 /// How long the last telemetry may take to reach a collector; it must not delay the exit further.
 const TELEMETRY_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Runs the server on its own runtime, with a thread for each core.
-pub fn run(args: Args) -> anyhow::Result<Exit> {
+/// Runs the server on its own runtime, with a thread for each core. `doubts` are sentences about the
+/// environment.
+pub fn run(args: Args, doubts: &[String]) -> anyhow::Result<Exit> {
     let version = env!("CARGO_PKG_VERSION");
     let mut config = match Config::load(args.flags) {
         Ok(config) => config,
@@ -55,6 +56,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let telemetry = telemetry::init(telemetry::Options::from_env(version))?;
     if config::shows_password(std::env::args_os()) {
         tracing::warn!("{}", config::PASSWORD_SHOWN);
+    }
+    for doubt in doubts {
+        tracing::warn!("{doubt}");
     }
     fit_connections(&mut config, raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -118,6 +118,8 @@ pub struct Config {
     pub tls: Option<TlsChoice>,
     /// How callers prove who they are.
     pub callers: Callers,
+    /// Applications with series of their own at `/metrics`.
+    pub metrics_applications_max: usize,
 }
 
 /// Why a configuration is refused.
@@ -343,6 +345,7 @@ impl Config {
             error_rules: None,
             tls: None,
             callers: Callers::default(),
+            metrics_applications_max: 500,
         }
     }
 

@@ -181,6 +181,7 @@ table! {
         operations_total_max: u64 => aggregator.limits.total.operations, least 0;
         data_bytes_total_max: u64 => aggregator.limits.total.data_bytes, least 0;
         record_bytes_total_max: u64 => aggregator.limits.total.record_bytes, least 1;
+        metrics_applications_max: usize => metrics_applications_max, least 0;
         history_bytes_total_max: u64 => aggregator.limits.total.history_bytes, least 0;
     }
 }

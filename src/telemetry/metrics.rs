@@ -12,6 +12,7 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter, MeterProvider, NoopMeterProvider};
 
+use super::process;
 use super::rpc::{RpcInstruments, RpcMethod};
 use crate::domain::classify::finding::Class;
 use crate::domain::level::{LEVELS, Level};
@@ -74,6 +75,8 @@ pub enum SecurityRefusal {
 pub struct FleetCounts {
     /// Applications by their derived level.
     pub applications: [u64; LEVELS],
+    /// Units that are stale, lost and uncertain.
+    pub silent_units: [u64; 3],
     /// Units by their derived level.
     pub units: [u64; LEVELS],
     /// Stored statuses, by their own level.
@@ -111,6 +114,7 @@ impl Metrics {
     /// Registers every instrument with `meter`.
     pub fn new(meter: &Meter, version: &str) -> Self {
         build_info(meter, version);
+        process::register(meter);
         let results = Some(("result", ["changed", "repeated", "rejected"]));
         let commit_results = Some(("result", ["ok", "conflict", "failed"]));
         let classes = Class::ALL.map(|class| class.name().to_ascii_lowercase());
@@ -332,6 +336,19 @@ fn fleet(meter: &Meter) -> Fleet {
     gauge("bellwether.applications", "Applications by level.", |counts| &counts.applications);
     gauge("bellwether.units", "Units by level.", |counts| &counts.units);
     gauge("bellwether.statuses", "Statuses kept, by level.", |counts| &counts.statuses);
+    let silent = Arc::clone(&fleet);
+    let labels = ["stale", "lost", "uncertain"].map(|word| [KeyValue::new("freshness", word)]);
+    meter
+        .u64_observable_gauge("bellwether.units.silent")
+        .with_description("Units that are stale, lost or uncertain.")
+        .with_callback(move |observer| {
+            let Some(counts) = silent.get() else { return };
+            let Ok(counts) = catch_unwind(AssertUnwindSafe(counts)) else { return };
+            for (count, labels) in counts.silent_units.iter().zip(&labels) {
+                observer.observe(*count, labels);
+            }
+        })
+        .build();
     let open = Arc::clone(&fleet);
     meter
         .u64_observable_gauge("bellwether.faults")
@@ -347,7 +364,10 @@ fn fleet(meter: &Meter) -> Fleet {
 }
 
 fn build_info(meter: &Meter, version: &str) {
-    let labels = [KeyValue::new("version", version.to_owned())];
+    let labels = [
+        KeyValue::new("version", version.to_owned()),
+        KeyValue::new("revision", env!("BELLWETHER_COMMIT")),
+    ];
     meter
         .u64_observable_gauge("bellwether.build_info")
         .with_description("Always 1; the labels say what runs.")
@@ -397,7 +417,11 @@ mod tests {
             r#"bellwether_connections_refused_total{reason="idle"} 1"#,
             r#"bellwether_connections_refused_total{reason="full"} 0"#,
             "bellwether_watch_streams 1",
-            r#"bellwether_build_info{version="1.2.3"} 1"#,
+            concat!(
+                r#"bellwether_build_info{revision=""#,
+                env!("BELLWETHER_COMMIT"),
+                r#"",version="1.2.3"} 1"#
+            ),
         ] {
             assert_line(&text, line);
         }
@@ -413,6 +437,7 @@ mod tests {
         let metrics = telemetry.metrics();
         metrics.observe_fleet(|| FleetCounts {
             applications: [0, 0, 7, 0, 0, 2, 0],
+            silent_units: [0, 5, 1],
             units: [0, 0, 9, 0, 0, 3, 1],
             statuses: [1, 0, 20, 0, 0, 3, 1],
             faults: 4,
@@ -423,6 +448,7 @@ mod tests {
         assert_line(&text, r#"bellwether_units{level="blocked"} 3"#);
         assert_line(&text, r#"bellwether_statuses{level="unknown"} 1"#);
         assert_line(&text, "bellwether_faults 4");
+        assert_line(&text, r#"bellwether_units_silent{freshness="lost"} 5"#);
     }
 
     #[test]

@@ -10,12 +10,14 @@
 //! A collector that is down does not affect the service: exporters run on threads of their own and
 //! drop what does not fit their queues, and `shutdown` waits for them until its deadline at most.
 
+mod applications;
 mod context;
 mod error;
 mod log;
 mod metrics;
 mod options;
 mod otlp;
+mod process;
 mod prometheus;
 mod provider;
 mod rpc;
@@ -31,6 +33,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+pub use applications::{ApplicationState, ApplicationStates};
 pub use context::{extract, inject};
 pub use error::{Error, ShutdownError};
 pub use metrics::{

@@ -4,6 +4,8 @@ use opentelemetry_prometheus::PrometheusExporter;
 use opentelemetry_sdk::error::OTelSdkError;
 use prometheus::{Registry, TextEncoder};
 
+use super::applications::{ApplicationStates, Applications};
+
 /// The media type of [`Prometheus::text`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -11,6 +13,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Clone, Debug, Default)]
 pub struct Prometheus {
     registry: Registry,
+    applications: Applications,
 }
 
 impl Prometheus {
@@ -23,9 +26,23 @@ impl Prometheus {
             .build()
     }
 
+    /// Sets the source of the states of applications; only the first call has an effect.
+    ///
+    /// `read` runs at each scrape, and must not block.
+    pub fn observe_applications(
+        &self,
+        read: impl Fn() -> ApplicationStates + Send + Sync + 'static,
+    ) {
+        self.applications.observe(Box::new(read));
+    }
+
     /// Returns every metric now, in the Prometheus text format.
     pub fn text(&self) -> String {
         let mut families = self.registry.gather();
+        match self.applications.collect() {
+            Ok(more) => families.extend(more),
+            Err(error) => tracing::error!(%error, "the states of applications cannot be shown"),
+        }
         // A family without samples would make the encoder fail for all of them.
         families.retain(|family| !family.get_metric().is_empty());
         let encoded = TextEncoder::new().encode_to_string(&families);

@@ -51,6 +51,7 @@ mod leader;
 mod leader_status;
 mod leader_worker;
 mod many;
+mod metrics;
 mod multiplex;
 mod network;
 mod operations;

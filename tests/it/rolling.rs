@@ -91,7 +91,7 @@ async fn a_rolling_restart_with_mutual_tls_loses_nothing() {
             ["--tls-client-ca", &ca, "--tls-client-certificates", "required", "--roles", &roles];
         Server::start(&[&own[..], &clients].concat())
     };
-    let mut servers = vec![start(), start(), start()];
+    let mut servers = [start(), start(), start()];
     let targets: Targets = Arc::new(Mutex::new(servers.iter().map(|s| s.grpc).collect()));
     let url = format!("https://{}", balance(targets.clone()).await);
     let security = authority.client("worker");

@@ -34,8 +34,17 @@ enum Action {
     },
 }
 
-/// Loads the configuration as `serve` does. `matches` has the flags and variables given.
-pub fn run(args: Args, matches: &ArgMatches, context: &Context) -> anyhow::Result<Exit> {
+/// Loads the configuration as `serve` does. `matches` has the flags and variables given; `doubts`
+/// are sentences about the environment.
+pub fn run(
+    args: Args,
+    matches: &ArgMatches,
+    doubts: &[String],
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    for doubt in doubts {
+        say(&format!("warning: {doubt}"));
+    }
     let (flags, prints) = match args.action {
         Action::Check { flags } => (flags, false),
         Action::Print { flags } => (flags, true),

@@ -1,5 +1,6 @@
 //! The ops port: probes and metrics for operators.
 
+mod applications;
 mod serve;
 
 use std::fmt::Write;
@@ -7,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -16,8 +17,10 @@ use axum::{Extension, Router};
 use crate::security::Protection;
 use crate::security::role::Need;
 use crate::service::guard::Presented;
+use crate::service::web::gzip;
 use crate::telemetry::{self, Prometheus};
 
+pub use applications::states;
 pub use serve::serve;
 
 /// State of the ops port.
@@ -114,7 +117,13 @@ async fn metrics(
     if let Err(refused) = check(&ops, scraper.as_deref(), &headers) {
         return refused.into_response();
     }
-    ([(CONTENT_TYPE, telemetry::CONTENT_TYPE)], ops.prometheus.text()).into_response()
+    let text = ops.prometheus.text();
+    let is_gzip = headers.get(ACCEPT_ENCODING).is_some_and(gzip::is_accepted);
+    let head = [(CONTENT_TYPE, telemetry::CONTENT_TYPE), (VARY, "accept-encoding")];
+    match is_gzip.then(|| gzip::compress(text.as_bytes())).flatten() {
+        Some(small) => (head, [(CONTENT_ENCODING, "gzip")], small).into_response(),
+        None => (head, text).into_response(),
+    }
 }
 
 async fn readyz(

@@ -20,7 +20,7 @@ mod codec;
 mod connect;
 mod drain;
 mod events;
-mod gzip;
+pub(super) mod gzip;
 mod health;
 mod inert;
 mod inner;

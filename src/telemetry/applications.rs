@@ -1,0 +1,167 @@
+//! The status of each application as metrics, so that an alert can name the application.
+//!
+//! These series have names of applications as labels, so their number is capped, and they are
+//! written at each scrape instead of being kept by the SDK.
+
+use std::sync::{Arc, OnceLock};
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
+
+use crate::domain::level::Level;
+
+/// The status of one application.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApplicationState {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub application: String,
+    /// Its level.
+    pub level: Level,
+    /// Since when it has this level, in seconds of Unix time.
+    pub since_seconds: f64,
+    /// Its units that are stale, lost and uncertain.
+    pub silent_units: [u64; 3],
+}
+
+/// The states of the applications that are shown, and the number of those that are not.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ApplicationStates {
+    /// The states.
+    pub shown: Vec<ApplicationState>,
+    /// How many applications the cap leaves out.
+    pub omitted: u64,
+}
+
+type Read = Box<dyn Fn() -> ApplicationStates + Send + Sync>;
+
+/// The source of the states, set once the server has its applications.
+#[derive(Clone, Default)]
+pub(super) struct Applications(Arc<OnceLock<Read>>);
+
+impl Applications {
+    pub(super) fn observe(&self, read: Read) {
+        let _first_stays = self.0.set(read);
+    }
+
+    /// Returns the families of metrics as of now.
+    pub(super) fn collect(&self) -> Result<Vec<MetricFamily>, prometheus::Error> {
+        let Some(read) = self.0.get() else { return Ok(Vec::new()) };
+        let states = read();
+        let gauges = Gauges::new()?;
+        for state in &states.shown {
+            gauges.show(state);
+        }
+        gauges.omitted.set(i64::try_from(states.omitted).unwrap_or(i64::MAX));
+        Ok(gauges.families())
+    }
+}
+
+impl std::fmt::Debug for Applications {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Applications")
+    }
+}
+
+struct Gauges {
+    level: IntGaugeVec,
+    since: GaugeVec,
+    silent: IntGaugeVec,
+    omitted: IntGauge,
+}
+
+impl Gauges {
+    fn new() -> Result<Gauges, prometheus::Error> {
+        // `namespace` is a label that Prometheus itself sets in Kubernetes.
+        let names = ["app_namespace", "application"];
+        let opts = |name: &str, help: &str| Opts::new(format!("bellwether_{name}"), help);
+        Ok(Gauges {
+            level: IntGaugeVec::new(
+                opts("application_status", "1 at the level of the application, 0 at the others."),
+                &[names[0], names[1], "level"],
+            )?,
+            since: GaugeVec::new(
+                opts(
+                    "application_status_since_timestamp_seconds",
+                    "Since when the application has its level, in Unix time.",
+                ),
+                &names,
+            )?,
+            silent: IntGaugeVec::new(
+                opts("application_silent_units", "Units that are stale, lost or uncertain."),
+                &[names[0], names[1], "freshness"],
+            )?,
+            omitted: IntGauge::with_opts(opts(
+                "applications_omitted",
+                "Applications without a series of their own, because of metrics_applications_max.",
+            ))?,
+        })
+    }
+
+    fn show(&self, state: &ApplicationState) {
+        let names = [state.namespace.as_str(), state.application.as_str()];
+        for level in Level::ALL {
+            let labels = [names[0], names[1], level.word()];
+            self.level.with_label_values(&labels).set(i64::from(level == state.level));
+        }
+        self.since.with_label_values(&names).set(state.since_seconds);
+        for (count, freshness) in state.silent_units.iter().zip(["stale", "lost", "uncertain"]) {
+            let labels = [names[0], names[1], freshness];
+            let count = i64::try_from(*count).unwrap_or(i64::MAX);
+            self.silent.with_label_values(&labels).set(count);
+        }
+    }
+
+    fn families(&self) -> Vec<MetricFamily> {
+        let collectors: [&dyn Collector; 4] =
+            [&self.level, &self.since, &self.silent, &self.omitted];
+        collectors.into_iter().flat_map(Collector::collect).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Prometheus;
+
+    fn state(application: &str, level: Level) -> ApplicationState {
+        ApplicationState {
+            namespace: "prod".to_string(),
+            application: application.to_string(),
+            level,
+            since_seconds: 1_700_000_000.5,
+            silent_units: [1, 2, 0],
+        }
+    }
+
+    #[test]
+    fn each_application_has_a_state_set_that_ends_with_it() {
+        let prometheus = Prometheus::default();
+        let shown = Arc::new(std::sync::Mutex::new(vec![
+            state("db", Level::Active),
+            state("we\"b\\\n", Level::Blocked),
+        ]));
+        let read = shown.clone();
+        prometheus.observe_applications(move || ApplicationStates {
+            shown: read.lock().unwrap().clone(),
+            omitted: 3,
+        });
+        let text = prometheus.text();
+        for line in [
+            r#"bellwether_application_status{app_namespace="prod",application="db",level="active"} 1"#,
+            r#"bellwether_application_status{app_namespace="prod",application="db",level="blocked"} 0"#,
+            r#"bellwether_application_status{app_namespace="prod",application="we\"b\\\n",level="blocked"} 1"#,
+            r#"bellwether_application_status_since_timestamp_seconds{app_namespace="prod",application="db"} 1700000000.5"#,
+            r#"bellwether_application_silent_units{app_namespace="prod",application="db",freshness="lost"} 2"#,
+            "bellwether_applications_omitted 3",
+        ] {
+            assert!(text.lines().any(|each| each == line), "no line {line:?} in\n{text}");
+        }
+        shown.lock().unwrap().clear();
+        let text = prometheus.text();
+        assert!(!text.contains("\"db\""), "{text}");
+        assert!(text.contains("bellwether_applications_omitted 3"), "{text}");
+    }
+}

@@ -1,0 +1,111 @@
+//! The list of `docs/metrics.md` is that of a running server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use bellwether::proto::v1;
+use bellwether::proto::v1::Level;
+
+use crate::ops::fetch;
+use crate::server::{Server, eventually, mk_report};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+const BEGIN: &str = "<!-- metrics: begin -->\n";
+const END: &str = "<!-- metrics: end -->";
+
+#[derive(Default)]
+struct Family {
+    kind: String,
+    help: String,
+    labels: BTreeSet<String>,
+}
+
+/// Reads the families of the text format.
+fn families(text: &str) -> BTreeMap<String, Family> {
+    let mut all: BTreeMap<String, Family> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            all.entry(name.to_string()).or_default().help = help.to_string();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            all.entry(name.to_string()).or_default().kind = kind.to_string();
+        } else if let Some((name, rest)) = line.split_once('{') {
+            let (labels, _) = rest.rsplit_once('}').unwrap();
+            let is_of = |family: &&String| {
+                name.strip_prefix(family.as_str())
+                    .is_some_and(|end| ["", "_bucket", "_sum", "_count"].contains(&end))
+            };
+            let family = all.keys().rfind(is_of).unwrap().clone();
+            let names = labels.split("\",").filter_map(|label| label.split_once('='));
+            let names = names.map(|(name, _)| name.to_string()).filter(|name| name != "le");
+            all.get_mut(&family).unwrap().labels.extend(names);
+        }
+    }
+    all
+}
+
+fn list(families: &BTreeMap<String, Family>) -> String {
+    let mut text = String::from("\n");
+    for (name, Family { kind, help, labels }) in families {
+        writeln!(text, "- `{name}`: {kind}").unwrap();
+        let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
+        if !labels.is_empty() {
+            writeln!(text, "  by {}", labels.join(", ")).unwrap();
+        }
+        writeln!(text, "  — {help}").unwrap();
+    }
+    text.push('\n');
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_lists_every_metric_of_a_server() {
+    let server = Server::ephemeral();
+    let mut reports = server.reports().await;
+    reports.report_status(mk_report("web", "web/0", Level::Active, "a")).await.unwrap();
+    let mut applications = server.applications().await;
+    let request = v1::WatchApplicationsRequest::default();
+    let watch = applications.watch_applications(request).await.unwrap();
+    drop(watch);
+    let text = eventually("the watch has ended", async || {
+        let text = fetch(server.ops, "/metrics").1;
+        text.contains("bellwether_rpc_streams_finished_total{").then_some(text)
+    })
+    .await;
+    assert!(text.contains(
+        r#"bellwether_application_status{app_namespace="default",application="web",level="active"} 1"#
+    ));
+    let found = families(&text);
+    for (name, family) in &found {
+        assert!(!family.help.is_empty() && !family.kind.is_empty(), "{name}");
+    }
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let expected = format!("{before}{BEGIN}{}{END}{after}", list(&found));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(PAGE, expected).unwrap();
+        return;
+    }
+    assert!(page == expected, "docs/metrics.md is not up to date; run it with UPDATE=1");
+}
+
+#[test]
+fn a_scraper_that_reads_gzip_gets_a_tenth() {
+    use std::io::{Read, Write};
+    let server = Server::ephemeral();
+    let plain = fetch(server.ops, "/metrics").1;
+    let mut stream = std::net::TcpStream::connect(server.ops).unwrap();
+    let head =
+        "GET /metrics HTTP/1.1\r\nhost: x\r\naccept-encoding: gzip\r\nconnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let at = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let headers = String::from_utf8_lossy(&answer[..at]).to_lowercase();
+    assert!(headers.contains("content-encoding: gzip"), "{headers}");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&answer[at + 4..]).read_to_string(&mut text).unwrap();
+    assert!(text.contains("bellwether_build_info") && answer.len() < plain.len() / 3);
+}
