@@ -44,8 +44,10 @@ bench-core: ## Time the core alone, as an application grows (ARGS="..." narrows)
 tools: ## Install what the tests need: into .tools/, and Debian packages
 	@tools/install
 
+# The tests start the server, so that arguments, probes and metrics are those of the real one.
 chart: ## Check the Helm chart on Helm 4 and 3; installs them first, which takes minutes once
 	@tools/install chart
+	$(CARGO) build --locked --bin bellwether
 	@tools/chart-check
 
 deny: ## Check licences, sources, duplicates and bans of the crates (deny.toml)

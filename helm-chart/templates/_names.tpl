@@ -8,9 +8,17 @@ the name and a hash. The headless service also adds a suffix.
 {{- .Values.fullnameOverride | default $full | trunc 52 | trimSuffix "-" }}
 {{- end }}
 
+{{- define "bellwether.namespace" -}}
+{{- .Values.namespaceOverride | default .Release.Namespace }}
+{{- end }}
+
+{{- define "bellwether.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
 {{/* The labels that select the pods. They can never change, because selectors are immutable. */}}
 {{- define "bellwether.selectorLabels" -}}
-app.kubernetes.io/name: {{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/name: {{ include "bellwether.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
@@ -25,25 +33,78 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 
 {{- define "bellwether.labels" -}}
 {{ include "bellwether.podLabels" . }}
+{{ include "bellwether.chartLabels" . }}
+{{- end }}
+
+{{- define "bellwether.chartLabels" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- define "bellwether.metadata" -}}
-namespace: {{ .Release.Namespace | quote }}
+{{/* Namespace, labels and annotations of an object: (list $ annotations namespace labels), all but $ optional. */}}
+{{- define "bellwether.metadataWith" -}}
+{{- $ := index . 0 }}
+{{- $annotations := merge dict (index . 1 | default dict) $.Values.commonAnnotations }}
+{{- $labels := dict }}
+{{- if gt (len .) 3 }}{{ $labels = index . 3 | default dict }}{{ end }}
+{{- $namespace := include "bellwether.namespace" $ }}
+{{- if gt (len .) 2 }}{{ $namespace = index . 2 | default $namespace }}{{ end -}}
+namespace: {{ $namespace | quote }}
 labels:
-  {{- include "bellwether.labels" . | nindent 2 }}
+  {{- include "bellwether.labels" $ | nindent 2 }}
+  {{- with $labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
-{{/* registry/repository:tag, or registry/repository@digest: a digest takes precedence. */}}
+{{- define "bellwether.metadata" -}}
+{{- include "bellwether.metadataWith" (list . dict) }}
+{{- end }}
+
+{{/* registry/repository:tag, or registry/repository@digest: a digest takes precedence. (list $ image tag) */}}
+{{- define "bellwether.imageOf" -}}
+{{- $ := index . 0 }}
+{{- $image := index . 1 }}
+{{- with $image.registry | default ($.Values.global).imageRegistry }}{{ . }}/{{ end }}{{ $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+
 {{- define "bellwether.image" -}}
-{{- $image := .Values.image }}
-{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}
-{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
+{{- include "bellwether.imageOf" (list . .Values.image) }}
 {{- end }}
 
-{{/* "true" if the embedded store is on a volume claim; empty if not. */}}
-{{- define "bellwether.persistent" -}}
-{{- $wanted := .Values.persistence.enabled }}
-{{- if ternary (not .Values.redis.enabled) $wanted (kindIs "invalid" $wanted) }}true{{ end }}
+{{- define "bellwether.pullSecrets" -}}
+{{- with concat .Values.imagePullSecrets (($.Values.global).imagePullSecrets | default list) | uniq -}}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "bellwether.serviceAccountName" -}}
+{{- $own := include "bellwether.fullname" . }}
+{{- .Values.serviceAccount.name | default (ternary $own "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{/* What every pod of the chart promises: the Pod Security Standard "restricted". */}}
+{{- define "bellwether.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "bellwether.containerSecurity" -}}
+allowPrivilegeEscalation: false
+privileged: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop:
+    - ALL
 {{- end }}

@@ -3,63 +3,77 @@
 metadata:
   labels:
     {{- include "bellwether.podLabels" . | nindent 4 }}
-  {{- with .Values.podAnnotations }}
-  annotations:
+    {{- with .Values.podLabels }}
     {{- toYaml . | nindent 4 }}
-  {{- end }}
+    {{- end }}
+  annotations:
+    # A new configuration restarts the pods. Certificates, tokens and roles are read again without a restart.
+    checksum/config: {{ include "bellwether.configFiles" . | sha256sum }}
+    {{- with include "bellwether.storeSecretVersion" . }}
+    checksum/secret: {{ . }}
+    {{- end }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 spec:
+  serviceAccountName: {{ include "bellwether.serviceAccountName" . | quote }}
   # The pod does not use the Kubernetes API, and needs no variables of other services.
   automountServiceAccountToken: false
   enableServiceLinks: false
-  {{- with .Values.imagePullSecrets }}
-  imagePullSecrets:
-    {{- toYaml . | nindent 4 }}
+  {{- with include "bellwether.pullSecrets" . }}
+  {{- . | nindent 2 }}
   {{- end }}
   securityContext:
-    runAsNonRoot: true
-    runAsUser: 65532
-    runAsGroup: 65532
-    fsGroup: 65532
-    fsGroupChangePolicy: OnRootMismatch
-    seccompProfile:
-      type: RuntimeDefault
+    {{- include "bellwether.podSecurity" . | nindent 4 }}
   terminationGracePeriodSeconds: {{ int .Values.terminationGracePeriodSeconds }}
+  {{- with .Values.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: bellwether
       {{- include "bellwether.container" . | nindent 6 }}
-  {{- with include "bellwether.volumes" . }}
-  {{- . | nindent 2 }}
-  {{- end }}
+    {{- with .Values.sidecars }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  volumes:
+    {{- include "bellwether.volumes" . | trim | nindent 4 }}
   {{- with include "bellwether.placement" . | trim }}
   {{- . | nindent 2 }}
   {{- end }}
+{{- end }}
+
+{{/*
+The version of the secrets that the server reads only when it starts, so that an upgrade after a change of them restarts
+the pods. Without a cluster (`helm template`) it is unknown and left out; a hash of the secret itself would give it away.
+*/}}
+{{- define "bellwether.storeSecretVersion" -}}
+{{- $versions := list }}
+{{- if .Values.redis.enabled }}
+{{- $url := include "bellwether.urlSecret" . | fromJson }}
+{{- range $name := list $url.name .Values.redis.passwordSecret.name }}
+{{- if $name }}
+{{- with lookup "v1" "Secret" (include "bellwether.namespace" $) $name }}
+{{- $versions = append $versions (printf "%s/%s" .metadata.uid .metadata.resourceVersion) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $versions }}{{ join " " . | sha256sum }}{{ end }}
 {{- end }}
 
 {{- define "bellwether.container" -}}
 image: {{ include "bellwether.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 args:
-  - serve
-  - --grpc-listen={{ .Values.listenAddress }}:50051
-  - --ops-listen={{ .Values.listenAddress }}:9090
-  # There is no TLS and no authentication yet, so the server must be started with --insecure.
-  - --insecure
-  {{- if not .Values.redis.enabled }}
-  - --store=embedded
-  - --data-dir=/var/lib/bellwether
-  {{- end }}
-{{- if or .Values.redis.enabled .Values.extraEnv }}
+  {{- include "bellwether.arguments" . | trim | nindent 2 }}
+{{- with include "bellwether.environment" . | trim }}
 env:
-  {{- if .Values.redis.enabled }}
-  - name: BELLWETHER_STORE
-    valueFrom:
-      secretKeyRef:
-        name: {{ .Values.redis.existingSecret.name | quote }}
-        key: {{ .Values.redis.existingSecret.key | quote }}
-  {{- end }}
-  {{- with .Values.extraEnv }}
+  {{- . | nindent 2 }}
+{{- end }}
+{{- with .Values.extraEnvFrom }}
+envFrom:
   {{- toYaml . | nindent 2 }}
-  {{- end }}
 {{- end }}
 ports:
   - name: grpc
@@ -67,20 +81,14 @@ ports:
   - name: metrics
     containerPort: 9090
 startupProbe:
-  httpGet:
-    path: /livez
-    port: metrics
+  {{- include "bellwether.probe" (list . "/livez") | nindent 2 }}
   {{- toYaml .Values.probes.startup | nindent 2 }}
 # Not over gRPC: a client that used up all connections there would get the pod killed.
 livenessProbe:
-  httpGet:
-    path: /livez
-    port: metrics
+  {{- include "bellwether.probe" (list . "/livez") | nindent 2 }}
   {{- toYaml .Values.probes.liveness | nindent 2 }}
 readinessProbe:
-  httpGet:
-    path: /readyz
-    port: metrics
+  {{- include "bellwether.probe" (list . "/readyz") | nindent 2 }}
   {{- toYaml .Values.probes.readiness | nindent 2 }}
 {{- with .Values.preStopSleepSeconds }}
 lifecycle:
@@ -94,40 +102,181 @@ resources:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 securityContext:
-  allowPrivilegeEscalation: false
-  privileged: false
-  readOnlyRootFilesystem: true
-  capabilities:
-    drop:
-      - ALL
-{{- if not .Values.redis.enabled }}
+  {{- include "bellwether.containerSecurity" . | nindent 2 }}
 volumeMounts:
-  - name: data
-    mountPath: /var/lib/bellwether
+  {{- include "bellwether.mounts" . | trim | nindent 2 }}
+{{- end }}
+
+{{/* The kubelet calls the address of the pod, without verifying its certificate. On loopback the program asks itself. */}}
+{{- define "bellwether.probe" -}}
+{{- $ := index . 0 }}
+{{- if include "bellwether.exposed" $ -}}
+httpGet:
+  path: {{ index . 1 }}
+  port: metrics
+  {{- if include "bellwether.opsTLS" $ }}
+  scheme: HTTPS
+  {{- end }}
+{{- else -}}
+exec:
+  command:
+    - /usr/local/bin/bellwether
+    - health
+{{- end }}
+{{- end }}
+
+{{- define "bellwether.arguments" -}}
+{{- $address := ternary .Values.listenAddress "127.0.0.1" (eq (include "bellwether.exposed" .) "true") }}
+{{- $redis := .Values.redis }}
+- serve
+- --config=/etc/bellwether/config/bellwether.toml
+- --grpc-listen={{ $address }}:50051
+- --ops-listen={{ $address }}:9090
+{{- if .Values.insecure }}
+- --insecure
+{{- end }}
+{{- if include "bellwether.tls" . }}
+- --tls-certificate=/etc/bellwether/tls/tls.crt
+- --tls-key=/etc/bellwether/tls/tls.key
+{{- if .Values.tls.ops }}
+- --ops-tls
+{{- end }}
+{{- end }}
+{{- if include "bellwether.clientCA" . }}
+- --tls-client-ca=/etc/bellwether/client-ca/{{ .Values.tls.clientCA.key }}
+- --tls-client-certificates={{ .Values.tls.clientCertificates | default "required" }}
+{{- end }}
+{{- with .Values.auth.tokens }}
+{{- if .secret }}
+- --tokens=/etc/bellwether/tokens/{{ .key }}
+{{- end }}
+{{- end }}
+{{- if .Values.auth.grants }}
+- --roles=/etc/bellwether/access/roles.toml
+{{- else if include "bellwether.roles" . }}
+- --roles=/etc/bellwether/roles/{{ .Values.auth.roles.key }}
+{{- end }}
+{{- if not (include "bellwether.shared" .) }}
+- --store=embedded
+- --data-dir=/var/lib/bellwether
+{{- else }}
+{{- with include "bellwether.storeURL" . }}
+- {{ printf "--store=%s" . | quote }}
+{{- end }}
+{{- if $redis.enabled }}
+{{- with $redis.passwordSecret }}
+{{- if .name }}
+- --store-password-file=/etc/bellwether/store-password/{{ .key }}
+{{- end }}
+{{- end }}
+{{- if $redis.tls.caSecret }}
+- --store-ca=/etc/bellwether/store-ca/{{ $redis.tls.caKey }}
+{{- end }}
+{{- if $redis.tls.certificateSecret }}
+- --store-certificate=/etc/bellwether/store-certificate/tls.crt
+- --store-key=/etc/bellwether/store-certificate/tls.key
+{{- end }}
+{{- with $redis.durability }}
+- --durability={{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if .Values.settings.errorRules }}
+- --error-rules=/etc/bellwether/config/error-rules.toml
+{{- end }}
+{{- with .Values.settings.allowedOrigins }}
+- {{ printf "--allowed-origins=%s" (join "," .) | quote }}
+{{- end }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "bellwether.environment" -}}
+{{- $otlp := .Values.otlp }}
+{{- with include "bellwether.urlSecret" . | fromJson }}
+{{- if and $.Values.redis.enabled .name }}
+- name: BELLWETHER_STORE
+  valueFrom:
+    secretKeyRef:
+      name: {{ .name | quote }}
+      key: {{ .key | quote }}
+{{- end }}
+{{- end }}
+{{- $attributes := list }}
+{{- range $key, $value := $otlp.resourceAttributes }}{{ $attributes = append $attributes (printf "%s=%s" $key $value) }}{{ end }}
+{{- $variables := dict "BELLWETHER_LOG" .Values.settings.log "OTEL_EXPORTER_OTLP_ENDPOINT" $otlp.endpoint "OTEL_TRACES_SAMPLER" $otlp.sampler "OTEL_TRACES_SAMPLER_ARG" $otlp.samplerArgument "OTEL_RESOURCE_ATTRIBUTES" (join "," $attributes) }}
+{{- if $otlp.endpoint }}{{ $_ := set $variables "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" }}{{ end }}
+{{- range $name, $value := $variables }}
+{{- with $value }}
+- name: {{ $name }}
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- with $otlp.headersSecret }}
+{{- if .name }}
+- name: OTEL_EXPORTER_OTLP_HEADERS
+  valueFrom:
+    secretKeyRef:
+      name: {{ .name | quote }}
+      key: {{ .key | quote }}
+{{- end }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "bellwether.mounts" -}}
+{{- if not (include "bellwether.shared" .) }}
+- name: data
+  mountPath: /var/lib/bellwether
+{{- end }}
+{{- range include "bellwether.files" . | fromJsonArray }}
+- name: {{ .name }}
+  mountPath: /etc/bellwether/{{ .path }}
+  readOnly: true
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
 {{/* The volumes of the pod. A claim that the StatefulSet makes is not listed here. */}}
 {{- define "bellwether.volumes" -}}
-{{- if .Values.redis.enabled -}}
-{{- else if not (include "bellwether.persistent" .) -}}
-volumes:
-  - name: data
-    emptyDir:
-      sizeLimit: {{ .Values.persistence.size | quote }}
-{{- else if .Values.persistence.existingClaim -}}
-volumes:
-  - name: data
-    persistentVolumeClaim:
-      claimName: {{ .Values.persistence.existingClaim | quote }}
+{{- if include "bellwether.shared" . }}
+{{- else if not (include "bellwether.persistent" .) }}
+- name: data
+  emptyDir:
+    sizeLimit: {{ .Values.persistence.size | quote }}
+{{- else if .Values.persistence.existingClaim }}
+- name: data
+  persistentVolumeClaim:
+    claimName: {{ .Values.persistence.existingClaim | quote }}
+{{- end }}
+{{- range include "bellwether.files" . | fromJsonArray }}
+- name: {{ .name }}
+  {{- if .secret }}
+  secret:
+    secretName: {{ .secret | quote }}
+    # 0440
+    defaultMode: 288
+  {{- else }}
+  configMap:
+    name: {{ .configMap | quote }}
+  {{- end }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
 {{- define "bellwether.placement" -}}
+{{- $selector := include "bellwether.selectorLabels" . }}
 {{- if .Values.topologySpreadConstraints -}}
 topologySpreadConstraints:
   {{- toYaml .Values.topologySpreadConstraints | nindent 2 }}
-{{- else if gt (int .Values.replicas) 1 -}}
+{{- else if include "bellwether.several" . -}}
 topologySpreadConstraints:
   {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
   - topologyKey: {{ . }}
@@ -135,18 +284,34 @@ topologySpreadConstraints:
     whenUnsatisfiable: ScheduleAnyway
     labelSelector:
       matchLabels:
-        {{- include "bellwether.selectorLabels" $ | nindent 8 }}
+        {{- $selector | nindent 8 }}
     matchLabelKeys:
       - pod-template-hash
   {{- end }}
 {{- end }}
-{{- range $key := list "nodeSelector" "tolerations" "affinity" }}
+{{- if .Values.affinity }}
+affinity:
+  {{- toYaml .Values.affinity | nindent 2 }}
+{{- else if include "bellwether.several" . }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- $selector | nindent 14 }}
+{{- end }}
+{{- range $key := list "nodeSelector" "tolerations" "hostAliases" "dnsConfig" }}
 {{- with get $.Values $key }}
 {{ $key }}:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
-{{- with .Values.priorityClassName }}
-priorityClassName: {{ . | quote }}
+{{- range $key := list "priorityClassName" "runtimeClassName" "schedulerName" "dnsPolicy" }}
+{{- with get $.Values $key }}
+{{ $key }}: {{ . | quote }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -11,14 +11,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CHART = ROOT / "helm-chart"
 SCENARIOS = sorted(CHART.glob("ci/*-values.yaml"))
 
-HELMS = {name: ROOT / ".tools/bin" / name for name in ("helm4", "helm3")}
+# The newest Helm of each major version, and the oldest that the chart promises.
+NEWEST = ("helm4", "helm3")
+HELMS = {name: ROOT / ".tools/bin" / name for name in (*NEWEST, "helm3-oldest")}
 
-# What Chart.yaml says is enough, what most clusters run, and the newest with a schema.
-KUBERNETES = ("1.25", "1.28", "1.31", "1.34", "1.37")
+# From what Chart.yaml says is enough to the newest with a schema.
+KUBERNETES = tuple(f"1.{minor}" for minor in range(25, 38))
 
-# Where the pod writes, and values that make it write nothing.
+# Where the pod writes, and values that make it write nothing there.
 DATA = "/var/lib/bellwether"
-REDIS = {"redis__enabled": True, "redis__existingSecret__name": "redis"}
+REDIS = {"redis__enabled": True, "redis__urlSecret__name": "redis"}
+# Values that make the ports reachable: without protection, and with it.
+OPEN = {"insecure": True}
+TOKENS = {"auth__tokens__secret": "tokens", "auth__roles__secret": "roles"}
+SECURED = {"tls__existingSecret": "tls", **TOKENS}
 
 
 class Refused(Exception):
@@ -55,7 +61,9 @@ def one(objects, kind, suffix=""):
 
 
 def workload(objects):
-    (found,) = (made for made in objects if made["kind"] in ("StatefulSet", "Deployment"))
+    """What makes the pods of the server; the trial Valkey is not meant."""
+    kinds = ("StatefulSet", "Deployment")
+    (found,) = (made for made in objects if made["kind"] in kinds and not made["metadata"]["name"].endswith("-valkey"))
     return found
 
 
@@ -64,8 +72,21 @@ def pod_of(objects):
 
 
 def container_of(objects):
-    (container,) = pod_of(objects)["containers"]
-    return container
+    """The server, which is the first container."""
+    return pod_of(objects)["containers"][0]
+
+
+def arguments_of(objects):
+    return container_of(objects)["args"]
+
+
+def workloads(objects):
+    """Everything that makes pods, and pods themselves, as pairs of a name and the pod's spec."""
+    for made in objects:
+        if made["kind"] in ("StatefulSet", "Deployment"):
+            yield made["metadata"]["name"], made["spec"]["template"]["spec"]
+        elif made["kind"] == "Pod":
+            yield made["metadata"]["name"], made["spec"]
 
 
 def default_values():

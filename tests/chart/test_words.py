@@ -1,5 +1,6 @@
 """Holds what people read of the chart, and what other files of the project say, to what it does."""
 
+import base64
 import pathlib
 import re
 import shutil
@@ -7,7 +8,23 @@ import tempfile
 import tomllib
 import unittest
 
-from chart import CHART, DATA, HELMS, REDIS, ROOT, chart_yaml, container_of, one, pod_of, render
+import yaml
+from chart import (
+    CHART,
+    DATA,
+    HELMS,
+    OPEN,
+    REDIS,
+    ROOT,
+    SCENARIOS,
+    SECURED,
+    chart_yaml,
+    container_of,
+    default_values,
+    one,
+    pod_of,
+    render,
+)
 
 
 class Words(unittest.TestCase):
@@ -23,40 +40,112 @@ class Words(unittest.TestCase):
             (chart / "templates/notes.yaml").write_text(object_of_notes)
             return one(render(helm, chart=chart, **values), "Notes")["text"]
 
-    def test_notes_say_how_to_reach_it_and_what_is_insecure(self):
+    def has(self, expected, absent=(), **values):
         for helm in HELMS:
-            notes = self.notes(helm)
-            for expected in (
-                "kubectl -n prod rollout status statefulset/test-bellwether",
-                "kubectl -n prod port-forward service/test-bellwether 50051:50051",
-                "bellwether report web/0 --level active",
-                "BELLWETHER_SERVER=http://test-bellwether.prod.svc:50051",
-                "claim data-test-bellwether-0",
-                "WARNING: there is no TLS and no authentication yet.",
-                "--insecure",
-            ):
-                self.assertIn(expected, notes)
-            self.assertNotIn("headless", notes)
+            notes = self.notes(helm, **values)
+            for text in expected:
+                self.assertIn(text, notes)
+            for text in absent:
+                self.assertNotIn(text, notes)
+
+    def test_notes_say_how_to_reach_it_on_loopback(self):
+        expected = (
+            "kubectl -n prod rollout status statefulset/test-bellwether",
+            "kubectl -n prod port-forward statefulset/test-bellwether 50051:50051",
+            "bellwether report web/0 --level active",
+            "claim data-test-bellwether-0",
+            "The pod serves its own loopback address only",
+            "To serve them, set tls and auth, or insecure=true",
+        )
+        self.has(expected, ("headless", "BELLWETHER_SERVER", "WARNING", "helm test"))
+
+    def test_notes_say_what_is_insecure(self):
+        expected = (
+            "kubectl -n prod port-forward service/test-bellwether 50051:50051",
+            "BELLWETHER_SERVER=http://test-bellwether.prod.svc:50051",
+            "Prometheus metrics: http://test-bellwether-metrics.prod.svc:9090/metrics",
+            "helm test test -n prod --logs",
+            "TLS: OFF. Proof of callers: OFF. NetworkPolicy: off.",
+            "WARNING: insecure is true. Every client that reaches port 50051 can read and change every status.",
+            "crosses the network in plain text.",
+            "networkPolicy.enabled=true.",
+        )
+        self.has(expected, **OPEN)
+        partly = {**OPEN, "tls__existingSecret": "tls", "networkPolicy__enabled": True}
+        self.has(("TLS: on. Proof of callers: OFF. NetworkPolicy: on.",), ("plain text", "=true."), **partly)
+
+    def test_notes_say_how_to_reach_it_with_tls(self):
+        expected = (
+            "bellwether --server https://localhost:50051 --ca ca.crt status",
+            "BELLWETHER_SERVER=https://test-bellwether.prod.svc:50051",
+            "https://test-bellwether-metrics.prod.svc:9090/metrics",
+            "TLS: on. Proof of callers: on.",
+            "`helm test` is left out, because it has no proof of who it is",
+        )
+        self.has(expected, ("WARNING", "OFF"), **SECURED)
+
+    def test_notes_are_right_for_each_type_of_service(self):
+        self.has(("at a port of every node", "nodePort}"), ("load balancer",), service__type="NodePort", **OPEN)
+        self.has(("port 50051 of the load balancer",), ("of every node",), service__type="LoadBalancer", **OPEN)
+        self.has((), ("From outside of the cluster",), **OPEN)
 
     def test_notes_say_what_is_kept(self):
-        for helm in HELMS:
-            self.assertIn("WARNING: nothing outlives the pod", self.notes(helm, persistence__enabled=False))
-            self.assertIn("on the claim mine.", self.notes(helm, persistence__existingClaim="mine"))
-            redis = self.notes(helm, replicas=2, **REDIS)
-            for expected in (
-                "secret redis has under url",
-                "rollout restart deployment/test-bellwether",
-                "dns:///test-bellwether-headless.prod.svc:50051",
-            ):
-                self.assertIn(expected, redis)
+        self.has(("WARNING: nothing outlives the pod",), persistence__enabled=False)
+        self.has(("on the claim mine.",), persistence__existingClaim="mine")
+        self.has(("WARNING: leaveDataBehind is true",), leaveDataBehind=True)
+        self.has(("WARNING: nothing outlives the pod of the trial Valkey (test-bellwether-valkey).",),
+                 trialValkey__enabled=True)  # fmt: skip
+        expected = (
+            "the URL of secret redis.",
+            "rollout restart deployment/test-bellwether",
+            "dns:///test-bellwether-headless.prod.svc:50051",
+        )
+        self.has(expected, replicas=2, **OPEN, **REDIS)
+        self.has(("in Redis, at redis://r:6379/0.",), ("Pods read the secret",), redis__enabled=True, redis__host="r")
+
+    def test_notes_name_old_values(self):
+        warning = "WARNING: redis.existingSecret is called redis.urlSecret since 0.2; the old name works until 0.3."
+        self.has((warning,), redis__enabled=True, redis__existingSecret__name="a")
+        self.has((), (warning,), **REDIS)
+        renamed = re.findall(r"`([\w.]+)` is called `([\w.]+)`", (CHART / "UPGRADING.md").read_text())
+        self.assertEqual(renamed, [("redis.existingSecret", "redis.urlSecret")])
+        self.assertIn(f"## To {chart_yaml()['version']}\n", (CHART / "UPGRADING.md").read_text())
 
     def test_the_commands_of_the_readme_work(self):
         text = (CHART / "README.md").read_text().replace("\\\n", " ")
         commands = re.findall(r"^helm upgrade --install (\w+) \./helm-chart (.*)$", text, re.MULTILINE)
-        self.assertEqual(len(commands), 2)
+        self.assertEqual(len(commands), 3)
         for helm in HELMS:
             for release, arguments in commands:
-                self.assertTrue(render(helm, *arguments.split(), release=release))
+                with tempfile.TemporaryDirectory() as folder:
+                    jwks = pathlib.Path(folder, "jwks.json")
+                    jwks.write_text('{"keys": []}')
+                    split = arguments.replace("jwks=jwks.json", f"jwks={jwks}").split()
+                    self.assertTrue(render(helm, *split, release=release))
+
+    def test_the_files_of_the_chart_are_those_of_the_project(self):
+        self.assertEqual((CHART / "LICENSE").read_text(), (ROOT / "LICENSE").read_text())
+        for helm, folder in (("3.14", "go-helm3-oldest"),):
+            self.assertIn(f"helm.sh/helm/v3 v{helm}.", (ROOT / "tools" / folder / "go.mod").read_text())
+            self.assertIn(f"Helm {helm}", (CHART / "README.md").read_text())
+
+    def test_artifact_hub_finds_what_it_shows(self):
+        chart = chart_yaml()
+        notes = {key.removeprefix("artifacthub.io/"): value for key, value in chart["annotations"].items()}
+        self.assertEqual(notes["license"], "Apache-2.0")
+        images = {image["name"]: image["image"] for image in yaml.safe_load(notes["images"])}
+        made = render("helm4", trialValkey__enabled=True)
+        self.assertEqual(images["bellwether"], container_of(made)["image"])
+        (valkey,) = one(made, "Deployment", "-valkey")["spec"]["template"]["spec"]["containers"]
+        self.assertEqual(images["valkey"], valkey["image"])
+        kinds = {"added", "changed", "deprecated", "removed", "fixed", "security"}
+        for change in yaml.safe_load(notes["changes"]):
+            self.assertIn(change["kind"], kinds)
+            self.assertTrue(change["description"])
+        self.assertTrue(chart["maintainers"] and chart["keywords"])
+        kind, data = chart["icon"].split(",")
+        self.assertEqual(kind, "data:image/svg+xml;base64")
+        self.assertIn(b"<svg ", base64.b64decode(data))
 
     def test_the_version_is_the_crate_s(self):
         manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
@@ -65,18 +154,19 @@ class Words(unittest.TestCase):
         self.assertEqual(chart_yaml()["description"], crate["description"])
         self.assertNotIn("dependencies", chart_yaml())
 
-    def test_the_server_knows_what_it_is_told(self):
-        files = ["src/config/mod.rs", "src/config/store.rs"]
-        config = "".join((ROOT / file).read_text() for file in files)
-        for values in ({}, REDIS):
-            for argument in container_of(render("helm4", **values))["args"][1:]:
+    def test_the_server_knows_the_flags_and_variables(self):
+        files = ["mod.rs", "store.rs", "tls.rs", "callers.rs"]
+        config = "".join((ROOT / "src/config" / file).read_text() for file in files)
+        for scenario in SCENARIOS:
+            for argument in container_of(render("helm4", "--values", scenario))["args"][1:]:
                 flag = argument.split("=")[0].removeprefix("--").replace("-", "_")
-                self.assertIn(f"pub {flag}: ", config)
-        validate = (CHART / "templates/validate.yaml").read_text()
-        for variable in re.findall(r'"(BELLWETHER_\w+)"', validate):
-            self.assertIn(f'env = "{variable}"', config)
+                if flag != "print_addresses":
+                    self.assertIn(f"pub {flag}: ", config)
+        refused = (CHART / "templates/_wrong_workload.tpl").read_text()
+        variables = set(re.findall(r'"(BELLWETHER_\w+)"', refused))
+        self.assertEqual(variables, set(re.findall(r'"(BELLWETHER_\w+)"', config)), "extraEnv could set another one")
         deadline = re.search(r"drain_deadline: Duration::from_secs\((\d+)\)", config)
-        self.assertIn(f"$drain := {deadline[1]} ", validate)
+        self.assertEqual(int(deadline[1]), default_values()["settings"]["drainDeadlineSeconds"])
 
     def test_the_image_is_what_the_pod_expects(self):
         containerfile = (ROOT / "Containerfile").read_text()
@@ -89,4 +179,5 @@ class Words(unittest.TestCase):
         ports = " ".join(str(port["containerPort"]) for port in pod["containers"][0]["ports"])
         self.assertIn(f"\nEXPOSE {ports}\n", containerfile)
         self.assertIn("\nSTOPSIGNAL SIGTERM\n", containerfile)
-        self.assertRegex(containerfile, r'\nENTRYPOINT \["[^"]*/bellwether"\]\n')
+        program = pod["containers"][0]["livenessProbe"]["exec"]["command"][0]
+        self.assertIn(f'\nENTRYPOINT ["{program}"]\n', containerfile)
