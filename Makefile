@@ -20,10 +20,12 @@ test: tools ## Install what the tests need, then run them all
 
 check: tools fmt-check proto chart deny clippy test doc ## The gate: format, protos, chart, crates, lints, tests, documentation; changes no source file
 
-check-long: tools ## The soaks: replicas under faults for 10 minutes, elections for 4; about 20 minutes with the build
+check-long: tools ## The soaks, and the chart on a real kube-apiserver; about 30 minutes with the builds
 	BELLWETHER_IN_FORCE_SECONDS=600 $(CARGO) test --locked --test it -- in_force::what_is --nocapture
 	BELLWETHER_ELECTIONS_SECONDS=240 $(CARGO) test --locked --test it -- elections:: --nocapture
 	BELLWETHER_EACH_STEP=1 $(CARGO) test --locked --lib -- a_crash_between_two_steps
+	@tools/install kube
+	BELLWETHER_CLUSTER=1 $(MAKE) chart
 
 fix: ## Format, generate the wire types, apply what clippy knows how to fix, and list the values of the chart again
 	UPDATE=1 $(CARGO) test --locked --workspace --test generated

@@ -1,3 +1,10 @@
+{{/* A quantity as a number of bytes, because Kubernetes stores 1536Mi for 1.5Gi. */}}
+{{- define "bellwether.bytes" -}}
+{{- $factors := dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 }}
+{{- $number := regexFind "^[0-9.]+" . }}
+{{- mulf (float64 $number) (get $factors (trimPrefix $number .) | float64) | printf "%.0f" }}
+{{- end }}
+
 {{/*
 Upgrades that would leave data behind, or that Kubernetes refuses with words of its own. They are known only where Helm
 can ask the cluster, so not for `helm template`.
@@ -35,7 +42,7 @@ can ask the cluster, so not for `helm template`.
 {{- $size := $claim.spec.resources.requests.storage }}
 {{- $class := $claim.spec.storageClassName | default "" }}
 {{- $noted := $claim.metadata.annotations | default dict }}
-{{- if or (ne $size .Values.persistence.size) (and .Values.persistence.storageClass (ne $class .Values.persistence.storageClass)) (ne (toJson $claim.spec.accessModes) (toJson .Values.persistence.accessModes)) (ne (toJson $noted) (toJson .Values.persistence.annotations)) }}
+{{- if or (ne (include "bellwether.bytes" $size) (include "bellwether.bytes" .Values.persistence.size)) (and .Values.persistence.storageClass (ne $class .Values.persistence.storageClass)) (ne (toJson $claim.spec.accessModes) (toJson .Values.persistence.accessModes)) (ne (toJson $noted) (toJson .Values.persistence.annotations)) }}
 {{- $wrong = append $wrong (printf "Kubernetes does not let the claim of a StatefulSet change (it has %s, class %q, %s): see UPGRADING.md of the chart for a larger claim." $size $class (join ", " $claim.spec.accessModes)) }}
 {{- end }}
 {{- end }}

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import ssl
 import subprocess
 import urllib.request
 
@@ -56,6 +57,9 @@ class Server:
             raise AssertionError(text)
         return text
 
-    def get(self, path):
-        with urllib.request.urlopen(f"http://{self.addresses['ops']}{path}", timeout=10) as answer:
+    def get(self, path, scheme="http"):
+        """Reads from the ops port; like the kubelet without verifying its certificate."""
+        url = f"{scheme}://{self.addresses['ops']}{path}"
+        context = ssl._create_unverified_context() if scheme == "https" else None
+        with urllib.request.urlopen(url, timeout=10, context=context) as answer:
             return answer.read().decode()

@@ -205,9 +205,10 @@ class Objects(unittest.TestCase):
         self.assertNotIn("PodDisruptionBudget", kinds(without))
 
     def test_every_selector_finds_the_pods(self):
-        values = {"nameOverride": "status", "commonLabels": {"team": "a"}, "networkPolicy__enabled": True}
-        for store, suffix in ((REDIS, ""), ({"trialValkey__enabled": True}, "-valkey")):
-            objects = render("helm4", replicas=2, **OPEN, **store, **values)
+        values = {"commonLabels": {"team": "a"}, "networkPolicy__enabled": True}
+        trial = {"trialValkey__enabled": True}
+        for name, store, suffix in (("status", REDIS, ""), ("status", trial, "-valkey"), ("a" * 63, trial, "-valkey")):
+            objects = render("helm4", replicas=2, nameOverride=name, **OPEN, **store, **values)
             own = workload(objects)["spec"]["template"]["metadata"]["labels"].items()
             valkey = [made for made in objects if made["kind"] == "Deployment" and suffix and "-valkey" in str(made)]
             other = valkey[-1]["spec"]["template"]["metadata"]["labels"].items() if suffix else ()

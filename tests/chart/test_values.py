@@ -200,6 +200,44 @@ class Values(unittest.TestCase):
         self.assertEqual(container["volumeMounts"], mounts)
         self.assertEqual(pod["containers"][1:], added["sidecars"])
 
+    def test_the_collector_is_in_the_variables_of_opentelemetry(self):
+        values = {
+            "otlp__endpoint": "http://c:4317", "otlp__sampler": "traceidratio", "otlp__samplerArgument": "0.1",
+            "otlp__resourceAttributes": {"b": "2", "a": "1"}, "otlp__headersSecret__name": "s",
+            "otlp__headersSecret__key": "k",
+        }  # fmt: skip
+        variables = container_of(render("helm4", **values))["env"]
+        made = {variable["name"]: variable.get("value") or variable["valueFrom"] for variable in variables}
+        expected = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+            "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1",
+            "OTEL_RESOURCE_ATTRIBUTES": "a=1,b=2",
+            "OTEL_EXPORTER_OTLP_HEADERS": {"secretKeyRef": {"name": "s", "key": "k"}},
+        }  # fmt: skip
+        self.assertEqual(made, expected)
+
+    def test_values_of_a_parent_chart_reach_every_pod(self):
+        shared = {"global__imageRegistry": "mirror", "global__imagePullSecrets": [{"name": "all"}]}
+        objects = render("helm4", trialValkey__enabled=True, imagePullSecrets=[{"name": "own"}], **shared, **OPEN)
+        pods = dict(workloads(objects))
+        self.assertEqual(len(pods), 3)
+        for name, pod in pods.items():
+            self.assertEqual(pod["imagePullSecrets"], [{"name": "own"}, {"name": "all"}], name)
+            for container in pod["containers"] + pod.get("initContainers", []):
+                self.assertTrue(container["image"].startswith("mirror/"), container["image"])
+
+    def test_every_container_asks_for_resources_and_none_is_throttled(self):
+        for name, pod in workloads(render("helm4", trialValkey__enabled=True, **OPEN)):
+            for container in pod["containers"] + pod.get("initContainers", []):
+                resources = container["resources"]
+                self.assertEqual(set(resources["requests"]), {"cpu", "memory"}, name)
+                self.assertEqual(set(resources["limits"]), {"memory"}, name)
+
+    def test_null_leaves_resources_out(self):
+        objects = render("helm4", resources=None, trialValkey__resources=None, trialValkey__enabled=True)
+        for name, pod in workloads(objects):
+            self.assertNotIn("resources", pod["containers"][0], name)
+
     def test_objects_of_the_user_are_templates(self):
         objects = render(
             "helm4",
