@@ -4,7 +4,7 @@
 usage: python_client.py HOST:PORT
 
 BELLWETHER_BINARY names the server for the tests that restart it, or that need TLS or tokens. Without it they are
-skipped, and with CI set that is a failure.
+skipped, and with CI set that is a failure. The tests of the ops layer need the packages of tools/python-requirements.txt.
 """
 
 import os
@@ -12,7 +12,9 @@ import sys
 import unittest
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[2] / "clients" / "python" / "tests"
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "clients" / "python" / "tests"
+PYTHON = ROOT / ".tools" / "venv" / "bin" / "python"
 
 
 def main():
@@ -21,6 +23,10 @@ def main():
     if sys.version_info < (3, 8):
         print("!!! SKIPPED: Python 3.8 or newer is missing", file=sys.stderr)
         sys.exit(1 if os.environ.get("CI") else 77)
+    if PYTHON.exists() and "BELLWETHER_VENV" not in os.environ:
+        # The full path, because Python finds its packages by the path of its executable.
+        os.environ["BELLWETHER_VENV"] = str(PYTHON.parent.parent)
+        os.execv(PYTHON, [str(PYTHON), *sys.argv])
     sys.dont_write_bytecode = True
     os.environ["BELLWETHER_ADDRESS"] = sys.argv[1]
     sys.path.insert(0, str(TESTS))

@@ -1,0 +1,189 @@
+"""The end of a hook: what a charm has said of itself becomes calls, after a crash too."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from . import _charm, _classify, _texts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Sequence
+
+    from .ops import StatusReporter
+
+logger = logging.getLogger(__name__)
+
+#: The component of hooks that failed.
+HOOK = "hook"
+MODES = {
+    "contribute": "APPLICATION_STATUS_MODE_CONTRIBUTE",
+    "override": "APPLICATION_STATUS_MODE_OVERRIDE",
+}
+
+
+class HookEnd:
+    """Turns the statuses of one hook into calls."""
+
+    def __init__(self, reporter: StatusReporter, application_status: str) -> None:
+        self._reporter = reporter
+        self._mode = MODES[application_status]
+        #: Components of advanced_statuses, in their order of priority.
+        self.managers: Sequence[Any] = ()
+        self._is_done = False
+
+    def commit(self) -> None:
+        """Reports the hook, after ops has evaluated the statuses. Never raises."""
+        self._is_done = True
+        reporter = self._reporter
+        try:
+            if reporter.hook == "remove":
+                reporter.state.spool = []
+                reporter.state.put(["remove"], "remove_unit", {"unit": reporter.names["unit"]})
+            else:
+                reporter.restore()
+                self._end_hook_fault()
+                self._put_unit()
+                self._put_application()
+            reporter.flush()
+        except Exception:
+            logger.exception("the statuses are not reported")
+
+    def close(self, error: Optional[BaseException]) -> None:
+        """Reports the exception that ends a hook before its commit. Never raises."""
+        if error is not None and not self._is_done:
+            if _charm.is_failure(error):
+                self._crash(error)
+            else:
+                self.commit()
+        self._is_done = True
+        self._reporter.courier.close()
+
+    def _crash(self, error: BaseException) -> None:
+        reporter, target = self._reporter, self._reporter.hook or HOOK
+        try:
+            # Juju shows the error after one failure, and so does this.
+            said = "{} failed: {}: {}".format(target, type(error).__name__, error)
+            status = _charm.report("error", " ".join(said.split()), reason="HookFailed")
+            status.update(component=HOOK, key=_texts.name(target), kind="STATUS_KIND_PUSH")
+            status["observe_time"] = time.time()
+            request = {"unit": reporter.names["unit"], "status": status}
+            reporter.state.hook_failed = True
+            reporter.state.put(["push", HOOK, status["key"]], "report_status", request)
+            reporter.report_error(HOOK, target, error)
+            reporter.flush()
+        except Exception:
+            logger.exception("the failure of the hook is not reported")
+
+    def _end_hook_fault(self) -> None:
+        """Ends what an earlier hook that failed has left: Juju runs a hook only after that."""
+        state, names = self._reporter.state, {"unit": self._reporter.names["unit"]}
+        if state.hook_failed is False:
+            return
+        state.faults = {name: one for name, one in state.faults.items() if one["component"] != HOOK}
+        names["component"] = HOOK
+        cleared = dict(names, kind="STATUS_KIND_PUSH")
+        state.put(["clear", HOOK], "clear_status", cleared, ["push", HOOK])
+        resolved = dict(names, generation=self._reporter.generation())
+        state.put(["resolve", HOOK], "resolve_error", resolved, ["fault", HOOK])
+        state.hook_failed = False
+
+    def _put_unit(self) -> None:
+        reporter = self._reporter
+        if self.managers:
+            from .advanced_statuses import reports
+
+            found = reports(self.managers, "unit")
+        elif reporter.collected["unit"]:
+            own = [one for one in reporter.collected["unit"] if not _is_kept(one)]
+            found = [_charm.report_of(one) for one in own]
+        else:
+            found = self._slot()
+        found = _texts.fit(found)
+        if self.managers or reporter.collected["unit"]:
+            _texts.identify(found, reporter.state.pull)
+        self._set_times(found)
+        reporter.state.pull = found
+        request = {"unit": reporter.names["unit"], "statuses": found}
+        reporter.state.put(["pull"], "replace_statuses", request)
+
+    def _slot(self) -> List[Dict[str, Any]]:
+        """Returns the one status that Juju has of the unit."""
+        status = self._reporter.charm.unit.status
+        report = _charm.report_of(status)
+        if status.name == "error":
+            # A failed hook is reported by itself.
+            return self._reporter.state.pull
+        for known in self._reporter.state.pull:
+            same = (known["level"], known["message"]) == (report["level"], report["message"])
+            if same and not getattr(status, _charm.DETAIL, None):
+                # Juju has the text only; the details are those of the hook that set it.
+                return [known]
+        return [report]
+
+    def _set_times(self, found: List[Dict[str, Any]]) -> None:
+        """Gives each status the start of its level, so that a late delivery shows it."""
+        now, known = time.time(), {}
+        for one in self._reporter.state.pull:
+            known[(one["component"], one["key"], one["level"])] = one["observe_time"]
+        for one in found:
+            one["observe_time"] = known.get((one["component"], one["key"], one["level"]), now)
+
+    def _put_application(self) -> None:
+        reporter, report = self._reporter, {}
+        if self.managers and reporter.is_leader():
+            from .advanced_statuses import reports
+
+            report = (reports(self.managers, "app") or [{}])[0]
+        elif reporter.collected["app"] or reporter.application_set:
+            report = _charm.report_of(reporter.charm.app.status)
+        names = ("level", "message", "reason", "action")
+        request = {name: report[name] for name in names if report.get(name)}
+        if request.get("level", "LEVEL_UNKNOWN") == "LEVEL_UNKNOWN":
+            return
+        before = reporter.state.application
+        is_same = before.get("level") == request["level"]
+        request["observe_time"] = before["observe_time"] if is_same else time.time()
+        reporter.state.application = dict(request)
+        request.update(unit=reporter.names["unit"], mode=self._mode)
+        reporter.state.put(["application"], "set_application_status", request)
+
+
+def detail(reporter: StatusReporter, event: Any) -> None:
+    """Answers the action `status-detail` with what the unit knows, without a server too."""
+    import json
+
+    state = reporter.state
+    rows = [["LEVEL", "COMPONENT", "MESSAGE", "ACTION", "CHECK"]]
+    statuses = state.pull + list(reporter.pushes())
+    statuses.sort(key=lambda one: _texts.RANKS.get(one["level"], 9))
+    for one in statuses:
+        named = "/".join(part for part in (one["component"], one["key"]) if part)
+        row = [one["level"][len("LEVEL_") :].lower(), named or "-", one["message"] or "-"]
+        rows.append(row + [one.get("action") or "-", one.get("check") or "-"])
+    for fault in state.faults.values():
+        level = _classify.level_of(fault) or "-"
+        said = "{}: {}".format(fault["target"], fault["report"]["message"])
+        rows.append([level, fault["component"] or "-", said, "-", fault["report"]["code"]])
+    for name, one in state.operations.items():
+        said = "to {} {}".format(one["to"], one["progress"]).strip()
+        rows.append(["maintenance", "operation/" + name, said, "-", "-"])
+    answer = {
+        "statuses": statuses,
+        "application": state.application,
+        "errors": list(state.faults.values()),
+        "operations": {name: one["to"] for name, one in state.operations.items()},
+        "waiting-calls": len(state.spool),
+    }
+    event.set_results(
+        {
+            "table": _charm.table(rows),
+            "json": json.dumps(answer, sort_keys=True),
+            "delivered": "no" if state.spool else "yes",
+        }
+    )
+
+
+def _is_kept(status: Any) -> bool:
+    return bool((getattr(status, _charm.DETAIL, None) or {}).get("kept"))

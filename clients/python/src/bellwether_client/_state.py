@@ -1,0 +1,177 @@
+"""What a unit remembers between its hooks: one JSON file, with the calls that wait."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Sequence
+
+    Entry = Dict[str, Any]
+
+logger = logging.getLogger(__name__)
+
+#: Calls that wait at most; the oldest ones are dropped first, and the log counts them.
+CALLS_MAX = 256
+CALL_BYTES_MAX = 1024 * 1024
+VERSION = 1
+
+
+class State:
+    """The record of one unit. A file that cannot be read counts as empty and is kept aside."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        #: The last pull set, for the identities of the next one and for `status-detail`.
+        self.pull: List[Dict[str, Any]] = []
+        #: The last status of the application that this unit reported as leader.
+        self.application: Dict[str, Any] = {}
+        #: Statuses that are kept over hooks, by `component key`.
+        self.pushes: Dict[str, Dict[str, Any]] = {}
+        #: Open errors, by `component target`.
+        self.faults: Dict[str, Dict[str, Any]] = {}
+        #: Operations in flight, by name.
+        self.operations: Dict[str, Dict[str, Any]] = {}
+        #: The data of the application as of the last read, and the last writes.
+        self.data: Dict[str, bytes] = {}
+        #: Whether the server has this unit as leader.
+        self.leads = False
+        #: Whether a failed hook was reported and is not resolved. None: not known.
+        self.hook_failed: Any = None
+        #: Calls whose success was said since the record began, by `component target`.
+        self.resolved: List[str] = []
+        #: Whether the kept statuses were read from the server.
+        self.restored = False
+        #: Calls that wait for delivery, in order.
+        self.spool: List[Entry] = []
+        self._saved = ""
+        self._load()
+
+    def save(self) -> None:
+        """Replaces the file in one step, if anything is different."""
+        values = {name: getattr(self, name) for name in _fields(self)}
+        text = json.dumps(dict(values, version=VERSION), default=_to_json, sort_keys=True)
+        if text == self._saved:
+            return
+        os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+        written = "{}.{}".format(self.path, os.getpid())
+        # The file has messages and payloads: only its owner reads it.
+        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(written, self.path)
+        self._saved = text
+
+    def _load(self) -> None:
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                text = file.read()
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            logger.warning("the state %s cannot be read and counts as empty: %s", self.path, error)
+            return
+        try:
+            found = json.loads(text, object_hook=_from_json)
+            if found["version"] != VERSION:
+                raise ValueError("version {}".format(found["version"]))
+            for name in _fields(self):
+                expected, given = getattr(self, name), found.get(name)
+                if expected is not None and not isinstance(given, type(expected)):
+                    raise ValueError("{} is {!r}".format(name, type(given)))
+                setattr(self, name, given)
+        except (ValueError, TypeError, KeyError) as error:
+            logger.warning("the state %s is damaged and counts as empty: %s", self.path, error)
+            self.__dict__.update(State(self.path + ".none").__dict__, path=self.path)
+            try:
+                os.replace(self.path, self.path + ".damaged")
+            except OSError:
+                pass
+            return
+        self._saved = text
+
+    def put(
+        self,
+        identity: Sequence[str],
+        method: str,
+        request: Dict[str, Any],
+        replaces: Sequence[str] = (),
+    ) -> None:
+        """Adds a call for delivery.
+
+        It replaces a waiting call with the same identity, and those whose identity begins with
+        `replaces`: the server would show the newest one only.
+        """
+        wanted, begin = list(identity), list(replaces)
+        kept = []
+        for entry in self.spool:
+            is_same = entry["identity"] == wanted
+            if not is_same and not (begin and entry["identity"][: len(begin)] == begin):
+                kept.append(entry)
+        entry = {"identity": wanted, "method": method, "request": request, "said": time.time()}
+        # A repeat after a lost answer has the same id, so the server applies the call once.
+        entry["request_id"] = os.urandom(16).hex()
+        self.spool = kept + [entry]
+        self._bound()
+
+    def forget(self, identity: Sequence[str]) -> None:
+        """Removes a waiting call that a newer one has overtaken."""
+        self.spool = [one for one in self.spool if one["identity"] != list(identity)]
+
+    def find(self, identity: Sequence[str]) -> Entry:
+        """Returns a waiting call, or an empty one."""
+        for entry in self.spool:
+            if entry["identity"] == list(identity):
+                return entry
+        return {}
+
+    def _bound(self) -> None:
+        sizes = [len(json.dumps(entry, default=_to_json)) for entry in self.spool]
+        dropped = 0
+        while len(self.spool) > CALLS_MAX or (sum(sizes) > CALL_BYTES_MAX and len(sizes) > 1):
+            # The current sets stay: they alone say how the unit is.
+            places = [n for n, one in enumerate(self.spool) if one["identity"][0] not in CURRENT]
+            place = places[0] if places and places[0] < len(self.spool) - 1 else 0
+            del self.spool[place], sizes[place]
+            dropped += 1
+        if dropped:
+            logger.warning("%s calls to Bellwether do not fit into the spool: dropped", dropped)
+
+
+#: Identities of the calls that describe the present.
+CURRENT = ("pull", "application")
+
+
+def pair(first: str, second: str) -> str:
+    """Returns the name of two names in the records of a state."""
+    return "{} {}".format(first, second)
+
+
+def state_path(folder: str, model: str, unit: str) -> str:
+    """Returns the path of the state of a unit, without characters that a file name cannot have."""
+    name = "-".join(part.replace("/", "-") for part in (model, unit) if part)
+    return os.path.join(folder, ".bellwether-{}.json".format(name))
+
+
+def _fields(state: State) -> List[str]:
+    return [name for name in vars(state) if not name.startswith("_") and name != "path"]
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        import base64
+
+        return {"$bytes": base64.b64encode(value).decode("ascii")}
+    raise TypeError("{!r} has no place in the state".format(type(value)))
+
+
+def _from_json(value: Dict[str, Any]) -> Any:
+    if len(value) == 1 and isinstance(value.get("$bytes"), str):
+        import base64
+
+        return base64.b64decode(value["$bytes"])
+    return value

@@ -1,0 +1,255 @@
+"""Attempts and operations of a charm: failed calls, and work that the next hook continues."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import time
+
+from . import _classify, _texts, errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Callable, Dict, Optional, Type, TypeVar
+
+    from .ops import StatusReporter
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+logger = logging.getLogger(__name__)
+
+#: The server considers an operation interrupted after this time without a `save`.
+LEASE_SECONDS = 1800.0
+PAYLOAD_BYTES_MAX = 262_144
+CHECKPOINT_BYTES_MAX = 65_536
+PROGRESS_BYTES_MAX = 256
+#: Calls that end an operation for good. They are made without a fence too.
+ENDS = ("complete_operation", "cancel_operation")
+
+
+class Attempt:
+    """One call of something outside. As a context manager it suppresses the exception.
+
+    As a decorator it also skips the call while it is not due, and repeats it for at most `wait`
+    seconds; the result of a call that failed or was skipped is None.
+    """
+
+    def __init__(
+        self, reporter: StatusReporter, component: str, target: str, wait: float, action: str
+    ) -> None:
+        self._reporter = reporter
+        self.component, self.target = _texts.name(component), _texts.target(target)
+        self._wait, self._action = wait, action
+        #: The exception of the last attempt, or None.
+        self.error: Optional[BaseException] = None
+        #: What to do next, a `Verdict` of the protos; empty after a success.
+        self.verdict: Dict[str, Any] = {}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last attempt failed."""
+        return self.error is not None
+
+    def __enter__(self) -> Attempt:
+        self.error, self.verdict = None, {}
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> bool:
+        if error is None:
+            self._reporter.resolve(self.component, self.target)
+            return False
+        if not isinstance(error, Exception):
+            return False
+        self.error = error
+        self.verdict = self._reporter.report_error(
+            self.component, self.target, error, action=self._action
+        )
+        logger.warning("%s: %s failed: %s", self.component, self.target, error)
+        return True
+
+    def __call__(self, function: Function) -> Function:
+        @functools.wraps(function)
+        def attempted(*given: Any, **named: Any) -> Any:
+            if not self._reporter.due(self.component, self.target):
+                return None
+            end = time.monotonic() + self._wait
+            while True:
+                with self:
+                    return function(*given, **named)
+                wait = self.verdict.get("retry_after")
+                if wait is None or time.monotonic() + wait > end:
+                    return None
+                time.sleep(wait)
+
+        return attempted  # type: ignore[return-value]
+
+
+class Operation:
+    """Work of this unit that survives the end of its hook.
+
+    The payload and the checkpoint are stored in the state of the unit before anything else, so
+    that they need no server. The server has a copy, as an operation of the application, or as a
+    kept status of the unit while the operation of another unit is open.
+    """
+
+    def __init__(self, reporter: StatusReporter, name: str, to: str, payload: bytes) -> None:
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            raise ValueError("the payload has more than {} bytes".format(PAYLOAD_BYTES_MAX))
+        self._reporter = reporter
+        self.name, self.to = _texts.name(name), _texts.cut(to, PROGRESS_BYTES_MAX)
+        self._given = payload
+        #: Whether an earlier hook began this operation.
+        self.resumed = False
+        #: Whether an operator asked at the server that the work stops.
+        self.cancelled = False
+
+    @property
+    def payload(self) -> bytes:
+        """The payload of the hook that began the operation."""
+        return bytes(self._record["payload"])
+
+    @property
+    def checkpoint(self) -> bytes:
+        """What the last `save` stored; empty at the start."""
+        return bytes(self._record["checkpoint"])
+
+    @property
+    def _record(self) -> Dict[str, Any]:
+        return self._reporter.state.operations[self.name]
+
+    def save(self, checkpoint: bytes, progress: str = "") -> None:
+        """Stores how far the work is, before it goes on."""
+        if len(checkpoint) > CHECKPOINT_BYTES_MAX:
+            raise ValueError("the checkpoint has more than {}".format(CHECKPOINT_BYTES_MAX))
+        record = self._record
+        record["checkpoint"] = checkpoint
+        record["progress"] = _texts.cut(progress, PROGRESS_BYTES_MAX) or record["progress"]
+        self._reporter.save()
+        self._show()
+
+    def __enter__(self) -> Operation:
+        known = self._reporter.state.operations.get(self.name)
+        self.resumed = known is not None and known["to"] == self.to
+        if known is not None and not self.resumed:
+            # The older target is given up; its record at the server ends with it.
+            self._end(known, "cancel_operation", {})
+        if not self.resumed:
+            unit = self._reporter.names["unit"].replace("/", "-")
+            self._reporter.state.operations[self.name] = {
+                "id": "{}-{}-{}".format(self.name, unit, os.urandom(4).hex())[-250:],
+                "to": self.to,
+                "payload": self._given,
+                "checkpoint": b"",
+                "progress": "",
+                "fence": 0,
+                "begun": False,
+                "pushed": False,
+            }
+        self._reporter.save()
+        self._hold()
+        self._show()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        record = self._record
+        if error is None:
+            self._end(record, "complete_operation", {"fence": record["fence"]})
+            del self._reporter.state.operations[self.name]
+        elif isinstance(error, Exception):
+            report = dict(_classify.report_of(error), component="operation", target=self.name)
+            request = {"fence": record["fence"], "error": report, "touched": True}
+            self._end(record, "fail_operation", request)
+            record["fence"] = 0
+            record["progress"] = _texts.cut(report["message"], PROGRESS_BYTES_MAX)
+        else:
+            self._end(record, "release_operation", {"fence": record["fence"]})
+            record["fence"] = 0
+        self._reporter.save()
+
+    def _hold(self) -> None:
+        """Begins the operation at the server, or takes it up again."""
+        record, courier = self._record, self._reporter.courier
+        # What an earlier hook said of this operation comes first.
+        self._reporter.flush()
+        if not courier.spare:
+            return
+        names = {"unit": self._reporter.names["unit"], "operation_id": record["id"]}
+        try:
+            if record["fence"]:
+                # The process that had this fence is gone: hooks of a unit run one at a time.
+                courier.call("release_operation", fence=record["fence"], **names)
+            record["fence"], was_begun, record["begun"] = 0, record["begun"], True
+            begun = courier.call(
+                "begin_operation",
+                target_version=self.to,
+                payload=record["payload"],
+                deterministic=True,
+                lease_duration=LEASE_SECONDS,
+                **names,
+            )
+            if not begun["begun"]:
+                was_begun = True
+                begun = courier.call("acquire_operation", **names)
+            record["fence"] = begun["operation"]["fence"]
+        except errors.Error as error:
+            logger.info("the unit alone keeps the operation %s: %s", self.name, error)
+            if error.reason in ("OPERATION_HELD", "RESUME_FIRST") and not was_begun:
+                record["begun"] = False
+        self._reporter.save()
+
+    def _show(self) -> None:
+        record = self._record
+        if record["fence"] and self._reporter.courier.spare:
+            try:
+                answer = self._reporter.courier.call(
+                    "heartbeat_operation",
+                    unit=self._reporter.names["unit"],
+                    operation_id=record["id"],
+                    fence=record["fence"],
+                    checkpoint=record["checkpoint"],
+                    progress=record["progress"],
+                )
+                self.cancelled = answer["operation"]["state"] == "OPERATION_STATE_CANCELLING"
+            except errors.Aborted:
+                # Another hook of this unit cannot run, so an operator took the operation away.
+                record["fence"] = 0
+            except errors.Error as error:
+                logger.info("the progress of %s is not delivered: %s", self.name, error)
+        if record["fence"]:
+            self._hide(record)
+            return
+        shown = "{} to {}".format(self.name, self.to)
+        if record["progress"]:
+            shown += " ({})".format(record["progress"])
+        record["pushed"] = True
+        status = self._reporter.maintenance("operation", shown)
+        self._reporter.push("operation", status, key=self.name)
+
+    def _hide(self, record: Dict[str, Any]) -> None:
+        """Clears the status that stood for the operation."""
+        if record["pushed"]:
+            record["pushed"] = False
+            self._reporter.clear("operation", key=self.name)
+
+    def _end(self, record: Dict[str, Any], method: str, request: Dict[str, Any]) -> None:
+        """Ends the operation at the server, now or later, and the status that stood for it."""
+        if method in ENDS:
+            self._hide(record)
+        if not record["begun"] or (method not in ENDS and not record["fence"]):
+            return
+        request = dict(request, operation_id=record["id"])
+        if method != "cancel_operation":
+            request["unit"] = self._reporter.names["unit"]
+        self._reporter.say(["operation", record["id"]], method, request)

@@ -1,0 +1,386 @@
+"""The statuses of a charm: reported to Bellwether at the end of each hook, and complete without it.
+
+    from bellwether_client.ops import StatusReporter
+
+    class Charm(ops.CharmBase):
+        def __init__(self, framework):
+            super().__init__(framework)
+            self.status = StatusReporter(self)
+
+The module imports `ops` when a reporter is made, so that the package itself needs nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+
+from . import _charm, _classify, _deliver, _state, _texts, errors
+from ._data import LeaderData, NotLeader
+from ._hook import HOOK, HookEnd
+from ._work import Attempt, Operation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+
+    import ops
+
+    from ._client import Client
+
+logger = logging.getLogger(__name__)
+
+#: The option of a charm that has the address.
+ADDRESS_OPTION = "bellwether-address"
+SETTABLE = ("active", "waiting", "maintenance", "blocked")
+#: Hooks in which a person may have removed the cause of an error.
+CHANGED = ("config-changed", "upgrade-charm", "secret-changed")
+
+__all__ = ["Attempt", "LeaderData", "NotLeader", "Operation", "StatusReporter"]
+
+
+class StatusReporter:
+    """Reports what a charm says of itself. No method fails because of the server.
+
+    `address` is the address of the server; without it the option `bellwether-address` of the
+    charm, then BELLWETHER_SERVER. Without any, everything works inside of the unit only.
+    `timeout` is for all calls of a hook together. `application_status` is `contribute` or
+    `override`: how a status of the application takes part. `settings` are those of `Client`.
+    """
+
+    def __init__(
+        self,
+        charm: ops.CharmBase,
+        address: Optional[str] = None,
+        *,
+        application_status: str = "contribute",
+        timeout: float = 2.0,
+        state_dir: Optional[str] = None,
+        **settings: Any,
+    ) -> None:
+        self.charm = charm
+        self._address, self._settings = address, settings
+        self.names = {
+            "namespace": charm.model.name or "",
+            "application": charm.app.name,
+            "unit": charm.unit.name,
+        }
+        self.hook = _charm.hook_name()
+        folder = state_dir or os.environ.get("BELLWETHER_STATE_DIR") or str(charm.charm_dir)
+        path = _state.state_path(folder, self.names["namespace"], self.names["unit"])
+        self.state = _state.State(path)
+        self.courier = _deliver.Courier(self._connect, timeout, self.names)
+        self.data = LeaderData(self)
+        #: The statuses that this hook has collected, and whether it set one of the application.
+        self.collected: Dict[str, List[Any]] = {"unit": [], "app": []}
+        self.application_set = False
+        self._end = HookEnd(self, application_status)
+        self._observer = _charm.watch(self)
+        # ops keeps no observer alive, and a charm may not keep its reporter.
+        setattr(charm, "_bellwether_reporter", self)
+
+    # Statuses with details, for `event.add_status` or `unit.status`.
+
+    def blocked(self, component: str, message: str, *, action: str, **more: Any) -> Any:
+        """Returns a blocked status. `action` is what a person has to do: a sentence or command."""
+        return self._status("blocked", component, message, dict(more, action=action))
+
+    def waiting(self, component: str, message: str, **more: Any) -> Any:
+        """Returns a waiting status.
+
+        `more`: key, action, check, short, reason, priority, labels.
+        """
+        return self._status("waiting", component, message, more)
+
+    def maintenance(self, component: str, message: str, **more: Any) -> Any:
+        """Returns a maintenance status; `more` as for `waiting`."""
+        return self._status("maintenance", component, message, more)
+
+    def active(self, component: str, message: str = "", **more: Any) -> Any:
+        """Returns an active status; `more` as for `waiting`."""
+        return self._status("active", component, message, more)
+
+    # Statuses that are kept over hooks.
+
+    def push(
+        self, component: str, status: Any, *, key: str = "", ttl: Optional[float] = None
+    ) -> None:
+        """Keeps a status until `clear`, or for `ttl` seconds (1 s to 30 days)."""
+        report = dict(
+            _charm.report_of(status), component=_texts.name(component), key=_texts.name(key)
+        )
+        before = self.state.pushes.get(_state.pair(report["component"], report["key"]), {})
+        now = time.time()
+        is_same = before.get("level") == report["level"]
+        report["observe_time"] = before["observe_time"] if is_same else now
+        if ttl is not None:
+            report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
+        expires = now + report["ttl"] if ttl is not None else None
+        kept = dict(report, expires=expires)
+        self.state.pushes[_state.pair(report["component"], report["key"])] = kept
+        request = {"unit": self.names["unit"], "status": dict(report, kind="STATUS_KIND_PUSH")}
+        self.say(["push", report["component"], report["key"]], "report_status", request)
+
+    def clear(self, component: str, key: Optional[str] = None) -> None:
+        """Ends the kept statuses of a component, or the one with the key."""
+        component = _texts.name(component)
+        for pair, one in list(self.state.pushes.items()):
+            if one["component"] == component and key in (None, one["key"]):
+                del self.state.pushes[pair]
+        request = {"unit": self.names["unit"], "component": component}
+        request["kind"] = "STATUS_KIND_PUSH"
+        if key is None:
+            self.say(["clear", component], "clear_status", request, ["push", component])
+        else:
+            request["key"] = _texts.name(key)
+            self.say(["push", component, request["key"]], "clear_status", request)
+
+    def kept(self) -> List[Any]:
+        """Returns the kept statuses and the open errors as statuses of ops, the worst first.
+
+        Add them in the handler of collect-status to see them in `juju status` too; the server
+        has them already.
+        """
+        self.restore()
+        found = []
+        for one in self.pushes():
+            found.append((one["level"][len("LEVEL_") :].lower(), one["message"]))
+        for fault in self.state.faults.values():
+            level = _classify.level_of(fault)
+            if level:
+                text = fault["report"]["message"]
+                found.append((level, "{}: {}".format(fault["component"], text)))
+        ranked = sorted(found, key=lambda one: _texts.RANKS.get("LEVEL_" + one[0].upper(), 9))
+        statuses = []
+        for level, message in ranked:
+            known = level if level in SETTABLE else "blocked"
+            statuses.append(_charm.make(known, message, {"kept": True}))
+        return statuses
+
+    # Errors and work.
+
+    def attempt(
+        self, component: str, target: str, *, wait: float = 0.0, action: str = ""
+    ) -> Attempt:
+        """Returns a context manager and decorator for a call that may fail.
+
+        An exception is reported with its class, and suppressed; a success ends the error.
+        `wait` is for the decorator: seconds for which it repeats the call as the verdict says.
+        """
+        return Attempt(self, component, target, wait, action)
+
+    def due(self, component: str, target: str) -> bool:
+        """Returns whether the last verdict allows an attempt now. Always true in a removal."""
+        fault = self.state.faults.get(_state.pair(_texts.name(component), _texts.target(target)))
+        if fault is None or self.hook in ("stop", "remove"):
+            return True
+        kind = fault["verdict"]["class"]
+        if kind == "ERROR_CLASS_BLOCKED":
+            return self.hook != "update-status"
+        if kind in ("ERROR_CLASS_GONE", "ERROR_CLASS_FATAL"):
+            return self._is_released(fault)
+        return time.time() >= float(fault["next"] or 0)
+
+    def report_error(
+        self, component: str, target: str, error: BaseException, *, action: str = ""
+    ) -> Dict[str, Any]:
+        """Reports a failed call, and returns the verdict: that of the server if it is reached."""
+        component, target = _texts.name(component), _texts.target(target)
+        pair, now = _state.pair(component, target), time.time()
+        report = dict(_classify.report_of(error), component=component, target=target)
+        report["action"] = _texts.cut(action)
+        fault = self.state.faults.get(pair) or {"first": now, "count": 0}
+        fault.update(component=component, target=target, count=fault["count"] + 1)
+        tried = (pair, _state.pair(component, ""))
+        self.state.resolved = [one for one in self.state.resolved if one not in tried]
+        fault["report"] = {"message": report["message"], "code": report["code"]}
+        verdict = self._verdict(report) or _classify.verdict_of(report, fault["count"])
+        wait = verdict["retry_after"]
+        fault["verdict"] = {name: verdict[name] for name in ("class", "action", "held")}
+        fault["next"] = None if wait is None else now + wait
+        self.state.faults[pair] = fault
+        self.save()
+        return verdict
+
+    def resolve(self, component: str, target: Optional[str] = None) -> None:
+        """Says that a failed call works again."""
+        component = _texts.name(component)
+        plain = None if target is None else _texts.target(target)
+        open_ones = [
+            pair
+            for pair, fault in self.state.faults.items()
+            if fault["component"] == component and plain in (None, fault["target"])
+        ]
+        tried = _state.pair(component, plain or "")
+        if not open_ones and tried in self.state.resolved:
+            return
+        # A unit that lost its record cannot know what is open: it says the first success.
+        self.state.resolved = self.state.resolved[-_state.CALLS_MAX :] + [tried]
+        for pair in open_ones:
+            del self.state.faults[pair]
+        request = {"unit": self.names["unit"], "component": component}
+        request["generation"] = self.generation()
+        if plain is None:
+            self.say(["resolve", component], "resolve_error", request, ["fault", component])
+        else:
+            request["target"] = plain
+            self.say(["fault", component, plain], "resolve_error", request)
+
+    def operation(self, name: str, to: str, payload: bytes = b"") -> Operation:
+        """Returns a context manager for work that the next hook continues if this one ends.
+
+        An exception is reported and raised again; the record stays for the next hook.
+        """
+        return Operation(self, name, to, payload)
+
+    def operations(self) -> Dict[str, str]:
+        """Returns the target of each operation that an earlier hook began and did not end."""
+        return {name: one["to"] for name, one in self.state.operations.items()}
+
+    def use_advanced_statuses(self, *managers: Any) -> None:
+        """Reports the statuses of advanced_statuses; the components in their order of priority."""
+        self._end.managers = managers
+
+    # Delivery.
+
+    def flush(self) -> None:
+        """Delivers now what waits. Without this, the end of the hook does it."""
+        self.courier.flush(self.state, self.is_leader)
+        self.save()
+
+    def say(
+        self,
+        identity: Sequence[str],
+        method: str,
+        request: Dict[str, Any],
+        replaces: Sequence[str] = (),
+    ) -> None:
+        """Adds a call to those that wait, and delivers them if a server is reached."""
+        self.state.put(identity, method, request, replaces)
+        self.flush()
+
+    def save(self) -> None:
+        """Stores the state. A full disk does not fail the hook."""
+        try:
+            self.state.save()
+        except OSError as error:
+            logger.error("the state of the statuses is not stored: %s", error)
+
+    # Called by the observer of the hook.
+
+    def commit(self) -> None:
+        """Reports the hook that ends well."""
+        self._end.commit()
+
+    def close(self, error: Optional[BaseException]) -> None:
+        """Reports the exception with which the hook ends, if there is one."""
+        self._end.close(error)
+
+    def detail(self, event: ops.ActionEvent) -> None:
+        """Answers the action `status-detail`."""
+        if not self._end.managers:
+            from ._hook import detail
+
+            detail(self, event)
+
+    def restore(self) -> None:
+        """Reads the kept statuses of the unit from the server, if its own record was lost."""
+        if self.state.restored:
+            return
+        try:
+            answer = self.courier.call("list_statuses", unit=self.names["unit"], page_size=1000)
+        except errors.NotFound:
+            answer = {"statuses": []}
+        except errors.Error:
+            return
+        self.state.restored = True
+        for record in answer["statuses"]:
+            one = record["report"]
+            name = _state.pair(one["component"], one["key"])
+            if one["kind"] != "STATUS_KIND_PUSH" or one["component"] == HOOK:
+                continue
+            if name not in self.state.pushes and not self.state.find(_push(one)):
+                self.state.pushes[name] = _restored(record)
+
+    # Details.
+
+    def _status(self, level: str, component: str, message: str, more: Mapping[str, Any]) -> Any:
+        return _charm.make(level, message, dict(more, component=component))
+
+    def pushes(self) -> Iterator[Dict[str, Any]]:
+        """Yields the kept statuses that have not expired."""
+        now = time.time()
+        for pair, one in list(self.state.pushes.items()):
+            if one["expires"] is not None and one["expires"] <= now:
+                del self.state.pushes[pair]
+            else:
+                yield one
+
+    def _verdict(self, report: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        """Reports an error; returns None if the server is not reached, which gets it later."""
+        request = {"unit": self.names["unit"]}
+        error = dict(report, generation=self.generation())
+        identity = ["fault", report["component"], report["target"]]
+        self.flush()
+        try:
+            answer = self.courier.call("report_error", error=error, **request)
+        except errors.Error as refused:
+            if not isinstance(refused, errors.InvalidArgument):
+                self.state.put(identity, "report_error", dict(request, error=error))
+            return None
+        self.state.forget(identity)
+        verdict = dict(answer["verdict"] or {})
+        return verdict if verdict else None
+
+    def _is_released(self, fault: Dict[str, Any]) -> bool:
+        """Asks the server whether an operator released the component."""
+        names = {"unit": self.names["unit"], "page_size": 1000}
+        try:
+            listed = self.courier.call("list_faults", **names)["faults"]
+        except errors.Error:
+            return self.hook in CHANGED or self.hook.endswith("-action")
+        for one in listed:
+            if (one["component"], one["target"]) == (fault["component"], fault["target"]):
+                return not one["verdict"]["held"]
+        return True
+
+    def is_leader(self) -> bool:
+        """Returns whether Juju has this unit as the leader."""
+        try:
+            return bool(self.charm.unit.is_leader())
+        except Exception as error:
+            logger.warning("Juju does not say whether this unit leads: %s", error)
+            return False
+
+    def generation(self) -> str:
+        """Returns the name of this run of a hook: a later success ends every error."""
+        return _texts.cut(os.environ.get("JUJU_CONTEXT_ID") or str(os.getpid()), 253)
+
+    def _connect(self) -> Optional[Client]:
+        address = self._address
+        if not address and ADDRESS_OPTION in self.charm.meta.config:
+            address = str(self.charm.config.get(ADDRESS_OPTION) or "")
+        address = address or os.environ.get("BELLWETHER_SERVER")
+        if not address:
+            return None
+        from ._client import Client
+
+        return Client(address, **dict({"retries": 1}, **self._settings))
+
+
+def _push(report: Any) -> List[str]:
+    return ["push", report["component"], report["key"]]
+
+
+def _restored(record: Any) -> Dict[str, Any]:
+    """Returns a kept status of the server as the state has it."""
+    report = record["report"]
+    texts = ("short_message", "check", "action", "reason")
+    kept = {name: report[name] for name in texts if report[name]}
+    for name in ("component", "key", "level", "message"):
+        kept[name] = report[name]
+    since, expires = record["since_time"], record["expire_time"]
+    kept["observe_time"] = since.timestamp() if since else time.time()
+    kept["expires"] = expires.timestamp() if expires else None
+    return kept
