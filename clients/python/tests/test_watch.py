@@ -67,7 +67,47 @@ class Changes(ServerCase):
         self.assertNotIn("disconnected", [event.kind for event in read])
 
 
+class AppData(ServerCase):
+    def test_a_watch_of_data_has_what_is_stored_and_then_changes(self):
+        client, app = self.client(), {"namespace": "python-data", "application": "web"}
+        with client.watch_app_data(**app) as watch:
+            self.assertEqual(next(watch).app_data["data"], {})
+            config = {"external_leader": {"unit": "web/0"}}
+            client.configure_application(config=config, update_mask=["external_leader"], **app)
+            client.update_app_data(unit="web/0", set={"a": b"1"}, **app)
+            self.assertEqual(until(watch, "data"), ["data web"])
+            client.update_app_data(unit="web/0", set={"a": b"1"}, **app)
+            client.update_app_data(unit="web/0", set={"a": b"2"}, **app)
+            event = next(watch)
+            self.assertEqual((event.kind, event.app_data["data"]), ("data", {"a": b"2"}))
+            self.assertEqual(event.app_data["etag"], client.get_app_data(**app)["app_data"]["etag"])
+
+    def test_a_wrong_name_is_an_error(self):
+        with self.assertRaises(bellwether.InvalidArgument):
+            next(self.client().watch_app_data(application="not a name"))
+
+
 class Restarts(unittest.TestCase):
+    def test_a_watch_of_data_continues_after_a_restart_without_repeats(self):
+        with tempfile.TemporaryDirectory() as folder:
+            data = ("--data-dir", os.path.join(folder, "data"))
+            first = self.start(*data)
+            client = Client(first.address, timeout=DEADLINE, retries=1000)
+            self.addCleanup(client.close)
+            config = {"external_leader": {"unit": "web/0"}}
+            client.configure_application(application="web", config=config)
+            client.update_app_data(application="web", unit="web/0", set={"a": b"1"})
+            watch = client.watch_app_data(application="web")
+            self.addCleanup(watch.close)
+            self.assertEqual(next(watch).app_data["data"], {"a": b"1"})
+            first.stop()
+            until(watch, "disconnected")
+            second = self.start(*data, port=first.port)
+            client.update_app_data(application="web", unit="web/0", set={"a": b"2"})
+            event = next(one for one in watch if one.kind == "data")
+            self.assertEqual(event.app_data["data"], {"a": b"2"})
+            second.stop()
+
     def start(self, *arguments, **more):
         server = Server(*arguments, **more)
         self.addCleanup(server.stop)

@@ -30,8 +30,9 @@ KNOWN = {
     "google.protobuf.Timestamp": ("t", "datetime"),
     "google.protobuf.FieldMask": ("f", "List[str]"),
 }
-# Streams: `Client.watch` has the messages of WatchApplications.
-STREAMS = ("WatchApplicationsRequest", "WatchApplicationsResponse")
+# Streams: requests and answers of `Client.watch` and `Client.watch_app_data`.
+STREAMS = ("WatchApplicationsRequest", "WatchAppDataRequest")
+STREAM_ANSWERS = ("WatchApplicationsResponse", "WatchAppDataResponse")
 FIELD = re.compile(
     r"(?:(repeated|optional) )?(map<string, ([\w.]+)>|[\w.]+) (\w+) = \d+(?: \[.*\])?;$"
 )
@@ -140,7 +141,7 @@ def doc(text, indent):
 
 
 def table(protos):
-    wanted = protos.reachable([m for x in protos.unary() for m in x[2:4]] + list(STREAMS))
+    wanted = protos.reachable([m for x in protos.unary() for m in x[2:4]] + [*STREAMS, *STREAM_ANSWERS])
     out = [
         '"""The methods and the fields of the messages."""\n',
         MADE,
@@ -183,8 +184,8 @@ def typed_dict(protos, name, is_input):
 
 def messages(protos):
     unary = protos.unary()
-    answers = protos.reachable([x[3] for x in unary] + [STREAMS[1]])
-    requests = {x[2] for x in unary} | {STREAMS[0]}
+    answers = protos.reachable([x[3] for x in unary] + list(STREAM_ANSWERS))
+    requests = {x[2] for x in unary} | set(STREAMS)
     nested = [m for m in protos.reachable(requests) if m not in requests]
     used = {f.type for m in answers + nested + sorted(requests) for f in protos.messages[m]}
     out = [

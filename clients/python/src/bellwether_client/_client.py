@@ -99,6 +99,15 @@ class Client(Methods):
         }
         return Watch(self, request)
 
+    def watch_app_data(self, *, application: str, namespace: str = "") -> Watch:
+        """Returns an iterator over the data of an application, which need not exist yet.
+
+        The first event `data` has what is stored now. Never ends by itself.
+        """
+        from ._watch import DataWatch
+
+        return DataWatch(self, {"application": application, "namespace": namespace})
+
     def _call(self, name: str, request: Dict[str, Any], timeout: Optional[float]) -> Any:
         import json
 

@@ -257,6 +257,12 @@ MESSAGES = {
     "UpdateAppDataResponse": (
         "etag:s changed:b deleted_count:i revision:l"
     ),
+    "WatchAppDataRequest": (
+        "namespace:s application:s"
+    ),
+    "WatchAppDataResponse": (
+        "app_data:m=AppData drain:m=Drain"
+    ),
     "GetApplicationRequest": (
         "namespace:s application:s min_revision:l"
     ),

@@ -1,4 +1,4 @@
-"""A watch that continues across lost connections and restarts of the server.
+"""Watches that continue across lost connections and restarts of the server.
 
 A reader that applies the events has a correct copy: the bookmarks of the server have a digest of
 what is watched, and a copy that differs is replaced by a new snapshot.
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     Name = Tuple[str, str]
 
-PATH = "/bellwether.v1.ApplicationService/WatchApplications"
-#: The server sends a bookmark at least every 5 s.
+#: Silence after which a connection counts as lost.
 SILENCE_MAX = 20.0
 FIRST_PAUSE = 0.1
 PAUSE_MAX = 5.0
@@ -50,9 +49,10 @@ class Event:
     - `current`: the copy is complete: after the snapshot, and again after `disconnected`
     - `bookmark`: the digest of the server agrees with the copy
     - `disconnected`: `error` is the cause; the next step waits for `pause` seconds and reconnects
+    - `data`: `app_data` has all data of the watched application (`Client.watch_app_data`)
     """
 
-    __slots__ = ("kind", "namespace", "name", "application", "units", "error", "pause")
+    __slots__ = ("kind", "namespace", "name", "application", "units", "error", "pause", "app_data")
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Event:
         units: Optional[List[messages.Unit]] = None,
         error: Optional[errors.Error] = None,
         pause: float = 0.0,
+        app_data: Optional[messages.AppData] = None,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
@@ -71,6 +72,7 @@ class Event:
         self.units: List[messages.Unit] = units or []
         self.error = error
         self.pause = pause
+        self.app_data = app_data
 
     def __repr__(self) -> str:
         shown = "{}/{}".format(self.namespace, self.name) if self.name else self.error or ""
@@ -79,6 +81,9 @@ class Event:
 
 class Watch:
     """The iterator of `Client.watch`, for one thread; `close` may be called from any."""
+
+    _path = "/bellwether.v1.ApplicationService/WatchApplications"
+    _message = "WatchApplications"
 
     def __init__(self, client: Client, request: Dict[str, Any]) -> None:
         self._client = client
@@ -141,7 +146,7 @@ class Watch:
         if message is None:
             self._disconnect(None)
         else:
-            self._take(_codec.decode("WatchApplicationsResponse", message))
+            self._take(_codec.decode(self._message + "Response", message))
 
     def _open(self) -> None:
         import json
@@ -152,14 +157,14 @@ class Watch:
             wait = self._start - time.monotonic()
         if self._closed:
             return
-        request = dict(self._request, resume_token=self._token)
-        body = json.dumps(_codec.encode("WatchApplicationsRequest", request)).encode("utf-8")
+        request = dict(self._request, resume_token=self._token) if self._token else self._request
+        body = json.dumps(_codec.encode(self._message + "Request", request)).encode("utf-8")
         headers = self._client._headers("application/connect+json")
         deadline = Deadline(SILENCE_MAX)
         self._connection = self._client._connection()
         self._connection.open(Deadline(min(SILENCE_MAX, max(self._client.timeout, 1.0))))
         framed = struct.pack(">BI", 0, len(body)) + body
-        response = self._connection.send(PATH, framed, headers, deadline)
+        response = self._connection.send(self._path, framed, headers, deadline)
         if response.status != 200:
             with self._connection.failures(deadline):
                 raise errors.from_status(response.status, response.read())
@@ -274,6 +279,34 @@ class Watch:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+class DataWatch(Watch):
+    """The iterator of `Client.watch_app_data`: `data` for each new state, and `disconnected`."""
+
+    _path = "/bellwether.v1.AppDataService/WatchAppData"
+    _message = "WatchAppData"
+    _etag: Optional[str] = None
+
+    def _step(self) -> None:
+        try:
+            super()._step()
+        except errors.DeadlineExceeded:
+            if self._response is None:
+                raise
+            # Data may stay the same for long. A new connection finds out whether they did.
+            self._hang_up()
+
+    def _take(self, message: Dict[str, Any]) -> None:
+        if message["drain"] is not None:
+            self._disconnect(message["drain"]["reconnect_after"])
+        elif message["app_data"] is not None:
+            self._failures = 0
+            if message["app_data"]["etag"] != self._etag:
+                self._etag = message["app_data"]["etag"]
+                namespace, name = self._request["namespace"], self._request["application"]
+                found = message["app_data"]
+                self._events.append(Event("data", namespace, name, app_data=found))
 
 
 class Copy:

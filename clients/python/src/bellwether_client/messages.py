@@ -281,6 +281,13 @@ class UpdateAppDataResponse(TypedDict):
     revision: int
 
 
+class WatchAppDataResponse(TypedDict):
+    """The message `WatchAppDataResponse`."""
+
+    app_data: Optional[AppData]
+    drain: Optional[Drain]
+
+
 class GetApplicationResponse(TypedDict):
     """The message `GetApplicationResponse`."""
 

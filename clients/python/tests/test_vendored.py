@@ -1,0 +1,85 @@
+"""The package as one file: it is fresh and passes the tests; and the wheel and the sdist."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+from server import ROOT, binary
+
+SAME = ["test_methods", "test_calls", "test_watch", "test_security", "test_ops"]
+
+
+def run(*command, cwd=ROOT / "tests", **variables):
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=str(cwd),
+        env=dict(os.environ, **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    return done.returncode, done.stdout.decode("utf-8", "replace")
+
+
+class Vendored(unittest.TestCase):
+    def test_the_file_is_what_the_package_is(self):
+        code, said = run(str(ROOT / "tools" / "vendor.py"), "--check")
+        self.assertEqual(code, 0, said)
+
+    def test_the_file_passes_the_tests_of_the_package(self):
+        binary()
+        with tempfile.TemporaryDirectory() as folder:
+            # The file alone: nothing of the package can be found beside it.
+            alone = Path(folder) / "bellwether_client.py"
+            alone.write_bytes((ROOT / "vendored" / "bellwether_client.py").read_bytes())
+            given = {"BELLWETHER_PACKAGE": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+            where = "import server, bellwether_client; print(bellwether_client.__file__)"
+            self.assertEqual(run("-c", where, **given), (0, "{}\n".format(alone)))
+            code, said = run("-m", "unittest", *SAME, **given)
+        self.assertEqual(code, 0, said)
+        self.assertIn("\nOK", said)
+
+
+class Distribution(unittest.TestCase):
+    def test_the_wheel_and_the_sdist_have_everything(self):
+        with tempfile.TemporaryDirectory() as folder:
+            if run("-c", "import hatchling")[0] != 0:
+                raise unittest.SkipTest("hatchling is missing")
+            code, said = run("-m", "hatchling", "build", "-d", folder, cwd=ROOT)
+            self.assertEqual(code, 0, said)
+            [wheel] = Path(folder).glob("*.whl")
+            [sdist] = Path(folder).glob("*.tar.gz")
+            self.assertEqual(wheel.name, "bellwether_client-0.1.0-py3-none-any.whl")
+            with zipfile.ZipFile(str(wheel)) as file:
+                inside = set(file.namelist())
+                metadata = file.read("bellwether_client-0.1.0.dist-info/METADATA").decode()
+            for path in (ROOT / "src" / "bellwether_client").iterdir():
+                if path.name != "__pycache__":
+                    self.assertIn("bellwether_client/" + path.name, inside)
+            self.assertNotIn("Requires-Dist", metadata)
+            code, said = run(
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--no-index",
+                "--no-build-isolation",
+                "--target",
+                folder + "/into",
+                str(sdist),
+            )
+            self.assertEqual(code, 0, said)
+            code, said = run(
+                "-c",
+                "import bellwether_client.ops as o; print(o.__file__)",
+                PYTHONPATH=folder + "/into",
+            )
+            self.assertEqual((code, said.startswith(folder)), (0, True), said)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,5180 @@
+"""The Python client of Bellwether: standard library only, JSON over HTTP/1.1.
+
+This is the package bellwether-client 0.1.0 as one file. Copy it into `lib/` of a charm.
+"""
+
+# Made by tools/vendor.py from src/bellwether_client; change the package instead.
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import sys
+import types
+
+__version__ = "0.1.0"
+
+
+def _add(name, define):
+    """Makes a module of the package from the function that defines it."""
+    module = types.ModuleType("{}.{}".format(__name__, name), define.__doc__)
+    for key, value in define().items():
+        if isinstance(value, type) and "<locals>" in value.__qualname__:
+            value.__qualname__ = value.__qualname__.rpartition("<locals>.")[2]
+            value.__module__ = module.__name__
+        setattr(module, key, value)
+    sys.modules[module.__name__] = module
+    globals()[name] = module
+
+
+def _define_errors():
+    """The errors of calls: one class for each code, with the reason that the server gives."""
+
+
+    class Error(Exception):
+        """A call that failed. Programs decide by `reason`; the message is for people.
+
+        The reasons of the server are in docs/errors.md. The client itself gives the reasons
+        UNREACHABLE, TLS_FAILED, NO_ANSWER and INVALID_ANSWER.
+        """
+
+        code = "unknown"
+
+        def __init__(
+            self,
+            message: str,
+            *,
+            reason: str = "",
+            metadata: Optional[Mapping[str, str]] = None,
+            retry_after: Optional[float] = None,
+            violations: Optional[List[Tuple[str, str]]] = None,
+        ) -> None:
+            super().__init__(message)
+            self.message = message
+            self.reason = reason or self.code.upper()
+            #: Facts of the message, by name.
+            self.metadata: Dict[str, str] = dict(metadata or {})
+            #: Seconds after which the call may be repeated, or None.
+            self.retry_after = retry_after
+            #: Each wrong field of the request with its description.
+            self.violations: List[Tuple[str, str]] = list(violations or [])
+
+        def __str__(self) -> str:
+            return "{} [{}]".format(self.message, self.reason)
+
+
+    class Canceled(Error):
+        """The call was cancelled."""
+
+        code = "canceled"
+
+
+    class Unknown(Error):
+        """An error without a code."""
+
+        code = "unknown"
+
+
+    class InvalidArgument(Error):
+        """The request is wrong; `violations` names the fields."""
+
+        code = "invalid_argument"
+
+
+    class DeadlineExceeded(Error):
+        """There was no answer in time; a mutation may have been applied."""
+
+        code = "deadline_exceeded"
+
+
+    class NotFound(Error):
+        """The application, the unit or the operation does not exist."""
+
+        code = "not_found"
+
+
+    class AlreadyExists(Error):
+        """The object exists already."""
+
+        code = "already_exists"
+
+
+    class PermissionDenied(Error):
+        """The caller is known, but has no grant for this call."""
+
+        code = "permission_denied"
+
+
+    class ResourceExhausted(Error):
+        """A limit is reached, or requests arrive too fast."""
+
+        code = "resource_exhausted"
+
+
+    class FailedPrecondition(Error):
+        """The state of the application does not allow this call now, for example NOT_LEADER."""
+
+        code = "failed_precondition"
+
+
+    class Aborted(Error):
+        """Another client was faster: read again, then decide again."""
+
+        code = "aborted"
+
+
+    class OutOfRange(Error):
+        """A value is beyond what the server has, for example an expired resume token."""
+
+        code = "out_of_range"
+
+
+    class Unimplemented(Error):
+        """The server does not have this method."""
+
+        code = "unimplemented"
+
+
+    class Internal(Error):
+        """The server or the client has a defect."""
+
+        code = "internal"
+
+
+    class Unavailable(Error):
+        """The server was not reached, or cannot answer now."""
+
+        code = "unavailable"
+
+
+    class DataLoss(Error):
+        """A stored record cannot be read."""
+
+        code = "data_loss"
+
+
+    class Unauthenticated(Error):
+        """The credentials are missing, wrong or expired."""
+
+        code = "unauthenticated"
+
+
+    class Unreachable(Unavailable):
+        """No connection to the server, or the connection was lost. Reason UNREACHABLE."""
+
+
+    class TlsFailed(Unavailable):
+        """The certificate of the server or of this client is refused. Reason TLS_FAILED; no retry."""
+
+
+    _CLASSES = {
+        one.code: one
+        for one in (
+            Canceled,
+            Unknown,
+            InvalidArgument,
+            DeadlineExceeded,
+            NotFound,
+            AlreadyExists,
+            PermissionDenied,
+            ResourceExhausted,
+            FailedPrecondition,
+            Aborted,
+            OutOfRange,
+            Unimplemented,
+            Internal,
+            Unavailable,
+            DataLoss,
+            Unauthenticated,
+        )
+    }
+    # The codes of answers without an error of Connect, for example from a proxy.
+    _STATUSES = {
+        400: "internal",
+        401: "unauthenticated",
+        403: "permission_denied",
+        404: "unimplemented",
+        429: "unavailable",
+        502: "unavailable",
+        503: "unavailable",
+        504: "unavailable",
+    }
+
+
+    def from_wire(error: Mapping[str, Any]) -> Error:
+        """Returns the exception for an error of Connect in JSON."""
+        kind: Type[Error] = _CLASSES.get(str(error.get("code")), Unknown)
+        reason, retry_after = "", None
+        metadata: Dict[str, str] = {}
+        violations: List[Tuple[str, str]] = []
+        for detail in error.get("details") or ():
+            shown = detail.get("debug")
+            if not isinstance(shown, dict):
+                continue
+            name = str(detail.get("type")).rpartition("/")[2]
+            if name == "google.rpc.ErrorInfo":
+                reason, metadata = str(shown.get("reason", "")), shown.get("metadata") or {}
+            elif name == "google.rpc.RetryInfo":
+                retry_after = float(str(shown.get("retryDelay", "0s")).rstrip("s"))
+            elif name == "google.rpc.BadRequest":
+                for one in shown.get("fieldViolations") or ():
+                    violations.append((one.get("field", ""), one.get("description", "")))
+        return kind(
+            str(error.get("message") or "the server gave no message"),
+            reason=reason,
+            metadata=metadata,
+            retry_after=retry_after,
+            violations=violations,
+        )
+
+
+    def from_status(status: int, body: bytes) -> Error:
+        """Returns the exception for an answer of HTTP whose status is not 200."""
+        import json
+
+        try:
+            error = json.loads(body.decode("utf-8"))
+        except ValueError:
+            error = None
+        if isinstance(error, dict) and "code" in error:
+            return from_wire(error)
+        text = body[:200].decode("utf-8", "replace").strip()
+        kind: Type[Error] = _CLASSES[_STATUSES.get(status, "unknown")]
+        return kind("the answer has the status {} of HTTP: {}".format(status, text))
+    return locals()
+
+
+_add("errors", _define_errors)
+
+
+def _define_table():
+    """The methods and the fields of the messages."""
+
+    # Generated by tools/generate.py from proto/bellwether/v1; change the protos instead.
+
+    # Name in Python: path, request, answer, may be repeated without a request id.
+    METHODS = {
+        "get_app_data": (
+            "/bellwether.v1.AppDataService/GetAppData",
+            "GetAppDataRequest",
+            "GetAppDataResponse",
+            True,
+        ),
+        "update_app_data": (
+            "/bellwether.v1.AppDataService/UpdateAppData",
+            "UpdateAppDataRequest",
+            "UpdateAppDataResponse",
+            False,
+        ),
+        "get_application": (
+            "/bellwether.v1.ApplicationService/GetApplication",
+            "GetApplicationRequest",
+            "GetApplicationResponse",
+            True,
+        ),
+        "list_applications": (
+            "/bellwether.v1.ApplicationService/ListApplications",
+            "ListApplicationsRequest",
+            "ListApplicationsResponse",
+            True,
+        ),
+        "explain_application": (
+            "/bellwether.v1.ApplicationService/ExplainApplication",
+            "ExplainApplicationRequest",
+            "ExplainApplicationResponse",
+            True,
+        ),
+        "list_statuses": (
+            "/bellwether.v1.ApplicationService/ListStatuses",
+            "ListStatusesRequest",
+            "ListStatusesResponse",
+            True,
+        ),
+        "list_units": (
+            "/bellwether.v1.ApplicationService/ListUnits",
+            "ListUnitsRequest",
+            "ListUnitsResponse",
+            True,
+        ),
+        "list_faults": (
+            "/bellwether.v1.ApplicationService/ListFaults",
+            "ListFaultsRequest",
+            "ListFaultsResponse",
+            True,
+        ),
+        "resolve_hold": (
+            "/bellwether.v1.ApplicationService/ResolveHold",
+            "ResolveHoldRequest",
+            "ResolveHoldResponse",
+            False,
+        ),
+        "collect_application": (
+            "/bellwether.v1.ApplicationService/CollectApplication",
+            "CollectApplicationRequest",
+            "CollectApplicationResponse",
+            False,
+        ),
+        "list_status_events": (
+            "/bellwether.v1.ApplicationService/ListStatusEvents",
+            "ListStatusEventsRequest",
+            "ListStatusEventsResponse",
+            True,
+        ),
+        "configure_application": (
+            "/bellwether.v1.ApplicationService/ConfigureApplication",
+            "ConfigureApplicationRequest",
+            "ConfigureApplicationResponse",
+            False,
+        ),
+        "set_application_status": (
+            "/bellwether.v1.ApplicationService/SetApplicationStatus",
+            "SetApplicationStatusRequest",
+            "SetApplicationStatusResponse",
+            False,
+        ),
+        "clear_application_status": (
+            "/bellwether.v1.ApplicationService/ClearApplicationStatus",
+            "ClearApplicationStatusRequest",
+            "ClearApplicationStatusResponse",
+            False,
+        ),
+        "remove_unit": (
+            "/bellwether.v1.ApplicationService/RemoveUnit",
+            "RemoveUnitRequest",
+            "RemoveUnitResponse",
+            False,
+        ),
+        "delete_application": (
+            "/bellwether.v1.ApplicationService/DeleteApplication",
+            "DeleteApplicationRequest",
+            "DeleteApplicationResponse",
+            False,
+        ),
+        "claim_leadership": (
+            "/bellwether.v1.LeaderService/ClaimLeadership",
+            "ClaimLeadershipRequest",
+            "ClaimLeadershipResponse",
+            False,
+        ),
+        "renew_leadership": (
+            "/bellwether.v1.LeaderService/RenewLeadership",
+            "RenewLeadershipRequest",
+            "RenewLeadershipResponse",
+            False,
+        ),
+        "release_leadership": (
+            "/bellwether.v1.LeaderService/ReleaseLeadership",
+            "ReleaseLeadershipRequest",
+            "ReleaseLeadershipResponse",
+            False,
+        ),
+        "get_leader": (
+            "/bellwether.v1.LeaderService/GetLeader",
+            "GetLeaderRequest",
+            "GetLeaderResponse",
+            True,
+        ),
+        "transfer_leadership": (
+            "/bellwether.v1.LeaderService/TransferLeadership",
+            "TransferLeadershipRequest",
+            "TransferLeadershipResponse",
+            False,
+        ),
+        "begin_operation": (
+            "/bellwether.v1.OperationService/BeginOperation",
+            "BeginOperationRequest",
+            "BeginOperationResponse",
+            False,
+        ),
+        "acquire_operation": (
+            "/bellwether.v1.OperationService/AcquireOperation",
+            "AcquireOperationRequest",
+            "AcquireOperationResponse",
+            False,
+        ),
+        "heartbeat_operation": (
+            "/bellwether.v1.OperationService/HeartbeatOperation",
+            "HeartbeatOperationRequest",
+            "HeartbeatOperationResponse",
+            False,
+        ),
+        "release_operation": (
+            "/bellwether.v1.OperationService/ReleaseOperation",
+            "ReleaseOperationRequest",
+            "ReleaseOperationResponse",
+            False,
+        ),
+        "complete_operation": (
+            "/bellwether.v1.OperationService/CompleteOperation",
+            "CompleteOperationRequest",
+            "CompleteOperationResponse",
+            False,
+        ),
+        "fail_operation": (
+            "/bellwether.v1.OperationService/FailOperation",
+            "FailOperationRequest",
+            "FailOperationResponse",
+            False,
+        ),
+        "verify_operation": (
+            "/bellwether.v1.OperationService/VerifyOperation",
+            "VerifyOperationRequest",
+            "VerifyOperationResponse",
+            False,
+        ),
+        "cancel_operation": (
+            "/bellwether.v1.OperationService/CancelOperation",
+            "CancelOperationRequest",
+            "CancelOperationResponse",
+            False,
+        ),
+        "retry_operation": (
+            "/bellwether.v1.OperationService/RetryOperation",
+            "RetryOperationRequest",
+            "RetryOperationResponse",
+            False,
+        ),
+        "get_operation": (
+            "/bellwether.v1.OperationService/GetOperation",
+            "GetOperationRequest",
+            "GetOperationResponse",
+            True,
+        ),
+        "list_operations": (
+            "/bellwether.v1.OperationService/ListOperations",
+            "ListOperationsRequest",
+            "ListOperationsResponse",
+            True,
+        ),
+        "report_status": (
+            "/bellwether.v1.ReportService/ReportStatus",
+            "ReportStatusRequest",
+            "ReportStatusResponse",
+            False,
+        ),
+        "replace_statuses": (
+            "/bellwether.v1.ReportService/ReplaceStatuses",
+            "ReplaceStatusesRequest",
+            "ReplaceStatusesResponse",
+            False,
+        ),
+        "clear_status": (
+            "/bellwether.v1.ReportService/ClearStatus",
+            "ClearStatusRequest",
+            "ClearStatusResponse",
+            False,
+        ),
+        "report_error": (
+            "/bellwether.v1.ReportService/ReportError",
+            "ReportErrorRequest",
+            "ReportErrorResponse",
+            False,
+        ),
+        "resolve_error": (
+            "/bellwether.v1.ReportService/ResolveError",
+            "ResolveErrorRequest",
+            "ResolveErrorResponse",
+            False,
+        ),
+        "get_server_info": (
+            "/bellwether.v1.ServerService/GetServerInfo",
+            "GetServerInfoRequest",
+            "GetServerInfoResponse",
+            True,
+        ),
+        "register_unit": (
+            "/bellwether.v1.WorkerService/RegisterUnit",
+            "RegisterUnitRequest",
+            "RegisterUnitResponse",
+            False,
+        ),
+    }
+
+    # Fields as `name:type`: see `_codec.fields_of`.
+    MESSAGES = {
+        "AppData": (
+            "data:{y etag:s revision:l"
+        ),
+        "GetAppDataRequest": (
+            "namespace:s application:s min_revision:l"
+        ),
+        "GetAppDataResponse": (
+            "app_data:m=AppData"
+        ),
+        "UpdateAppDataRequest": (
+            "namespace:s application:s unit:s lease_epoch:l set:{y delete:*s etag:?s request_id:s"
+        ),
+        "UpdateAppDataResponse": (
+            "etag:s changed:b deleted_count:i revision:l"
+        ),
+        "WatchAppDataRequest": (
+            "namespace:s application:s"
+        ),
+        "WatchAppDataResponse": (
+            "app_data:m=AppData drain:m=Drain"
+        ),
+        "GetApplicationRequest": (
+            "namespace:s application:s min_revision:l"
+        ),
+        "GetApplicationResponse": (
+            "application:m=Application"
+        ),
+        "ListApplicationsRequest": (
+            "namespace:s page_size:i page_token:s levels:*e=LEVEL_UNSPECIFIED"
+        ),
+        "ListApplicationsResponse": (
+            "applications:*m=Application next_page_token:s"
+        ),
+        "ExplainApplicationRequest": (
+            "namespace:s application:s page_size:i min_revision:l"
+        ),
+        "Contribution": (
+            "ref:m=StatusRef level:e=LEVEL_UNSPECIFIED message:s reason:s action:s priority:i "
+            "precedence:i since_time:t freshness:e=FRESHNESS_UNSPECIFIED leader:b beaten_by:s "
+            "check:s held:s short_message:s"
+        ),
+        "ExplainApplicationResponse": (
+            "application:m=Application winner:m=Contribution rule:s beaten:*m=Contribution "
+            "beaten_count:i silent_count:i observer_suspect:b faults:*m=Fault fault_count:i "
+            "holds:*m=Hold operations:*m=Operation holds_rest_count:i"
+        ),
+        "ListStatusesRequest": (
+            "namespace:s application:s unit:s page_size:i page_token:s min_revision:l"
+        ),
+        "ListStatusesResponse": (
+            "statuses:*m=StatusRecord next_page_token:s"
+        ),
+        "ListUnitsRequest": (
+            "namespace:s application:s page_size:i page_token:s min_revision:l"
+        ),
+        "ListUnitsResponse": (
+            "units:*m=Unit next_page_token:s"
+        ),
+        "WatchApplicationsRequest": (
+            "namespace:s applications:*s min_level:e=LEVEL_UNSPECIFIED levels:*e=LEVEL_UNSPECIFIED "
+            "stable_for:d resume_token:s include_units:b"
+        ),
+        "WatchApplicationsResponse": (
+            "upserted:m=Application removed:m=ApplicationRemoved "
+            "snapshot_complete:m=SnapshotComplete bookmark:m=Bookmark drain:m=Drain store_epoch:s "
+            "coalesced_count:i resume_token:s units:*m=Unit units_rest_count:i"
+        ),
+        "ApplicationRemoved": (
+            "namespace:s name:s"
+        ),
+        "SnapshotComplete": (
+            "application_count:i"
+        ),
+        "Bookmark": (
+            "digest:s application_count:i"
+        ),
+        "Drain": (
+            "reconnect_after:d"
+        ),
+        "CollectApplicationRequest": (
+            "namespace:s application:s deadline:d recompute:b component:?s"
+        ),
+        "UnitAnswer": (
+            "unit:m=Unit answered:b age:d statuses:*m=StatusRecord"
+        ),
+        "CollectApplicationResponse": (
+            "answers:*m=UnitAnswer asked_count:i answered_count:i revision:l answers_rest_count:i"
+        ),
+        "ListStatusEventsRequest": (
+            "namespace:s application:s unit:s page_size:i page_token:s after_time:t"
+        ),
+        "ListStatusEventsResponse": (
+            "events:*m=StatusEvent next_page_token:s"
+        ),
+        "ConfigureApplicationRequest": (
+            "namespace:s application:s config:m=ApplicationConfig update_mask:f request_id:s"
+        ),
+        "ConfigureApplicationResponse": (
+            "revision:l config:m=ApplicationConfig"
+        ),
+        "SetApplicationStatusRequest": (
+            "namespace:s application:s unit:s lease_epoch:l level:e=LEVEL_UNSPECIFIED message:s "
+            "mode:e=APPLICATION_STATUS_MODE_UNSPECIFIED ttl:d reason:s action:s observe_time:t "
+            "request_id:s"
+        ),
+        "SetApplicationStatusResponse": (
+            "revision:l changed:b"
+        ),
+        "ClearApplicationStatusRequest": (
+            "namespace:s application:s unit:s lease_epoch:l request_id:s"
+        ),
+        "ClearApplicationStatusResponse": (
+            "revision:l changed:b"
+        ),
+        "RemoveUnitRequest": (
+            "namespace:s application:s unit:s request_id:s"
+        ),
+        "RemoveUnitResponse": (
+            "revision:l removed_count:i"
+        ),
+        "DeleteApplicationRequest": (
+            "namespace:s application:s request_id:s"
+        ),
+        "DeleteApplicationResponse": (
+            "revision:l"
+        ),
+        "ListFaultsRequest": (
+            "namespace:s application:s unit:s page_size:i page_token:s min_revision:l "
+            "include_internal_detail:b"
+        ),
+        "ListFaultsResponse": (
+            "faults:*m=Fault next_page_token:s"
+        ),
+        "ResolveHoldRequest": (
+            "namespace:s application:s unit:s component:s resolution:e=HOLD_RESOLUTION_UNSPECIFIED "
+            "reason:s request_id:s"
+        ),
+        "ResolveHoldResponse": (
+            "revision:l released_count:i"
+        ),
+        "ErrorReport": (
+            "component:s target:s system:s code:s origin:e=ERROR_ORIGIN_UNSPECIFIED "
+            "outcome:e=ERROR_OUTCOME_UNSPECIFIED domain:s reason:s message:s internal_detail:s "
+            "retry_after:d user_input:?b own_request:?b quota:?b machine_resolvable:?b "
+            "deadline_passed:?b own_shutdown:?b operation_id:s attempt:i action:s generation:s "
+            "class:e=ERROR_CLASS_UNSPECIFIED"
+        ),
+        "Verdict": (
+            "class:e=ERROR_CLASS_UNSPECIFIED action:e=VERDICT_ACTION_UNSPECIFIED retry_after:d "
+            "retry_time:t attempt:i attempts_left:i rule:s explanation:s held:b"
+        ),
+        "Fault": (
+            "unit:s component:s target:s class:e=ERROR_CLASS_UNSPECIFIED count:i first_time:t "
+            "last_time:t next_retry_time:t last:m=ErrorReport verdict:m=Verdict "
+            "level:e=LEVEL_UNSPECIFIED since_time:t"
+        ),
+        "Lease": (
+            "unit:s incarnation:l lease_epoch:l duration:d acquire_time:t expire_time:t"
+        ),
+        "ClaimLeadershipRequest": (
+            "namespace:s application:s unit:s incarnation:?l lease_duration:d request_id:s"
+        ),
+        "ClaimLeadershipResponse": (
+            "lease:m=Lease revision:l"
+        ),
+        "RenewLeadershipRequest": (
+            "namespace:s application:s unit:s lease_epoch:l"
+        ),
+        "RenewLeadershipResponse": (
+            "lease:m=Lease revision:l"
+        ),
+        "ReleaseLeadershipRequest": (
+            "namespace:s application:s unit:s lease_epoch:l request_id:s"
+        ),
+        "ReleaseLeadershipResponse": (
+            "revision:l changed:b"
+        ),
+        "GetLeaderRequest": (
+            "namespace:s application:s min_revision:l page_size:i"
+        ),
+        "GetLeaderResponse": (
+            "lease:m=Lease lease_epoch:l candidates:*s candidate_count:i revision:l"
+        ),
+        "TransferLeadershipRequest": (
+            "namespace:s application:s to_unit:s request_id:s"
+        ),
+        "TransferLeadershipResponse": (
+            "lease:m=Lease revision:l"
+        ),
+        "OperationEvent": (
+            "time:t from_state:e=OPERATION_STATE_UNSPECIFIED state:e=OPERATION_STATE_UNSPECIFIED "
+            "unit:s reason:s fence:l"
+        ),
+        "Operation": (
+            "namespace:s application:s operation_id:s kind:e=OPERATION_KIND_UNSPECIFIED "
+            "from_version:s target_version:s state:e=OPERATION_STATE_UNSPECIFIED fence:l holder:s "
+            "lease_expire_time:t lease_duration:d attempts_failed:i max_attempts:i interruptions:i "
+            "max_interruptions:i checkpoint:y payload:y payload_uri:s payload_digest:s "
+            "next_target_version:s last_error:m=ErrorReport reason:s deterministic:b reversible:b "
+            "create_time:t update_time:t deadline:t retry_time:t history:*m=OperationEvent "
+            "progress:s touched:b next_step:s next_time:t note:s"
+        ),
+        "BeginOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s kind:e=OPERATION_KIND_UNSPECIFIED "
+            "from_version:s target_version:s payload:y payload_uri:s payload_digest:s "
+            "deterministic:b reversible:b max_attempts:i max_interruptions:?i deadline:t "
+            "lease_duration:d supersede:b reason:s request_id:s"
+        ),
+        "BeginOperationResponse": (
+            "operation:m=Operation revision:l begun:b advice:*s"
+        ),
+        "AcquireOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s verify:b "
+            "payload_state:e=PAYLOAD_STATE_UNSPECIFIED request_id:s"
+        ),
+        "AcquireOperationResponse": (
+            "operation:m=Operation revision:l"
+        ),
+        "HeartbeatOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s fence:l checkpoint:?y progress:?s "
+            "request_id:s"
+        ),
+        "HeartbeatOperationResponse": (
+            "operation:m=Operation revision:l"
+        ),
+        "ReleaseOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s fence:l request_id:s"
+        ),
+        "ReleaseOperationResponse": (
+            "operation:m=Operation revision:l"
+        ),
+        "CompleteOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s fence:l request_id:s"
+        ),
+        "CompleteOperationResponse": (
+            "operation:m=Operation revision:l"
+        ),
+        "FailOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s fence:l error:m=ErrorReport touched:b "
+            "request_id:s"
+        ),
+        "FailOperationResponse": (
+            "operation:m=Operation revision:l"
+        ),
+        "VerifyOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s fence:l "
+            "observed:e=OBSERVED_UNSPECIFIED request_id:s"
+        ),
+        "VerifyOperationResponse": (
+            "operation:m=Operation revision:l"
+        ),
+        "CancelOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s request_id:s"
+        ),
+        "CancelOperationResponse": (
+            "operation:m=Operation revision:l"
+        ),
+        "RetryOperationRequest": (
+            "namespace:s application:s unit:s operation_id:s request_id:s"
+        ),
+        "RetryOperationResponse": (
+            "operation:m=Operation revision:l"
+        ),
+        "GetOperationRequest": (
+            "namespace:s application:s operation_id:s min_revision:l"
+        ),
+        "GetOperationResponse": (
+            "operation:m=Operation"
+        ),
+        "ListOperationsRequest": (
+            "namespace:s application:s states:*e=OPERATION_STATE_UNSPECIFIED page_size:i "
+            "page_token:s min_revision:l"
+        ),
+        "ListOperationsResponse": (
+            "operations:*m=Operation next_page_token:s"
+        ),
+        "ReportStatusRequest": (
+            "namespace:s application:s unit:s incarnation:?l status:m=StatusReport request_id:s"
+        ),
+        "ReportStatusResponse": (
+            "revision:l changed:b advice:*s"
+        ),
+        "ReplaceStatusesRequest": (
+            "namespace:s application:s unit:s incarnation:?l component:?s statuses:*m=StatusReport "
+            "request_id:s"
+        ),
+        "ReplaceStatusesResponse": (
+            "revision:l changed:b removed_count:i advice:*s"
+        ),
+        "ClearStatusRequest": (
+            "namespace:s application:s unit:s incarnation:?l component:?s key:?s "
+            "kind:e=STATUS_KIND_UNSPECIFIED request_id:s"
+        ),
+        "ClearStatusResponse": (
+            "revision:l cleared_count:i"
+        ),
+        "ReportErrorRequest": (
+            "namespace:s application:s unit:s incarnation:?l error:m=ErrorReport request_id:s"
+        ),
+        "ReportErrorResponse": (
+            "verdict:m=Verdict revision:l"
+        ),
+        "ResolveErrorRequest": (
+            "namespace:s application:s unit:s incarnation:?l component:s target:?s generation:s "
+            "request_id:s"
+        ),
+        "ResolveErrorResponse": (
+            "revision:l resolved_count:i held_count:i"
+        ),
+        "GetServerInfoRequest": "",
+        "GetServerInfoResponse": (
+            "version:s commit:s store_kind:e=STORE_KIND_UNSPECIFIED limits:{l time:t replica_id:s "
+            "store_epoch:s features:*s"
+        ),
+        "StatusReport": (
+            "component:s key:s kind:e=STATUS_KIND_UNSPECIFIED level:e=LEVEL_UNSPECIFIED message:s "
+            "short_message:s reason:s check:s action:s priority:i precedence:i labels:{s "
+            "observe_time:t ttl:d"
+        ),
+        "StatusRecord": (
+            "namespace:s application:s unit:s report:m=StatusReport since_time:t update_time:t "
+            "expire_time:t incarnation:l freshness:e=FRESHNESS_UNSPECIFIED contributing:b "
+            "held:m=HeldStatus"
+        ),
+        "HeldStatus": (
+            "cause:e=HOLD_CAUSE_UNSPECIFIED latest_level:e=LEVEL_UNSPECIFIED latest_message:s "
+            "good_count:i good_needed:i flapping_time:t calm_time:t description:s"
+        ),
+        "StatusRef": (
+            "unit:s component:s key:s kind:e=STATUS_KIND_UNSPECIFIED target:s"
+        ),
+        "AggregatedStatus": (
+            "level:e=LEVEL_UNSPECIFIED message:s reason:s action:s since_time:t winner:m=StatusRef "
+            "rule:s action_count:i more_count:i stale_units:i lost_units:i leader_set:b "
+            "uncertain_units:i flapping_count:i flapping:b fault_count:i short_message:s"
+        ),
+        "LevelCount": (
+            "level:e=LEVEL_UNSPECIFIED count:i"
+        ),
+        "Policy": (
+            "name:s order:*e=LEVEL_UNSPECIFIED"
+        ),
+        "Ttls": (
+            "default_ttl:d lost_after:d"
+        ),
+        "ExternalLeader": (
+            "unit:s"
+        ),
+        "Latch": (
+            "component:s good_count:i"
+        ),
+        "Damping": (
+            "components:*s start_percent:i stop_percent:i calm_after:d"
+        ),
+        "ApplicationConfig": (
+            "policy:m=Policy lost_units:e=LOST_UNITS_UNSPECIFIED ttls:m=Ttls "
+            "serving_levels:*e=LEVEL_UNSPECIFIED external_leader:m=ExternalLeader "
+            "collect_interval:d hand_over:m=HandOver latches:*m=Latch damping:m=Damping "
+            "lease_duration:d drop_leader_status:?b"
+        ),
+        "HandOver": (
+            "label:s"
+        ),
+        "Application": (
+            "namespace:s name:s status:m=AggregatedStatus unit_count:i units_by_level:*m=LevelCount "
+            "leader:s lease_epoch:l revision:l create_time:t update_time:t "
+            "config:m=ApplicationConfig"
+        ),
+        "Hold": (
+            "component:s reason:s since_time:t unit:s target:s"
+        ),
+        "Unit": (
+            "name:s incarnation:l freshness:e=FRESHNESS_UNSPECIFIED level:e=LEVEL_UNSPECIFIED "
+            "message:s leader:b connected:b last_seen_time:t holds:*m=Hold component:s stale_time:t "
+            "short_message:s holds_rest_count:i"
+        ),
+        "StatusEvent": (
+            "time:t revision:l status:m=StatusRef from_level:e=LEVEL_UNSPECIFIED "
+            "level:e=LEVEL_UNSPECIFIED message:s reason:s freshness:e=FRESHNESS_UNSPECIFIED cause:s "
+            "kind:e=EVENT_KIND_UNSPECIFIED changes:*m=EventChange actor:e=EVENT_ACTOR_UNSPECIFIED"
+        ),
+        "EventChange": (
+            "field:s from:s to:s"
+        ),
+        "RegisterUnitRequest": (
+            "namespace:s application:s unit:s previous_incarnation:?l ttl:d stateless:b labels:{s "
+            "request_id:s"
+        ),
+        "RegisterUnitResponse": (
+            "incarnation:l retained:*m=StatusReport operations:*m=Operation heartbeat_interval:d "
+            "revision:l retained_rest_count:i"
+        ),
+    }
+    return locals()
+
+
+_add("_table", _define_table)
+
+
+def _define_codec():
+    """Plain values of Python to proto JSON and back, by the table of the fields."""
+
+
+    MESSAGES = _table.MESSAGES
+
+
+    _DEFAULTS = {"s": "", "b": False, "y": b"", "i": 0, "l": 0}
+    # The fields of a message, once they were needed. They follow from the table alone.
+    _parsed: Dict[str, Fields] = {}
+
+
+    def fields_of(message: str) -> Fields:
+        """Returns each field with its name in JSON, its label and its type.
+
+        The label is `?` (optional), `*` (repeated), `{` (map) or empty. The type is `s` (text), `b`
+        (bool), `y` (bytes), `i` and `l` (32 and 64 bits), `d` (duration), `t` (time), `f` (field mask),
+        `e=DEFAULT` (enum) or `m=NAME` (message).
+        """
+        if message not in _parsed:
+            fields = {}
+            for text in MESSAGES[message].split():
+                name, _, kind = text.partition(":")
+                label = kind[0] if kind[0] in "?*{" else ""
+                first, *rest = name.split("_")
+                json_name = first + "".join(part.capitalize() for part in rest)
+                fields[name] = (json_name, label, kind[len(label) :])
+            _parsed[message] = fields
+        return _parsed[message]
+
+
+    def encode(message: str, value: Mapping[str, Any]) -> Dict[str, Any]:
+        """Returns a message as proto JSON. None, and a default that means the same, is left out."""
+        fields = fields_of(message)
+        encoded: Dict[str, Any] = {}
+        for name, given in value.items():
+            if name not in fields:
+                raise TypeError("{} has no field {!r}".format(message, name))
+            json_name, label, kind = fields[name]
+            if given is None:
+                continue
+            if label == "*":
+                if isinstance(given, (str, bytes)):
+                    raise TypeError("{}.{} takes a list".format(message, name))
+                encoded[json_name] = [_encode_one(kind, one) for one in given]
+            elif label == "{":
+                encoded[json_name] = {key: _encode_one(kind, one) for key, one in given.items()}
+            elif label or kind[0] in "mdtf" or given != _default(kind):
+                encoded[json_name] = _encode_one(kind, given)
+        return encoded
+
+
+    def decode(message: str, value: Mapping[str, Any]) -> Dict[str, Any]:
+        """Returns a message of proto JSON with every field; fields that are not known are left out."""
+        decoded: Dict[str, Any] = {}
+        for name, (json_name, label, kind) in fields_of(message).items():
+            given = value.get(json_name)
+            if label == "*":
+                decoded[name] = [_decode_one(kind, one) for one in given or ()]
+            elif label == "{":
+                decoded[name] = {key: _decode_one(kind, one) for key, one in (given or {}).items()}
+            elif given is None:
+                decoded[name] = None if label or kind[0] in "mdtf" else _default(kind)
+            else:
+                decoded[name] = _decode_one(kind, given)
+        return decoded
+
+
+    def _default(kind: str) -> Any:
+        return kind[2:] if kind[0] == "e" else _DEFAULTS.get(kind)
+
+
+    def _encode_one(kind: str, value: Any) -> Any:
+        first = kind[0]
+        if first == "m":
+            return encode(kind[2:], value)
+        if first == "l":
+            return str(int(value))
+        if first == "y":
+            import base64
+
+            return base64.b64encode(value).decode("ascii")
+        if first == "d":
+            seconds = value.total_seconds() if hasattr(value, "total_seconds") else float(value)
+            return "{:.9f}".format(seconds).rstrip("0").rstrip(".") + "s"
+        if first == "t":
+            return _encode_time(value)
+        if first == "f":
+            return ",".join(_camel(path) for path in value)
+        return value
+
+
+    def _decode_one(kind: str, value: Any) -> Any:
+        first = kind[0]
+        if first == "m":
+            return decode(kind[2:], value)
+        if first in "il":
+            return int(value)
+        if first == "y":
+            import base64
+
+            return base64.b64decode(value)
+        if first == "d":
+            return float(value.rstrip("s"))
+        if first == "t":
+            return _decode_time(value)
+        return str(value) if first == "e" else value
+
+
+    def _camel(path: str) -> str:
+        first, *rest = path.split("_")
+        return first + "".join(part.capitalize() for part in rest)
+
+
+    def _encode_time(value: datetime) -> str:
+        from datetime import timezone
+
+        if value.tzinfo is None:
+            raise ValueError("a time needs a time zone: {!r}".format(value))
+        return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+    def _decode_time(text: str) -> datetime:
+        from datetime import datetime, timezone
+
+        whole, _, fraction = text.rstrip("Z").partition(".")
+        moment = datetime.strptime(whole, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+        return moment.replace(microsecond=int((fraction + "000000")[:6]))
+    return locals()
+
+
+_add("_codec", _define_codec)
+
+
+def _define_transport():
+    """Connections of HTTP/1.1 in which each wait ends at a deadline, TLS and slow peers included."""
+
+
+    import http.client
+    import io
+    import socket
+    import time
+
+    DeadlineExceeded = errors.DeadlineExceeded
+    Error = errors.Error
+    TlsFailed = errors.TlsFailed
+    Unreachable = errors.Unreachable
+
+
+    class Deadline:
+        """A moment after which nothing is waited for."""
+
+        def __init__(self, seconds: float) -> None:
+            self.seconds = seconds
+            self._end = time.monotonic() + seconds
+
+        def left(self) -> float:
+            """Returns the seconds that are left; raises socket.timeout if there are none."""
+            left = self.remaining()
+            if left <= 0:
+                raise socket.timeout("the deadline has passed")
+            return left
+
+        def remaining(self) -> float:
+            return self._end - time.monotonic()
+
+
+    class _Reader(io.RawIOBase):
+        """Reads from a socket. Each read waits for the rest of the deadline, not for a time anew."""
+
+        def __init__(self, channel: _Channel) -> None:
+            self._channel = channel
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            self._channel.socket.settimeout(self._channel.deadline.left())
+            return self._channel.socket.recv_into(buffer)
+
+
+    class _Channel:
+        """What http.client needs of a socket."""
+
+        def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
+            self.socket = connected
+            self.deadline = deadline
+
+        def makefile(self, mode: str, *_: Any) -> io.BufferedReader:
+            return io.BufferedReader(_Reader(self))
+
+        def sendall(self, data: Any) -> None:
+            rest = memoryview(data)
+            while rest:
+                self.socket.settimeout(self.deadline.left())
+                rest = rest[self.socket.send(rest) :]
+
+        def close(self) -> None:
+            """Does nothing: http.client closes before the body of the last answer was read."""
+
+
+    class Connection:
+        """One connection to the server."""
+
+        def __init__(self, host: str, port: int, make_tls: Callable[[], Optional[ssl.SSLContext]]):
+            self.host, self.port = host, port
+            self._make_tls = make_tls
+            self._http = http.client.HTTPConnection(host, port)
+            self._http.auto_open = 0
+            self._channel: Optional[_Channel] = None
+
+        def open(self, deadline: Deadline) -> None:
+            """Connects. Raises Unreachable, TlsFailed or DeadlineExceeded."""
+            where = "{}:{}".format(self.host, self.port)
+            try:
+                tls = self._make_tls()
+                connected = _connect(self.host, self.port, deadline)
+            except socket.timeout:
+                raise no_answer(deadline, "no connection to " + where)
+            except OSError as error:
+                raise Unreachable(
+                    "cannot reach {}: {}".format(where, error), reason="UNREACHABLE"
+                ) from error
+            try:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if tls is not None:
+                    connected = _handshake(tls, connected, self.host, deadline)
+            except socket.timeout:
+                connected.close()
+                raise no_answer(deadline, "no TLS handshake with " + where)
+            except (OSError, ValueError) as error:
+                connected.close()
+                raise _broken(where, error) from error
+            self._channel = _Channel(connected, deadline)
+            # The type of the attribute is socket.socket; http.client uses three methods of it.
+            setattr(self._http, "sock", self._channel)
+
+        def is_usable(self) -> bool:
+            """Returns False if the server has closed the connection, or has sent what fits no call."""
+            if self._channel is None or self._http.sock is None:
+                return False
+            import select
+
+            try:
+                if hasattr(select, "poll"):
+                    poll = select.poll()
+                    poll.register(self._channel.socket, select.POLLIN)
+                    return not poll.poll(0)
+                return not select.select([self._channel.socket], [], [], 0)[0]
+            except (OSError, ValueError):
+                return False
+
+        def send(
+            self, path: str, body: bytes, headers: List[Tuple[str, str]], deadline: Deadline
+        ) -> http.client.HTTPResponse:
+            """Sends a request and returns the answer up to its body."""
+            channel = self._channel
+            if channel is None:
+                raise Unreachable("the connection is closed", reason="UNREACHABLE")
+            channel.deadline = deadline
+            with self.failures(deadline):
+                self._http.request("POST", path, body, dict(headers))
+                return self._http.getresponse()
+
+        def failures(self, deadline: Deadline) -> _Failures:
+            """Returns a context that turns the exceptions of sockets into those of the package."""
+            return _Failures(self, deadline)
+
+        def extend(self, deadline: Deadline) -> None:
+            """Replaces the deadline of the reads."""
+            if self._channel is not None:
+                self._channel.deadline = deadline
+
+        def interrupt(self) -> None:
+            """Ends a read of another thread."""
+            if self._channel is not None:
+                try:
+                    self._channel.socket.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+        def close(self) -> None:
+            self._http.close()
+            if self._channel is not None:
+                self._channel.socket.close()
+                self._channel = None
+
+        def __del__(self) -> None:
+            channel = getattr(self, "_channel", None)
+            if channel is not None:
+                channel.socket.close()
+
+
+    class _Failures:
+        def __init__(self, connection: Connection, deadline: Deadline) -> None:
+            self._connection = connection
+            self._deadline = deadline
+
+        def __enter__(self) -> None:
+            return None
+
+        def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+            if error is None or isinstance(error, Error):
+                return
+            where = "{}:{}".format(self._connection.host, self._connection.port)
+            self._connection.close()
+            if isinstance(error, socket.timeout):
+                raise no_answer(self._deadline, "no answer from " + where) from error
+            if isinstance(error, (OSError, http.client.HTTPException)):
+                raise _broken(where, error) from error
+
+
+    def no_answer(deadline: Deadline, what: str) -> DeadlineExceeded:
+        return DeadlineExceeded("{} within {:g} s".format(what, deadline.seconds), reason="NO_ANSWER")
+
+
+    def _broken(where: str, error: Exception) -> Error:
+        shown = str(error) or type(error).__name__
+        # The module is imported with the first connection of TLS only.
+        if any(one.__module__ == "ssl" for one in type(error).__mro__):
+            # A peer that closes without a word is a lost connection.
+            if type(error).__name__ not in ("SSLEOFError", "SSLZeroReturnError"):
+                return TlsFailed("no TLS with {}: {}".format(where, shown), reason="TLS_FAILED")
+        return Unreachable(
+            "the connection to {} is lost: {}".format(where, shown), reason="UNREACHABLE"
+        )
+
+
+    def _connect(host: str, port: int, deadline: Deadline) -> socket.socket:
+        addresses = _resolve(host, port, deadline)
+        last: OSError = OSError("no address")
+        for index, (family, kind, protocol, _, address) in enumerate(addresses):
+            one = socket.socket(family, kind, protocol)
+            try:
+                # An address that does not answer leaves time for the others.
+                one.settimeout(deadline.left() / (len(addresses) - index))
+                one.connect(address)
+                return one
+            except OSError as error:
+                one.close()
+                last = error
+        raise last
+
+
+    def _resolve(host: str, port: int, deadline: Deadline) -> List[Any]:
+        """Resolves a name in a thread, because getaddrinfo has no timeout."""
+        try:
+            return socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+        except socket.gaierror:
+            pass
+        import threading
+
+        found: List[Any] = []
+        failed: List[OSError] = []
+
+        def resolve() -> None:
+            try:
+                found.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            except OSError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=resolve, daemon=True)
+        thread.start()
+        thread.join(deadline.left())
+        if failed:
+            raise failed[0]
+        if thread.is_alive():
+            raise socket.timeout("the name was not resolved")
+        return found
+
+
+    def _handshake(
+        tls: ssl.SSLContext, connected: socket.socket, host: str, deadline: Deadline
+    ) -> socket.socket:
+        wrapped = tls.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
+        try:
+            wrapped.settimeout(deadline.left())
+            wrapped.do_handshake()
+        except BaseException:
+            wrapped.close()
+            raise
+        return wrapped
+    return locals()
+
+
+_add("_transport", _define_transport)
+
+
+def _define_methods():
+    """One method for each unary RPC."""
+
+    # Generated by tools/generate.py from proto/bellwether/v1; change the protos instead.
+
+
+    class Methods:
+        """The methods of all services. `timeout` replaces the deadline of the client."""
+
+        def _call(self, name: str, request: Dict[str, Any], timeout: Optional[float]) -> Any:
+            raise NotImplementedError
+
+        def get_app_data(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            min_revision: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.GetAppDataResponse:
+            """Returns all data. An application that does not exist has empty data; their etag is valid
+            for the first update.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "min_revision": min_revision,
+            }
+            answer: messages.GetAppDataResponse = self._call("get_app_data", request, timeout)
+            return answer
+
+        def update_app_data(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            unit: str = "",
+            lease_epoch: int = 0,
+            set: Optional[Mapping[str, bytes]] = None,
+            delete: Optional[Sequence[str]] = None,
+            etag: Optional[str] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.UpdateAppDataResponse:
+            """Changes the data: either all named keys or, if refused, none. A change that leaves the
+            data as they are commits nothing and notifies no watch. NOT_LEADER (FAILED_PRECONDITION;
+            metadata leader, lease_epoch) unless the unit leads under this epoch; ETAG_MISMATCH
+            (ABORTED; metadata etag); VALUE_TOO_LARGE (INVALID_ARGUMENT) above 256 bytes of a key, 64
+            KiB of a value, 2 MiB of all keys and values; LIMIT_EXCEEDED (RESOURCE_EXHAUSTED) above
+            10,000 keys.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "unit": unit,
+                "lease_epoch": lease_epoch,
+                "set": set,
+                "delete": delete,
+                "etag": etag,
+                "request_id": request_id,
+            }
+            answer: messages.UpdateAppDataResponse = self._call("update_app_data", request, timeout)
+            return answer
+
+        def get_application(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            min_revision: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.GetApplicationResponse:
+            """Returns one application."""
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "min_revision": min_revision,
+            }
+            answer: messages.GetApplicationResponse = self._call("get_application", request, timeout)
+            return answer
+
+        def list_applications(
+            self,
+            *,
+            namespace: str = "",
+            page_size: int = 0,
+            page_token: str = "",
+            levels: Optional[Sequence[messages.Level]] = None,
+            timeout: Optional[float] = None,
+        ) -> messages.ListApplicationsResponse:
+            """Lists applications by name."""
+            request = {
+                "namespace": namespace,
+                "page_size": page_size,
+                "page_token": page_token,
+                "levels": levels,
+            }
+            answer: messages.ListApplicationsResponse = self._call(
+                "list_applications", request, timeout
+            )
+            return answer
+
+        def explain_application(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            page_size: int = 0,
+            min_revision: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.ExplainApplicationResponse:
+            """Explains the status of an application: the winner, the rule, and the other contributions.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "page_size": page_size,
+                "min_revision": min_revision,
+            }
+            answer: messages.ExplainApplicationResponse = self._call(
+                "explain_application", request, timeout
+            )
+            return answer
+
+        def list_statuses(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            unit: str = "",
+            page_size: int = 0,
+            page_token: str = "",
+            min_revision: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.ListStatusesResponse:
+            """Lists every status of an application: first the application status that its leader set,
+            then the statuses of its units by unit, component, key and kind.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "unit": unit,
+                "page_size": page_size,
+                "page_token": page_token,
+                "min_revision": min_revision,
+            }
+            answer: messages.ListStatusesResponse = self._call("list_statuses", request, timeout)
+            return answer
+
+        def list_units(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            page_size: int = 0,
+            page_token: str = "",
+            min_revision: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.ListUnitsResponse:
+            """Lists the units of an application in natural order."""
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "page_size": page_size,
+                "page_token": page_token,
+                "min_revision": min_revision,
+            }
+            answer: messages.ListUnitsResponse = self._call("list_units", request, timeout)
+            return answer
+
+        def list_faults(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            unit: str = "",
+            page_size: int = 0,
+            page_token: str = "",
+            min_revision: int = 0,
+            include_internal_detail: bool = False,
+            timeout: Optional[float] = None,
+        ) -> messages.ListFaultsResponse:
+            """Lists open errors by unit, component and target."""
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "unit": unit,
+                "page_size": page_size,
+                "page_token": page_token,
+                "min_revision": min_revision,
+                "include_internal_detail": include_internal_detail,
+            }
+            answer: messages.ListFaultsResponse = self._call("list_faults", request, timeout)
+            return answer
+
+        def resolve_hold(
+            self,
+            *,
+            application: str,
+            unit: str,
+            resolution: messages.HoldResolution,
+            namespace: str = "",
+            component: str = "",
+            reason: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ResolveHoldResponse:
+            """Releases a held component, or lets a component retry immediately instead of at its next
+            retry time. For operators. Further errors: UNIT_NOT_FOUND (NOT_FOUND).
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "resolution": resolution,
+                "namespace": namespace,
+                "component": component,
+                "reason": reason,
+                "request_id": request_id,
+            }
+            answer: messages.ResolveHoldResponse = self._call("resolve_hold", request, timeout)
+            return answer
+
+        def collect_application(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            deadline: Optional[float] = None,
+            recompute: bool = False,
+            component: Optional[str] = None,
+            timeout: Optional[float] = None,
+        ) -> messages.CollectApplicationResponse:
+            """Collects the pull sets of all connected units, on every replica, and waits for the
+            answers. Units that do not answer, or are not connected, are returned with their last
+            known statuses. Concurrent calls share one collection.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "deadline": deadline,
+                "recompute": recompute,
+                "component": component,
+            }
+            answer: messages.CollectApplicationResponse = self._call(
+                "collect_application", request, timeout
+            )
+            return answer
+
+        def list_status_events(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            unit: str = "",
+            page_size: int = 0,
+            page_token: str = "",
+            after_time: Optional[datetime] = None,
+            timeout: Optional[float] = None,
+        ) -> messages.ListStatusEventsResponse:
+            """Lists the transitions of an application, newest first. They outlive the units, and also
+            the application until their retention ends.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "unit": unit,
+                "page_size": page_size,
+                "page_token": page_token,
+                "after_time": after_time,
+            }
+            answer: messages.ListStatusEventsResponse = self._call(
+                "list_status_events", request, timeout
+            )
+            return answer
+
+        def configure_application(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            config: Optional[messages.ApplicationConfigInput] = None,
+            update_mask: Optional[List[str]] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ConfigureApplicationResponse:
+            """Changes the configuration of an application, and creates the application if it does not
+            exist.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "config": config,
+                "update_mask": update_mask,
+                "request_id": request_id,
+            }
+            answer: messages.ConfigureApplicationResponse = self._call(
+                "configure_application", request, timeout
+            )
+            return answer
+
+        def set_application_status(
+            self,
+            *,
+            application: str,
+            level: messages.Level,
+            namespace: str = "",
+            unit: str = "",
+            lease_epoch: int = 0,
+            message: str = "",
+            mode: messages.ApplicationStatusMode = "APPLICATION_STATUS_MODE_UNSPECIFIED",
+            ttl: Optional[float] = None,
+            reason: str = "",
+            action: str = "",
+            observe_time: Optional[datetime] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.SetApplicationStatusResponse:
+            """Sets the status of the application as a whole. Only for its leader. Further errors:
+            NOT_LEADER (FAILED_PRECONDITION).
+            """
+            request = {
+                "application": application,
+                "level": level,
+                "namespace": namespace,
+                "unit": unit,
+                "lease_epoch": lease_epoch,
+                "message": message,
+                "mode": mode,
+                "ttl": ttl,
+                "reason": reason,
+                "action": action,
+                "observe_time": observe_time,
+                "request_id": request_id,
+            }
+            answer: messages.SetApplicationStatusResponse = self._call(
+                "set_application_status", request, timeout
+            )
+            return answer
+
+        def clear_application_status(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            unit: str = "",
+            lease_epoch: int = 0,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ClearApplicationStatusResponse:
+            """Withdraws that status. Only for the leader. Further errors: NOT_LEADER
+            (FAILED_PRECONDITION).
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "unit": unit,
+                "lease_epoch": lease_epoch,
+                "request_id": request_id,
+            }
+            answer: messages.ClearApplicationStatusResponse = self._call(
+                "clear_application_status", request, timeout
+            )
+            return answer
+
+        def remove_unit(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.RemoveUnitResponse:
+            """Removes a unit with its statuses. Possible in every state. Further errors: UNIT_NOT_FOUND
+            (NOT_FOUND).
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "request_id": request_id,
+            }
+            answer: messages.RemoveUnitResponse = self._call("remove_unit", request, timeout)
+            return answer
+
+        def delete_application(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.DeleteApplicationResponse:
+            """Removes an application with everything except its history. Possible in every state."""
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "request_id": request_id,
+            }
+            answer: messages.DeleteApplicationResponse = self._call(
+                "delete_application", request, timeout
+            )
+            return answer
+
+        def claim_leadership(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            incarnation: Optional[int] = None,
+            lease_duration: Optional[float] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ClaimLeadershipResponse:
+            """Claims leadership. Creates the application and the unit if they do not exist. Granted if
+            there is no leader. A leader that claims again keeps its epoch, and its lease is renewed.
+            While another unit leads: LEASE_HELD (FAILED_PRECONDITION; metadata holder, lease_epoch,
+            expires), and the unit joins the queue, at most once. It becomes leader as soon as the
+            lease is released or expires and its turn comes, unless it is stale or lost then. Claim
+            again, or call GetLeader, to find out. Further errors: STALE_INCARNATION (ABORTED).
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "incarnation": incarnation,
+                "lease_duration": lease_duration,
+                "request_id": request_id,
+            }
+            answer: messages.ClaimLeadershipResponse = self._call("claim_leadership", request, timeout)
+            return answer
+
+        def renew_leadership(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            lease_epoch: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.RenewLeadershipResponse:
+            """Renews the lease, for a leader without a session. A third of the lease duration is a good
+            interval. Further errors: NOT_LEADER (FAILED_PRECONDITION; metadata leader, lease_epoch):
+            the unit no longer leads.
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "lease_epoch": lease_epoch,
+            }
+            answer: messages.RenewLeadershipResponse = self._call("renew_leadership", request, timeout)
+            return answer
+
+        def release_leadership(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            lease_epoch: int = 0,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ReleaseLeadershipResponse:
+            """Gives up leadership. The first candidate in the queue becomes leader immediately. Further
+            errors: NOT_LEADER (FAILED_PRECONDITION). Without a leader the call changes nothing and
+            succeeds.
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "lease_epoch": lease_epoch,
+                "request_id": request_id,
+            }
+            answer: messages.ReleaseLeadershipResponse = self._call(
+                "release_leadership", request, timeout
+            )
+            return answer
+
+        def get_leader(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            min_revision: int = 0,
+            page_size: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.GetLeaderResponse:
+            """Returns the leader and the candidates. For an application that does not exist: no leader
+            and epoch 0.
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "min_revision": min_revision,
+                "page_size": page_size,
+            }
+            answer: messages.GetLeaderResponse = self._call("get_leader", request, timeout)
+            return answer
+
+        def transfer_leadership(
+            self,
+            *,
+            application: str,
+            to_unit: str,
+            namespace: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.TransferLeadershipResponse:
+            """Makes a unit the leader, for operators. The queue stays as it is. INVALID_VALUE if the
+            unit is lost or has left. Further errors: LEASE_HELD (FAILED_PRECONDITION) where
+            leadership is decided outside.
+            """
+            request = {
+                "application": application,
+                "to_unit": to_unit,
+                "namespace": namespace,
+                "request_id": request_id,
+            }
+            answer: messages.TransferLeadershipResponse = self._call(
+                "transfer_leadership", request, timeout
+            )
+            return answer
+
+        def begin_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            target_version: str,
+            namespace: str = "",
+            unit: str = "",
+            kind: messages.OperationKind = "OPERATION_KIND_UNSPECIFIED",
+            from_version: str = "",
+            payload: bytes = b"",
+            payload_uri: str = "",
+            payload_digest: str = "",
+            deterministic: bool = False,
+            reversible: bool = False,
+            max_attempts: int = 0,
+            max_interruptions: Optional[int] = None,
+            deadline: Optional[datetime] = None,
+            lease_duration: Optional[float] = None,
+            supersede: bool = False,
+            reason: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.BeginOperationResponse:
+            """Records an operation and holds it: RUNNING with fence 1. Without a unit it has no holder
+            yet: READY. If the operation_id is already recorded, the answer is that record, and
+            nothing is acquired. While another operation is unfinished or FAILED, the call is
+            refused: OPERATION_HELD (ABORTED, with RetryInfo; metadata `operation_id`, `holder`,
+            `expires`) if that operation has a holder, else RESUME_FIRST (FAILED_PRECONDITION;
+            metadata `operation_id`, `target_version`). The refused target is stored as
+            `next_target_version` of that operation. A rollback of an operation that is not
+            `reversible`: OPERATION_STATE. Creates the application if it does not exist. Further
+            errors: VALUE_TOO_LARGE, MESSAGE_TOO_LONG (INVALID_ARGUMENT), LIMIT_EXCEEDED
+            (RESOURCE_EXHAUSTED).
+            """
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "target_version": target_version,
+                "namespace": namespace,
+                "unit": unit,
+                "kind": kind,
+                "from_version": from_version,
+                "payload": payload,
+                "payload_uri": payload_uri,
+                "payload_digest": payload_digest,
+                "deterministic": deterministic,
+                "reversible": reversible,
+                "max_attempts": max_attempts,
+                "max_interruptions": max_interruptions,
+                "deadline": deadline,
+                "lease_duration": lease_duration,
+                "supersede": supersede,
+                "reason": reason,
+                "request_id": request_id,
+            }
+            answer: messages.BeginOperationResponse = self._call("begin_operation", request, timeout)
+            return answer
+
+        def acquire_operation(
+            self,
+            *,
+            application: str,
+            unit: str,
+            operation_id: str,
+            namespace: str = "",
+            verify: bool = False,
+            payload_state: messages.PayloadState = "PAYLOAD_STATE_UNSPECIFIED",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.AcquireOperationResponse:
+            """Acquires an operation without a holder: RUNNING with the next fence, or VERIFYING if the
+            new holder must first check how far the previous one came. OPERATION_HELD (ABORTED, with
+            RetryInfo) while a unit holds it; OPERATION_STATE with RetryInfo before its next attempt
+            is due. A payload that differs from the recorded one: OPERATION_STATE, and the operation
+            becomes BLOCKED or ABANDONED.
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "operation_id": operation_id,
+                "namespace": namespace,
+                "verify": verify,
+                "payload_state": payload_state,
+                "request_id": request_id,
+            }
+            answer: messages.AcquireOperationResponse = self._call(
+                "acquire_operation", request, timeout
+            )
+            return answer
+
+        def heartbeat_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            fence: int,
+            namespace: str = "",
+            unit: str = "",
+            checkpoint: Optional[bytes] = None,
+            progress: Optional[str] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.HeartbeatOperationResponse:
+            """Renews the lease, and stores the checkpoint. STALE_FENCE (ABORTED): stop working. Further
+            errors: VALUE_TOO_LARGE, MESSAGE_TOO_LONG (INVALID_ARGUMENT).
+            """
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "fence": fence,
+                "namespace": namespace,
+                "unit": unit,
+                "checkpoint": checkpoint,
+                "progress": progress,
+                "request_id": request_id,
+            }
+            answer: messages.HeartbeatOperationResponse = self._call(
+                "heartbeat_operation", request, timeout
+            )
+            return answer
+
+        def release_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            fence: int,
+            namespace: str = "",
+            unit: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ReleaseOperationResponse:
+            """Reports that the holder stopped on purpose: INTERRUPTED, and nothing is counted. A
+            cancelled operation becomes ABANDONED. Call it only after the work has stopped.
+            STALE_FENCE (ABORTED).
+            """
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "fence": fence,
+                "namespace": namespace,
+                "unit": unit,
+                "request_id": request_id,
+            }
+            answer: messages.ReleaseOperationResponse = self._call(
+                "release_operation", request, timeout
+            )
+            return answer
+
+        def complete_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            fence: int,
+            namespace: str = "",
+            unit: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.CompleteOperationResponse:
+            """Reports that the work is done: SUCCEEDED. Also accepted after the lease or the deadline
+            has passed, if no other unit acquired the operation. STALE_FENCE (ABORTED).
+            """
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "fence": fence,
+                "namespace": namespace,
+                "unit": unit,
+                "request_id": request_id,
+            }
+            answer: messages.CompleteOperationResponse = self._call(
+                "complete_operation", request, timeout
+            )
+            return answer
+
+        def fail_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            fence: int,
+            error: Optional[messages.ErrorReportInput],
+            namespace: str = "",
+            unit: str = "",
+            touched: bool = False,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.FailOperationResponse:
+            """Reports that an attempt failed. The class of the error determines the new state:
+            RETRY_WAIT, BLOCKED or FAILED; class INTERRUPTED acts as a release. STALE_FENCE
+            (ABORTED). Further errors: MESSAGE_TOO_LONG (INVALID_ARGUMENT).
+            """
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "fence": fence,
+                "error": error,
+                "namespace": namespace,
+                "unit": unit,
+                "touched": touched,
+                "request_id": request_id,
+            }
+            answer: messages.FailOperationResponse = self._call("fail_operation", request, timeout)
+            return answer
+
+        def verify_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            fence: int,
+            observed: messages.Observed,
+            namespace: str = "",
+            unit: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.VerifyOperationResponse:
+            """Reports how far the previous holder of a VERIFYING operation came. STALE_FENCE (ABORTED).
+            """
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "fence": fence,
+                "observed": observed,
+                "namespace": namespace,
+                "unit": unit,
+                "request_id": request_id,
+            }
+            answer: messages.VerifyOperationResponse = self._call("verify_operation", request, timeout)
+            return answer
+
+        def cancel_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            namespace: str = "",
+            unit: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.CancelOperationResponse:
+            """Gives the operation up, for operators: CANCELLING until the holder has stopped or its
+            lease has expired; without a holder ABANDONED immediately. Also accepts a FAILED
+            operation: the application then no longer shows it.
+            """
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "namespace": namespace,
+                "unit": unit,
+                "request_id": request_id,
+            }
+            answer: messages.CancelOperationResponse = self._call("cancel_operation", request, timeout)
+            return answer
+
+        def retry_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            namespace: str = "",
+            unit: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.RetryOperationResponse:
+            """Continues a BLOCKED or FAILED operation, for operators: READY, with new counters, and
+            with a new deadline if the old one has passed. Refused after a cancel. OPERATION_HELD or
+            RESUME_FIRST if another operation has begun since.
+            """
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "namespace": namespace,
+                "unit": unit,
+                "request_id": request_id,
+            }
+            answer: messages.RetryOperationResponse = self._call("retry_operation", request, timeout)
+            return answer
+
+        def get_operation(
+            self,
+            *,
+            application: str,
+            operation_id: str,
+            namespace: str = "",
+            min_revision: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.GetOperationResponse:
+            """Returns one operation with its payload."""
+            request = {
+                "application": application,
+                "operation_id": operation_id,
+                "namespace": namespace,
+                "min_revision": min_revision,
+            }
+            answer: messages.GetOperationResponse = self._call("get_operation", request, timeout)
+            return answer
+
+        def list_operations(
+            self,
+            *,
+            application: str,
+            namespace: str = "",
+            states: Optional[Sequence[messages.OperationState]] = None,
+            page_size: int = 0,
+            page_token: str = "",
+            min_revision: int = 0,
+            timeout: Optional[float] = None,
+        ) -> messages.ListOperationsResponse:
+            """Lists the operations of an application, the latest first; without payloads and
+            checkpoints. Further errors: APPLICATION_NOT_FOUND (NOT_FOUND), INVALID_PAGE_TOKEN
+            (INVALID_ARGUMENT).
+            """
+            request = {
+                "application": application,
+                "namespace": namespace,
+                "states": states,
+                "page_size": page_size,
+                "page_token": page_token,
+                "min_revision": min_revision,
+            }
+            answer: messages.ListOperationsResponse = self._call("list_operations", request, timeout)
+            return answer
+
+        def report_status(
+            self,
+            *,
+            application: str,
+            unit: str,
+            status: Optional[messages.StatusReportInput],
+            namespace: str = "",
+            incarnation: Optional[int] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ReportStatusResponse:
+            """Sets one status. Further errors: UNKNOWN_LEVEL, MESSAGE_TOO_LONG (INVALID_ARGUMENT)."""
+            request = {
+                "application": application,
+                "unit": unit,
+                "status": status,
+                "namespace": namespace,
+                "incarnation": incarnation,
+                "request_id": request_id,
+            }
+            answer: messages.ReportStatusResponse = self._call("report_status", request, timeout)
+            return answer
+
+        def replace_statuses(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            incarnation: Optional[int] = None,
+            component: Optional[str] = None,
+            statuses: Optional[Sequence[messages.StatusReportInput]] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ReplaceStatusesResponse:
+            """Replaces the whole pull set of a unit, or of one of its components: statuses that are
+            missing in the set are removed. Push statuses stay. Further errors: UNKNOWN_LEVEL,
+            MESSAGE_TOO_LONG (INVALID_ARGUMENT).
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "incarnation": incarnation,
+                "component": component,
+                "statuses": statuses,
+                "request_id": request_id,
+            }
+            answer: messages.ReplaceStatusesResponse = self._call("replace_statuses", request, timeout)
+            return answer
+
+        def clear_status(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            incarnation: Optional[int] = None,
+            component: Optional[str] = None,
+            key: Optional[str] = None,
+            kind: messages.StatusKind = "STATUS_KIND_UNSPECIFIED",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ClearStatusResponse:
+            """Removes statuses. Clearing statuses that do not exist succeeds, and is no sign of life of
+            the unit. Further errors: APPLICATION_NOT_FOUND, UNIT_NOT_FOUND (NOT_FOUND).
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "incarnation": incarnation,
+                "component": component,
+                "key": key,
+                "kind": kind,
+                "request_id": request_id,
+            }
+            answer: messages.ClearStatusResponse = self._call("clear_status", request, timeout)
+            return answer
+
+        def report_error(
+            self,
+            *,
+            application: str,
+            unit: str,
+            error: Optional[messages.ErrorReportInput],
+            namespace: str = "",
+            incarnation: Optional[int] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ReportErrorResponse:
+            """Reports an error, and returns the next step of the worker. One fault is open for each
+            (unit, component, target) until it is resolved; its class and the thresholds determine
+            what it contributes to the status of the application. Further errors: MESSAGE_TOO_LONG
+            (INVALID_ARGUMENT).
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "error": error,
+                "namespace": namespace,
+                "incarnation": incarnation,
+                "request_id": request_id,
+            }
+            answer: messages.ReportErrorResponse = self._call("report_error", request, timeout)
+            return answer
+
+        def resolve_error(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            incarnation: Optional[int] = None,
+            component: str = "",
+            target: Optional[str] = None,
+            generation: str = "",
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.ResolveErrorResponse:
+            """Reports that a failed call works again. Resolving an error that is not open succeeds, and
+            is no sign of life of the unit; the unit and the application need not exist.
+            """
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "incarnation": incarnation,
+                "component": component,
+                "target": target,
+                "generation": generation,
+                "request_id": request_id,
+            }
+            answer: messages.ResolveErrorResponse = self._call("resolve_error", request, timeout)
+            return answer
+
+        def get_server_info(
+            self,
+            *,
+            timeout: Optional[float] = None,
+        ) -> messages.GetServerInfoResponse:
+            """Returns version, store, limits and features of the server that answers. Behind a load
+            balancer each call may reach another replica.
+            """
+            answer: messages.GetServerInfoResponse = self._call("get_server_info", {}, timeout)
+            return answer
+
+        def register_unit(
+            self,
+            *,
+            application: str,
+            unit: str,
+            namespace: str = "",
+            previous_incarnation: Optional[int] = None,
+            ttl: Optional[float] = None,
+            stateless: bool = False,
+            labels: Optional[Mapping[str, str]] = None,
+            request_id: str = "",
+            timeout: Optional[float] = None,
+        ) -> messages.RegisterUnitResponse:
+            """Starts a new incarnation of a unit or continues one, for workers without a stream."""
+            request = {
+                "application": application,
+                "unit": unit,
+                "namespace": namespace,
+                "previous_incarnation": previous_incarnation,
+                "ttl": ttl,
+                "stateless": stateless,
+                "labels": labels,
+                "request_id": request_id,
+            }
+            answer: messages.RegisterUnitResponse = self._call("register_unit", request, timeout)
+            return answer
+    return locals()
+
+
+_add("_methods", _define_methods)
+
+
+def _define_watch():
+    """Watches that continue across lost connections and restarts of the server.
+
+    A reader that applies the events has a correct copy: the bookmarks of the server have a digest of
+    what is watched, and a copy that differs is replaced by a new snapshot.
+    """
+
+
+    import struct
+    import time
+
+    pass
+    Deadline = _transport.Deadline
+
+
+    #: Silence after which a connection counts as lost.
+    SILENCE_MAX = 20.0
+    FIRST_PAUSE = 0.1
+    PAUSE_MAX = 5.0
+    #: Pause before a snapshot from a server that cannot resume the watch.
+    FRESH_START = 0.05
+    MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+    PASSING = (
+        errors.Unavailable,
+        errors.ResourceExhausted,
+        errors.Aborted,
+        errors.DeadlineExceeded,
+        errors.Canceled,
+        errors.Unknown,
+        errors.Internal,
+    )
+
+
+    class Event:
+        """An event of a watch. `kind` is one of:
+
+        - `upserted`: `application` is the newest state, `units` its units if they were asked for
+        - `removed`: the application `namespace`/`name` was deleted or has left the filter
+        - `current`: the copy is complete: after the snapshot, and again after `disconnected`
+        - `bookmark`: the digest of the server agrees with the copy
+        - `disconnected`: `error` is the cause; the next step waits for `pause` seconds and reconnects
+        - `data`: `app_data` has all data of the watched application (`Client.watch_app_data`)
+        """
+
+        __slots__ = ("kind", "namespace", "name", "application", "units", "error", "pause", "app_data")
+
+        def __init__(
+            self,
+            kind: str,
+            namespace: str = "",
+            name: str = "",
+            application: Optional[messages.Application] = None,
+            units: Optional[List[messages.Unit]] = None,
+            error: Optional[errors.Error] = None,
+            pause: float = 0.0,
+            app_data: Optional[messages.AppData] = None,
+        ) -> None:
+            self.kind = kind
+            self.namespace = namespace
+            self.name = name
+            self.application = application
+            self.units: List[messages.Unit] = units or []
+            self.error = error
+            self.pause = pause
+            self.app_data = app_data
+
+        def __repr__(self) -> str:
+            shown = "{}/{}".format(self.namespace, self.name) if self.name else self.error or ""
+            return "<Event {} {}>".format(self.kind, shown)
+
+
+    class Watch:
+        """The iterator of `Client.watch`, for one thread; `close` may be called from any."""
+
+        _path = "/bellwether.v1.ApplicationService/WatchApplications"
+        _message = "WatchApplications"
+
+        def __init__(self, client: Client, request: Dict[str, Any]) -> None:
+            self._client = client
+            self._request = request
+            self._token = ""
+            self._connection: Optional[Connection] = None
+            self._response: Optional[http.client.HTTPResponse] = None
+            self._copy = Copy()
+            self._copy.begin_snapshot(False)
+            self._epoch = ""
+            self._is_current = False
+            self._failures = 0
+            self._start = 0.0
+            self._events: List[Event] = []
+            self._closed = False
+
+        def __iter__(self) -> Watch:
+            return self
+
+        def __enter__(self) -> Watch:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.close()
+
+        def close(self) -> None:
+            """Ends the watch. A read of another thread ends with StopIteration."""
+            self._closed = True
+            connection = self._connection
+            if connection is not None:
+                connection.interrupt()
+
+        def __next__(self) -> Event:
+            """Returns the next event. Raises only errors that a new connection cannot heal."""
+            while not self._events:
+                if self._closed:
+                    self._hang_up()
+                    raise StopIteration
+                try:
+                    self._step()
+                except errors.OutOfRange as error:
+                    if error.reason != "RESUME_TOKEN_EXPIRED":
+                        raise
+                    self._start_over(False, FRESH_START)
+                except errors.Error as error:
+                    self._hang_up()
+                    if self._closed:
+                        continue
+                    if not isinstance(error, PASSING) and error.reason != "CREDENTIALS_EXPIRED":
+                        raise
+                    pause = self._disconnect(error.retry_after)
+                    self._events.append(Event("disconnected", error=error, pause=pause))
+            return self._events.pop(0)
+
+        def _step(self) -> None:
+            if self._response is None:
+                self._open()
+                return
+            message = self._read()
+            if message is None:
+                self._disconnect(None)
+            else:
+                self._take(_codec.decode(self._message + "Response", message))
+
+        def _open(self) -> None:
+            import json
+
+            wait = self._start - time.monotonic()
+            while wait > 0 and not self._closed:
+                time.sleep(min(wait, 0.1))
+                wait = self._start - time.monotonic()
+            if self._closed:
+                return
+            request = dict(self._request, resume_token=self._token) if self._token else self._request
+            body = json.dumps(_codec.encode(self._message + "Request", request)).encode("utf-8")
+            headers = self._client._headers("application/connect+json")
+            deadline = Deadline(SILENCE_MAX)
+            self._connection = self._client._connection()
+            self._connection.open(Deadline(min(SILENCE_MAX, max(self._client.timeout, 1.0))))
+            framed = struct.pack(">BI", 0, len(body)) + body
+            response = self._connection.send(self._path, framed, headers, deadline)
+            if response.status != 200:
+                with self._connection.failures(deadline):
+                    raise errors.from_status(response.status, response.read())
+            self._response = response
+
+        def _read(self) -> Optional[Dict[str, Any]]:
+            """Returns one message; None at the end of the stream without an error."""
+            import json
+
+            flags, size = struct.unpack(">BI", self._read_exactly(5))
+            if size > MESSAGE_BYTES_MAX:
+                raise errors.Internal("a message has {} bytes".format(size), reason="INVALID_ANSWER")
+            try:
+                message = json.loads(self._read_exactly(size).decode("utf-8"))
+            except ValueError as error:
+                raise errors.Internal("a message is no JSON", reason="INVALID_ANSWER") from error
+            if not flags & 2:
+                return dict(message)
+            if message.get("error"):
+                raise errors.from_wire(message["error"])
+            return None
+
+        def _read_exactly(self, size: int) -> bytes:
+            connection, response = self._connection, self._response
+            if connection is None or response is None:
+                raise errors.Unreachable("the watch is not connected", reason="UNREACHABLE")
+            deadline = Deadline(SILENCE_MAX)
+            connection.extend(deadline)
+            found = b""
+            with connection.failures(deadline):
+                while len(found) < size:
+                    part = response.read(size - len(found))
+                    if not part:
+                        raise errors.Unreachable("the stream broke off", reason="UNREACHABLE")
+                    found += part
+            return found
+
+        def _take(self, message: Dict[str, Any]) -> None:
+            epoch = message["store_epoch"]
+            if epoch and epoch != self._epoch:
+                known_before, self._epoch = bool(self._epoch), epoch
+                if known_before:
+                    # The store may have lost acknowledged writes: the copy may be newer than it.
+                    self._start_over(True, FRESH_START)
+                    return
+            self._token = message["resume_token"] or self._token
+            if message["upserted"] is not None:
+                self._upsert(message["upserted"], message["units"])
+            elif message["removed"] is not None:
+                self._remove(message["removed"]["namespace"], message["removed"]["name"])
+            elif message["snapshot_complete"] is not None:
+                for namespace, name in self._copy.end_snapshot():
+                    self._events.append(Event("removed", namespace, name))
+                self._send_current()
+            elif message["bookmark"] is not None:
+                self._compare(message["bookmark"]["digest"])
+            elif message["drain"] is not None:
+                self._disconnect(message["drain"]["reconnect_after"])
+
+        def _upsert(self, application: Any, units: Any) -> None:
+            if self._copy.upsert(application):
+                namespace, name = application["namespace"], application["name"]
+                self._events.append(Event("upserted", namespace, name, application, units))
+
+        def _remove(self, namespace: str, name: str) -> None:
+            if self._copy.remove(namespace, name):
+                self._events.append(Event("removed", namespace, name))
+
+        def _compare(self, digest: str) -> None:
+            if digest == self._copy.digest():
+                # Only a verified copy resets the pause, not a mere answer.
+                self._failures = 0
+                self._send_current()
+                self._events.append(Event("bookmark"))
+            else:
+                # A snapshot costs the server much, so repeated differences increase the pause.
+                self._start_over(True, self._pause(None))
+
+        def _send_current(self) -> None:
+            if not self._is_current:
+                self._is_current = True
+                self._events.append(Event("current"))
+
+        def _start_over(self, distrust: bool, pause: float) -> None:
+            """Starts again with a snapshot, after a pause."""
+            self._hang_up()
+            self._is_current = False
+            self._token = ""
+            self._copy.begin_snapshot(distrust)
+            self._start = time.monotonic() + pause
+
+        def _disconnect(self, asked: Optional[float]) -> float:
+            pause = self._pause(asked)
+            self._hang_up()
+            self._is_current = False
+            self._start = time.monotonic() + pause
+            if not self._token:
+                # The interrupted snapshot starts again.
+                self._copy.begin_snapshot(False)
+            return pause
+
+        def _pause(self, asked: Optional[float]) -> float:
+            _fraction = _client._fraction
+
+            full = min(FIRST_PAUSE * float(1 << min(self._failures, 10)), PAUSE_MAX)
+            self._failures += 1
+            fraction = _fraction()
+            return max(full * (0.5 + fraction / 2), min(asked or 0.0, 3600.0) * (1 + fraction / 4))
+
+        def _hang_up(self) -> None:
+            self._response = None
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+    class DataWatch(Watch):
+        """The iterator of `Client.watch_app_data`: `data` for each new state, and `disconnected`."""
+
+        _path = "/bellwether.v1.AppDataService/WatchAppData"
+        _message = "WatchAppData"
+        _etag: Optional[str] = None
+
+        def _step(self) -> None:
+            try:
+                super()._step()
+            except errors.DeadlineExceeded:
+                if self._response is None:
+                    raise
+                # Data may stay the same for long. A new connection finds out whether they did.
+                self._hang_up()
+
+        def _take(self, message: Dict[str, Any]) -> None:
+            if message["drain"] is not None:
+                self._disconnect(message["drain"]["reconnect_after"])
+            elif message["app_data"] is not None:
+                self._failures = 0
+                if message["app_data"]["etag"] != self._etag:
+                    self._etag = message["app_data"]["etag"]
+                    namespace, name = self._request["namespace"], self._request["application"]
+                    found = message["app_data"]
+                    self._events.append(Event("data", namespace, name, app_data=found))
+
+
+    class Copy:
+        """What the reader has received: revision and level of each application, and their digest."""
+
+        def __init__(self) -> None:
+            self._known: Dict[Name, Tuple[int, str]] = {}
+            self._sum = 0
+            self._unseen: Set[Name] = set()
+
+        def upsert(self, application: Any) -> bool:
+            """Stores the newest state. Returns False if it was known already."""
+            name = (application["namespace"], application["name"])
+            status = application["status"]
+            level = status["level"] if status else "LEVEL_UNSPECIFIED"
+            now = (application["revision"], level)
+            self._unseen.discard(name)
+            if self._known.get(name) == now:
+                return False
+            self._forget(name)
+            self._store(name, now)
+            return True
+
+        def remove(self, namespace: str, name: str) -> bool:
+            """Removes an application. Returns False if it was not known."""
+            self._unseen.discard((namespace, name))
+            return self._forget((namespace, name))
+
+        def begin_snapshot(self, distrust: bool) -> None:
+            """Starts a snapshot. With `distrust`, every application in it counts as changed."""
+            self._unseen = set(self._known)
+            if distrust:
+                for name in list(self._known):
+                    self._forget(name)
+                    self._store(name, (0, "LEVEL_UNSPECIFIED"))
+
+        def end_snapshot(self) -> List[Name]:
+            """Completes the snapshot: removes and returns what it did not contain."""
+            gone, self._unseen = sorted(self._unseen), set()
+            for name in gone:
+                self._forget(name)
+            return gone
+
+        def digest(self) -> str:
+            """Returns the digest as `Bookmark.digest` defines it."""
+            return "{:016x}".format(self._sum)
+
+        def _store(self, name: Name, state: Tuple[int, str]) -> None:
+            self._known[name] = state
+            self._sum = (self._sum + _hash(name, state)) % 2**64
+
+        def _forget(self, name: Name) -> bool:
+            before = self._known.pop(name, None)
+            if before is None:
+                return False
+            self._sum = (self._sum - _hash(name, before)) % 2**64
+            return True
+
+
+    def _hash(name: Name, state: Tuple[int, str]) -> int:
+        level = state[1][len("LEVEL_") :].lower()
+        text = "{}/{}@{}={}".format(name[0], name[1], state[0], level)
+        value = 0xCBF29CE484222325
+        for byte in text.encode("utf-8"):
+            value = (value ^ byte) * 0x100000001B3 % 2**64
+        return value
+    return locals()
+
+
+_add("_watch", _define_watch)
+
+
+def _define_client():
+    """The client: settings, deadlines and retries of single calls."""
+
+
+    import os
+    import threading
+    import time
+
+    pass
+    Methods = _methods.Methods
+    METHODS = _table.METHODS
+    Connection = _transport.Connection
+    Deadline = _transport.Deadline
+
+
+    DEFAULT_ADDRESS = "http://127.0.0.1:50051"
+    DEFAULT_PORT = 50051
+    FIRST_PAUSE = 0.05
+    PAUSE_MAX = 1.0
+    #: Seconds for which a token is used before its file is read again.
+    TOKEN_AGE_MAX = 10.0
+
+
+    class Client(Methods):
+        """A client of one server. Threads may share it; nothing is sent before the first call.
+
+        What is not given comes from BELLWETHER_SERVER, BELLWETHER_TOKEN_FILE, BELLWETHER_CA,
+        BELLWETHER_CERT and BELLWETHER_CERT_KEY. `timeout` is for a whole call: name lookup,
+        connection, TLS, retries and pauses. `retries` is the number of repeats after an error that
+        passes; a mutation is repeated with the same `request_id`, so it is applied once.
+        """
+
+        def __init__(
+            self,
+            address: Optional[str] = None,
+            *,
+            token: Optional[str] = None,
+            token_file: Optional[str] = None,
+            ca: Optional[str] = None,
+            cert: Optional[str] = None,
+            cert_key: Optional[str] = None,
+            timeout: float = 2.0,
+            retries: int = 4,
+        ) -> None:
+            given = address or os.environ.get("BELLWETHER_SERVER") or DEFAULT_ADDRESS
+            self._is_tls, self._host, self._port = _parse(given)
+            self._token = token
+            self._token_file = None if token else token_file or _file("BELLWETHER_TOKEN_FILE")
+            self._ca = ca or _file("BELLWETHER_CA")
+            self._cert = cert or _file("BELLWETHER_CERT")
+            self._cert_key = cert_key or _file("BELLWETHER_CERT_KEY")
+            self._check()
+            self.timeout, self.retries = timeout, retries
+            self._lock = threading.Lock()
+            self._idle: Optional[Connection] = None
+            self._closed = False
+            self._token_read: Optional[Tuple[float, str]] = None
+
+        def close(self) -> None:
+            """Closes the connection that is kept. Further calls are an error."""
+            with self._lock:
+                self._closed = True
+                connection, self._idle = self._idle, None
+            if connection is not None:
+                connection.close()
+
+        def __enter__(self) -> Client:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.close()
+
+        def watch(
+            self,
+            *,
+            namespace: str = "",
+            applications: Sequence[str] = (),
+            min_level: messages.Level = "LEVEL_UNSPECIFIED",
+            levels: Sequence[messages.Level] = (),
+            stable_for: Optional[float] = None,
+            include_units: bool = False,
+        ) -> Watch:
+            """Returns an iterator over the applications and their changes. Never ends by itself."""
+            Watch = _watch.Watch
+
+            request = {
+                "namespace": namespace,
+                "applications": applications,
+                "min_level": min_level,
+                "levels": levels,
+                "stable_for": stable_for,
+                "include_units": include_units,
+            }
+            return Watch(self, request)
+
+        def watch_app_data(self, *, application: str, namespace: str = "") -> Watch:
+            """Returns an iterator over the data of an application, which need not exist yet.
+
+            The first event `data` has what is stored now. Never ends by itself.
+            """
+            DataWatch = _watch.DataWatch
+
+            return DataWatch(self, {"application": application, "namespace": namespace})
+
+        def _call(self, name: str, request: Dict[str, Any], timeout: Optional[float]) -> Any:
+            import json
+
+            path, asked, answered, is_read = METHODS[name]
+            has_id = "request_id" in request
+            if has_id and not request["request_id"]:
+                request = dict(request, request_id=os.urandom(16).hex())
+            body = json.dumps(_codec.encode(asked, request)).encode("utf-8")
+            deadline = Deadline(self.timeout if timeout is None else timeout)
+            answer = self._repeat(path, body, deadline, is_read or has_id)
+            try:
+                return _codec.decode(answered, json.loads(answer.decode("utf-8")))
+            except (ValueError, TypeError, AttributeError) as error:
+                raise errors.Internal(
+                    "the answer is not a {}: {}".format(answered, error), reason="INVALID_ANSWER"
+                ) from error
+
+        def _repeat(self, path: str, body: bytes, deadline: Deadline, may_repeat: bool) -> bytes:
+            pause, repeats, last = FIRST_PAUSE, 0, None
+            while True:
+                attempt = _Attempt()
+                try:
+                    return self._attempt(path, body, deadline, attempt)
+                except errors.TlsFailed:
+                    raise
+                except errors.Unavailable as error:
+                    last = error
+                except errors.DeadlineExceeded as error:
+                    if last is None:
+                        raise
+                    # The error before says more than the end of the time.
+                    raise last from error
+                # A call that was not sent can always be sent again.
+                if repeats >= self.retries or (attempt.sent and not may_repeat):
+                    raise last
+                wait = pause * (0.5 + _fraction() / 2)
+                wait = max(wait, (last.retry_after or 0.0) * (1 + _fraction() / 4))
+                if wait >= deadline.remaining():
+                    raise last
+                time.sleep(wait)
+                pause, repeats = min(2 * pause, PAUSE_MAX), repeats + 1
+
+        def _attempt(self, path: str, body: bytes, deadline: Deadline, attempt: _Attempt) -> bytes:
+            headers = self._headers("application/json")
+            connection = self._take()
+            try:
+                if connection is None:
+                    connection = self._connection()
+                    connection.open(deadline)
+                headers.append(("Connect-Timeout-Ms", str(max(1, int(1000 * deadline.remaining())))))
+                attempt.sent = True
+                response = connection.send(path, body, headers, deadline)
+                with connection.failures(deadline):
+                    answer = response.read()
+                if response.status != 200:
+                    raise errors.from_status(response.status, answer)
+            except errors.Unavailable:
+                if connection is not None:
+                    connection.close()
+                raise
+            except errors.Error:
+                self._keep(connection)
+                raise
+            except BaseException:
+                if connection is not None:
+                    connection.close()
+                raise
+            self._keep(connection)
+            return answer
+
+        def _connection(self) -> Connection:
+            return Connection(self._host, self._port, self._tls)
+
+        def _take(self) -> Optional[Connection]:
+            with self._lock:
+                if self._closed:
+                    raise ValueError("the client is closed")
+                connection, self._idle = self._idle, None
+            if connection is not None and not connection.is_usable():
+                connection.close()
+                return None
+            return connection
+
+        def _keep(self, connection: Optional[Connection]) -> None:
+            """Keeps one connection for the next call; those of other threads at the time are closed."""
+            if connection is None or not connection.is_usable():
+                spare = connection
+            else:
+                with self._lock:
+                    spare = connection
+                    if self._idle is None and not self._closed:
+                        self._idle, spare = connection, None
+            if spare is not None:
+                spare.close()
+
+        def _headers(self, content_type: str) -> List[Tuple[str, str]]:
+            headers = [("Content-Type", content_type), ("Connect-Protocol-Version", "1")]
+            token = self._token or self._token_from_file()
+            if token:
+                headers.append(("Authorization", "Bearer " + token))
+            return headers
+
+        def _token_from_file(self) -> str:
+            if self._token_file is None:
+                return ""
+            held = self._token_read
+            if held is not None and time.monotonic() - held[0] < TOKEN_AGE_MAX:
+                return held[1]
+            try:
+                with open(self._token_file, encoding="utf-8") as file:
+                    token = file.read().strip()
+            except (OSError, ValueError) as error:
+                message = "cannot read the token: {}".format(error)
+                raise errors.Unauthenticated(message, reason="CREDENTIALS_MISSING") from error
+            self._token_read = (time.monotonic(), token)
+            return token
+
+        def _tls(self) -> Optional[ssl.SSLContext]:
+            """Reads the files for each connection, because they may be replaced at any time."""
+            if not self._is_tls:
+                return None
+            import ssl
+
+            try:
+                context = ssl.create_default_context(cafile=self._ca)
+                context.set_alpn_protocols(["http/1.1"])
+                if self._cert is not None:
+                    context.load_cert_chain(self._cert, self._cert_key)
+            except OSError as error:
+                message = "the certificates cannot be used: {}".format(error)
+                raise errors.TlsFailed(message, reason="TLS_FAILED") from error
+            return context
+
+        def _check(self) -> None:
+            if (self._cert is None) != (self._cert_key is None):
+                raise ValueError("a certificate and its key belong together")
+            if self._is_tls:
+                return
+            if self._cert or self._ca:
+                raise ValueError("certificates are of use with https only")
+            if (self._token or self._token_file) and not _is_local(self._host):
+                raise ValueError("the token would be readable on the network; use https")
+
+
+    class _Attempt:
+        """Whether the server may have received the request."""
+
+        sent = False
+
+
+    def _parse(address: str) -> Tuple[bool, str, int]:
+        scheme, separator, rest = address.rpartition("://")
+        if separator and scheme not in ("http", "https"):
+            raise ValueError("{!r} is neither http nor https".format(address))
+        rest = rest.rstrip("/")
+        host, colon, port = rest.rpartition(":")
+        if not colon or rest.endswith("]"):
+            host, port = rest, str(DEFAULT_PORT)
+        if not host or not port.isdigit() or not 0 < int(port) < 65536 or set("/@?# ") & set(host):
+            raise ValueError("{!r} is not an address as http://HOST:PORT".format(address))
+        return scheme == "https", host.strip("[]"), int(port)
+
+
+    def _file(variable: str) -> Optional[str]:
+        return os.environ.get(variable) or None
+
+
+    def _is_local(host: str) -> bool:
+        if host == "localhost":
+            return True
+        import ipaddress
+
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+
+    def _fraction() -> float:
+        """Returns a number from 0 to 1, so that the clients of a server do not repeat at once."""
+        return int.from_bytes(os.urandom(4), "big") / float(2**32)
+    return locals()
+
+
+_add("_client", _define_client)
+
+
+def _define_texts():
+    """Texts and names of a charm, cut to what the server takes, and stable identities of statuses."""
+
+
+    import re
+
+
+    TEXT_BYTES_MAX = 4096
+    NAME_BYTES_MAX = 253
+    SHORT_MAX = 40
+    STATUSES_MAX = 1000
+    #: Limit of the texts of a whole set; the server takes 4 MiB, and JSON escapes some characters.
+    SET_BYTES_MAX = 2 * 1024 * 1024
+    TEXT_BYTES_OF_LARGE_SETS = 256
+    RANKS = {
+        "LEVEL_ERROR": 0,
+        "LEVEL_BLOCKED": 1,
+        "LEVEL_MAINTENANCE": 2,
+        "LEVEL_WAITING": 3,
+        "LEVEL_ACTIVE": 4,
+    }
+    _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9._/-]+")
+
+
+    def cut(text: Any, bytes_max: int = TEXT_BYTES_MAX) -> str:
+        """Returns the text with at most so many bytes; a cut text ends with three dots."""
+        whole = str(text).encode("utf-8", "replace")
+        if len(whole) <= bytes_max:
+            return whole.decode("utf-8")
+        return whole[: bytes_max - 3].decode("utf-8", "ignore") + "..."
+
+
+    def short(text: Any) -> str:
+        """Returns the text with at most 40 characters."""
+        whole = cut(text)
+        return whole if len(whole) <= SHORT_MAX else whole[: SHORT_MAX - 3] + "..."
+
+
+    def name(text: Any) -> str:
+        """Returns a name that the server takes; characters that it refuses become `-`."""
+        cleaned = _NOT_OF_NAMES.sub("-", str(text)).lstrip("._/-")
+        return cleaned[:NAME_BYTES_MAX]
+
+
+    def target(text: Any) -> str:
+        """Returns the object of a call without control characters and without a query."""
+        plain = "".join(" " if ord(one) < 32 or 126 < ord(one) < 160 else one for one in str(text))
+        return cut(plain.split("?", 1)[0].strip(), NAME_BYTES_MAX)
+
+
+    def identify(statuses: List[Dict[str, Any]], before: List[Dict[str, Any]]) -> None:
+        """Gives each status of a set an identity that it keeps from one set to the next.
+
+        A status with a component or a key has that identity; a repeated one gets a number. One
+        without both is the status of the set before with the same text, then the one at the same
+        place if the number of statuses is the same, else a new one. So a status keeps its identity,
+        and the start of its level, when another one before it goes.
+        """
+        given = [one for one in statuses if one["component"] or one["key"]]
+        taken = set()
+        for one in given:
+            plain, number = one["key"], 2
+            while (one["component"], one["key"]) in taken:
+                one["key"] = name("{}-{}".format(plain, number) if plain else str(number))
+                number += 1
+            taken.add((one["component"], one["key"]))
+        nameless = [one for one in statuses if not one["component"] and not one["key"]]
+        old = [one for one in before if not one["component"] and one["key"].isdigit()]
+        is_same_size = len(old) == len(nameless)
+        pairs = _paired(nameless, old, lambda one: (one["level"], one["message"]))
+        pairs += _paired(
+            _others(nameless, pairs, 0), _others(old, pairs, 1), lambda one: one["message"] or None
+        )
+        if is_same_size:
+            pairs += zip(_others(nameless, pairs, 0), _others(old, pairs, 1))
+        for one, known in pairs:
+            if ("", known["key"]) not in taken:
+                one["key"] = known["key"]
+                taken.add(("", one["key"]))
+        number = 1
+        for one in nameless:
+            while not one["key"]:
+                if ("", str(number)) not in taken:
+                    one["key"] = str(number)
+                    taken.add(("", one["key"]))
+                number += 1
+
+
+    def fit(statuses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+        """Returns the statuses that fit into one set, in their order; the worst ones are kept."""
+        if len(statuses) > STATUSES_MAX:
+            worst = sorted(range(len(statuses)), key=lambda n: RANKS.get(statuses[n]["level"], 5))
+            kept = set(worst[:STATUSES_MAX])
+            statuses = [one for n, one in enumerate(statuses) if n in kept]
+        texts = ("message", "check", "action")
+        if sum(len(one.get(text, "")) for one in statuses for text in texts) > SET_BYTES_MAX:
+            for one in statuses:
+                for text in texts:
+                    one[text] = cut(one.get(text, ""), TEXT_BYTES_OF_LARGE_SETS)
+        return statuses
+
+
+    def _paired(
+        new: List[Dict[str, Any]], old: List[Dict[str, Any]], by: Any
+    ) -> List[Tuple[Dict[str, Any], Dict[str, Any]]]:
+        found: Dict[Any, List[Dict[str, Any]]] = {}
+        for one in old:
+            found.setdefault(by(one), []).append(one)
+        pairs = []
+        for one in new:
+            same = found.get(by(one)) if by(one) is not None else None
+            if same:
+                pairs.append((one, same.pop(0)))
+        return pairs
+
+
+    def _others(
+        statuses: List[Dict[str, Any]], pairs: List[Tuple[Dict[str, Any], Dict[str, Any]]], side: int
+    ) -> List[Dict[str, Any]]:
+        paired = {id(pair[side]) for pair in pairs}
+        return [one for one in statuses if id(one) not in paired]
+    return locals()
+
+
+_add("_texts", _define_texts)
+
+
+def _define_state():
+    """What a unit remembers between its hooks: one JSON file, with the calls that wait."""
+
+
+    import json
+    import logging
+    import os
+    import time
+
+
+    logger = logging.getLogger(__name__)
+
+    #: Calls that wait at most; the oldest ones are dropped first, and the log counts them.
+    CALLS_MAX = 256
+    CALL_BYTES_MAX = 1024 * 1024
+    VERSION = 1
+
+
+    class State:
+        """The record of one unit. A file that cannot be read counts as empty and is kept aside."""
+
+        def __init__(self, path: str) -> None:
+            self.path = path
+            #: The last pull set, for the identities of the next one and for `status-detail`.
+            self.pull: List[Dict[str, Any]] = []
+            #: The last status of the application that this unit reported as leader.
+            self.application: Dict[str, Any] = {}
+            #: Statuses that are kept over hooks, by `component key`.
+            self.pushes: Dict[str, Dict[str, Any]] = {}
+            #: Open errors, by `component target`.
+            self.faults: Dict[str, Dict[str, Any]] = {}
+            #: Operations in flight, by name.
+            self.operations: Dict[str, Dict[str, Any]] = {}
+            #: The data of the application as of the last read, and the last writes.
+            self.data: Dict[str, bytes] = {}
+            #: Whether the server has this unit as leader.
+            self.leads = False
+            #: Whether a failed hook was reported and is not resolved. None: not known.
+            self.hook_failed: Any = None
+            #: Calls whose success was said since the record began, by `component target`.
+            self.resolved: List[str] = []
+            #: Whether the kept statuses were read from the server.
+            self.restored = False
+            #: Calls that wait for delivery, in order.
+            self.spool: List[Entry] = []
+            self._saved = ""
+            self._load()
+
+        def save(self) -> None:
+            """Replaces the file in one step, if anything is different."""
+            values = {name: getattr(self, name) for name in _fields(self)}
+            text = json.dumps(dict(values, version=VERSION), default=_to_json, sort_keys=True)
+            if text == self._saved:
+                return
+            os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+            written = "{}.{}".format(self.path, os.getpid())
+            # The file has messages and payloads: only its owner reads it.
+            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(written, self.path)
+            self._saved = text
+
+        def _load(self) -> None:
+            try:
+                with open(self.path, encoding="utf-8") as file:
+                    text = file.read()
+            except FileNotFoundError:
+                return
+            except (OSError, ValueError) as error:
+                logger.warning("the state %s cannot be read and counts as empty: %s", self.path, error)
+                return
+            try:
+                found = json.loads(text, object_hook=_from_json)
+                if found["version"] != VERSION:
+                    raise ValueError("version {}".format(found["version"]))
+                for name in _fields(self):
+                    expected, given = getattr(self, name), found.get(name)
+                    if expected is not None and not isinstance(given, type(expected)):
+                        raise ValueError("{} is {!r}".format(name, type(given)))
+                    setattr(self, name, given)
+            except (ValueError, TypeError, KeyError) as error:
+                logger.warning("the state %s is damaged and counts as empty: %s", self.path, error)
+                self.__dict__.update(State(self.path + ".none").__dict__, path=self.path)
+                try:
+                    os.replace(self.path, self.path + ".damaged")
+                except OSError:
+                    pass
+                return
+            self._saved = text
+
+        def put(
+            self,
+            identity: Sequence[str],
+            method: str,
+            request: Dict[str, Any],
+            replaces: Sequence[str] = (),
+        ) -> None:
+            """Adds a call for delivery.
+
+            It replaces a waiting call with the same identity, and those whose identity begins with
+            `replaces`: the server would show the newest one only.
+            """
+            wanted, begin = list(identity), list(replaces)
+            kept = []
+            for entry in self.spool:
+                is_same = entry["identity"] == wanted
+                if not is_same and not (begin and entry["identity"][: len(begin)] == begin):
+                    kept.append(entry)
+            entry = {"identity": wanted, "method": method, "request": request, "said": time.time()}
+            # A repeat after a lost answer has the same id, so the server applies the call once.
+            entry["request_id"] = os.urandom(16).hex()
+            self.spool = kept + [entry]
+            self._bound()
+
+        def forget(self, identity: Sequence[str]) -> None:
+            """Removes a waiting call that a newer one has overtaken."""
+            self.spool = [one for one in self.spool if one["identity"] != list(identity)]
+
+        def find(self, identity: Sequence[str]) -> Entry:
+            """Returns a waiting call, or an empty one."""
+            for entry in self.spool:
+                if entry["identity"] == list(identity):
+                    return entry
+            return {}
+
+        def _bound(self) -> None:
+            sizes = [len(json.dumps(entry, default=_to_json)) for entry in self.spool]
+            dropped = 0
+            while len(self.spool) > CALLS_MAX or (sum(sizes) > CALL_BYTES_MAX and len(sizes) > 1):
+                # The current sets stay: they alone say how the unit is.
+                places = [n for n, one in enumerate(self.spool) if one["identity"][0] not in CURRENT]
+                place = places[0] if places and places[0] < len(self.spool) - 1 else 0
+                del self.spool[place], sizes[place]
+                dropped += 1
+            if dropped:
+                logger.warning("%s calls to Bellwether do not fit into the spool: dropped", dropped)
+
+
+    #: Identities of the calls that describe the present.
+    CURRENT = ("pull", "application")
+
+
+    def pair(first: str, second: str) -> str:
+        """Returns the name of two names in the records of a state."""
+        return "{} {}".format(first, second)
+
+
+    def state_path(folder: str, model: str, unit: str) -> str:
+        """Returns the path of the state of a unit, without characters that a file name cannot have."""
+        name = "-".join(part.replace("/", "-") for part in (model, unit) if part)
+        return os.path.join(folder, ".bellwether-{}.json".format(name))
+
+
+    def _fields(state: State) -> List[str]:
+        return [name for name in vars(state) if not name.startswith("_") and name != "path"]
+
+
+    def _to_json(value: Any) -> Any:
+        if isinstance(value, bytes):
+            import base64
+
+            return {"$bytes": base64.b64encode(value).decode("ascii")}
+        raise TypeError("{!r} has no place in the state".format(type(value)))
+
+
+    def _from_json(value: Dict[str, Any]) -> Any:
+        if len(value) == 1 and isinstance(value.get("$bytes"), str):
+            import base64
+
+            return base64.b64decode(value["$bytes"])
+        return value
+    return locals()
+
+
+_add("_state", _define_state)
+
+
+def _define_classify():
+    """What an exception says about a failed call: a report, and a verdict if no server answers."""
+
+
+    import time
+
+    pass
+
+
+    DETAIL_BYTES_MAX = 60_000
+    #: Classes whose instances had no answer of the target, by name: their packages are not imported.
+    UNANSWERED = (
+        "ChunkedEncodingError",
+        "ConnectError",
+        "ConnectTimeout",
+        "ConnectTimeoutError",
+        "ConnectionError",
+        "EndpointConnectionError",
+        "MaxRetryError",
+        "NewConnectionError",
+        "NoBrokersAvailable",
+        "NoHostAvailable",
+        "PoolTimeout",
+        "ProtocolError",
+        "ReadError",
+        "ReadTimeout",
+        "ReadTimeoutError",
+        "RemoteProtocolError",
+        "ServerSelectionTimeoutError",
+        "Timeout",
+        "TimeoutError",
+        "URLError",
+        "WriteError",
+        "WriteTimeout",
+        "timeout",
+    )
+    GRPC_UNANSWERED = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN")
+    #: First and longest wait between two attempts, as the server has them.
+    FIRST_WAIT, WAIT_MAX, DEPENDENCY_WAIT = 0.25, 180.0, 30.0
+    ACTIONS = {
+        "TRANSIENT": "RETRY",
+        "UNCLASSIFIED": "RETRY",
+        "THROTTLED": "RETRY_AFTER",
+        "CONFLICT": "REREAD",
+        "DEPENDENCY": "DEFER",
+        "BLOCKED": "BLOCK",
+    }
+
+
+    def report_of(error: BaseException) -> Dict[str, Any]:
+        """Returns an `ErrorReport` without component and target."""
+        error = _last_attempt(error)
+        system, code, answered = _code(error)
+        if answered:
+            origin = "ERROR_ORIGIN_PEER"
+        elif _is_unanswered(error) or system == "grpc":
+            origin = "ERROR_ORIGIN_TRANSPORT"
+        else:
+            origin = "ERROR_ORIGIN_LOCAL"
+        said = " ".join(str(error).split())
+        report: Dict[str, Any] = {
+            "system": system,
+            "code": code,
+            "origin": origin,
+            "message": _texts.cut(said or type(error).__name__),
+            "internal_detail": _traceback(error),
+        }
+        wait = _retry_after(error)
+        if wait is not None:
+            report["retry_after"] = wait
+        return report
+
+
+    def verdict_of(report: Dict[str, Any], attempt: int) -> Dict[str, Any]:
+        """Returns a verdict without a server: coarse classes, and the waits of the server."""
+        kind = _class(report)
+        action = ACTIONS[kind]
+        wait: Optional[float] = min(FIRST_WAIT * float(2 ** min(attempt - 1, 20)), WAIT_MAX)
+        if action == "DEFER":
+            wait = DEPENDENCY_WAIT
+        elif action == "BLOCK":
+            wait = None
+        if wait is not None and report.get("retry_after") is not None:
+            wait = max(wait, report["retry_after"])
+        return {
+            "class": "ERROR_CLASS_" + kind,
+            "action": "VERDICT_ACTION_" + action,
+            "retry_after": wait,
+            "retry_time": None,
+            "attempt": attempt,
+            "attempts_left": max(0, 10 - attempt),
+            "rule": "local",
+            "explanation": "the server was not reached; this is the class by origin and status alone",
+            "held": action == "BLOCK",
+        }
+
+
+    def level_of(fault: Dict[str, Any]) -> str:
+        """Returns the level that an open error shows, as the server decides it; empty: none."""
+        kind = fault["verdict"]["class"]
+        if kind in ("ERROR_CLASS_BLOCKED", "ERROR_CLASS_GONE", "ERROR_CLASS_FATAL"):
+            return "blocked"
+        if kind == "ERROR_CLASS_DEPENDENCY":
+            return "waiting"
+        if kind in ("ERROR_CLASS_TRANSIENT", "ERROR_CLASS_UNCLASSIFIED"):
+            lasts = time.time() - fault["first"]
+            return "waiting" if fault["count"] >= 3 or lasts >= 30 else ""
+        return ""
+
+
+    def _code(error: BaseException) -> Tuple[str, str, bool]:
+        """Returns the system, the code in it, and whether the target answered."""
+        code = getattr(error, "code", None)
+        if callable(code) and hasattr(error, "details"):
+            status = getattr(code(), "name", "UNKNOWN")
+            return "grpc", status, status not in GRPC_UNANSWERED
+        response = getattr(error, "response", None)
+        status = _status(error, response)
+        if isinstance(response, dict) and status:
+            return "http", status, True
+        name = _name(error)
+        if status:
+            return "python", "{}/{}".format(name, status), True
+        kind = getattr(error, "kind", None)
+        if isinstance(kind, str) and kind:
+            return "python", "{}/{}".format(name, _texts.name(kind)), True
+        return "python", name, False
+
+
+    def _status(error: BaseException, response: Any) -> str:
+        found = getattr(response, "status_code", None)
+        if isinstance(response, dict):
+            found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if found is None:
+            found = getattr(error, "code", None)
+        if found is None:
+            found = getattr(error, "status", None)
+            found = getattr(found, "code", found)
+        is_status = isinstance(found, int) and not isinstance(found, bool) and 100 <= found < 600
+        return str(found) if is_status else ""
+
+
+    def _name(error: BaseException) -> str:
+        """Returns the full name of the class, or of the first base class outside of the charm."""
+        for one in type(error).__mro__:
+            if one in (Exception, BaseException, object):
+                break
+            if one.__module__.split(".")[0] not in ("__main__", "charm", "charms"):
+                return "{}.{}".format(one.__module__, one.__qualname__)
+        kind = type(error)
+        return "{}.{}".format(kind.__module__, kind.__qualname__)
+
+
+    def _class(report: Dict[str, Any]) -> str:
+        status = report["code"].rpartition("/")[2]
+        if report["origin"] == "ERROR_ORIGIN_TRANSPORT":
+            return "TRANSIENT"
+        if status in ("401", "403", "permission-denied") or report["code"].endswith("PermissionError"):
+            return "BLOCKED"
+        if status in ("404", "not-found") or report["code"].endswith(
+            ("FileNotFoundError", "RelationNotFoundError", "SecretNotFoundError")
+        ):
+            return "DEPENDENCY"
+        if status in ("409", "412"):
+            return "CONFLICT"
+        if status == "429":
+            return "THROTTLED"
+        return "TRANSIENT" if len(status) == 3 and status.startswith("5") else "UNCLASSIFIED"
+
+
+    def _is_unanswered(error: BaseException) -> bool:
+        if isinstance(error, (ConnectionError, TimeoutError)):
+            return True
+        names = [one.__name__ for one in type(error).__mro__]
+        return "gaierror" in names or any(name in UNANSWERED for name in names)
+
+
+    def _last_attempt(error: BaseException) -> BaseException:
+        """Returns the exception inside of tenacity.RetryError."""
+        last = getattr(error, "last_attempt", None)
+        try:
+            inner = last.exception() if last is not None else None
+        except Exception:
+            inner = None
+        return inner if isinstance(inner, BaseException) else error
+
+
+    def _retry_after(error: BaseException) -> Optional[float]:
+        given: Any = getattr(error, "retry_after", None)
+        headers: Any = getattr(getattr(error, "response", None), "headers", None)
+        if given is None and hasattr(headers, "get"):
+            given = headers.get("Retry-After")
+        try:
+            wait = float(given)
+        except (TypeError, ValueError):
+            return None
+        return min(wait, 86400.0) if wait > 0 else None
+
+
+    def _traceback(error: BaseException) -> str:
+        import traceback
+
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+        text = "".join(lines).encode("utf-8", "replace")
+        # The end of a traceback says most.
+        return text[-DETAIL_BYTES_MAX:].decode("utf-8", "ignore")
+    return locals()
+
+
+_add("_classify", _define_classify)
+
+
+def _define_deliver():
+    """Delivery of waiting calls in their order, within the time that a hook has for it."""
+
+
+    import logging
+    import time
+
+    pass
+
+
+    logger = logging.getLogger(__name__)
+
+    #: A later call cannot succeed either: the server is away, or the caller is refused.
+    AWAY = (errors.Unavailable, errors.DeadlineExceeded, errors.Unauthenticated, errors.Canceled)
+    #: This call can succeed later; others may succeed now.
+    LATER = (
+        errors.ResourceExhausted,
+        errors.Unimplemented,
+        errors.PermissionDenied,
+        errors.Internal,
+        errors.Unknown,
+        errors.DataLoss,
+    )
+    #: A call that waited longer than this is not of this hook; its ttl has run since.
+    LATE_SECONDS = 5.0
+    #: Calls of the leader.
+    OF_LEADER = ("set_application_status", "clear_application_status", "update_app_data")
+
+
+    class Courier:
+        """Makes the calls of one process. All of them together wait for `seconds` at most."""
+
+        def __init__(
+            self, connect: Callable[[], Optional[Client]], seconds: float, names: Dict[str, str]
+        ) -> None:
+            self._connect = connect
+            self._client: Optional[Client] = None
+            self._left = self._given = seconds
+            #: Why no further call is made; empty: calls are made.
+            self.closed = ""
+            #: Namespace, application and unit of the calls.
+            self.names = names
+
+        @property
+        def spare(self) -> float:
+            """Seconds that are left for calls."""
+            return 0.0 if self.closed else max(0.0, self._left)
+
+        @property
+        def spent(self) -> float:
+            """Seconds that the calls have taken."""
+            return self._given - self._left
+
+        def call(self, method: str, **request: Any) -> Any:
+            """Calls the server. Raises an error of the package only."""
+            if self.closed or self._left < 0.01:
+                raise errors.Unavailable(self.closed or "the time of this hook is used up")
+            started = time.monotonic()
+            try:
+                client = self._client = self._client or self._connect()
+                if client is None:
+                    self.closed = "no address of a server is given"
+                    raise errors.Unavailable(self.closed)
+                request["timeout"] = self._left
+                request.setdefault("namespace", self.names["namespace"])
+                request.setdefault("application", self.names["application"])
+                return getattr(client, method)(**request)
+            except AWAY as error:
+                if not self.closed:
+                    self.closed = str(error)
+                    logger.warning("Bellwether is not reached: %s", error)
+                raise
+            except errors.Error:
+                raise
+            except Exception as error:
+                # A wrong address or a missing file must not fail the hook.
+                self.closed = "{}: {}".format(type(error).__name__, error)
+                logger.warning("Bellwether cannot be called: %s", self.closed)
+                raise errors.Unavailable(self.closed) from error
+            finally:
+                self._left -= time.monotonic() - started
+
+        def close(self) -> None:
+            client, self._client = self._client, None
+            self.closed = self.closed or "the hook is over"
+            if client is not None:
+                client.close()
+
+        def flush(self, state: State, is_leader: Callable[[], bool]) -> None:
+            """Delivers what waits, in order. What stays, stays in order too."""
+            for entry in list(state.spool):
+                if self.closed or self._left < 0.01:
+                    return
+                if self._deliver(entry, state, is_leader):
+                    state.spool = [one for one in state.spool if one is not entry]
+
+        def _deliver(self, entry: Entry, state: State, is_leader: Callable[[], bool]) -> bool:
+            """Returns whether the call is done with."""
+            method = entry["method"]
+            try:
+                if method in OF_LEADER:
+                    if not is_leader():
+                        logger.info("%s is dropped: the unit does not lead any more", method)
+                        state.leads = False
+                        return True
+                    self.lead(state)
+                self._send(entry, state)
+                return True
+            except AWAY:
+                return False
+            except LATER as error:
+                logger.warning("%s is refused now and is repeated later: %s", method, error)
+                return False
+            except errors.NotFound:
+                # What does not exist needs no removal.
+                return True
+            except errors.Error as error:
+                logger.error("%s is refused and dropped: %s %s", method, error, error.violations)
+                return True
+
+        def _send(self, entry: Entry, state: State) -> None:
+            if entry["method"] == "complete_operation" and not entry["request"]["fence"]:
+                self._complete(entry)
+                return
+            try:
+                self._once(entry)
+            except errors.FailedPrecondition as error:
+                if error.reason != "NOT_LEADER" or entry["method"] not in OF_LEADER:
+                    raise
+                # Juju made another unit the leader and then this one again.
+                state.leads = False
+                self.lead(state)
+                self._once(entry)
+
+        def _complete(self, entry: Entry) -> None:
+            """Completes an operation that has no holder at the server."""
+            names = {name: entry["request"][name] for name in ("unit", "operation_id")}
+            try:
+                held = self.call("acquire_operation", **names)
+                self.call("complete_operation", fence=held["operation"]["fence"], **names)
+            except errors.FailedPrecondition as error:
+                if error.retry_after is not None:
+                    # Its next attempt is not due yet.
+                    raise errors.ResourceExhausted(str(error)) from error
+                # It failed or is blocked there, but the work is done.
+                self.call("cancel_operation", operation_id=names["operation_id"])
+
+        def _once(self, entry: Entry) -> None:
+            request = dict(entry["request"], request_id=entry["request_id"])
+            ttl = request.get("status", {}).get("ttl")
+            late = time.time() - entry["said"]
+            if ttl is not None and late > LATE_SECONDS:
+                if ttl - late < 1.0:
+                    return
+                request["status"] = dict(request["status"], ttl=ttl - late)
+            self.call(entry["method"], **with_times(request))
+
+        def lead(self, state: State) -> None:
+            """Makes this unit the leader at the server, because Juju decided so."""
+            if state.leads:
+                return
+            config = {"external_leader": {"unit": self.names["unit"]}}
+            self.call("configure_application", config=config, update_mask=["external_leader"])
+            state.leads = True
+
+
+    def with_times(request: Dict[str, Any]) -> Dict[str, Any]:
+        """Returns the request with seconds since 1970 as times."""
+        from datetime import datetime, timezone
+
+        def turned(value: Any) -> Any:
+            if isinstance(value, dict):
+                found = {name: turned(one) for name, one in value.items()}
+                if isinstance(found.get("observe_time"), float):
+                    moment = datetime.fromtimestamp(found["observe_time"], timezone.utc)
+                    found["observe_time"] = moment
+                return found
+            return [turned(one) for one in value] if isinstance(value, list) else value
+
+        return dict(turned(request))
+    return locals()
+
+
+_add("_deliver", _define_deliver)
+
+
+def _define_charm():
+    """The points at which ops is watched, and its statuses as reports."""
+
+
+    import functools
+    import os
+    import sys
+    import weakref
+
+    pass
+
+
+    #: The attribute of a status of ops that has its details.
+    DETAIL = "bellwether"
+    ACTION = "status-detail"
+    LABELS_MAX = 64
+    LABEL_BYTES_MAX = 63
+    PRIORITY_MAX = 1_000_000
+
+    _reporters: Any = weakref.WeakSet()
+    _observers: Dict[str, Any] = {}
+
+
+    def hook_name() -> str:
+        """Returns the name of the hook: `config-changed`, or `backup-action` for an action."""
+        path = os.environ.get("JUJU_DISPATCH_PATH") or os.environ.get("JUJU_HOOK_NAME") or ""
+        folder, _, name = path.rpartition("/")
+        name = name.replace("_", "-")
+        return name + "-action" if folder.endswith("actions") else name
+
+
+    def watch(reporter: StatusReporter) -> Any:
+        """Observes the end of the hook, and returns the observer, which must be kept."""
+        import ops
+
+        charm = reporter.charm
+        framework = charm.framework
+        if not _observers:
+            _observers["class"] = _make_observer()
+            _watch_collection(ops)
+        _reporters.add(reporter)
+        observer = _observers["class"](charm, "bellwether-status-reporter")
+        observer.reporter = reporter
+        framework.observe(framework.on.commit, observer.on_commit)
+        if ACTION in charm.meta.actions:
+            framework.observe(charm.on[ACTION].action, observer.on_detail)
+        _watch_close(framework, reporter)
+        return observer
+
+
+    def _make_observer() -> Any:
+        import ops
+
+        class Observer(ops.Object):  # type: ignore[misc, unused-ignore]
+            """Receives the events for a reporter; ops calls methods of its own objects only."""
+
+            reporter: StatusReporter
+
+            def on_commit(self, _: ops.EventBase) -> None:
+                self.reporter.commit()
+
+            def on_detail(self, event: ops.ActionEvent) -> None:
+                self.reporter.detail(event)
+
+        return Observer
+
+
+    def _watch_collection(ops: Any) -> None:
+        """Notes each status that a charm collects or sets for the application.
+
+        ops keeps the collected list to itself, so its public methods are extended, once for a process.
+        """
+        add_status = ops.CollectStatusEvent.add_status
+
+        @functools.wraps(add_status)
+        def add(event: Any, status: Any) -> Any:
+            done = add_status(event, status)
+            scope = "app" if event.handle.kind == "collect_app_status" else "unit"
+            for reporter in list(_reporters):
+                if reporter.charm.framework is event.framework:
+                    reporter.collected[scope].append(status)
+            return done
+
+        ops.CollectStatusEvent.add_status = add
+        status = ops.Application.status
+
+        def set_status(application: Any, value: Any) -> None:
+            status.__set__(application, value)
+            for reporter in list(_reporters):
+                if reporter.charm.app is application:
+                    reporter.application_set = True
+
+        ops.Application.status = status.setter(set_status)
+
+
+    def _watch_close(framework: Any, reporter: StatusReporter) -> None:
+        """Extends the end of the framework, which follows a crash of the hook too."""
+        close = framework.close
+
+        @functools.wraps(close)
+        def closed() -> None:
+            try:
+                reporter.close(sys.exc_info()[1])
+            finally:
+                close()
+
+        framework.close = closed
+        # Older versions of ops do not close the framework if the charm cannot be made.
+        hook = sys.excepthook
+
+        def excepted(kind: Any, error: BaseException, trace: Any) -> None:
+            reporter.close(error)
+            hook(kind, error, trace)
+
+        sys.excepthook = excepted
+
+
+    def is_failure(error: BaseException) -> bool:
+        """Returns whether Juju counts the hook as failed after this exception."""
+        if isinstance(error, SystemExit):
+            return error.code not in (None, 0)
+        # ops ends a hook early and well with an exception of its own.
+        return getattr(error, "exit_code", 1) != 0
+
+
+    def make(level: str, message: str, details: Dict[str, Any]) -> Any:
+        """Returns a status of ops with details."""
+        import ops
+
+        # `StatusBase.from_name` returns classes of ops[testing] if that is imported.
+        kinds = {
+            "active": ops.ActiveStatus,
+            "waiting": ops.WaitingStatus,
+            "maintenance": ops.MaintenanceStatus,
+            "blocked": ops.BlockedStatus,
+        }
+        status = kinds[level](message)
+        setattr(status, DETAIL, details)
+        return status
+
+
+    def report_of(status: Any) -> Dict[str, Any]:
+        """Returns a status of ops as a `StatusReport`."""
+        details = dict(getattr(status, DETAIL, None) or {})
+        return report(status.name, status.message, **details)
+
+
+    def report(level: str, message: Any, **details: Any) -> Dict[str, Any]:
+        """Returns a `StatusReport` that the server takes: names cleaned, texts cut."""
+        known = "LEVEL_" + level.upper()
+        made: Dict[str, Any] = {
+            "component": _texts.name(details.get("component", "")),
+            "key": _texts.name(details.get("key", "")),
+            "level": known if known in _texts.RANKS else "LEVEL_UNKNOWN",
+            "message": _texts.cut(message or ""),
+        }
+        texts = {
+            "short_message": _texts.short(details.get("short") or ""),
+            "check": _texts.cut(details.get("check") or ""),
+            "action": _texts.cut(details.get("action") or ""),
+            "reason": _texts.cut(details.get("reason") or "", _texts.NAME_BYTES_MAX),
+            "labels": labels(details.get("labels") or {}),
+        }
+        made.update({name: text for name, text in texts.items() if text})
+        for name in ("priority", "precedence"):
+            number = int(details.get(name) or 0)
+            if number:
+                made[name] = max(-PRIORITY_MAX, min(number, PRIORITY_MAX))
+        return made
+
+
+    def labels(given: Any) -> Dict[str, str]:
+        """Returns the labels that the server takes."""
+        found: Dict[str, str] = {}
+        for name, value in list(dict(given).items())[:LABELS_MAX]:
+            name = _texts.cut(name, LABEL_BYTES_MAX)
+            if name:
+                found[name] = _texts.cut(value, LABEL_BYTES_MAX)
+        return found
+
+
+    def table(rows: List[List[str]]) -> str:
+        """Returns rows of text as columns."""
+        widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+        lines = []
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths)]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+    return locals()
+
+
+_add("_charm", _define_charm)
+
+
+def _define_data():
+    """The data that the leader of an application shares with its units, for a charm."""
+
+
+    pass
+
+
+    KEY_BYTES_MAX = 256
+    VALUE_BYTES_MAX = 64 * 1024
+    #: Data above this size are not kept for hooks without a server.
+    KEPT_BYTES_MAX = 256 * 1024
+
+
+    class NotLeader(Exception):
+        """Only the leader of the application writes its data."""
+
+
+    class LeaderData:
+        """Reads come from the server once in a hook; without it, from the last hook that reached it."""
+
+        def __init__(self, reporter: StatusReporter) -> None:
+            self._reporter = reporter
+            self._read: Optional[Dict[str, bytes]] = None
+
+        def get(self, key: str, default: str = "") -> str:
+            """Returns a value as text."""
+            found = self._all().get(key)
+            return default if found is None else found.decode("utf-8", "replace")
+
+        def get_bytes(self, key: str) -> Optional[bytes]:
+            """Returns a value, or None if there is none."""
+            return self._all().get(key)
+
+        def keys(self) -> List[str]:
+            """Returns the keys in order."""
+            return sorted(self._all())
+
+        def update(self, values: Mapping[str, Union[str, bytes]]) -> None:
+            """Writes values; an empty one deletes its key. Raises NotLeader.
+
+            What the server does not take now is delivered by a later hook, if the unit then leads.
+            """
+            if not self._reporter.is_leader():
+                raise NotLeader("{} does not lead".format(self._reporter.names["unit"]))
+            changes = {}
+            for key, value in values.items():
+                changes[key] = value.encode("utf-8") if isinstance(value, str) else bytes(value)
+                if not 0 < len(key.encode("utf-8")) <= KEY_BYTES_MAX:
+                    raise ValueError("a key has 1 to {} bytes".format(KEY_BYTES_MAX))
+                if len(changes[key]) > VALUE_BYTES_MAX:
+                    raise ValueError("{} has more than {} bytes".format(key, VALUE_BYTES_MAX))
+            if not changes:
+                return
+            waiting = self._reporter.state.find(["data"])
+            merged = dict(waiting["request"]["set"] if waiting else {}, **changes)
+            unit = self._reporter.names["unit"]
+            self._keep({**self._all(), **changes})
+            self._reporter.say(["data"], "update_app_data", {"unit": unit, "set": merged})
+
+        def _all(self) -> Dict[str, bytes]:
+            if self._read is None:
+                self._reporter.flush()
+                try:
+                    answer = self._reporter.courier.call("get_app_data")
+                    self._keep(answer["app_data"]["data"] if answer["app_data"] else {})
+                except errors.Error:
+                    self._read = self._reporter.state.data
+                waiting = self._reporter.state.find(["data"])
+                if waiting:
+                    self._keep({**(self._read or {}), **waiting["request"]["set"]})
+            return self._read or {}
+
+        def _keep(self, values: Dict[str, bytes]) -> None:
+            self._read = {key: value for key, value in values.items() if value}
+            size = sum(len(key) + len(value) for key, value in self._read.items())
+            self._reporter.state.data = self._read if size <= KEPT_BYTES_MAX else {}
+    return locals()
+
+
+_add("_data", _define_data)
+
+
+def _define_work():
+    """Attempts and operations of a charm: failed calls, and work that the next hook continues."""
+
+
+    import functools
+    import logging
+    import os
+    import time
+
+    pass
+
+
+    logger = logging.getLogger(__name__)
+
+    #: The server considers an operation interrupted after this time without a `save`.
+    LEASE_SECONDS = 1800.0
+    PAYLOAD_BYTES_MAX = 262_144
+    CHECKPOINT_BYTES_MAX = 65_536
+    PROGRESS_BYTES_MAX = 256
+    #: Calls that end an operation for good. They are made without a fence too.
+    ENDS = ("complete_operation", "cancel_operation")
+
+
+    class Attempt:
+        """One call of something outside. As a context manager it suppresses the exception.
+
+        As a decorator it also skips the call while it is not due, and repeats it for at most `wait`
+        seconds; the result of a call that failed or was skipped is None.
+        """
+
+        def __init__(
+            self, reporter: StatusReporter, component: str, target: str, wait: float, action: str
+        ) -> None:
+            self._reporter = reporter
+            self.component, self.target = _texts.name(component), _texts.target(target)
+            self._wait, self._action = wait, action
+            #: The exception of the last attempt, or None.
+            self.error: Optional[BaseException] = None
+            #: What to do next, a `Verdict` of the protos; empty after a success.
+            self.verdict: Dict[str, Any] = {}
+
+        @property
+        def failed(self) -> bool:
+            """Whether the last attempt failed."""
+            return self.error is not None
+
+        def __enter__(self) -> Attempt:
+            self.error, self.verdict = None, {}
+            return self
+
+        def __exit__(
+            self,
+            kind: Optional[Type[BaseException]],
+            error: Optional[BaseException],
+            trace: Optional[TracebackType],
+        ) -> bool:
+            if error is None:
+                self._reporter.resolve(self.component, self.target)
+                return False
+            if not isinstance(error, Exception):
+                return False
+            self.error = error
+            self.verdict = self._reporter.report_error(
+                self.component, self.target, error, action=self._action
+            )
+            logger.warning("%s: %s failed: %s", self.component, self.target, error)
+            return True
+
+        def __call__(self, function: Function) -> Function:
+            @functools.wraps(function)
+            def attempted(*given: Any, **named: Any) -> Any:
+                if not self._reporter.due(self.component, self.target):
+                    return None
+                end = time.monotonic() + self._wait
+                while True:
+                    with self:
+                        return function(*given, **named)
+                    wait = self.verdict.get("retry_after")
+                    if wait is None or time.monotonic() + wait > end:
+                        return None
+                    time.sleep(wait)
+
+            return attempted  # type: ignore[return-value]
+
+
+    class Operation:
+        """Work of this unit that survives the end of its hook.
+
+        The payload and the checkpoint are stored in the state of the unit before anything else, so
+        that they need no server. The server has a copy, as an operation of the application, or as a
+        kept status of the unit while the operation of another unit is open.
+        """
+
+        def __init__(self, reporter: StatusReporter, name: str, to: str, payload: bytes) -> None:
+            if len(payload) > PAYLOAD_BYTES_MAX:
+                raise ValueError("the payload has more than {} bytes".format(PAYLOAD_BYTES_MAX))
+            self._reporter = reporter
+            self.name, self.to = _texts.name(name), _texts.cut(to, PROGRESS_BYTES_MAX)
+            self._given = payload
+            #: Whether an earlier hook began this operation.
+            self.resumed = False
+            #: Whether an operator asked at the server that the work stops.
+            self.cancelled = False
+
+        @property
+        def payload(self) -> bytes:
+            """The payload of the hook that began the operation."""
+            return bytes(self._record["payload"])
+
+        @property
+        def checkpoint(self) -> bytes:
+            """What the last `save` stored; empty at the start."""
+            return bytes(self._record["checkpoint"])
+
+        @property
+        def _record(self) -> Dict[str, Any]:
+            return self._reporter.state.operations[self.name]
+
+        def save(self, checkpoint: bytes, progress: str = "") -> None:
+            """Stores how far the work is, before it goes on."""
+            if len(checkpoint) > CHECKPOINT_BYTES_MAX:
+                raise ValueError("the checkpoint has more than {}".format(CHECKPOINT_BYTES_MAX))
+            record = self._record
+            record["checkpoint"] = checkpoint
+            record["progress"] = _texts.cut(progress, PROGRESS_BYTES_MAX) or record["progress"]
+            self._reporter.save()
+            self._show()
+
+        def __enter__(self) -> Operation:
+            known = self._reporter.state.operations.get(self.name)
+            self.resumed = known is not None and known["to"] == self.to
+            if known is not None and not self.resumed:
+                # The older target is given up; its record at the server ends with it.
+                self._end(known, "cancel_operation", {})
+            if not self.resumed:
+                unit = self._reporter.names["unit"].replace("/", "-")
+                self._reporter.state.operations[self.name] = {
+                    "id": "{}-{}-{}".format(self.name, unit, os.urandom(4).hex())[-250:],
+                    "to": self.to,
+                    "payload": self._given,
+                    "checkpoint": b"",
+                    "progress": "",
+                    "fence": 0,
+                    "begun": False,
+                    "pushed": False,
+                }
+            self._reporter.save()
+            self._hold()
+            self._show()
+            return self
+
+        def __exit__(
+            self,
+            kind: Optional[Type[BaseException]],
+            error: Optional[BaseException],
+            trace: Optional[TracebackType],
+        ) -> None:
+            record = self._record
+            if error is None:
+                self._end(record, "complete_operation", {"fence": record["fence"]})
+                del self._reporter.state.operations[self.name]
+            elif isinstance(error, Exception):
+                report = dict(_classify.report_of(error), component="operation", target=self.name)
+                request = {"fence": record["fence"], "error": report, "touched": True}
+                self._end(record, "fail_operation", request)
+                record["fence"] = 0
+                record["progress"] = _texts.cut(report["message"], PROGRESS_BYTES_MAX)
+            else:
+                self._end(record, "release_operation", {"fence": record["fence"]})
+                record["fence"] = 0
+            self._reporter.save()
+
+        def _hold(self) -> None:
+            """Begins the operation at the server, or takes it up again."""
+            record, courier = self._record, self._reporter.courier
+            # What an earlier hook said of this operation comes first.
+            self._reporter.flush()
+            if not courier.spare:
+                return
+            names = {"unit": self._reporter.names["unit"], "operation_id": record["id"]}
+            try:
+                if record["fence"]:
+                    # The process that had this fence is gone: hooks of a unit run one at a time.
+                    courier.call("release_operation", fence=record["fence"], **names)
+                record["fence"], was_begun, record["begun"] = 0, record["begun"], True
+                begun = courier.call(
+                    "begin_operation",
+                    target_version=self.to,
+                    payload=record["payload"],
+                    deterministic=True,
+                    lease_duration=LEASE_SECONDS,
+                    **names,
+                )
+                if not begun["begun"]:
+                    was_begun = True
+                    begun = courier.call("acquire_operation", **names)
+                record["fence"] = begun["operation"]["fence"]
+            except errors.Error as error:
+                logger.info("the unit alone keeps the operation %s: %s", self.name, error)
+                if error.reason in ("OPERATION_HELD", "RESUME_FIRST") and not was_begun:
+                    record["begun"] = False
+            self._reporter.save()
+
+        def _show(self) -> None:
+            record = self._record
+            if record["fence"] and self._reporter.courier.spare:
+                try:
+                    answer = self._reporter.courier.call(
+                        "heartbeat_operation",
+                        unit=self._reporter.names["unit"],
+                        operation_id=record["id"],
+                        fence=record["fence"],
+                        checkpoint=record["checkpoint"],
+                        progress=record["progress"],
+                    )
+                    self.cancelled = answer["operation"]["state"] == "OPERATION_STATE_CANCELLING"
+                except errors.Aborted:
+                    # Another hook of this unit cannot run, so an operator took the operation away.
+                    record["fence"] = 0
+                except errors.Error as error:
+                    logger.info("the progress of %s is not delivered: %s", self.name, error)
+            if record["fence"]:
+                self._hide(record)
+                return
+            shown = "{} to {}".format(self.name, self.to)
+            if record["progress"]:
+                shown += " ({})".format(record["progress"])
+            record["pushed"] = True
+            status = self._reporter.maintenance("operation", shown)
+            self._reporter.push("operation", status, key=self.name)
+
+        def _hide(self, record: Dict[str, Any]) -> None:
+            """Clears the status that stood for the operation."""
+            if record["pushed"]:
+                record["pushed"] = False
+                self._reporter.clear("operation", key=self.name)
+
+        def _end(self, record: Dict[str, Any], method: str, request: Dict[str, Any]) -> None:
+            """Ends the operation at the server, now or later, and the status that stood for it."""
+            if method in ENDS:
+                self._hide(record)
+            if not record["begun"] or (method not in ENDS and not record["fence"]):
+                return
+            request = dict(request, operation_id=record["id"])
+            if method != "cancel_operation":
+                request["unit"] = self._reporter.names["unit"]
+            self._reporter.say(["operation", record["id"]], method, request)
+    return locals()
+
+
+_add("_work", _define_work)
+
+
+def _define_hook():
+    """The end of a hook: what a charm has said of itself becomes calls, after a crash too."""
+
+
+    import logging
+    import time
+
+    pass
+
+
+    logger = logging.getLogger(__name__)
+
+    #: The component of hooks that failed.
+    HOOK = "hook"
+    MODES = {
+        "contribute": "APPLICATION_STATUS_MODE_CONTRIBUTE",
+        "override": "APPLICATION_STATUS_MODE_OVERRIDE",
+    }
+
+
+    class HookEnd:
+        """Turns the statuses of one hook into calls."""
+
+        def __init__(self, reporter: StatusReporter, application_status: str) -> None:
+            self._reporter = reporter
+            self._mode = MODES[application_status]
+            #: Components of advanced_statuses, in their order of priority.
+            self.managers: Sequence[Any] = ()
+            self._is_done = False
+
+        def commit(self) -> None:
+            """Reports the hook, after ops has evaluated the statuses. Never raises."""
+            self._is_done = True
+            reporter = self._reporter
+            try:
+                if reporter.hook == "remove":
+                    reporter.state.spool = []
+                    reporter.state.put(["remove"], "remove_unit", {"unit": reporter.names["unit"]})
+                else:
+                    reporter.restore()
+                    self._end_hook_fault()
+                    self._put_unit()
+                    self._put_application()
+                reporter.flush()
+            except Exception:
+                logger.exception("the statuses are not reported")
+
+        def close(self, error: Optional[BaseException]) -> None:
+            """Reports the exception that ends a hook before its commit. Never raises."""
+            if error is not None and not self._is_done:
+                if _charm.is_failure(error):
+                    self._crash(error)
+                else:
+                    self.commit()
+            self._is_done = True
+            self._reporter.courier.close()
+
+        def _crash(self, error: BaseException) -> None:
+            reporter, target = self._reporter, self._reporter.hook or HOOK
+            try:
+                # Juju shows the error after one failure, and so does this.
+                said = "{} failed: {}: {}".format(target, type(error).__name__, error)
+                status = _charm.report("error", " ".join(said.split()), reason="HookFailed")
+                status.update(component=HOOK, key=_texts.name(target), kind="STATUS_KIND_PUSH")
+                status["observe_time"] = time.time()
+                request = {"unit": reporter.names["unit"], "status": status}
+                reporter.state.hook_failed = True
+                reporter.state.put(["push", HOOK, status["key"]], "report_status", request)
+                reporter.report_error(HOOK, target, error)
+                reporter.flush()
+            except Exception:
+                logger.exception("the failure of the hook is not reported")
+
+        def _end_hook_fault(self) -> None:
+            """Ends what an earlier hook that failed has left: Juju runs a hook only after that."""
+            state, names = self._reporter.state, {"unit": self._reporter.names["unit"]}
+            if state.hook_failed is False:
+                return
+            state.faults = {name: one for name, one in state.faults.items() if one["component"] != HOOK}
+            names["component"] = HOOK
+            cleared = dict(names, kind="STATUS_KIND_PUSH")
+            state.put(["clear", HOOK], "clear_status", cleared, ["push", HOOK])
+            resolved = dict(names, generation=self._reporter.generation())
+            state.put(["resolve", HOOK], "resolve_error", resolved, ["fault", HOOK])
+            state.hook_failed = False
+
+        def _put_unit(self) -> None:
+            reporter = self._reporter
+            if self.managers:
+                reports = advanced_statuses.reports
+
+                found = reports(self.managers, "unit")
+            elif reporter.collected["unit"]:
+                own = [one for one in reporter.collected["unit"] if not _is_kept(one)]
+                found = [_charm.report_of(one) for one in own]
+            else:
+                found = self._slot()
+            found = _texts.fit(found)
+            if self.managers or reporter.collected["unit"]:
+                _texts.identify(found, reporter.state.pull)
+            self._set_times(found)
+            reporter.state.pull = found
+            request = {"unit": reporter.names["unit"], "statuses": found}
+            reporter.state.put(["pull"], "replace_statuses", request)
+
+        def _slot(self) -> List[Dict[str, Any]]:
+            """Returns the one status that Juju has of the unit."""
+            status = self._reporter.charm.unit.status
+            report = _charm.report_of(status)
+            if status.name == "error":
+                # A failed hook is reported by itself.
+                return self._reporter.state.pull
+            for known in self._reporter.state.pull:
+                same = (known["level"], known["message"]) == (report["level"], report["message"])
+                if same and not getattr(status, _charm.DETAIL, None):
+                    # Juju has the text only; the details are those of the hook that set it.
+                    return [known]
+            return [report]
+
+        def _set_times(self, found: List[Dict[str, Any]]) -> None:
+            """Gives each status the start of its level, so that a late delivery shows it."""
+            now, known = time.time(), {}
+            for one in self._reporter.state.pull:
+                known[(one["component"], one["key"], one["level"])] = one["observe_time"]
+            for one in found:
+                one["observe_time"] = known.get((one["component"], one["key"], one["level"]), now)
+
+        def _put_application(self) -> None:
+            reporter, report = self._reporter, {}
+            if self.managers and reporter.is_leader():
+                reports = advanced_statuses.reports
+
+                report = (reports(self.managers, "app") or [{}])[0]
+            elif reporter.collected["app"] or reporter.application_set:
+                report = _charm.report_of(reporter.charm.app.status)
+            names = ("level", "message", "reason", "action")
+            request = {name: report[name] for name in names if report.get(name)}
+            if request.get("level", "LEVEL_UNKNOWN") == "LEVEL_UNKNOWN":
+                return
+            before = reporter.state.application
+            is_same = before.get("level") == request["level"]
+            request["observe_time"] = before["observe_time"] if is_same else time.time()
+            reporter.state.application = dict(request)
+            request.update(unit=reporter.names["unit"], mode=self._mode)
+            reporter.state.put(["application"], "set_application_status", request)
+
+
+    def detail(reporter: StatusReporter, event: Any) -> None:
+        """Answers the action `status-detail` with what the unit knows, without a server too."""
+        import json
+
+        state = reporter.state
+        rows = [["LEVEL", "COMPONENT", "MESSAGE", "ACTION", "CHECK"]]
+        statuses = state.pull + list(reporter.pushes())
+        statuses.sort(key=lambda one: _texts.RANKS.get(one["level"], 9))
+        for one in statuses:
+            named = "/".join(part for part in (one["component"], one["key"]) if part)
+            row = [one["level"][len("LEVEL_") :].lower(), named or "-", one["message"] or "-"]
+            rows.append(row + [one.get("action") or "-", one.get("check") or "-"])
+        for fault in state.faults.values():
+            level = _classify.level_of(fault) or "-"
+            said = "{}: {}".format(fault["target"], fault["report"]["message"])
+            rows.append([level, fault["component"] or "-", said, "-", fault["report"]["code"]])
+        for name, one in state.operations.items():
+            said = "to {} {}".format(one["to"], one["progress"]).strip()
+            rows.append(["maintenance", "operation/" + name, said, "-", "-"])
+        answer = {
+            "statuses": statuses,
+            "application": state.application,
+            "errors": list(state.faults.values()),
+            "operations": {name: one["to"] for name, one in state.operations.items()},
+            "waiting-calls": len(state.spool),
+        }
+        event.set_results(
+            {
+                "table": _charm.table(rows),
+                "json": json.dumps(answer, sort_keys=True),
+                "delivered": "no" if state.spool else "yes",
+            }
+        )
+
+
+    def _is_kept(status: Any) -> bool:
+        return bool((getattr(status, _charm.DETAIL, None) or {}).get("kept"))
+    return locals()
+
+
+_add("_hook", _define_hook)
+
+
+def _define_ops():
+    """The statuses of a charm: reported to Bellwether at the end of each hook, and complete without it.
+
+        from bellwether_client.ops import StatusReporter
+
+        class Charm(ops.CharmBase):
+            def __init__(self, framework):
+                super().__init__(framework)
+                self.status = StatusReporter(self)
+
+    The module imports `ops` when a reporter is made, so that the package itself needs nothing.
+    """
+
+
+    import logging
+    import os
+    import time
+
+    pass
+    LeaderData = _data.LeaderData
+    NotLeader = _data.NotLeader
+    HOOK = _hook.HOOK
+    HookEnd = _hook.HookEnd
+    Attempt = _work.Attempt
+    Operation = _work.Operation
+
+
+    logger = logging.getLogger(__name__)
+
+    #: The option of a charm that has the address.
+    ADDRESS_OPTION = "bellwether-address"
+    SETTABLE = ("active", "waiting", "maintenance", "blocked")
+    #: Hooks in which a person may have removed the cause of an error.
+    CHANGED = ("config-changed", "upgrade-charm", "secret-changed")
+
+    __all__ = ["Attempt", "LeaderData", "NotLeader", "Operation", "StatusReporter"]
+
+
+    class StatusReporter:
+        """Reports what a charm says of itself. No method fails because of the server.
+
+        `address` is the address of the server; without it the option `bellwether-address` of the
+        charm, then BELLWETHER_SERVER. Without any, everything works inside of the unit only.
+        `timeout` is for all calls of a hook together. `application_status` is `contribute` or
+        `override`: how a status of the application takes part. `settings` are those of `Client`.
+        """
+
+        def __init__(
+            self,
+            charm: ops.CharmBase,
+            address: Optional[str] = None,
+            *,
+            application_status: str = "contribute",
+            timeout: float = 2.0,
+            state_dir: Optional[str] = None,
+            **settings: Any,
+        ) -> None:
+            self.charm = charm
+            self._address, self._settings = address, settings
+            self.names = {
+                "namespace": charm.model.name or "",
+                "application": charm.app.name,
+                "unit": charm.unit.name,
+            }
+            self.hook = _charm.hook_name()
+            folder = state_dir or os.environ.get("BELLWETHER_STATE_DIR") or str(charm.charm_dir)
+            path = _state.state_path(folder, self.names["namespace"], self.names["unit"])
+            self.state = _state.State(path)
+            self.courier = _deliver.Courier(self._connect, timeout, self.names)
+            self.data = LeaderData(self)
+            #: The statuses that this hook has collected, and whether it set one of the application.
+            self.collected: Dict[str, List[Any]] = {"unit": [], "app": []}
+            self.application_set = False
+            self._end = HookEnd(self, application_status)
+            self._observer = _charm.watch(self)
+            # ops keeps no observer alive, and a charm may not keep its reporter.
+            setattr(charm, "_bellwether_reporter", self)
+
+        # Statuses with details, for `event.add_status` or `unit.status`.
+
+        def blocked(self, component: str, message: str, *, action: str, **more: Any) -> Any:
+            """Returns a blocked status. `action` is what a person has to do: a sentence or command."""
+            return self._status("blocked", component, message, dict(more, action=action))
+
+        def waiting(self, component: str, message: str, **more: Any) -> Any:
+            """Returns a waiting status.
+
+            `more`: key, action, check, short, reason, priority, labels.
+            """
+            return self._status("waiting", component, message, more)
+
+        def maintenance(self, component: str, message: str, **more: Any) -> Any:
+            """Returns a maintenance status; `more` as for `waiting`."""
+            return self._status("maintenance", component, message, more)
+
+        def active(self, component: str, message: str = "", **more: Any) -> Any:
+            """Returns an active status; `more` as for `waiting`."""
+            return self._status("active", component, message, more)
+
+        # Statuses that are kept over hooks.
+
+        def push(
+            self, component: str, status: Any, *, key: str = "", ttl: Optional[float] = None
+        ) -> None:
+            """Keeps a status until `clear`, or for `ttl` seconds (1 s to 30 days)."""
+            report = dict(
+                _charm.report_of(status), component=_texts.name(component), key=_texts.name(key)
+            )
+            before = self.state.pushes.get(_state.pair(report["component"], report["key"]), {})
+            now = time.time()
+            is_same = before.get("level") == report["level"]
+            report["observe_time"] = before["observe_time"] if is_same else now
+            if ttl is not None:
+                report["ttl"] = min(max(float(ttl), 1.0), 30 * 86400.0)
+            expires = now + report["ttl"] if ttl is not None else None
+            kept = dict(report, expires=expires)
+            self.state.pushes[_state.pair(report["component"], report["key"])] = kept
+            request = {"unit": self.names["unit"], "status": dict(report, kind="STATUS_KIND_PUSH")}
+            self.say(["push", report["component"], report["key"]], "report_status", request)
+
+        def clear(self, component: str, key: Optional[str] = None) -> None:
+            """Ends the kept statuses of a component, or the one with the key."""
+            component = _texts.name(component)
+            for pair, one in list(self.state.pushes.items()):
+                if one["component"] == component and key in (None, one["key"]):
+                    del self.state.pushes[pair]
+            request = {"unit": self.names["unit"], "component": component}
+            request["kind"] = "STATUS_KIND_PUSH"
+            if key is None:
+                self.say(["clear", component], "clear_status", request, ["push", component])
+            else:
+                request["key"] = _texts.name(key)
+                self.say(["push", component, request["key"]], "clear_status", request)
+
+        def kept(self) -> List[Any]:
+            """Returns the kept statuses and the open errors as statuses of ops, the worst first.
+
+            Add them in the handler of collect-status to see them in `juju status` too; the server
+            has them already.
+            """
+            self.restore()
+            found = []
+            for one in self.pushes():
+                found.append((one["level"][len("LEVEL_") :].lower(), one["message"]))
+            for fault in self.state.faults.values():
+                level = _classify.level_of(fault)
+                if level:
+                    text = fault["report"]["message"]
+                    found.append((level, "{}: {}".format(fault["component"], text)))
+            ranked = sorted(found, key=lambda one: _texts.RANKS.get("LEVEL_" + one[0].upper(), 9))
+            statuses = []
+            for level, message in ranked:
+                known = level if level in SETTABLE else "blocked"
+                statuses.append(_charm.make(known, message, {"kept": True}))
+            return statuses
+
+        # Errors and work.
+
+        def attempt(
+            self, component: str, target: str, *, wait: float = 0.0, action: str = ""
+        ) -> Attempt:
+            """Returns a context manager and decorator for a call that may fail.
+
+            An exception is reported with its class, and suppressed; a success ends the error.
+            `wait` is for the decorator: seconds for which it repeats the call as the verdict says.
+            """
+            return Attempt(self, component, target, wait, action)
+
+        def due(self, component: str, target: str) -> bool:
+            """Returns whether the last verdict allows an attempt now. Always true in a removal."""
+            fault = self.state.faults.get(_state.pair(_texts.name(component), _texts.target(target)))
+            if fault is None or self.hook in ("stop", "remove"):
+                return True
+            kind = fault["verdict"]["class"]
+            if kind == "ERROR_CLASS_BLOCKED":
+                return self.hook != "update-status"
+            if kind in ("ERROR_CLASS_GONE", "ERROR_CLASS_FATAL"):
+                return self._is_released(fault)
+            return time.time() >= float(fault["next"] or 0)
+
+        def report_error(
+            self, component: str, target: str, error: BaseException, *, action: str = ""
+        ) -> Dict[str, Any]:
+            """Reports a failed call, and returns the verdict: that of the server if it is reached."""
+            component, target = _texts.name(component), _texts.target(target)
+            pair, now = _state.pair(component, target), time.time()
+            report = dict(_classify.report_of(error), component=component, target=target)
+            report["action"] = _texts.cut(action)
+            fault = self.state.faults.get(pair) or {"first": now, "count": 0}
+            fault.update(component=component, target=target, count=fault["count"] + 1)
+            tried = (pair, _state.pair(component, ""))
+            self.state.resolved = [one for one in self.state.resolved if one not in tried]
+            fault["report"] = {"message": report["message"], "code": report["code"]}
+            verdict = self._verdict(report) or _classify.verdict_of(report, fault["count"])
+            wait = verdict["retry_after"]
+            fault["verdict"] = {name: verdict[name] for name in ("class", "action", "held")}
+            fault["next"] = None if wait is None else now + wait
+            self.state.faults[pair] = fault
+            self.save()
+            return verdict
+
+        def resolve(self, component: str, target: Optional[str] = None) -> None:
+            """Says that a failed call works again."""
+            component = _texts.name(component)
+            plain = None if target is None else _texts.target(target)
+            open_ones = [
+                pair
+                for pair, fault in self.state.faults.items()
+                if fault["component"] == component and plain in (None, fault["target"])
+            ]
+            tried = _state.pair(component, plain or "")
+            if not open_ones and tried in self.state.resolved:
+                return
+            # A unit that lost its record cannot know what is open: it says the first success.
+            self.state.resolved = self.state.resolved[-_state.CALLS_MAX :] + [tried]
+            for pair in open_ones:
+                del self.state.faults[pair]
+            request = {"unit": self.names["unit"], "component": component}
+            request["generation"] = self.generation()
+            if plain is None:
+                self.say(["resolve", component], "resolve_error", request, ["fault", component])
+            else:
+                request["target"] = plain
+                self.say(["fault", component, plain], "resolve_error", request)
+
+        def operation(self, name: str, to: str, payload: bytes = b"") -> Operation:
+            """Returns a context manager for work that the next hook continues if this one ends.
+
+            An exception is reported and raised again; the record stays for the next hook.
+            """
+            return Operation(self, name, to, payload)
+
+        def operations(self) -> Dict[str, str]:
+            """Returns the target of each operation that an earlier hook began and did not end."""
+            return {name: one["to"] for name, one in self.state.operations.items()}
+
+        def use_advanced_statuses(self, *managers: Any) -> None:
+            """Reports the statuses of advanced_statuses; the components in their order of priority."""
+            self._end.managers = managers
+
+        # Delivery.
+
+        def flush(self) -> None:
+            """Delivers now what waits. Without this, the end of the hook does it."""
+            self.courier.flush(self.state, self.is_leader)
+            self.save()
+
+        def say(
+            self,
+            identity: Sequence[str],
+            method: str,
+            request: Dict[str, Any],
+            replaces: Sequence[str] = (),
+        ) -> None:
+            """Adds a call to those that wait, and delivers them if a server is reached."""
+            self.state.put(identity, method, request, replaces)
+            self.flush()
+
+        def save(self) -> None:
+            """Stores the state. A full disk does not fail the hook."""
+            try:
+                self.state.save()
+            except OSError as error:
+                logger.error("the state of the statuses is not stored: %s", error)
+
+        # Called by the observer of the hook.
+
+        def commit(self) -> None:
+            """Reports the hook that ends well."""
+            self._end.commit()
+
+        def close(self, error: Optional[BaseException]) -> None:
+            """Reports the exception with which the hook ends, if there is one."""
+            self._end.close(error)
+
+        def detail(self, event: ops.ActionEvent) -> None:
+            """Answers the action `status-detail`."""
+            if not self._end.managers:
+                detail = _hook.detail
+
+                detail(self, event)
+
+        def restore(self) -> None:
+            """Reads the kept statuses of the unit from the server, if its own record was lost."""
+            if self.state.restored:
+                return
+            try:
+                answer = self.courier.call("list_statuses", unit=self.names["unit"], page_size=1000)
+            except errors.NotFound:
+                answer = {"statuses": []}
+            except errors.Error:
+                return
+            self.state.restored = True
+            for record in answer["statuses"]:
+                one = record["report"]
+                name = _state.pair(one["component"], one["key"])
+                if one["kind"] != "STATUS_KIND_PUSH" or one["component"] == HOOK:
+                    continue
+                if name not in self.state.pushes and not self.state.find(_push(one)):
+                    self.state.pushes[name] = _restored(record)
+
+        # Details.
+
+        def _status(self, level: str, component: str, message: str, more: Mapping[str, Any]) -> Any:
+            return _charm.make(level, message, dict(more, component=component))
+
+        def pushes(self) -> Iterator[Dict[str, Any]]:
+            """Yields the kept statuses that have not expired."""
+            now = time.time()
+            for pair, one in list(self.state.pushes.items()):
+                if one["expires"] is not None and one["expires"] <= now:
+                    del self.state.pushes[pair]
+                else:
+                    yield one
+
+        def _verdict(self, report: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+            """Reports an error; returns None if the server is not reached, which gets it later."""
+            request = {"unit": self.names["unit"]}
+            error = dict(report, generation=self.generation())
+            identity = ["fault", report["component"], report["target"]]
+            self.flush()
+            try:
+                answer = self.courier.call("report_error", error=error, **request)
+            except errors.Error as refused:
+                if not isinstance(refused, errors.InvalidArgument):
+                    self.state.put(identity, "report_error", dict(request, error=error))
+                return None
+            self.state.forget(identity)
+            verdict = dict(answer["verdict"] or {})
+            return verdict if verdict else None
+
+        def _is_released(self, fault: Dict[str, Any]) -> bool:
+            """Asks the server whether an operator released the component."""
+            names = {"unit": self.names["unit"], "page_size": 1000}
+            try:
+                listed = self.courier.call("list_faults", **names)["faults"]
+            except errors.Error:
+                return self.hook in CHANGED or self.hook.endswith("-action")
+            for one in listed:
+                if (one["component"], one["target"]) == (fault["component"], fault["target"]):
+                    return not one["verdict"]["held"]
+            return True
+
+        def is_leader(self) -> bool:
+            """Returns whether Juju has this unit as the leader."""
+            try:
+                return bool(self.charm.unit.is_leader())
+            except Exception as error:
+                logger.warning("Juju does not say whether this unit leads: %s", error)
+                return False
+
+        def generation(self) -> str:
+            """Returns the name of this run of a hook: a later success ends every error."""
+            return _texts.cut(os.environ.get("JUJU_CONTEXT_ID") or str(os.getpid()), 253)
+
+        def _connect(self) -> Optional[Client]:
+            address = self._address
+            if not address and ADDRESS_OPTION in self.charm.meta.config:
+                address = str(self.charm.config.get(ADDRESS_OPTION) or "")
+            address = address or os.environ.get("BELLWETHER_SERVER")
+            if not address:
+                return None
+            Client = _client.Client
+
+            return Client(address, **dict({"retries": 1}, **self._settings))
+
+
+    def _push(report: Any) -> List[str]:
+        return ["push", report["component"], report["key"]]
+
+
+    def _restored(record: Any) -> Dict[str, Any]:
+        """Returns a kept status of the server as the state has it."""
+        report = record["report"]
+        texts = ("short_message", "check", "action", "reason")
+        kept = {name: report[name] for name in texts if report[name]}
+        for name in ("component", "key", "level", "message"):
+            kept[name] = report[name]
+        since, expires = record["since_time"], record["expire_time"]
+        kept["observe_time"] = since.timestamp() if since else time.time()
+        kept["expires"] = expires.timestamp() if expires else None
+        return kept
+    return locals()
+
+
+_add("ops", _define_ops)
+
+
+def _define_advanced_statuses():
+    """The statuses of `advanced_statuses` (data-platform-helpers), in the order of its own code.
+
+        self.statuses = StatusHandler(self, self.tls, self.backups)     # as before
+        self.reporter = StatusReporter(self)
+        self.reporter.use_advanced_statuses(self.tls, self.backups)     # the same components
+
+    | StatusObject | StatusReport |
+    |---|---|
+    | status, message, short_message, check, action | level, message, short_message, check, action |
+    | running | label `running`: `async` or `blocking` |
+    | approved_critical_component | precedence 1: it wins over every level |
+    | component name, place of the component | component, place in the set |
+
+    The module does not import `advanced_statuses`; it reads the attributes of its objects.
+    """
+
+
+    pass
+
+
+    #: The order of the levels in `advanced_statuses.components.PRIORITIES`.
+    PRIORITIES = {"error": 50, "blocked": 40, "maintenance": 30, "waiting": 20, "active": 10}
+
+
+    def reports(managers: Sequence[Any], scope: str) -> List[Dict[str, Any]]:
+        """Returns the statuses of the components as a set for `ReplaceStatuses`, the winner first.
+
+        `managers` are the arguments of `StatusHandler`, in its order. A status has no identity in
+        `advanced_statuses`; the reporter gives it one that lasts.
+        """
+        return [report_of(component, one) for component, one in in_order(managers, scope)]
+
+
+    def in_order(managers: Sequence[Any], scope: str) -> List[Tuple[str, Any]]:
+        """Returns the statuses with their components: critical ones, then by level and component."""
+        found = [(one.name, status) for one in managers for status in one.get_statuses(scope)]
+        places = {one.name: place for place, one in reversed(list(enumerate(managers)))}
+        return sorted(
+            found,
+            key=lambda one: (
+                not one[1].approved_critical_component,
+                -PRIORITIES.get(one[1].status, 0),
+                places[one[0]],
+            ),
+        )
+
+
+    def report_of(component: str, status: Any) -> Dict[str, Any]:
+        """Returns a StatusObject as a `StatusReport`."""
+        return _charm.report(
+            status.status,
+            status.message,
+            component=component,
+            short=status.short_message,
+            check=status.check,
+            action=status.action,
+            precedence=int(status.approved_critical_component),
+            labels={"running": status.running} if status.running else {},
+        )
+    return locals()
+
+
+_add("advanced_statuses", _define_advanced_statuses)
+
+
+def _define_testing():
+    """The real server in the tests of a charm or of another client.
+
+        with testing.Server() as server:
+            context.run(context.on.install(), state)          # ops[testing]: the charm reports to it
+            assert server.application("web")["status"]["level"] == "LEVEL_BLOCKED"
+
+    The program is `binary`, BELLWETHER_BINARY, or `bellwether` in the path. Each server has its own
+    folder, port and data. `Fault` plays servers and networks that a charm must survive.
+    """
+
+
+    import json
+    import os
+    import shutil
+    import signal
+    import socket
+    import subprocess
+    import tempfile
+    import threading
+    import time
+
+    Client = _client.Client
+
+
+    #: Long enough for a loaded machine; a condition that holds ends a wait at once.
+    DEADLINE = 30.0
+
+
+    class ServerNotFound(Exception):
+        """There is no program to start."""
+
+
+    def find_binary(binary: Optional[str] = None) -> str:
+        """Returns the path of the program, or raises ServerNotFound."""
+        found = binary or os.environ.get("BELLWETHER_BINARY") or shutil.which("bellwether")
+        if not found or not os.path.exists(found):
+            raise ServerNotFound("set BELLWETHER_BINARY to the program, or install `bellwether`")
+        return found
+
+
+    class Server:
+        """A running server. As a context manager it also sets the environment of the charm:
+
+        BELLWETHER_SERVER, and BELLWETHER_STATE_DIR for what a unit remembers between its hooks.
+        `arguments` are those of `bellwether serve`. With `durable`, data survive `restart`.
+        """
+
+        def __init__(
+            self,
+            *arguments: str,
+            binary: Optional[str] = None,
+            durable: bool = False,
+            scheme: str = "http",
+        ) -> None:
+            self._binary = find_binary(binary)
+            self._arguments, self._scheme = list(arguments), scheme
+            self._folder = tempfile.TemporaryDirectory(prefix="bellwether-")
+            self.state_dir = os.path.join(self._folder.name, "state")
+            data = ["--data-dir", os.path.join(self._folder.name, "data")]
+            self._arguments += data if durable else ["--ephemeral"]
+            self._before: Dict[str, Optional[str]] = {}
+            self._process: Optional[subprocess.Popen[bytes]] = None
+            self._port = 0
+            self.address = ""
+            self.start()
+
+        def start(self, *arguments: str) -> None:
+            """Starts the server, at its port of before if it had one."""
+            command = [self._binary, "serve", "--print-addresses", "json"]
+            command += ["--grpc-listen", "127.0.0.1:{}".format(self._port)]
+            command += ["--ops-listen", "127.0.0.1:0"]
+            clean = {k: v for k, v in os.environ.items() if not k.startswith("BELLWETHER_")}
+            log = os.path.join(self._folder.name, "log")
+            with open(log, "ab") as errors:
+                self._process = subprocess.Popen(
+                    [*command, *self._arguments, *arguments],
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env=clean,
+                )
+            line = self._process.stdout.readline() if self._process.stdout else b""
+            if not line:
+                self.kill()
+                with open(log, encoding="utf-8", errors="replace") as file:
+                    raise AssertionError("the server did not start: " + file.read())
+            listens = json.loads(line.decode())["grpc"]
+            self._port = int(listens.rpartition(":")[2])
+            self.address = "{}://{}".format(self._scheme, listens)
+
+        def kill(self, how: int = signal.SIGKILL) -> None:
+            """Ends the process without a chance to finish."""
+            process, self._process = self._process, None
+            if process is None:
+                return
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.send_signal(how)
+                process.wait(DEADLINE)
+            if process.stdout:
+                process.stdout.close()
+
+        def restart(self, *arguments: str) -> None:
+            """Kills the server and starts it again at the same address, with further arguments."""
+            self.kill()
+            self.start(*arguments)
+
+        def freeze(self) -> None:
+            """Stops the process; its port still accepts connections."""
+            if self._process is not None:
+                self._process.send_signal(signal.SIGSTOP)
+
+        def thaw(self) -> None:
+            """Continues the process after `freeze`."""
+            if self._process is not None:
+                self._process.send_signal(signal.SIGCONT)
+
+        def close(self) -> None:
+            """Ends the server and removes its data."""
+            self.kill()
+            self._folder.cleanup()
+
+        def __enter__(self) -> Server:
+            given = {"BELLWETHER_SERVER": self.address, "BELLWETHER_STATE_DIR": self.state_dir}
+            for name, value in given.items():
+                self._before[name] = os.environ.get(name)
+                os.environ[name] = value
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            for name, value in self._before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+            self.close()
+
+        def client(self, **settings: Any) -> Client:
+            """Returns a client of this server."""
+            return Client(self.address, **dict({"timeout": DEADLINE}, **settings))
+
+        def application(self, name: str, namespace: str) -> Dict[str, Any]:
+            """Returns an application: its status, its leader and its configuration."""
+            with self.client() as client:
+                answer = client.get_application(application=name, namespace=namespace)
+                return dict(answer["application"] or {})
+
+        def statuses(self, unit: str, namespace: str) -> List[Dict[str, Any]]:
+            """Returns the reports that the server has of a unit, by component and key."""
+            application = unit.partition("/")[0]
+            with self.client() as client:
+                answer = client.list_statuses(
+                    application=application, namespace=namespace, unit=unit, page_size=1000
+                )
+                return [dict(one["report"] or {}) for one in answer["statuses"]]
+
+        def faults(self, application: str, namespace: str) -> List[Dict[str, Any]]:
+            """Returns the open errors of an application."""
+            with self.client() as client:
+                answer = client.list_faults(application=application, namespace=namespace)
+                return [dict(one) for one in answer["faults"]]
+
+
+    class Fault:
+        """A peer at an address of its own that is not a healthy server.
+
+        `Fault.slow` passes bytes on to a server after a pause, `Fault.silent` accepts and says
+        nothing, `Fault.old` answers every call with UNIMPLEMENTED.
+        """
+
+        def __init__(self, serve: Callable[[socket.socket], None]) -> None:
+            self._serve = serve
+            self._listener = socket.socket()
+            self._listener.bind(("127.0.0.1", 0))
+            self._listener.listen(16)
+            self._open: List[socket.socket] = []
+            self.address = "http://127.0.0.1:{}".format(self._listener.getsockname()[1])
+            threading.Thread(target=self._accept, daemon=True).start()
+
+        @classmethod
+        def slow(cls, server: Server, seconds: float) -> Fault:
+            """Returns the way to a server on which each part of an answer takes this long."""
+            port = int(server.address.rpartition(":")[2])
+
+            def serve(connection: socket.socket) -> None:
+                with socket.create_connection(("127.0.0.1", port)) as far:
+                    back = threading.Thread(target=_pass_on, args=(far, connection, seconds))
+                    back.daemon = True
+                    back.start()
+                    _pass_on(connection, far, 0.0)
+                    back.join(DEADLINE)
+
+            return cls(serve)
+
+        @classmethod
+        def silent(cls) -> Fault:
+            """Returns a peer that accepts connections and never answers."""
+            return cls(lambda connection: None)
+
+        @classmethod
+        def old(cls) -> Fault:
+            """Returns a server that has none of the methods."""
+            body = b'{"code":"unimplemented","message":"no such method"}'
+            head = "HTTP/1.1 501 Not Implemented\r\nContent-Type: application/json\r\n"
+            head += "Content-Length: {}\r\n\r\n".format(len(body))
+
+            def serve(connection: socket.socket) -> None:
+                while _read_request(connection):
+                    connection.sendall(head.encode() + body)
+
+            return cls(serve)
+
+        def close(self) -> None:
+            """Closes the address and all connections."""
+            self._listener.close()
+            for one in self._open:
+                one.close()
+
+        def __enter__(self) -> Fault:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.close()
+
+        def _accept(self) -> None:
+            while True:
+                try:
+                    connection, _ = self._listener.accept()
+                except OSError:
+                    return
+                self._open.append(connection)
+                threading.Thread(target=self._run, args=(connection,), daemon=True).start()
+
+        def _run(self, connection: socket.socket) -> None:
+            try:
+                self._serve(connection)
+            except OSError:
+                pass
+
+
+    def _pass_on(source: socket.socket, sink: socket.socket, pause: float) -> None:
+        try:
+            while True:
+                data = source.recv(65536)
+                if pause:
+                    time.sleep(pause)
+                if not data:
+                    sink.shutdown(socket.SHUT_WR)
+                    return
+                sink.sendall(data)
+        except OSError:
+            return
+
+
+    def _read_request(connection: socket.socket) -> bool:
+        """Reads one request; returns False at the end of the connection."""
+        data = b""
+        while b"\r\n\r\n" not in data:
+            part = connection.recv(65536)
+            if not part:
+                return False
+            data += part
+        head, _, body = data.partition(b"\r\n\r\n")
+        size = 0
+        for line in head.decode("latin-1").lower().split("\r\n"):
+            if line.startswith("content-length:"):
+                size = int(line.partition(":")[2])
+        while len(body) < size:
+            part = connection.recv(65536)
+            if not part:
+                return False
+            body += part
+        return True
+    return locals()
+
+
+_add("testing", _define_testing)
+
+Client = _client.Client
+Aborted = errors.Aborted
+AlreadyExists = errors.AlreadyExists
+Canceled = errors.Canceled
+DataLoss = errors.DataLoss
+DeadlineExceeded = errors.DeadlineExceeded
+Error = errors.Error
+FailedPrecondition = errors.FailedPrecondition
+Internal = errors.Internal
+InvalidArgument = errors.InvalidArgument
+NotFound = errors.NotFound
+OutOfRange = errors.OutOfRange
+PermissionDenied = errors.PermissionDenied
+ResourceExhausted = errors.ResourceExhausted
+TlsFailed = errors.TlsFailed
+Unauthenticated = errors.Unauthenticated
+Unavailable = errors.Unavailable
+Unimplemented = errors.Unimplemented
+Unknown = errors.Unknown
+Unreachable = errors.Unreachable
+Event = _watch.Event
+Watch = _watch.Watch
+StatusReporter = ops.StatusReporter
+
+__all__ = [
+    "Aborted",
+    "AlreadyExists",
+    "Canceled",
+    "Client",
+    "DataLoss",
+    "DeadlineExceeded",
+    "Error",
+    "Event",
+    "FailedPrecondition",
+    "Internal",
+    "InvalidArgument",
+    "NotFound",
+    "OutOfRange",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "StatusReporter",
+    "TlsFailed",
+    "Unauthenticated",
+    "Unavailable",
+    "Unimplemented",
+    "Unknown",
+    "Unreachable",
+    "Watch",
+]
