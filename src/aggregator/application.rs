@@ -23,6 +23,7 @@ use crate::telemetry::{CommitResult, ReportResult};
 
 use super::mailbox::{Answer, Ask, Requests, Work};
 use super::remote_commits::RemoteCommits;
+use super::schedule::Others;
 use super::{Error, Inner};
 
 /// Wait between two attempts of due changes at an unavailable store. Reports reach the store often
@@ -457,8 +458,9 @@ fn decide(
     together: &[Requests],
 ) -> (Option<Transition>, Vec<Result<Outcome, Rejected>>) {
     let mut draft = Draft::new(state, &inner.options.limits, now);
-    let (losses, others) = inner.schedule.about(&state.name);
-    draft.beside(others);
+    let Others { losses, all, in_namespace } = inner.schedule.others(&state.name);
+    draft.beside(all);
+    draft.beside_in_namespace(in_namespace);
     // A new application has no records from before a loss.
     let losses = if state.exists() { losses } else { inner.store.epoch().losses };
     mark_uncertain(&mut draft, losses);

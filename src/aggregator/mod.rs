@@ -52,6 +52,8 @@ pub struct Options {
     pub limits: Limits,
     /// Maximum number of active applications.
     pub applications_max: usize,
+    /// Maximum number of applications in one namespace.
+    pub applications_per_namespace_max: usize,
     /// Maximum number of waiting commands for one application.
     pub mailbox_max: usize,
     /// Maximum number of commands in one commit.
@@ -73,6 +75,7 @@ impl Default for Options {
         Options {
             limits: Limits::default(),
             applications_max: 100_000,
+            applications_per_namespace_max: 100_000,
             mailbox_max: 2048,
             batch_max: 1024,
             mailbox_wait: Duration::from_secs(1),
@@ -221,16 +224,29 @@ impl Inner {
         if let Some(handle) = active.get(app) {
             return Ok(handle.clone());
         }
-        let max = self.options.applications_max;
-        if !self.schedule.knows(app) && max <= self.schedule.len().max(active.len()) {
-            let what = "applications of this server".to_string();
-            let limit = "applications_max";
-            return Err(Error::Rejected(LimitExceeded { limit, what, max }.into()));
+        if !self.schedule.knows(app) {
+            self.check_applications(app, active.len())?;
         }
         let (application, handle) = Application::new(app.clone(), self);
         self.tasks.spawn(application.run());
         active.insert(app.clone(), handle.clone());
         Ok(handle)
+    }
+
+    /// Checks that there may be one more application.
+    fn check_applications(&self, app: &AppName, active: usize) -> Result<(), Error> {
+        let exceeded =
+            |limit, what, max| Err(Error::Rejected(LimitExceeded { limit, what, max }.into()));
+        let max = self.options.applications_max;
+        if max <= self.schedule.len().max(active) {
+            return exceeded("applications_max", "applications of this server".to_string(), max);
+        }
+        let max = self.options.applications_per_namespace_max;
+        if max <= self.schedule.len_of(app.namespace()) {
+            let what = format!("applications of namespace {}", app.namespace());
+            return exceeded("applications_per_namespace_max", what, max);
+        }
+        Ok(())
     }
 
     /// Removes a task that has ended from the map, if it is still there.

@@ -1,7 +1,7 @@
 //! The schedule: for every application the next deadline, the last handled data loss and the usage,
 //! without a read of the store. The store's notifications keep it current.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
 
 use tokio::sync::Notify;
@@ -32,6 +32,18 @@ struct Entries {
     epoch_floors: BTreeMap<Bucket, u64>,
     /// Usage of all applications together.
     usage: Usage,
+    /// Applications of each namespace, and their usage together.
+    namespaces: HashMap<Box<str>, (usize, Usage)>,
+}
+
+/// The facts about other applications that a decision needs.
+pub(super) struct Others {
+    /// The loss count for the application.
+    pub(super) losses: u32,
+    /// Usage of all other applications.
+    pub(super) all: Usage,
+    /// Usage of all other applications of its namespace.
+    pub(super) in_namespace: Usage,
 }
 
 #[derive(Clone, Copy)]
@@ -46,6 +58,31 @@ struct Known {
     usage: Usage,
 }
 
+impl Entries {
+    /// Counts an application with this usage.
+    fn add(&mut self, app: &AppName, usage: Usage) {
+        self.usage = self.usage.plus(usage);
+        if !self.namespaces.contains_key(app.namespace()) {
+            self.namespaces.insert(app.namespace().into(), Default::default());
+        }
+        if let Some((count, sum)) = self.namespaces.get_mut(app.namespace()) {
+            *count += 1;
+            *sum = sum.plus(usage);
+        }
+    }
+
+    /// Stops counting an application with this usage.
+    fn remove(&mut self, app: &AppName, usage: Usage) {
+        self.usage = self.usage.minus(usage);
+        let Some((count, sum)) = self.namespaces.get_mut(app.namespace()) else { return };
+        *count -= 1;
+        *sum = sum.minus(usage);
+        if *count == 0 {
+            self.namespaces.remove(app.namespace());
+        }
+    }
+}
+
 impl Schedule {
     /// Returns whether an application exists.
     pub(super) fn knows(&self, app: &AppName) -> bool {
@@ -55,6 +92,11 @@ impl Schedule {
     /// Returns the number of applications.
     pub(super) fn len(&self) -> usize {
         lock(&self.entries).known.len()
+    }
+
+    /// Returns the number of applications of a namespace.
+    pub(super) fn len_of(&self, namespace: &str) -> usize {
+        lock(&self.entries).namespaces.get(namespace).map_or(0, |(count, _)| *count)
     }
 
     /// Returns the earliest deadline of all applications.
@@ -72,14 +114,17 @@ impl Schedule {
         due
     }
 
-    /// Returns the loss count for an application, and the usage of all others.
-    pub(super) fn about(&self, app: &AppName) -> (u32, Usage) {
+    /// Returns the loss count for an application, and the usage of the others.
+    pub(super) fn others(&self, app: &AppName) -> Others {
         let entries = lock(&self.entries);
+        let namespace = entries.namespaces.get(app.namespace());
+        let in_namespace = namespace.map(|(_, usage)| *usage).unwrap_or_default();
         let Some(known) = entries.known.get(app) else {
-            return (0, entries.usage);
+            return Others { losses: 0, all: entries.usage, in_namespace };
         };
         let losses = entries.losses.get(&known.bucket).copied().unwrap_or_default();
-        (losses, entries.usage.minus(known.usage))
+        let (all, own) = (entries.usage.minus(known.usage), known.usage);
+        Others { losses, all, in_namespace: in_namespace.minus(own) }
     }
 
     /// Returns the applications that a data loss affects: their units are not yet marked uncertain,
@@ -109,12 +154,12 @@ impl Schedule {
             false => {
                 let (bucket, usage) = (change.bucket, head.usage());
                 let known = Known { due, bucket, losses_handled, lease_epoch, usage };
-                entries.usage = entries.usage.plus(usage);
+                entries.add(&change.app, usage);
                 entries.known.insert(change.app.clone(), known)
             }
         };
         if let Some(old) = &old {
-            entries.usage = entries.usage.minus(old.usage);
+            entries.remove(&change.app, old.usage);
         }
         if let Some(old) = old.and_then(|known| known.due) {
             entries.by_time.remove(&(old, change.app.clone()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Config, Number};
+use super::{Config, FileLimits, Number};
 use crate::domain::limits;
 
 /// Settings of `[sessions]` that limit nothing.
@@ -20,6 +20,22 @@ impl Config {
         let own = self.numbers().into_iter().filter(is_limit);
         all.extend(own.map(|number| (number.key, number.value)));
         all
+    }
+}
+
+impl FileLimits {
+    /// Sets the limits of a namespace: by default one namespace may use all that the server has,
+    /// and none has a limit above that.
+    pub(super) fn set_namespaces(&self, config: &mut Config) {
+        let within = |given: Option<u64>, all: u64| given.unwrap_or(all).min(all);
+        let aggregator = &mut config.aggregator;
+        let (total, namespace) = (&aggregator.limits.total, &mut aggregator.limits.namespace);
+        namespace.units = within(self.units_per_namespace_max, total.units);
+        namespace.statuses = within(self.statuses_per_namespace_max, total.statuses);
+        namespace.data_bytes = within(self.data_bytes_per_namespace_max, total.data_bytes);
+        let all = aggregator.applications_max;
+        let given = self.applications_per_namespace_max;
+        aggregator.applications_per_namespace_max = given.unwrap_or(all).min(all);
     }
 }
 

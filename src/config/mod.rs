@@ -443,6 +443,7 @@ impl File {
         self.history.apply(config);
         self.sessions.apply(config);
         self.faults.apply(config);
+        self.limits.set_namespaces(config);
         let share = |given: Option<usize>, whole: usize, part: usize| {
             given.unwrap_or((whole / part).max(1)).min(whole)
         };

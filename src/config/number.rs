@@ -150,6 +150,8 @@ macro_rules! table {
 table! {
     FileLimits "limits" {
         applications_max: usize => aggregator.applications_max, least 1;
+        applications_per_namespace_max: usize =>
+            aggregator.applications_per_namespace_max, least 1;
         units_max: usize => aggregator.limits.units_max, least 1;
         statuses_per_unit_max: usize => aggregator.limits.statuses_per_unit_max, least 1;
         keys_per_component_max: usize => aggregator.limits.keys_per_component_max, least 1;
@@ -177,6 +179,9 @@ table! {
         faults_per_unit_max: usize => aggregator.limits.faults_per_unit_max, least 1;
         units_total_max: u64 => aggregator.limits.total.units, least 1;
         statuses_total_max: u64 => aggregator.limits.total.statuses, least 1;
+        units_per_namespace_max: u64 => aggregator.limits.namespace.units, least 1;
+        statuses_per_namespace_max: u64 => aggregator.limits.namespace.statuses, least 1;
+        data_bytes_per_namespace_max: u64 => aggregator.limits.namespace.data_bytes, least 0;
         faults_total_max: u64 => aggregator.limits.total.faults, least 0;
         operations_total_max: u64 => aggregator.limits.total.operations, least 0;
         data_bytes_total_max: u64 => aggregator.limits.total.data_bytes, least 0;

@@ -218,6 +218,9 @@ pub struct Limits {
     /// counted, so the total can exceed the limit by that much. At the limit, commands that add are
     /// rejected; commands that replace, clear, remove or delete are accepted.
     pub total: Usage,
+    /// Usage of the applications of one namespace together: units, statuses and bytes of data. The
+    /// rest has no limit of its own.
+    pub namespace: Usage,
     /// Thresholds and times of faults.
     pub faults: FaultSettings,
 }
@@ -234,6 +237,7 @@ impl Default for Limits {
             faults_per_unit_max: 256,
             events_max: 1000,
             total: TOTAL,
+            namespace: TOTAL,
             faults: FaultSettings::default(),
         }
     }

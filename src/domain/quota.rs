@@ -22,7 +22,7 @@ pub struct LimitExceeded {
     pub max: usize,
 }
 
-/// The counts that are limited over all applications.
+/// The counts that are limited over all applications, some of them over those of a namespace too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Total {
     Units,
@@ -34,6 +34,16 @@ pub(super) enum Total {
 }
 
 impl Total {
+    /// Returns the name of the limit on a namespace, if there is one.
+    fn limit_of_namespace(self) -> Option<&'static str> {
+        match self {
+            Total::Units => Some("units_per_namespace_max"),
+            Total::Statuses => Some("statuses_per_namespace_max"),
+            Total::DataBytes => Some("data_bytes_per_namespace_max"),
+            Total::Faults | Total::Operations | Total::RecordBytes => None,
+        }
+    }
+
     /// Returns the name of the limit, the name of the counted items, and the accessor of the count.
     fn words(self) -> (&'static str, &'static str, fn(&Usage) -> u64) {
         match self {
@@ -164,16 +174,22 @@ pub(super) fn check_operation_quota(
 }
 
 /// Checks a count of this application, together with those of all others, against the total
-/// limit.
+/// limit and that of the namespace.
 pub(super) fn check_total(draft: &Draft<'_>, total: Total, own: u64) -> Result<(), LimitExceeded> {
     let (limit, what, of) = total.words();
-    let max = of(&draft.limits.total);
-    if of(draft.usage.beside()).saturating_add(own) <= max {
-        return Ok(());
+    let exceeds = |others: &Usage, limits: &Usage| of(limits) < of(others).saturating_add(own);
+    let most = |limits: &Usage| usize::try_from(of(limits)).unwrap_or(usize::MAX);
+    if exceeds(draft.usage.beside(), &draft.limits.total) {
+        let what = format!("{what} of all applications together");
+        return Err(LimitExceeded { limit, what, max: most(&draft.limits.total) });
     }
-    let what = format!("{what} of all applications together");
-    let max = usize::try_from(max).unwrap_or(usize::MAX);
-    Err(LimitExceeded { limit, what, max })
+    if let Some(limit) = total.limit_of_namespace()
+        && exceeds(draft.usage.beside_in_namespace(), &draft.limits.namespace)
+    {
+        let what = format!("{what} of namespace {}", draft.base.name.namespace());
+        return Err(LimitExceeded { limit, what, max: most(&draft.limits.namespace) });
+    }
+    Ok(())
 }
 
 /// Returns the number of statuses of one component. Cached for the draft, so that a batch of

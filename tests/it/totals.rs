@@ -54,6 +54,69 @@ async fn units_of_all_applications_are_bounded_also_after_a_restart() {
     check(report(&server, "c", "c/1").await, "units_total_max", "3");
 }
 
+/// A namespace at its limits leaves room for the others, and gets room when something is deleted.
+#[tokio::test]
+async fn a_namespace_has_limits_of_its_own_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = ["--data-dir", dir.path().to_str().unwrap()];
+    let limits = "[limits]\napplications_per_namespace_max = 2\nunits_per_namespace_max = 3\n\
+                  statuses_per_namespace_max = 4\n";
+    let mut server = Server::configured(&data, limits);
+    for (app, unit) in [("a", "a/0"), ("a", "a/1"), ("b", "b/0")] {
+        report(&server, app, unit).await.unwrap();
+    }
+    let more = |application: &str, component: &str| {
+        let mut report = mk_report(application, &format!("{application}/0"), Level::Active, "up");
+        report.status.as_mut().unwrap().component = component.into();
+        report
+    };
+    server.reports().await.report_status(more("a", "db")).await.unwrap();
+    for _ in 0..2 {
+        check(report(&server, "c", "c/0").await, "applications_per_namespace_max", "2");
+        check(report(&server, "b", "b/1").await, "units_per_namespace_max", "3");
+        let one_more = server.reports().await.report_status(more("b", "db")).await;
+        check(one_more.map(|_| ()), "statuses_per_namespace_max", "4");
+        let elsewhere = v1::ReportStatusRequest { namespace: "other".into(), ..more("c", "db") };
+        server.reports().await.report_status(elsewhere).await.unwrap();
+        server.terminate();
+        server.wait();
+        server = Server::configured(&data, limits);
+    }
+    delete(&server, "a").await;
+    report(&server, "c", "c/0").await.unwrap();
+    report(&server, "b", "b/1").await.unwrap();
+    check(report(&server, "c", "c/1").await, "units_per_namespace_max", "3");
+}
+
+#[tokio::test]
+async fn data_of_one_namespace_is_bounded() {
+    let limits = "[limits]\ndata_bytes_per_namespace_max = 10\n";
+    let server = Server::configured(&["--ephemeral"], limits);
+    let write = async |namespace: &str, application: &str, value: &str| {
+        let unit = format!("{application}/0");
+        let claim = v1::ClaimLeadershipRequest {
+            namespace: namespace.into(),
+            application: application.into(),
+            unit: unit.clone(),
+            ..Default::default()
+        };
+        let lease = server.leaders().await.claim_leadership(claim).await.unwrap().into_inner();
+        let update = v1::UpdateAppDataRequest {
+            namespace: namespace.into(),
+            application: application.into(),
+            unit,
+            lease_epoch: lease.lease.unwrap_or_default().lease_epoch,
+            set: [("k".to_string(), value.as_bytes().to_vec().into())].into(),
+            ..Default::default()
+        };
+        server.app_data().await.update_app_data(update).await.map(|_| ())
+    };
+    write("", "a", "12345").await.unwrap();
+    check(write("", "b", "12345").await, "data_bytes_per_namespace_max", "10");
+    write("", "b", "123").await.unwrap();
+    write("other", "b", "12345").await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_count_the_same() {
     let Some(redis) = Redis::start(&[]) else { return };

@@ -81,6 +81,11 @@ impl<'a> Draft<'a> {
         self.usage.set_beside(others);
     }
 
+    /// Sets the usage of all other applications of the namespace. Call it before everything else.
+    pub fn beside_in_namespace(&mut self, others: Usage) {
+        self.usage.set_beside_in_namespace(others);
+    }
+
     /// Returns whether the draft has no changes yet.
     pub fn is_untouched(&self) -> bool {
         self.head.is_untouched() && self.requests.is_empty() && self.contacts.is_empty()

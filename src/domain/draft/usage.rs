@@ -7,21 +7,32 @@ use crate::domain::usage::{Kept, Usage};
 /// The usage of an application after a draft, as far as its head counts it, and that of all others.
 pub(in crate::domain) struct UsageDraft {
     beside: Usage,
+    beside_in_namespace: Usage,
     kept: Kept,
 }
 
 impl UsageDraft {
     pub(super) fn new(kept: Kept) -> UsageDraft {
-        UsageDraft { beside: Usage::default(), kept }
+        let none = Usage::default();
+        UsageDraft { beside: none, beside_in_namespace: none, kept }
     }
 
     pub(super) fn set_beside(&mut self, others: Usage) {
         self.beside = others;
     }
 
+    pub(super) fn set_beside_in_namespace(&mut self, others: Usage) {
+        self.beside_in_namespace = others;
+    }
+
     /// Returns the usage of all other applications.
     pub(in crate::domain) fn beside(&self) -> &Usage {
         &self.beside
+    }
+
+    /// Returns the usage of all other applications of the namespace.
+    pub(in crate::domain) fn beside_in_namespace(&self) -> &Usage {
+        &self.beside_in_namespace
     }
 
     /// Returns the usage of this application.
