@@ -136,6 +136,7 @@ impl App {
         });
         let (shown, count_max) = (hub.clone(), config.metrics_applications_max);
         prometheus.observe_applications(move || ops::states(&shown, count_max));
+        metrics.observe_limits(service::code::refused_by_limit);
         let rules = config.error_rules.as_ref().map_or_else(Rules::default, |(_, r)| r.clone());
         let error_rules = ErrorRules::new(rules, metrics.clone());
         Ok(App {

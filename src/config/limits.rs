@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Config, FileLimits, Number};
+use super::{Config, File, FileLimits, Number};
 use crate::domain::limits;
+use crate::service::STREAM_SHARE;
 
 /// Settings of `[sessions]` that limit nothing.
 const NO_LIMITS: [&str; 2] = ["vanish_percent_max", "replica_ttl_seconds"];
@@ -36,6 +37,22 @@ impl FileLimits {
         let all = aggregator.applications_max;
         let given = self.applications_per_namespace_max;
         aggregator.applications_per_namespace_max = given.unwrap_or(all).min(all);
+    }
+}
+
+impl File {
+    /// Sets the shares of one principal: by default a quarter of the whole, and never above it.
+    pub(super) fn set_principals(&self, config: &mut Config) {
+        let share = |given: Option<usize>, whole: usize| {
+            given.unwrap_or((whole / STREAM_SHARE).max(1)).min(whole)
+        };
+        let (limits, service) = (&self.limits, &mut config.service);
+        service.account.connections_max =
+            share(limits.connections_per_principal_max, service.connections_max);
+        service.watch_streams_per_principal_max =
+            share(limits.watch_streams_per_principal_max, service.watch_streams_max);
+        service.sessions_per_principal_max =
+            share(self.sessions.sessions_per_principal_max, config.session.sessions_max);
     }
 }
 

@@ -458,6 +458,7 @@ impl File {
             config.session.sessions_max,
             service::STREAM_SHARE,
         );
+        self.set_principals(config);
         config.aggregator.limits.events_max = config.retention.events_max;
     }
 }

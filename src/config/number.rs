@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Config;
+use crate::service::account::Bound;
 
 /// A setting that is a number, with the value in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +117,23 @@ impl FileNumber for Millis {
     }
 }
 
+/// A limit on one caller. A limit of the file also holds for callers on this machine.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(transparent)]
+pub(super) struct OfCaller(usize);
+
+impl FileNumber for OfCaller {
+    type Value = Bound;
+
+    fn value(self) -> Bound {
+        Bound { max: self.0, is_for_local: true }
+    }
+
+    fn number(value: Bound) -> u64 {
+        value.max as u64
+    }
+}
+
 macro_rules! table {
     ($table:ident $section:literal {
         $($key:ident: $kind:ty => $($place:ident).+, least $least:literal;)*
@@ -167,6 +185,17 @@ table! {
         watch_streams_max: usize => service.watch_streams_max, least 1;
         watch_streams_per_peer_max: usize => service.watch_streams_per_peer_max, least 1;
         health_watch_streams_max: usize => service.health_watch_streams_max, least 1;
+        connections_per_principal_max: usize => service.account.connections_max, least 1;
+        watch_streams_per_principal_max: usize =>
+            service.watch_streams_per_principal_max, least 1;
+        calls_per_principal_max: OfCaller => service.account.calls_max, least 1;
+        reports_per_second_per_principal_max: OfCaller =>
+            service.account.reports_per_second, least 1;
+        reads_per_second_per_principal_max: OfCaller => service.account.reads_per_second, least 1;
+        watches_per_second_per_principal_max: OfCaller =>
+            service.account.watches_per_second, least 1;
+        heartbeats_per_second_per_principal_max: OfCaller =>
+            service.account.heartbeats_per_second, least 1;
         request_bytes_max: usize => service.request_bytes_max, least 1;
         small_request_bytes_max: usize => service.small_request_bytes_max, least 1;
         request_seconds_max: Seconds => service.request_patience, least 1;
@@ -203,6 +232,7 @@ table! {
     FileSessions "sessions" {
         sessions_max: usize => session.sessions_max, least 1;
         sessions_per_peer_max: usize => service.sessions_per_peer_max, least 1;
+        sessions_per_principal_max: usize => service.sessions_per_principal_max, least 1;
         heartbeat_interval_seconds: Seconds => session.heartbeat_interval, least 1;
         heartbeats_per_second_max: u32 => session.heartbeats_per_second_max, least 1;
         vanish_percent_max: u32 => session.vanish_percent_max, least 0;

@@ -47,6 +47,7 @@ mod sparse;
 mod watch;
 mod worker;
 
+pub mod account;
 pub mod code;
 mod convert;
 
@@ -116,7 +117,9 @@ const WATCHES_PER_STREAM_MAX: usize = 10_000;
 const MULTIPLEXED_WATCHES_MAX: usize = 1_000_000;
 
 /// Every gRPC service with its layers.
-pub type Calls = web::Web<observe::Observe<guard::Guard<intake::Intake<Routes>>>>;
+pub type Calls = web::Web<observe::Observe<guard::Guard<Accounted>>>;
+
+type Accounted = account::Accounting<intake::Intake<Routes>>;
 
 /// Returns the input of [`edge::serve`]: every service, and the settings of connections.
 pub fn server(
@@ -138,7 +141,9 @@ pub fn server(
     let intake = intake::IntakeLayer::new(options.requests(), Arc::from([gate.bytes()]));
     let web = web::WebLayer::new(options.web(intake.clone()));
     let guard = guard::GuardLayer::new(parts.protection.clone(), parts.metrics.clone());
-    let calls = observe.layer(guard.layer(intake.layer(routes(parts, options))));
+    let account = account::AccountLayer::new(options.account);
+    let calls = account.layer(intake.layer(routes(parts, options)));
+    let calls = observe.layer(guard.layer(calls));
     let service = web.layer(calls);
     edge::Server { service, gate, http2, http1: http1(), times: options.times(), tls }
 }
@@ -159,6 +164,7 @@ fn watch_limits(options: &Options) -> watch::Limits {
         streams_max: options.watch_streams_max,
         per_stream_max: WATCHES_PER_STREAM_MAX,
         streams_per_peer_max: options.watch_streams_per_peer_max,
+        streams_per_principal_max: options.watch_streams_per_principal_max,
         multiplexed_max: MULTIPLEXED_WATCHES_MAX,
         multiplexed_per_peer_max: MULTIPLEXED_WATCHES_MAX / STREAM_SHARE,
         health_max: (health_max, (health_max / STREAM_SHARE).max(1)),
@@ -183,7 +189,7 @@ fn routes(parts: Parts, options: &Options) -> Routes {
         sessions.clone(),
         aggregator.clone(),
         error_rules.clone(),
-        options.sessions_per_peer_max,
+        (options.sessions_per_peer_max, options.sessions_per_principal_max),
     );
     let workers = WorkerServiceServer::new(workers).max_decoding_message_size(bytes_max);
     let leaders = leader::Leaders::new(aggregator.clone(), hub.clone(), store.clone());

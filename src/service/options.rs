@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prost_reflect::DescriptorPool;
 
-use super::{edge, intake, web};
+use super::{account, edge, intake, web};
 use crate::proto;
 
 /// Limits of the gRPC server.
@@ -26,10 +26,16 @@ pub struct Options {
     pub watch_streams_max: usize,
     /// Watch streams of one peer at the same time.
     pub watch_streams_per_peer_max: usize,
+    /// Watch streams of one principal at the same time.
+    pub watch_streams_per_principal_max: usize,
     /// Health watches at the same time, apart from other watches.
     pub health_watch_streams_max: usize,
     /// Sessions of one peer at the same time.
     pub sessions_per_peer_max: usize,
+    /// Sessions of one principal at the same time.
+    pub sessions_per_principal_max: usize,
+    /// Limits on the calls of one caller.
+    pub account: account::Limits,
     /// Bytes of one request of a method that allows large ones: sets, payloads, lists of names.
     pub request_bytes_max: usize,
     /// Bytes of any other request.
@@ -75,8 +81,11 @@ impl Default for Options {
             calls_per_connection_max: 1024,
             watch_streams_max,
             watch_streams_per_peer_max: watch_streams_max / STREAM_SHARE,
+            watch_streams_per_principal_max: watch_streams_max / STREAM_SHARE,
             health_watch_streams_max: 10_000,
             sessions_per_peer_max: 25_000,
+            sessions_per_principal_max: 25_000,
+            account: account::Limits::default(),
             request_bytes_max: 4 << 20,
             small_request_bytes_max: 64 << 10,
             request_patience: Duration::from_secs(10),

@@ -17,13 +17,15 @@ use crate::domain::name::AppName;
 use crate::domain::status::Kind;
 use crate::domain::unit::refused::IdentityError;
 use crate::proto::v1;
+use crate::proto::v1::connect_request::Message;
 use crate::proto::v1::worker_service_server::WorkerService;
+use crate::service::account::{Account, Class};
 use crate::service::code::ApiError;
 use crate::service::convert::{self, PAGE_BYTES_MAX};
 use crate::service::edge::{self, Caller, Share};
 use crate::service::guard::Access;
 use crate::service::rules::ErrorRules;
-use crate::session::{End, Outbound, Session, Sessions, Welcome};
+use crate::session::{End, Inbound, Outbound, Session, Sessions, Welcome};
 
 /// Response stream of a session.
 type ConnectStream = Pin<Box<dyn Stream<Item = Result<v1::ConnectResponse, Status>> + Send>>;
@@ -38,36 +40,32 @@ pub struct Workers {
     sessions: Sessions,
     aggregator: Aggregator,
     rules: ErrorRules,
-    sessions_per_peer_max: usize,
+    /// Sessions of one address, and of one principal.
+    share_max: (usize, usize),
 }
 
 impl Workers {
-    /// Creates the handler; one peer may have at most `sessions_per_peer_max` sessions.
+    /// Creates the handler; one address, and one principal, may have at most `share_max` sessions.
     pub fn new(
         sessions: Sessions,
         aggregator: Aggregator,
         rules: ErrorRules,
-        sessions_per_peer_max: usize,
+        share_max: (usize, usize),
     ) -> Workers {
-        Workers { sessions, aggregator, rules, sessions_per_peer_max }
+        Workers { sessions, aggregator, rules, share_max }
     }
 
-    /// Reserves one more session of a peer. Counted from the first byte of the stream, because a
+    /// Reserves one more session of a caller. Counted from the first byte of the stream, because a
     /// stream without a message needs a task too.
     fn share(&self, caller: Option<&Caller>) -> Result<Option<Share>, ApiError> {
         let Some(mut share) = caller.map(|caller| caller.share(edge::Kind::Session)) else {
             return Ok(None);
         };
-        let max = self.sessions_per_peer_max;
-        if share.grow(max) {
-            return Ok(Some(share));
-        }
-        let peer = share.peer();
-        let text = format!(
-            "{max} sessions of {peer} are open already, which is the share of one address; try \
-             again later, or at another replica"
-        );
-        Err(ApiError::too_many(text, "sessions_per_peer_max", max))
+        share.grow(self.share_max.0, self.share_max.1).map_err(|full| {
+            let names = ("sessions_per_peer_max", "sessions_per_principal_max");
+            full.problem("sessions", names, "try again later, or at another replica")
+        })?;
+        Ok(Some(share))
     }
 }
 
@@ -79,15 +77,23 @@ impl WorkerService for Workers {
         &self,
         request: Request<Streaming<v1::ConnectRequest>>,
     ) -> Result<Response<ConnectStream>, Status> {
-        let share = self.share(request.extensions().get::<Caller>())?;
-        let (access, incoming) = Access::open(request);
+        let caller = request.extensions().get::<Caller>();
+        let share = self.share(caller)?;
+        let account = caller.and_then(Caller::account).cloned();
+        let (access, mut incoming) = Access::open(request);
         let (answers, answered) = mpsc::channel(TOLD_MAX);
         let (ended, end) = oneshot::channel();
         let (sessions, rules) = (self.sessions.clone(), self.rules.clone());
         // A separate task, so that work in progress is finished when the worker disconnects.
         let served = async move {
             let _share = share;
-            let status = serve(&sessions, &rules, &access, incoming, &answers).await.err();
+            let opened = open(&sessions, &access, &mut incoming).await;
+            let status = match opened {
+                Ok((app, opened)) => {
+                    serve(opened, &app, &rules, account.as_deref(), incoming, &answers).await.err()
+                }
+                Err(status) => Some(status),
+            };
             // Fails if the stream is gone and no worker receives the status.
             let _ = ended.send(status);
         };
@@ -127,14 +133,12 @@ impl WorkerService for Workers {
     }
 }
 
-/// Serves one stream to its end. Returns `Ok` if the worker said goodbye or disconnected.
-async fn serve(
+/// Opens a session by the first message of a stream.
+async fn open(
     sessions: &Sessions,
-    rules: &ErrorRules,
     access: &Access,
-    mut incoming: Streaming<v1::ConnectRequest>,
-    answers: &mpsc::Sender<v1::ConnectResponse>,
-) -> Result<(), Status> {
+    incoming: &mut Streaming<v1::ConnectRequest>,
+) -> Result<(AppName, (Session, Welcome)), Status> {
     let first = tokio::select! {
         first = tokio::time::timeout(HELLO_DEADLINE, incoming.message()) => first,
         () = sessions.draining() => return Err(ApiError::draining().into()),
@@ -146,19 +150,50 @@ async fn serve(
     let hello = convert::hello(access, first)?;
     let app = hello.app.clone();
     let opened = sessions.open(hello).await.map_err(|error| ApiError::of_open(&app, error))?;
+    Ok((app, opened))
+}
+
+/// Serves one stream to its end. Returns `Ok` if the worker said goodbye or disconnected.
+async fn serve(
+    opened: (Session, Welcome),
+    app: &AppName,
+    rules: &ErrorRules,
+    account: Option<&Account>,
+    incoming: Streaming<v1::ConnectRequest>,
+    answers: &mpsc::Sender<v1::ConnectResponse>,
+) -> Result<(), Status> {
     let reporter = opened.0.reporter();
     // A stream that cannot be read has ended; the error is for a worker that still reads.
     let unread = OnceLock::new();
     let inbound = incoming
         .scan((), |(), message| ready(message.map_err(|status| unread.set(status)).ok()))
-        .map(|request| convert::inbound(&reporter, rules, request.message));
-    let ended = run(opened, inbound, &app, answers).await;
+        .map(|request| match refused(account, request.message.as_ref()) {
+            Some(refused) => refused,
+            None => convert::inbound(&reporter, rules, request.message),
+        });
+    let ended = run(opened, inbound, app, answers).await;
     ended.map_err(Status::from).and_then(|()| unread.into_inner().map_or(Ok(()), Err))
+}
+
+/// Counts a message against the rate of reports, and returns its refusal above that. A heartbeat
+/// and a farewell always pass.
+fn refused(account: Option<&Account>, message: Option<&Message>) -> Option<Inbound<ApiError>> {
+    let seq = match message? {
+        Message::Report(report) => report.seq,
+        Message::Replace(replace) => replace.seq,
+        Message::Clear(clear) => clear.seq,
+        Message::Error(error) => error.seq,
+        Message::Resolve(resolve) => resolve.seq,
+        Message::ClaimLeadership(_) | Message::ReleaseLeadership(_) => 0,
+        Message::Hello(_) | Message::Heartbeat(_) | Message::Goodbye(_) => return None,
+    };
+    let refusal = account?.take(Class::Report).err()?;
+    Some(Inbound::Refused { seq, refusal })
 }
 
 async fn run(
     (session, welcome): (Session, Welcome),
-    inbound: impl Stream<Item = crate::session::Inbound<ApiError>> + Unpin + Send,
+    inbound: impl Stream<Item = Inbound<ApiError>> + Unpin + Send,
     app: &AppName,
     answers: &mpsc::Sender<v1::ConnectResponse>,
 ) -> Result<(), ApiError> {

@@ -4,6 +4,7 @@
 //! series must not depend on what is reported. Counters that change with each report are plain
 //! atomics that the readers read at collection, so that counting costs nanoseconds.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -86,6 +87,7 @@ pub struct FleetCounts {
 }
 
 type Counters<const N: usize> = Arc<[AtomicU64; N]>;
+type Refusals = Arc<OnceLock<Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>>>;
 type Fleet = Arc<OnceLock<Box<dyn Fn() -> FleetCounts + Send + Sync>>>;
 
 /// The instruments of this process; cheap to clone.
@@ -106,6 +108,7 @@ struct Instruments {
     observer_suspects: Arc<AtomicI64>,
     stale_files: Arc<AtomicI64>,
     security_refusals: Counters<2>,
+    limit_refusals: Refusals,
     fleet: Fleet,
     rpc: RpcInstruments,
 }
@@ -175,6 +178,7 @@ impl Metrics {
                 "Changes that were conflated for a slow watcher.",
                 None,
             ),
+            limit_refusals: limit_refusals(meter),
             fleet: fleet(meter),
             rpc: RpcInstruments::new(meter),
         };
@@ -256,6 +260,14 @@ impl Metrics {
         let _first_stays = self.0.fleet.set(Box::new(counts));
     }
 
+    /// Sets the source of the refusals by limit; only the first call of a process has an effect.
+    pub fn observe_limits(
+        &self,
+        counts: impl Fn() -> BTreeMap<String, u64> + Send + Sync + 'static,
+    ) {
+        let _first_stays = self.0.limit_refusals.set(Box::new(counts));
+    }
+
     /// Prepares the metrics of one method of the gRPC server.
     pub fn rpc_method(&self, name: &str) -> RpcMethod {
         RpcMethod::new(&self.0.rpc, name)
@@ -311,6 +323,21 @@ fn up_down(meter: &Meter, name: &'static str, description: &'static str) -> Arc<
         .with_callback(move |observer| observer.observe(read.load(Ordering::Relaxed), &[]))
         .build();
     open
+}
+
+fn limit_refusals(meter: &Meter) -> Refusals {
+    let refusals = Refusals::default();
+    let read = Arc::clone(&refusals);
+    meter
+        .u64_observable_counter("bellwether.limit.refusals")
+        .with_description("Requests that a limit refused, by the name of the limit.")
+        .with_callback(move |observer| {
+            for (limit, count) in read.get().into_iter().flat_map(|counts| counts()) {
+                observer.observe(count, &[KeyValue::new("limit", limit)]);
+            }
+        })
+        .build();
+    refusals
 }
 
 fn fleet(meter: &Meter) -> Fleet {

@@ -44,8 +44,14 @@ impl TokenFile {
 
     /// Starts a server with these tokens and these grants.
     pub fn serve(&self, roles: &str) -> Server {
+        self.serve_with(roles, "")
+    }
+
+    /// The same, with a configuration file.
+    pub fn serve_with(&self, roles: &str, config: &str) -> Server {
         let roles = self.write("roles.toml", roles).display().to_string();
-        Server::start(&["--ephemeral", "--tokens", &self.path(), "--roles", &roles])
+        let arguments = ["--ephemeral", "--tokens", &self.path(), "--roles", &roles];
+        Server::configured(&arguments, config)
     }
 
     pub fn revoke(&self, id: &str) {

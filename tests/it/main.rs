@@ -6,6 +6,7 @@ mod load;
 mod page;
 mod pair;
 mod peer;
+mod principals;
 mod raw_call;
 mod redis;
 mod server;

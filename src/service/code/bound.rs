@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tonic::Code;
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::{ApiError, DOMAIN, Reason, Violation};
+use super::{ApiError, DOMAIN, Reason, Violation, refused};
 
 /// Maximum bytes of a whole error: all of its trailers, as HPACK counts them.
 pub const ERROR_BYTES_MAX: usize = 4 << 10;
@@ -62,6 +62,7 @@ fn header_bytes(headers: &HeaderMap) -> usize {
 impl From<ApiError> for tonic::Status {
     /// Converts a problem to a status, with as many of its violations as fit.
     fn from(problem: ApiError) -> tonic::Status {
+        refused::note(&problem);
         let mut shown = problem.violations.len();
         let mut text_max = MESSAGE_BYTES_MAX;
         loop {

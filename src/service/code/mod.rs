@@ -19,10 +19,12 @@ use crate::watch::WatchError;
 mod bound;
 mod identity;
 mod operation;
+mod refused;
 
 pub use bound::{
     ERROR_BYTES_MAX, MESSAGE_BYTES_MAX, QUOTED_BYTES_MAX, cut, foreign, quoted, wire_bytes,
 };
+pub use refused::by_limit as refused_by_limit;
 
 /// Domain of every `google.rpc.ErrorInfo`.
 pub const DOMAIN: &str = "bellwether";

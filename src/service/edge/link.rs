@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::peer::{Kind, Share, Tally};
+use super::peer::{Kind, Peer, Share, Tally};
+use crate::service::account::{Account, Slot};
 use crate::service::intake::budget::Budgets;
 
 /// State that the gate and the task of a connection share. Only its own connection changes it, at
@@ -24,6 +25,8 @@ pub(super) struct Link {
     start: Instant,
     emptied: Notify,
     out: Notify,
+    /// The account of the newest call.
+    slot: Slot,
 }
 
 impl Link {
@@ -38,6 +41,7 @@ impl Link {
             start,
             emptied: Notify::new(),
             out: Notify::new(),
+            slot: Slot::default(),
         };
         link.stamp();
         link
@@ -83,28 +87,58 @@ impl Link {
 
 /// The caller of a call: an extension of every request.
 #[derive(Debug, Clone)]
-pub struct Caller(pub(super) Arc<Link>);
+pub struct Caller {
+    link: Arc<Link>,
+    /// `None`: no limit of one caller holds.
+    account: Option<Arc<Account>>,
+}
 
 impl Caller {
+    pub(super) fn new(link: Arc<Link>) -> Caller {
+        Caller { link, account: None }
+    }
+
+    /// Returns the caller with its account.
+    #[must_use]
+    pub fn with_account(&self, account: Arc<Account>) -> Caller {
+        Caller { link: self.link.clone(), account: Some(account) }
+    }
+
+    /// Returns the account, if the caller has one.
+    pub fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
+    }
+
+    /// Returns the place for the account of the connection's newest call.
+    pub fn slot(&self) -> &Slot {
+        &self.link.slot
+    }
+
     /// Returns the budgets of the caller's requests.
     pub fn budgets(&self) -> &Budgets {
-        &self.0.budgets
+        &self.link.budgets
     }
 
     /// Returns the address of the peer; for an IPv6 network its first address.
     pub fn address(&self) -> IpAddr {
-        self.0.tally.peer.address()
+        self.peer().address()
     }
 
-    /// Returns an empty share of a kind that is limited for each peer.
+    /// Returns the peer.
+    pub fn peer(&self) -> Peer {
+        self.link.tally.peer
+    }
+
+    /// Returns an empty share of a kind that is limited for each peer and each principal.
     pub fn share(&self, kind: Kind) -> Share {
-        self.0.tally.share(kind)
+        let principal = self.account.as_ref().and_then(|account| account.principal());
+        Share::of(&self.link.tally.holder, kind).and_of(principal)
     }
 
     /// Counts a call as open until the returned value is dropped.
     pub(super) fn begin_call(&self) -> OpenCall {
-        self.0.calls.fetch_add(1, Ordering::Relaxed);
-        OpenCall(self.0.clone())
+        self.link.calls.fetch_add(1, Ordering::Relaxed);
+        OpenCall(self.link.clone())
     }
 }
 
@@ -132,12 +166,12 @@ mod tests {
     async fn a_connection_is_idle_once_its_last_call_has_ended() {
         let tally = Tally::new(Peer::of([10, 0, 0, 1].into()), Budget::new("bytes", 1));
         let link = Link::new(1, Arc::new(tally), Arc::from([]), Instant::now());
-        let caller = Caller(Arc::new(link));
-        assert!(caller.0.idle_since().is_some());
+        let caller = Caller::new(Arc::new(link));
+        assert!(caller.link.idle_since().is_some());
         let (first, second) = (caller.begin_call(), caller.begin_call());
         drop(first);
-        assert_eq!(caller.0.idle_since(), None);
-        let link = caller.0.clone();
+        assert_eq!(caller.link.idle_since(), None);
+        let link = caller.link.clone();
         let idle = tokio::spawn(async move { link.idle_for(Duration::from_millis(1)).await });
         tokio::task::yield_now().await;
         assert!(!idle.is_finished());

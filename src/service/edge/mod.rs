@@ -20,6 +20,6 @@ mod transport;
 
 pub use gate::{Gate, Limits, Refused, Seat};
 pub use link::Caller;
-pub use peer::{Kind, Peer, Share, Tally};
+pub use peer::{Full, Holder, Kind, Owner, Peer, Share, Tally};
 pub use serve::{Server, Times, accept, serve};
 pub use transport::Transport;

@@ -42,7 +42,40 @@ impl std::fmt::Display for Peer {
     }
 }
 
-/// Kinds of streams that are limited for each peer.
+/// Who uses something: an address, or a principal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// An address.
+    Peer(Peer),
+    /// A principal, as the roles name it.
+    Principal(Arc<str>),
+}
+
+impl Owner {
+    /// Returns the owner of an address.
+    pub fn of(address: IpAddr) -> Owner {
+        Owner::Peer(Peer::of(address))
+    }
+
+    /// Returns what the owner is, for a sentence.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Owner::Peer(_) => "address",
+            Owner::Principal(_) => "principal",
+        }
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Owner::Peer(peer) => peer.fmt(f),
+            Owner::Principal(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Kinds of streams that are limited for each owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Watch streams.
@@ -53,9 +86,39 @@ pub enum Kind {
     HealthWatch,
     /// Sessions of workers.
     Session,
+    /// Connections of a principal; those of an address are counted by the gate.
+    Connection,
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 5;
+
+/// How many of each kind an owner has.
+#[derive(Debug)]
+pub struct Holder {
+    /// The owner.
+    pub owner: Owner,
+    held: [AtomicUsize; KINDS],
+}
+
+impl Holder {
+    /// Creates the counts of an owner that has nothing.
+    pub fn new(owner: Owner) -> Holder {
+        Holder { owner, held: std::array::from_fn(|_| AtomicUsize::new(0)) }
+    }
+
+    fn take(&self, kind: Kind, max: usize) -> bool {
+        let held = &self.held[kind as usize];
+        let is_free = held.fetch_add(1, Ordering::Relaxed) < max;
+        if !is_free {
+            self.give_back(kind, 1);
+        }
+        is_free
+    }
+
+    fn give_back(&self, kind: Kind, count: usize) {
+        self.held[kind as usize].fetch_sub(count, Ordering::Relaxed);
+    }
+}
 
 /// Usage of one peer.
 #[derive(Debug)]
@@ -66,56 +129,82 @@ pub struct Tally {
     pub(super) connections: AtomicUsize,
     /// Bytes of messages that are not complete.
     pub(super) bytes: Arc<Budget>,
-    held: [AtomicUsize; KINDS],
+    pub(super) holder: Arc<Holder>,
 }
 
 impl Tally {
     pub(super) fn new(peer: Peer, bytes: Arc<Budget>) -> Tally {
-        let held = std::array::from_fn(|_| AtomicUsize::new(0));
-        Tally { peer, connections: AtomicUsize::new(0), bytes, held }
+        let holder = Arc::new(Holder::new(Owner::Peer(peer)));
+        Tally { peer, connections: AtomicUsize::new(0), bytes, holder }
     }
 
-    /// Returns an empty share of a kind.
-    pub fn share(self: &Arc<Tally>, kind: Kind) -> Share {
-        Share { tally: self.clone(), kind, count: 0 }
-    }
-
-    /// Returns how many of a kind the peer has.
-    pub fn held(&self, kind: Kind) -> usize {
-        self.held[kind as usize].load(Ordering::Relaxed)
+    /// Returns whether something counts for the peer that outlives its connections.
+    pub(super) fn is_in_use(self: &Arc<Tally>) -> bool {
+        1 < Arc::strong_count(self) || 1 < Arc::strong_count(&self.holder)
     }
 }
 
-/// A number of streams that counts for a peer until it is dropped.
+/// A number of streams that counts for an address, and for a principal if one is known, until it is
+/// dropped.
 #[derive(Debug)]
 pub struct Share {
-    tally: Arc<Tally>,
+    first: Arc<Holder>,
+    second: Option<Arc<Holder>>,
     kind: Kind,
     count: usize,
 }
 
+/// An owner at its limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Full {
+    /// The owner.
+    pub owner: Owner,
+    /// The limit.
+    pub max: usize,
+}
+
 impl Share {
-    /// Adds one if the peer has fewer than `max`; returns whether it did.
-    pub fn grow(&mut self, max: usize) -> bool {
-        let held = &self.tally.held[self.kind as usize];
-        let is_free = held.fetch_add(1, Ordering::Relaxed) < max;
-        match is_free {
-            true => self.count += 1,
-            false => drop(held.fetch_sub(1, Ordering::Relaxed)),
+    /// Returns an empty share of one owner.
+    pub fn of(holder: &Arc<Holder>, kind: Kind) -> Share {
+        Share { first: holder.clone(), second: None, kind, count: 0 }
+    }
+
+    /// Lets the share count for a principal too.
+    #[must_use]
+    pub fn and_of(mut self, principal: Option<&Arc<Holder>>) -> Share {
+        self.second = principal.cloned();
+        self
+    }
+
+    /// Adds one if each owner has fewer than its limit.
+    ///
+    /// # Errors
+    /// The owner that is at its limit.
+    pub fn grow(&mut self, per_peer_max: usize, per_principal_max: usize) -> Result<(), Full> {
+        let max = match self.first.owner {
+            Owner::Peer(_) => per_peer_max,
+            Owner::Principal(_) => per_principal_max,
+        };
+        let full = |holder: &Holder, max| Err(Full { owner: holder.owner.clone(), max });
+        if !self.first.take(self.kind, max) {
+            return full(&self.first, max);
         }
-        is_free
+        if let Some(second) = self.second.as_ref().filter(|s| !s.take(self.kind, per_principal_max))
+        {
+            self.first.give_back(self.kind, 1);
+            return full(second, per_principal_max);
+        }
+        self.count += 1;
+        Ok(())
     }
 
     /// Returns the part above `count`.
     pub fn shrink_to(&mut self, count: usize) {
         let less = self.count.saturating_sub(count);
         self.count -= less;
-        self.tally.held[self.kind as usize].fetch_sub(less, Ordering::Relaxed);
-    }
-
-    /// Returns the peer of the share.
-    pub fn peer(&self) -> Peer {
-        self.tally.peer
+        for holder in [Some(&self.first), self.second.as_ref()].into_iter().flatten() {
+            holder.give_back(self.kind, less);
+        }
     }
 }
 
@@ -142,20 +231,48 @@ mod tests {
         assert!(!peer("10.0.0.1").is_local() && !peer("::2").is_local());
     }
 
+    fn holder(owner: Owner) -> Arc<Holder> {
+        Arc::new(Holder::new(owner))
+    }
+
+    fn held(holder: &Holder, kind: Kind) -> usize {
+        holder.held[kind as usize].load(Ordering::Relaxed)
+    }
+
     #[test]
     fn a_share_is_counted_until_it_is_dropped() {
-        let peer = Peer::of("10.0.0.1".parse().unwrap());
-        let tally = Arc::new(Tally::new(peer, Budget::new("bytes", 1)));
-        let mut first = tally.share(Kind::Watch);
-        let mut second = tally.share(Kind::Watch);
-        assert!(first.grow(3) && first.grow(3) && second.grow(3));
-        assert!(!first.grow(3) && !second.grow(3));
-        assert!(tally.share(Kind::Session).grow(1), "another kind");
+        let peer = holder(Owner::of("10.0.0.1".parse().unwrap()));
+        let mut first = Share::of(&peer, Kind::Watch);
+        let mut second = Share::of(&peer, Kind::Watch);
+        let grow = |share: &mut Share| share.grow(3, 0).is_ok();
+        assert!(grow(&mut first) && grow(&mut first) && grow(&mut second));
+        assert!(!grow(&mut first) && !grow(&mut second));
+        assert!(grow(&mut Share::of(&peer, Kind::Session)), "another kind");
         first.shrink_to(1);
-        assert_eq!(tally.held(Kind::Watch), 2);
+        assert_eq!(held(&peer, Kind::Watch), 2);
         drop(second);
-        assert_eq!(tally.held(Kind::Watch), 1);
+        assert_eq!(held(&peer, Kind::Watch), 1);
         drop(first);
-        assert_eq!((tally.held(Kind::Watch), tally.held(Kind::Session)), (0, 0));
+        assert_eq!((held(&peer, Kind::Watch), held(&peer, Kind::Session)), (0, 0));
+    }
+
+    #[test]
+    fn a_share_counts_for_the_address_and_for_the_principal() {
+        let (near, far) =
+            ["10.0.0.1", "10.0.0.2"].map(|a| holder(Owner::of(a.parse().unwrap()))).into();
+        let principal = holder(Owner::Principal("token:ci".into()));
+        let share = |peer| Share::of(peer, Kind::Watch).and_of(Some(&principal));
+        let (mut one, mut other) = (share(&near), share(&far));
+        assert!(one.grow(2, 3).is_ok() && one.grow(2, 3).is_ok());
+        assert_eq!(one.grow(2, 3), Err(Full { owner: near.owner.clone(), max: 2 }));
+        assert!(other.grow(2, 3).is_ok());
+        assert_eq!(other.grow(2, 3), Err(Full { owner: principal.owner.clone(), max: 3 }));
+        assert_eq!(
+            (held(&near, Kind::Watch), held(&far, Kind::Watch)),
+            (2, 1),
+            "refused costs none"
+        );
+        drop(one);
+        assert_eq!(held(&principal, Kind::Watch), 1);
     }
 }

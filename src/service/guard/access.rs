@@ -11,7 +11,7 @@ use tonic::Request;
 
 use super::Rules;
 use crate::domain::name::AppName;
-use crate::security::identity::{Credentials, Identity};
+use crate::security::identity::{Credentials, Identity, Principal};
 use crate::security::role::right::{MethodRight, Right};
 use crate::security::role::{Grants, Need};
 use crate::service::code::{ApiError, Reason};
@@ -65,6 +65,14 @@ impl Access {
 
     pub(super) fn known(caller: CallerState) -> Access {
         Access(State::Known(Arc::new(caller)))
+    }
+
+    /// Returns the caller, if it is known.
+    pub(in crate::service) fn principal(&self) -> Option<&Principal> {
+        match &self.0 {
+            State::Known(caller) => Some(&caller.identity.principal),
+            State::Unprotected | State::Unknown => None,
+        }
     }
 
     /// Checks the right of the method for an application and the unit of the request; `operates`

@@ -58,6 +58,11 @@ impl Cohorts {
         }
     }
 
+    /// Returns what opens the watches.
+    pub fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
     /// Returns the number of watches.
     pub fn len(&self) -> usize {
         self.by_watch.len()

@@ -31,7 +31,7 @@ use crate::aggregator::Aggregator;
 use crate::proto::v1;
 use crate::service::code::ApiError;
 use crate::service::convert;
-use crate::service::edge::{Caller, Kind, Peer, Share};
+use crate::service::edge::{Caller, Full, Kind, Share};
 use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 use crate::store::Epoch;
@@ -39,6 +39,7 @@ use crate::telemetry::{Metrics, WatchStream as WatchStreamCount};
 use crate::watch::{Hub, Start, Token};
 pub use route::Route;
 
+use cohorts::Cohorts;
 use multiplex::Multiplex;
 use single::Single;
 use track::Track;
@@ -56,11 +57,13 @@ pub struct Limits {
     pub per_stream_max: usize,
     /// Streams of one peer at the same time.
     pub streams_per_peer_max: usize,
+    /// Streams of one principal at the same time.
+    pub streams_per_principal_max: usize,
     /// Watches on all multiplexed streams together.
     pub multiplexed_max: usize,
-    /// Watches on the multiplexed streams of one peer.
+    /// Watches on the multiplexed streams of one peer, and of one principal.
     pub multiplexed_per_peer_max: usize,
-    /// Health watches at the same time: in total, and of one peer.
+    /// Health watches at the same time: in total, and of one peer or principal.
     pub health_max: (usize, usize),
 }
 
@@ -122,13 +125,11 @@ impl Watches {
     /// Reserves a place among the open streams; dropping it frees the place.
     pub fn place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
         self.must_not_drain()?;
-        let Limits { streams_max, streams_per_peer_max, .. } = self.0.limits;
-        let share = self.share(caller, Kind::Watch, streams_per_peer_max).map_err(|peer| {
-            let text = format!(
-                "{streams_per_peer_max} watches of {peer} are open already, which is the share of \
-                 one address; watch several applications on one stream"
-            );
-            ApiError::too_many(text, "watch_streams_per_peer_max", streams_per_peer_max)
+        let Limits { streams_max, .. } = self.0.limits;
+        let max = (self.0.limits.streams_per_peer_max, self.0.limits.streams_per_principal_max);
+        let share = share(caller, Kind::Watch, max).map_err(|full| {
+            let names = ("watch_streams_per_peer_max", "watch_streams_per_principal_max");
+            full.problem("watches", names, "watch several applications on one stream")
         })?;
         self.place_among(&self.0.streams, share).ok_or_else(|| {
             let text = format!(
@@ -143,16 +144,15 @@ impl Watches {
     pub fn health_place(&self, caller: Option<&Caller>) -> Result<StreamPlace, ApiError> {
         self.must_not_drain()?;
         let (max, per_peer_max) = self.0.limits.health_max;
-        let text = |max| format!("{max} health watches are open already; use Check");
-        let share = self.share(caller, Kind::HealthWatch, per_peer_max).map_err(|_| {
-            ApiError::too_many(
-                text(per_peer_max),
-                "health_watch_streams_per_peer_max",
-                per_peer_max,
-            )
+        let most = (per_peer_max, per_peer_max);
+        let share = share(caller, Kind::HealthWatch, most).map_err(|full| {
+            let names =
+                ("health_watch_streams_per_peer_max", "health_watch_streams_per_principal_max");
+            full.problem("health watches", names, "use Check")
         })?;
+        let text = format!("{max} health watches are open already; use Check");
         let place = self.place_among(&self.0.health, share);
-        place.ok_or_else(|| ApiError::too_many(text(max), "health_watch_streams_max", max))
+        place.ok_or_else(|| ApiError::too_many(text, "health_watch_streams_max", max))
     }
 
     fn place_among(&self, places: &Arc<Semaphore>, share: Option<Share>) -> Option<StreamPlace> {
@@ -162,20 +162,6 @@ impl Watches {
             _share: share,
             _counted: self.0.metrics.watch_stream(),
         })
-    }
-
-    /// Reserves one more share of a peer. The error is the peer that is at its limit.
-    fn share(
-        &self,
-        caller: Option<&Caller>,
-        kind: Kind,
-        max: usize,
-    ) -> Result<Option<Share>, Peer> {
-        let Some(mut share) = caller.map(|caller| caller.share(kind)) else { return Ok(None) };
-        match share.grow(max) {
-            true => Ok(Some(share)),
-            false => Err(share.peer()),
-        }
     }
 
     fn must_not_drain(&self) -> Result<(), ApiError> {
@@ -214,7 +200,9 @@ impl Watches {
         let peer = caller.map(Caller::address);
         let place = self.place(caller)?;
         let share = caller.map(|caller| caller.share(Kind::MultiplexedWatch));
-        Ok(Multiplex::new(self.clone(), access, requests, deadline, peer, place, share))
+        let account = caller.and_then(Caller::account).cloned();
+        let cohorts = Cohorts::new(self.clone(), access, peer);
+        Ok(Multiplex::new(cohorts, requests, deadline, place, share, account))
     }
 
     fn track(
@@ -249,6 +237,18 @@ impl Watches {
             }
         }
     }
+}
+
+/// Reserves one more stream of a caller, of an address and of a principal at most these. The error
+/// is the owner that is at its limit.
+fn share(
+    caller: Option<&Caller>,
+    kind: Kind,
+    (per_peer_max, per_principal_max): (usize, usize),
+) -> Result<Option<Share>, Full> {
+    let Some(mut share) = caller.map(|caller| caller.share(kind)) else { return Ok(None) };
+    share.grow(per_peer_max, per_principal_max)?;
+    Ok(Some(share))
 }
 
 /// A place among the open streams.

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::time::{Sleep, sleep_until};
@@ -17,9 +17,9 @@ use super::single::{past, past_deadline};
 use super::{StreamPlace, Watches};
 use crate::proto::v1;
 use crate::proto::v1::multiplex_watches_request::Request;
+use crate::service::account::{Account, Class};
 use crate::service::code::{ApiError, Reason, Violation};
 use crate::service::edge::Share;
-use crate::service::guard::Access;
 use crate::service::observe::Deadline;
 
 /// Maximum requests that are read before the watches get their turn.
@@ -39,29 +39,32 @@ pub struct Multiplex {
     /// The peer's share of all multiplexed watches. It still counts watches that ended on their
     /// own, until the next watch starts.
     share: Option<Share>,
+    /// Counts the watches that start.
+    account: Option<Arc<Account>>,
     _place: StreamPlace,
 }
 
 impl Multiplex {
     /// Creates the stream; it ends at `deadline`, if given.
     pub fn new(
-        watches: Watches,
-        access: Access,
+        cohorts: Cohorts,
         requests: Streaming<v1::MultiplexWatchesRequest>,
         deadline: Option<Deadline>,
-        peer: Option<IpAddr>,
         place: StreamPlace,
         share: Option<Share>,
+        account: Option<Arc<Account>>,
     ) -> Multiplex {
+        let watches = cohorts.watches().clone();
         Multiplex {
             requests: Some(requests),
-            cohorts: Cohorts::new(watches.clone(), access, peer),
+            cohorts,
             answers: VecDeque::new(),
             deadline: deadline.map(|Deadline(at)| Box::pin(sleep_until(at))),
             draining: Box::pin(watches.0.draining.clone().cancelled_owned()),
             is_ended: false,
             watches,
             share,
+            account,
             _place: place,
         }
     }
@@ -127,6 +130,7 @@ impl Multiplex {
     }
 
     fn begin(&mut self, watch_id: u64, wire: v1::WatchApplicationsRequest) -> Result<(), ApiError> {
+        self.account.as_ref().map_or(Ok(()), |account| account.take(Class::Watch))?;
         let limits = self.watches.0.limits;
         let max = limits.per_stream_max;
         if max <= self.cohorts.len() {
@@ -137,14 +141,11 @@ impl Multiplex {
         if let Some(share) = &mut self.share {
             share.shrink_to(self.cohorts.len());
             let max = limits.multiplexed_per_peer_max;
-            if !share.grow(max) {
-                let peer = share.peer();
-                let text = format!(
-                    "{max} watches of {peer} are open already, which is the share of one address; \
-                     cancel one, or wait and try again"
-                );
-                return Err(ApiError::too_many(text, "multiplexed_watches_per_peer_max", max));
-            }
+            share.grow(max, max).map_err(|full| {
+                let names =
+                    ("multiplexed_watches_per_peer_max", "multiplexed_watches_per_principal_max");
+                full.problem("watches", names, "cancel one, or wait and try again")
+            })?;
         }
         let Ok(permit) = self.watches.0.multiplexed.try_acquire() else {
             let max = limits.multiplexed_max;

@@ -191,7 +191,7 @@ impl State {
     /// Returns the usage of a peer, including calls that outlive their connection.
     fn tally(&mut self, inner: &Inner, peer: Peer) -> Arc<Tally> {
         if 64 + 2 * self.open.len() < self.peers.len() {
-            self.peers.retain(|_, tally| 1 < Arc::strong_count(tally));
+            self.peers.retain(|_, tally| tally.is_in_use());
         }
         let bytes = || Budget::new("incomplete_bytes_per_peer_max", inner.limits.bytes_max.1);
         let new = || Arc::new(Tally::new(peer, bytes()));
@@ -266,7 +266,7 @@ impl Seat {
 
     /// Returns the caller of its calls.
     pub fn caller(&self) -> Caller {
-        Caller(self.link.clone())
+        Caller::new(self.link.clone())
     }
 
     pub(super) fn link(&self) -> &Link {

@@ -93,14 +93,14 @@ fn what_a_peer_holds_counts_beyond_its_connections() {
     let gate = mk_gate(100, 100, 100);
     let seat = finished(&gate, peer(1));
     let mut share = seat.caller().share(Kind::Session);
-    assert!(share.grow(1));
+    assert!(share.grow(1, 0).is_ok());
     drop(seat);
     for n in 2..200 {
         drop(gate.admit(peer(n)).unwrap());
     }
     let again = finished(&gate, peer(1));
-    assert!(!again.caller().share(Kind::Session).grow(1));
+    assert!(!again.caller().share(Kind::Session).grow(1, 0).is_ok());
     drop(share);
-    assert!(again.caller().share(Kind::Session).grow(1));
+    assert!(again.caller().share(Kind::Session).grow(1, 0).is_ok());
     assert!(gate.0.locked().peers.len() < 100, "those that have nothing are forgotten");
 }

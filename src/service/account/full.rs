@@ -1,0 +1,26 @@
+//! The refusal of one more stream of an owner.
+
+use crate::service::code::ApiError;
+use crate::service::edge::{Full, Owner};
+
+impl Full {
+    /// Returns the failure: what there are too many of, the names of the limits on an address and
+    /// on a principal, and what to do.
+    pub fn problem(
+        self,
+        what: &str,
+        names: (&'static str, &'static str),
+        advice: &str,
+    ) -> ApiError {
+        let Full { owner, max } = self;
+        let text = format!(
+            "{max} {what} of {owner} are open already, which is the share of one {}; {advice}",
+            owner.word()
+        );
+        let limit = match owner {
+            Owner::Peer(_) => names.0,
+            Owner::Principal(_) => names.1,
+        };
+        ApiError::too_many(text, limit, max)
+    }
+}

@@ -1,0 +1,159 @@
+//! The layer that counts what each caller uses: connections, open calls, and rates of reports,
+//! reads, watches and heartbeats. A caller at its limit leaves room for the others.
+//!
+//! ```text
+//!  guard --> account --> intake --> handler
+//!            Account of the principal, or of the address without one; kept in the connection
+//!            rate of the class? open calls? --no--> RATE_LIMITED with the limit and RetryInfo
+//! ```
+//!
+//! Callers on this machine that are no principal are trusted: only limits that an operator sets
+//! hold for them.
+
+mod book;
+mod class;
+mod full;
+mod limits;
+mod rate;
+mod slot;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::future::Either;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use tonic::Status;
+use tonic::body::Body;
+use tower::{Layer, Service};
+
+pub use book::{Account, OpenCall};
+pub use limits::{Bound, Class, Limits};
+pub use slot::Slot;
+
+use book::Accounts;
+use class::{Classes, Counted};
+
+use crate::service::code::ApiError;
+use crate::service::edge::{Caller, Owner};
+use crate::service::guard::Access;
+
+/// Counts the calls of each caller.
+#[derive(Clone)]
+pub struct AccountLayer(Arc<Rules>);
+
+/// What the layer applies.
+struct Rules {
+    accounts: Accounts,
+    classes: Classes,
+    /// Whether a caller on this machine without an identity has a limit.
+    counts_local: bool,
+}
+
+impl AccountLayer {
+    /// Creates the layer.
+    pub fn new(limits: Limits) -> AccountLayer {
+        let bounds = Class::ALL.map(|class| class.bound(&limits));
+        let counts_local = bounds.iter().chain([&limits.calls_max]).any(|b| b.is_for_local);
+        let (accounts, classes) = (Accounts::new(limits), class::classes());
+        AccountLayer(Arc::new(Rules { accounts, classes, counts_local }))
+    }
+}
+
+impl<S> Layer<S> for AccountLayer {
+    type Service = Accounting<S>;
+
+    fn layer(&self, inner: S) -> Accounting<S> {
+        Accounting { inner, rules: self.0.clone() }
+    }
+}
+
+/// The service that [`AccountLayer`] makes.
+#[derive(Clone)]
+pub struct Accounting<S> {
+    inner: S,
+    rules: Arc<Rules>,
+}
+
+type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
+
+impl<S, F, E> Service<Request<Body>> for Accounting<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = E, Future = F>,
+    F: Future<Output = Result<Response<Body>, E>> + Send + 'static,
+    E: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = E;
+    type Future = Either<F, Answering<E>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), E>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let open = match self.rules.admit(&mut request) {
+            Ok(None) => return Either::Left(self.inner.call(request)),
+            Ok(Some(open)) => open,
+            Err(problem) => {
+                let answer = Status::from(problem).into_http();
+                return Either::Right(Box::pin(std::future::ready(Ok(answer))));
+            }
+        };
+        let answer = self.inner.call(request);
+        Either::Right(Box::pin(async move {
+            Ok(answer.await?.map(|body| Body::new(OpenBody { body, _open: open })))
+        }))
+    }
+}
+
+impl Rules {
+    /// Counts a call for its caller. The request names the account from now on.
+    fn admit(&self, request: &mut Request<Body>) -> Result<Option<OpenCall>, ApiError> {
+        // The router refuses a method that does not exist.
+        let Some(&Counted { class, is_call }) = self.classes.get(request.uri().path()) else {
+            return Ok(None);
+        };
+        let Some(caller) = request.extensions().get::<Caller>() else { return Ok(None) };
+        let owner = match request.extensions().get::<Access>().and_then(Access::principal) {
+            Some(principal) => Owner::Principal(principal.to_string().into()),
+            None if caller.peer().is_local() && !self.counts_local => return Ok(None),
+            None => Owner::Peer(caller.peer()),
+        };
+        let account = caller.slot().account(&owner, &self.accounts)?;
+        account.take(class)?;
+        let open = if is_call { account.begin(class)? } else { None };
+        let caller = caller.with_account(account);
+        request.extensions_mut().insert(caller);
+        Ok(open)
+    }
+}
+
+/// The body of an answer; the call is open until it ends.
+struct OpenBody {
+    body: Body,
+    _open: OpenCall,
+}
+
+impl http_body::Body for OpenBody {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
