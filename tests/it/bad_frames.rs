@@ -4,13 +4,14 @@ use bellwether::proto::v1;
 use bellwether::proto::v1::Level;
 use bytes::Bytes;
 use http_body::Frame;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Code;
 use tonic::body::Body;
 use tonic_types::StatusExt;
 use tower::ServiceExt;
 
 use crate::ops::fetch;
-use crate::server::{Server, mk_report, reason};
+use crate::server::{Server, eventually, mk_report, reason};
 
 const REPORT: &str = "/bellwether.v1.ReportService/ReportStatus";
 const CONNECT: &str = "/bellwether.v1.WorkerService/Connect";
@@ -103,6 +104,47 @@ async fn what_is_no_request_is_the_clients_error_with_a_reason() {
     let (_, metrics) = fetch(server.ops, "/metrics");
     let blamed = metrics.lines().find(|line| line.contains("error_type="));
     assert_eq!(blamed, None);
+}
+
+/// Opens a call with a part of a message, and breaks the rules of HTTP/2: the server has to end the
+/// connection, and the call cannot be read to its end.
+async fn break_off(server: &Server, path: &str) {
+    let h2 = |kind: u8, flags: u8, stream: u8, payload: &[u8]| {
+        let length = u8::try_from(payload.len()).unwrap();
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], payload].concat()
+    };
+    let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    // POST, http, the path, and the type of the content by its place in the static table.
+    let headers =
+        [&[0x83, 0x86, 0x04][..], &text(path), &[0x0f, 0x10], &text("application/grpc")].concat();
+    let words = [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        h2(4, 0, 0, &[]),
+        h2(1, 4, 1, &headers),
+        h2(0, 0, 1, &frame(0, 100, b"half")),
+        h2(8, 0, 1, &[0; 4]),
+    ];
+    let mut stream = tokio::net::TcpStream::connect(server.grpc).await.unwrap();
+    stream.write_all(&words.concat()).await.unwrap();
+    let _ended = stream.read_to_end(&mut Vec::new()).await;
+}
+
+#[tokio::test]
+async fn a_client_that_breaks_off_a_request_is_no_failure_of_the_server() {
+    let server = Server::ephemeral();
+    for path in [REPORT, CONNECT] {
+        break_off(&server, path).await;
+        let method = path.trim_start_matches('/');
+        let metrics = eventually("the call has ended", async || {
+            let (_, metrics) = fetch(server.ops, "/metrics");
+            let is_over =
+                |line: &str| line.contains(method) && line.contains("rpc_response_status_code");
+            metrics.lines().any(is_over).then_some(metrics)
+        })
+        .await;
+        let blamed = metrics.lines().find(|line| line.contains("error_type="));
+        assert_eq!(blamed, None);
+    }
 }
 
 #[tokio::test]

@@ -179,7 +179,7 @@ impl WholeBody {
                 }
             }
             let frame = match Pin::new(&mut self.inner).poll_frame(context) {
-                Poll::Ready(Some(frame)) => frame?,
+                Poll::Ready(Some(frame)) => frame.map_err(refusal::broken_off)?,
                 Poll::Ready(None) => {
                     self.end()?;
                     return Poll::Ready(Ok(None));

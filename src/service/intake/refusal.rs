@@ -56,6 +56,19 @@ pub(super) fn no_room(budget: &Budget) -> Status {
     problem.with("limit", budget.limit).with("max", budget.max).retry_after(RETRY_AFTER).into()
 }
 
+/// The request cannot be read to its end. If its connection or stream has ended, the client has
+/// gone and did not wait for an answer: that is no failure of the server.
+pub(super) fn broken_off(status: Status) -> Status {
+    let mut cause = std::error::Error::source(&status);
+    while let Some(error) = cause {
+        if error.is::<hyper::Error>() {
+            return Status::cancelled("the client ended the request before it was complete");
+        }
+        cause = error.source();
+    }
+    status
+}
+
 /// The rest of the request did not arrive in time.
 pub(super) fn late(patience: Duration) -> Status {
     let seconds = patience.as_secs_f64();
